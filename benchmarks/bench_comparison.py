@@ -1,4 +1,4 @@
-"""Predictive distributions of regressors of eight libraries on twelve real data sets.
+"""Predictive distributions of regressors of eight libraries on sixteen real data sets.
 
     python -m benchmarks.bench_comparison [--only concrete ...] [--methods ngboost ...]
 
@@ -83,6 +83,38 @@ def co2(folder: Any) -> tuple[Array, Array]:
     return np.c_[weeks.index.to_julian_date()] / 365.25, weeks.to_numpy()
 
 
+def el_nino(folder: Any) -> tuple[Array, Array]:
+    """Temperatures of the sea, a surface over 61 years and twelve months."""
+    del folder
+    table = statsmodels_set("elnino").to_numpy(float)
+    years = np.repeat(table[:, 0], 12)
+    months = np.tile(np.arange(1.0, 13.0), len(table))
+    return np.column_stack((years, months)), table[:, 1:].ravel()
+
+
+def grunfeld(folder: Any) -> tuple[Array, Array]:
+    """Investment of eleven firms in twenty years, by value and capital."""
+    del folder
+    table = statsmodels_set("grunfeld")
+    return table[["value", "capital"]].to_numpy(float), table["invest"].to_numpy(float)
+
+
+def ccard(folder: Any) -> tuple[Array, Array]:
+    """Expenses by credit card of 72 people, by age, income and home ownership."""
+    del folder
+    table = statsmodels_set("ccard")
+    inputs = table[["AGE", "INCOME", "OWNRENT"]].to_numpy(float)
+    return inputs, table["AVGEXP"].to_numpy(float)
+
+
+def marriages(folder: Any) -> tuple[Array, Array]:
+    """Years of marriage by age and children: inputs that repeat hundreds of times."""
+    del folder
+    table = statsmodels_set("fair")
+    inputs = table[["age", "children"]].to_numpy(float)
+    return inputs, table["yrs_married"].to_numpy(float)
+
+
 DATA: dict[str, Callable[[Any], tuple[Array, Array]]] = {
     "boston": lambda folder: load("boston", folder),
     "diabetes": lambda folder: load("sklearn_diabetes", folder),
@@ -96,6 +128,10 @@ DATA: dict[str, Callable[[Any], tuple[Array, Array]]] = {
     "star98": star98,
     "randhie": randhie,
     "co2": co2,
+    "elnino": el_nino,
+    "grunfeld": grunfeld,
+    "ccard": ccard,
+    "marriages": marriages,
 }
 
 

@@ -18,8 +18,7 @@ from skgpx._predict_dist import (
 from skgpx._predictive_distribution import PredictiveDistribution
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor
-
-__version__ = "0.1.0"
+from skgpx._version import __version__ as __version__
 
 # Loaded on first use.
 _MODULES = (

@@ -92,6 +92,12 @@ class LatentEstimator(Reporting, BaseEstimator):
         rng = generator(own if random_state is None else random_state)
         return self.posterior_.draw(n_samples, rng)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # columns of a data frame whose type is category
+        tags.input_tags.categorical = True
+        return tags
+
 
 class LatentRegressor(RegressorMixin, LatentEstimator):
     """Regressor: predictions average the likelihood over the posterior."""

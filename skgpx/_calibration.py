@@ -29,10 +29,13 @@ from skgpx._predictive_distribution import (
 )
 from skgpx._report import Reporting
 from skgpx._selection import SearchRecord
-from skgpx._table import as_table, training_rows
+from skgpx._table import as_table, is_numeric, training_rows
 from skgpx._validation import (
     StrOptions,
+    check_columns,
     check_is_fitted,
+    check_range,
+    check_size,
     fit_context,
     validate_data,
 )
@@ -195,7 +198,14 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         self._parts_noise = affine and _takes(self.estimator, "include_noise")
         predict = partial(moments_of, parts_noise=self._parts_noise)
         how = {"cv": self.cv, "groups": groups, "n_jobs": self.n_jobs}
-        found = cross_fit(self.estimator, rows, predict, **how)
+        if is_numeric(rows.X):
+            check_range("X", np.asarray(rows.X, dtype=np.float64))
+        try:
+            found = cross_fit(self.estimator, rows, predict, **how)
+        except TypeError:
+            # estimators take dates if they are pipelines that convert them
+            check_columns(rows.X)
+            raise
         used = found.held_out
         if not np.any(used):
             raise ValueError(
@@ -320,6 +330,8 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         check_is_fitted(self, "slope_")
         table = as_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
+        if is_numeric(table):
+            check_size(np.asarray(table, dtype=np.float64))
         return table
 
     def _moments(self, X: Any) -> tuple[Array, Array, Array]:

@@ -48,8 +48,8 @@ def compile_kernels() -> None:
 
     Compiled code is kept in the folder that the environment variable
     ``SKGPX_NUMBA_CACHE`` or ``NUMBA_CACHE_DIR`` names, otherwise beside the package, or
-    in ``~/.cache/skgpx`` where that is not writable. Nothing is printed; a message
-    of level INFO goes to the logger ``"skgpx"``.
+    in ``~/.cache/skgpx`` where that is not writable. Processes that cannot write there
+    read it. Nothing is printed; a message of level INFO goes to the logger ``"skgpx"``.
 
     Examples
     --------

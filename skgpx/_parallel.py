@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any
@@ -67,6 +68,10 @@ class Kept:
             self._sent[client] = client.scatter(self, **how)
         return self._sent[client]
 
+    def forget_sent(self) -> None:
+        """Send the values again when they are needed, as workers may have lost them."""
+        self._sent.clear()
+
     def __getstate__(self) -> dict[str, Any]:
         return {"values": self.values, "_sent": {}}
 
@@ -117,13 +122,73 @@ def workers(
     kept += [Kept(*rest)] if (rest := constants[len(kept) :]) else []
     with one_blas_thread(divided=True):
         if jobs == 1 or (jobs is None and not on_cluster(backend)):
-            yield lambda function, items: [function(*chain(*kept), *i) for i in items]
+            yield lambda function, items: _here(function, kept, items)
             return
-        there = [one.on(backend) for one in kept]
         with Parallel(n_jobs=jobs, **how) as parallel:
-            yield lambda function, items: parallel(
-                delayed(_task)(function, len(there), *there, *item) for item in items
+            yield lambda function, items: _there(
+                parallel, backend, function, kept, list(items)
             )
+
+
+def _here(
+    function: Callable[..., Any], kept: list[Kept], items: Iterable[tuple[Any, ...]]
+) -> list[Any]:
+    """A round of tasks in this thread."""
+    return [function(*chain(*kept), *item) for item in items]
+
+
+def _there(
+    parallel: Parallel,
+    backend: Any,
+    function: Callable[..., Any],
+    kept: list[Kept],
+    items: list[tuple[Any, ...]],
+) -> list[Any]:
+    """A round of tasks by workers, once more where a cluster has lost one of them.
+
+    Tasks are pure functions of what they are sent, so that a repetition has the same
+    results.
+    """
+    try:
+        return _sent(parallel, backend, function, kept, items)
+    except Exception as error:
+        if not _is_loss_of_a_worker(error):
+            raise
+    for values in kept:
+        values.forget_sent()
+    try:
+        return _sent(parallel, backend, function, kept, items)
+    except Exception as error:
+        if _is_loss_of_a_worker(error):
+            error.add_note(
+                "The cluster has lost workers twice in one round of tasks. Those that "
+                "run out of memory are killed: start fewer on each machine, or give "
+                "them more, and fit again."
+            )
+        raise
+
+
+def _sent(
+    parallel: Parallel,
+    backend: Any,
+    function: Callable[..., Any],
+    kept: list[Kept],
+    items: list[tuple[Any, ...]],
+) -> list[Any]:
+    """A round of tasks by workers."""
+    # with a single one joblib runs tasks in this process, which cannot read what was
+    # sent to that worker
+    if on_cluster(backend) and backend.effective_n_jobs(parallel.n_jobs) == 1:
+        return _here(function, kept, items)
+    there = [values.on(backend) for values in kept]
+    tasks = [delayed(_task)(function, len(there), *there, *item) for item in items]
+    return list(parallel(tasks))
+
+
+def _is_loss_of_a_worker(error: Exception) -> bool:
+    """Whether a cluster has lost tasks or data, and no task has failed by itself."""
+    of_dask = type(error).__module__.partition(".")[0] == "distributed"
+    return of_dask or isinstance(error, CancelledError)
 
 
 def parallel_map(

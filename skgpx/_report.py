@@ -12,8 +12,10 @@ from sklearn.base import is_classifier
 
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
-from skgpx._validation import check_is_fitted, check_X
+from skgpx._validation import check_is_fitted, check_X, warn
+from skgpx._version import __version__
 from skgpx.bases import NeighborBasis, Nystroem
+from skgpx.exceptions import PredictionWarning
 
 _MODEL: dict[str, Callable[[Any], Any]] = {
     "estimator": lambda fit: type(fit).__name__,
@@ -29,6 +31,13 @@ _PRIOR: dict[str, Callable[[Any], Any]] = {
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
     "cycles_per_unit": lambda fit: np.round(fit.cycles_[:5], 6).tolist() or None,
 }
+
+
+def _of_chains(fit: Any, value: Any) -> float | None:
+    """A statistic of chains; None for a closed form, which runs none."""
+    return float(value) if len(fit.energy_curve_) else None
+
+
 _INFERENCE: dict[str, Callable[[Any], Any]] = {
     "posterior": lambda fit: "particles" if len(fit.energy_curve_) else "closed form",
     "particles": lambda fit: fit.particles_.shape[2],
@@ -36,9 +45,9 @@ _INFERENCE: dict[str, Callable[[Any], Any]] = {
     "products": lambda fit: fit.n_iter_ if hasattr(fit, "residuals_") else None,
     "largest_residual": lambda fit: float(np.max(fit.residuals_)),
     "last_change_in_stds": lambda fit: float(fit.change_),
-    "acceptance": lambda fit: float(fit.acceptance_),
-    "largest_rhat": lambda fit: float(np.max(fit.rhat_)),
-    "smallest_ess": lambda fit: float(np.min(fit.ess_)),
+    "acceptance": lambda fit: _of_chains(fit, fit.acceptance_),
+    "largest_rhat": lambda fit: _of_chains(fit, np.max(fit.rhat_)),
+    "smallest_ess": lambda fit: _of_chains(fit, np.min(fit.ess_)),
 }
 
 
@@ -81,7 +90,24 @@ class Report(dict[str, Any]):
 
 
 class Reporting(OneBlasThread):
-    """Gives an estimator its `report`."""
+    """Gives an estimator its `report`, and its pickles the version of the library."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        parent: Any = super()
+        return {**parent.__getstate__(), "_skgpx_version": __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        parent: Any = super()
+        state = dict(state)
+        version = state.pop("_skgpx_version", "unknown")
+        if version != __version__:
+            warn(
+                f"{type(self).__name__} was pickled by skgpx {version} and is loaded "
+                f"by {__version__}, where its attributes may have another "
+                "meaning. Fit it again, or load it with the version that made it.",
+                PredictionWarning,
+            )
+        parent.__setstate__(state)
 
     def report(self, X: Any = None, y: ArrayLike | None = None) -> Report:
         """Summary of a fit: what it has learned, its cost, and its diagnostics.
@@ -178,7 +204,11 @@ def _basis(model: Any, X: Any) -> dict[str, Any]:
         rows = check_X(model, X)
         picked = np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(np.intp)
         found["unexplained_share"] = _share(basis, rows[picked])
-    elif on_points and np.isfinite(getattr(model, "unexplained_", np.nan)):
+    elif (
+        on_points
+        and np.isfinite(getattr(model, "unexplained_", np.nan))
+        and hasattr(model, "noise_variance_")
+    ):
         # unexplained_ = var g / (2 noise variance), in any units
         noise = 1.0 / np.mean(np.square(posterior.scale) / model.noise_variance_)
         prior = float(np.mean(basis.kernel.diag(basis.inducing_points)))
@@ -227,7 +257,7 @@ def _findings(
     """Findings of the fit, those of rows X and of targets y; messages by check."""
     found = {one.check: one.message for one in getattr(model, "findings_", ())}
     unexplained = basis.get("unexplained_share", 0.0)
-    if unexplained > 0.005:
+    if unexplained > 0.005 and not _suffices(model, basis["functions"]):
         found["basis"] = (
             f"{_percent(unexplained)} of the prior variance is unexplained by "
             f"{basis['functions']} {basis['kind']}."
@@ -240,6 +270,16 @@ def _findings(
             "likelihood, or TemperedRegressor around the model."
         )
     return found
+
+
+def _suffices(model: Any, n_functions: int) -> bool:
+    """Whether the data cannot tell the basis from the whole process.
+
+    It is that of all rows, or leaves out a hundredth of a nat of a row at most.
+    """
+    record = getattr(model, "_record", None)
+    n_rows = np.inf if record is None else record.distinct_rows
+    return n_functions >= n_rows or getattr(model, "unexplained_", np.nan) <= 0.01
 
 
 # ---- From values to text -------------------------------------------------------------

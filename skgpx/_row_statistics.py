@@ -176,6 +176,9 @@ class AdditiveModel:
     _follows_from_sums: ClassVar[frozenset[str]]
     # number of targets of y (n, t); () for y (n,)
     _targets: tuple[int, ...]
+    # rows given so far; a sum of models has none, as rows may be in both
+    _n_rows: int
+    n_jobs: int | None
     _state: Any
 
     def merge(self, other: Any) -> Self:
@@ -189,6 +192,16 @@ class AdditiveModel:
         clock.end_of("statistics")
         merged._defer(clock)
         return merged
+
+    def _add_rows(self, rows: Rows, n_rows: int, clock: StageClock) -> None:
+        """Take checked rows into the sums, `n_rows` with those of weight zero."""
+        # rows may be refused here: until then nothing has changed
+        self._state = self._state.with_rows(rows, self.n_jobs)
+        # a sum of models does not know how many rows it has
+        if "_n_rows" in vars(self):
+            self._n_rows += n_rows
+        clock.end_of("statistics")
+        self._defer(clock)
 
     def __sklearn_tags__(self) -> Any:
         parent: Any = super()

@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_consistent_length
 
 from skgpx._validation import (
     check_columns,
+    check_names,
     check_range,
+    check_unmasked,
     check_weights,
     one_target,
     take_rows,
@@ -59,6 +61,7 @@ def as_table(X: Any, numbers: bool = True) -> Any:
     """
     if issparse(X):
         raise TypeError("Sparse X is not supported here; use X.toarray().")
+    check_unmasked(X=X)
     table = X if hasattr(X, "columns") else np.asarray(X)
     if len(table.shape) != 2:
         raise ValueError(
@@ -69,7 +72,7 @@ def as_table(X: Any, numbers: bool = True) -> Any:
     if numbers and not hasattr(X, "columns") and table.dtype.kind == "O":
         try:
             return table.astype(np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return table
     return table
 
@@ -93,6 +96,8 @@ def training_rows(
         weights that are no weights.
     """
     table = as_table(X)
+    check_names(column_names(table) if hasattr(table, "columns") else [])
+    check_unmasked(y=y)
     with_codes(estimator, None, reset=True)
     validate_data(estimator, X, y, skip_check_array=True)
     if not labels:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,7 +20,7 @@ from sklearn.utils._param_validation import Interval as Interval
 from sklearn.utils._param_validation import StrOptions as StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 from sklearn.utils.validation import check_is_fitted as check_is_fitted
-from sklearn.utils.validation import validate_data as validate_data
+from sklearn.utils.validation import validate_data as _validate_data
 
 from skgpx._numerics.rows import LARGEST, distinct_rows, mean_and_spread
 from skgpx.exceptions import DataWarning
@@ -27,12 +28,18 @@ from skgpx.exceptions import warn as warn
 from skgpx.kernels import (
     Categorical,
     Columns,
+    length_scales,
     parts_with,
     split_noise,
     with_resolved_columns,
 )
 from skgpx.likelihoods import Likelihood
-from skgpx.likelihoods._noise import KnownNoise, NoiseOfRows, weighted_quartiles
+from skgpx.likelihoods._noise import (
+    KnownNoise,
+    NoiseOfRows,
+    variance_start,
+    weighted_quartiles,
+)
 
 __all__ = ["take_rows"]
 
@@ -47,11 +54,37 @@ _CATEGORIES = ("category", "categorical", "enum")
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
-    """scikit-learn's decorator of `fit`, which keeps the type of what it decorates."""
+    """scikit-learn's decorator of `fit`; a fit that fails changes nothing."""
     decorator: Callable[[_Method], _Method] = _fit_context(
         prefer_skip_nested_validation=prefer_skip_nested_validation
     )
-    return decorator
+
+    def decorate(method: _Method) -> _Method:
+        return all_or_nothing(decorator(method))
+
+    return decorate
+
+
+def all_or_nothing(method: _Method) -> _Method:
+    """Have a method that fails or is interrupted leave the attributes as they were.
+
+    Attributes are replaced by methods and never changed in place, so that a shallow
+    copy is enough: categories and names of columns stay those of the posterior.
+    """
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            result = method(self, *args, **options)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        # a table, which a fitted model does not need
+        vars(self).pop("_no_rows", None)
+        return result
+
+    return guarded  # type: ignore[return-value]
 
 
 # ---- Training data -------------------------------------------------------------------
@@ -114,17 +147,12 @@ def check_rows(
         or all below 1e-120; a y that is not numeric but should be; negative weights, or
         none that is positive.
     """
+    if not reset:
+        estimator._no_rows = X[:0] if hasattr(X, "columns") else None
     X = with_codes(estimator, X, reset)
     check_columns(X, y if numeric else None)
     how = {"dtype": np.float64, "order": "C", "reset": reset, "y_numeric": numeric}
-    try:
-        X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
-    except ValueError as error:
-        if "convert string" in str(error):
-            error.add_note(
-                "X.astype({'name': 'category'}) makes categories of a column of text."
-            )
-        raise
+    X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
     several = estimator.__sklearn_tags__().target_tags.multi_output
     if numeric and not (several and y.size > len(y)):
         y = one_target(estimator, y)
@@ -134,14 +162,68 @@ def check_rows(
             f"as the rows seen before; got {y.shape}."
         )
     vars(estimator)["_targets"] = y.shape[1:]
-    # the number of rows seen, for reports
-    seen = 0 if reset else getattr(estimator, "_n_rows", 0)
-    vars(estimator)["_n_rows"] = seen + len(X)
     check_range("X", X)
     if numeric:
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y)
-    return X, y, check_weights(sample_weight, X)
+    weights = check_weights(sample_weight, X)
+    if reset:
+        # for reports; `partial_fit` adds to it once the rows are in its sums
+        vars(estimator)["_n_rows"] = len(X)
+    return X, y, weights
+
+
+def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **how: Any) -> Any:
+    """scikit-learn's check, with errors that say what to do.
+
+    Raises
+    ------
+    ValueError
+        As scikit-learn's; for masked values, text, and integers beyond doubles.
+    """
+    check_unmasked(X=X, y=y)
+    try:
+        return _validate_data(estimator, X, y, **how)
+    except OverflowError as error:
+        raise ValueError(
+            f"X and y must be of a size up to {LARGEST:g}; got an integer that no "
+            "double holds. Change its units."
+        ) from error
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        remedy = "y must hold numbers; for labels use a classifier."
+        if _has_text(X):
+            remedy = "Encode columns of text, for example by OneHotEncoder"
+            if estimator.__sklearn_tags__().input_tags.categorical:
+                remedy += ', or make them categories: X.astype({"name": "category"})'
+            remedy += "."
+        raise ValueError(f"{error}. {remedy}") from error
+
+
+def check_unmasked(**arrays: Any) -> None:
+    """Refuse masked values, which NumPy would take for numbers.
+
+    Raises
+    ------
+    ValueError
+        With the conversion to use.
+    """
+    for name, array in arrays.items():
+        if np.ma.is_masked(array):
+            raise ValueError(
+                f"{name} has {np.ma.count_masked(array)} masked values, which are "
+                "missing. Drop their rows, or fill them in, for example by "
+                f"SimpleImputer on {name}.filled(numpy.nan)."
+            )
+
+
+def _has_text(X: Any) -> bool:
+    try:
+        np.asarray(X, dtype=np.float64)
+    except ValueError:
+        return True
+    return False
 
 
 def one_target(estimator: Any, y: NDArray[Any]) -> NDArray[Any]:
@@ -200,9 +282,7 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
     checked: Array = validate_data(
         estimator, X, dtype=np.float64, order="C", reset=False
     )
-    largest = max(checked.max(initial=0.0), -checked.min(initial=0.0))
-    if largest > LARGEST:
-        raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
+    check_size(checked)
     return checked
 
 
@@ -218,11 +298,10 @@ def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
     ValueError
         For missing values, and for categories that were not declared in `fit`.
     """
-    kinds = getattr(X, "dtypes", None)
+    # a Series has types, and no columns
+    kinds = getattr(X, "dtypes", None) if hasattr(X, "columns") else None
     names = [] if kinds is None else list(X.columns)
-    if len(set(names)) < len(names):
-        twice = sorted({str(name) for name in names if names.count(name) > 1})
-        raise ValueError(f"Names of columns of X must differ; got {twice} repeatedly.")
+    check_names(names)
     if reset:
         # for kernels of columns that are chosen by type
         estimator._no_rows, found = X[:0] if names else None, {}
@@ -245,17 +324,71 @@ def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
     for name in [name for name in names if name in known]:
         code = {value: i for i, value in enumerate(known[name].tolist())}
         values = np.asarray(columns[name], dtype=object).tolist()
+        if any(map(_is_missing, values)):
+            raise ValueError(
+                f"Column {name!r} of X has missing values. Give them a category of "
+                'their own, as in X[name].cat.add_categories("missing").fillna('
+                '"missing"), or drop their rows.'
+            )
         new = sorted({repr(value) for value in values if value not in code})
         if new:
             raise ValueError(
                 f"Column {name!r} of X must hold the categories {list(code)[:10]} of "
                 f"fit; got {', '.join(new[:5])}. Declare all that may come in the type "
                 "of the column before fit, as in pandas.CategoricalDtype([...]): those "
-                "that have no rows then are predicted by the prior. Give missing "
-                "values a category of their own."
+                "that have no rows then are predicted by the prior."
             )
         columns[name] = np.array([code[v] for v in values], dtype=np.float64)
     return type(X)(columns)
+
+
+def _is_missing(value: Any) -> bool:
+    """None, and what stands for it in pandas: its NA has no truth value."""
+    of_pandas = not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>")
+    return value is None or of_pandas
+
+
+def check_names(names: list[Any]) -> None:
+    """Refuse columns of one name.
+
+    Raises
+    ------
+    ValueError
+        With the names that occur repeatedly.
+    """
+    if len(set(names)) < len(names):
+        twice = sorted({str(name) for name in names if names.count(name) > 1})
+        raise ValueError(f"Names of columns of X must differ; got {twice} repeatedly.")
+
+
+def refuse_categories(estimator: Any) -> None:
+    """Refuse columns of categories, for an estimator that has no kernel for them.
+
+    Raises
+    ------
+    ValueError
+        With what to do.
+    """
+    names = list(getattr(estimator, "categories_", {}))
+    if names:
+        raise ValueError(
+            f"{type(estimator).__name__} expects numbers; got columns of categories, "
+            f"{names}. Encode them by OneHotEncoder, or use PLSRegressor, which has a "
+            "kernel of categories."
+        )
+
+
+def check_size(X: Array) -> None:
+    """Refuse rows to predict whose squares leave the range of doubles.
+
+    Raises
+    ------
+    ValueError
+        For numbers beyond 1e120.
+    """
+    largest = max(X.max(initial=0.0), -X.min(initial=0.0))
+    if largest > LARGEST:
+        raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
 
 
 def check_columns(X: Any, y: Any = None) -> None:
@@ -284,8 +417,13 @@ def check_range(name: str, values: Array) -> None:
     Raises
     ------
     ValueError
-        If a column has a number beyond 1e120, or none, except zero, from 1e-120 on.
+        If a column has a number beyond 1e120, or none, except zero, from 1e-120 on; if
+        it has NaN, as of a None that scikit-learn lets through.
     """
+    if n_missing := int(np.sum(np.isnan(values))):
+        raise ValueError(
+            f"{name} must be finite; got {n_missing} NaN or None. Drop their rows."
+        )
     highest, lowest = (f(values, axis=0, initial=0.0) for f in (np.max, np.min))
     largest = np.maximum(highest, -lowest)
     small = (largest > 0.0) & (largest < 1.0 / LARGEST)
@@ -306,6 +444,7 @@ def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array
     ValueError
         If it has another shape, is empty, or has NaN or infinity.
     """
+    check_unmasked(**{name: values})
     array: Array = np.asarray(values, dtype=np.float64, order="C")
     fits = array.ndim == len(shape) and all(
         got > 0 if wanted is None else got == wanted
@@ -324,6 +463,7 @@ def check_targets(y: ArrayLike, rows: Any, n_targets: int = 1) -> NDArray[Any]:
     """Targets or labels, one for each row (n_rows,), or several (n_rows, t)."""
     if n_targets > 1:
         return check_points("y", y, (len(rows), n_targets))
+    check_unmasked(y=y)
     targets: NDArray[Any] = column_or_1d(y)
     check_consistent_length(rows, targets)
     return targets
@@ -345,6 +485,7 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     DataWarning
         If weights of many rows sum to about one.
     """
+    check_unmasked(sample_weight=sample_weight)
     weights: Array = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
@@ -383,7 +524,7 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
     ------
     ValueError
         If the likelihood has no such quantity, if the shape is wrong, or if a number is
-        not positive and finite (for censoring -1, 0 or 1).
+        not positive and finite (a noise may be zero; for censoring -1, 0 or 1).
     """
     given = {name: values for name, values in given.items() if values is not None}
     for name in given:
@@ -395,6 +536,8 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
     [(name, values)] = given.items()
     array = np.asarray(values, dtype=np.float64)
     possible, expected = array >= 1.0 / LARGEST, "positive and finite"
+    if name == "noise_variance":
+        possible, expected = possible | (array == 0.0), "not negative, and finite"
     if name == "censoring":
         possible = np.isin(array, (-1.0, 0.0, 1.0))
         expected = "1 (y is a lower bound), -1 (an upper bound) or 0 (observed)"
@@ -410,13 +553,21 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
 
 
 def known_noise(
-    noise_variance: Array | None, weights: Array, parameter: Any, kernel: Any
+    noise_variance: Array | None,
+    y: Array,
+    weights: Array,
+    parameter: Any,
+    kernel: Any,
 ) -> KnownNoise | None:
     """Noise variances of rows (n,), unless the estimator has a noise of its own.
+
+    A row without noise gets the least that would be learned, 1e-8 of the variance of y,
+    or that of another row, if it is less: double precision needs some.
 
     Parameters
     ----------
     noise_variance : ndarray of shape (n,) or None
+    y : ndarray of shape (n,) or (n, t)
     weights : ndarray of shape (n,)
     parameter : float or None
         Noise variance that is a parameter of the estimator or its likelihood.
@@ -436,7 +587,10 @@ def known_noise(
             f"fit was given the noise_variance of each row, and the model has {other}: "
             "give only one of them. The variances of the rows are their total noise."
         )
-    return KnownNoise.of(noise_variance, weights)
+    noisy = noise_variance > 0.0
+    least = variance_start(y, weights)[1]
+    least = min(least, float(np.min(noise_variance[noisy], initial=np.inf)))
+    return KnownNoise.of(np.where(noisy, noise_variance, least), weights)
 
 
 def in_unit_scale(
@@ -470,7 +624,7 @@ def in_unit_scale(
     X, y, weights, known = rows
     noise: KnownNoise | None = None
     if isinstance(likelihood, NoiseOfRows):
-        noise = known_noise(known, weights, likelihood.noise_parameter, kernel)
+        noise = known_noise(known, y, weights, likelihood.noise_parameter, kernel)
     if noise is not None:
         likelihood, known = likelihood.with_noise(noise.reference), noise.relative
     canonical = canonical_rows(X, y, weights, known)
@@ -492,7 +646,8 @@ def relative(likelihood: Likelihood, known: Array | None) -> Array | None:
     if known is None or not isinstance(likelihood, NoiseOfRows):
         return known
     assert likelihood.noise_parameter is not None
-    return known / likelihood.noise_parameter
+    # densities of new rows without noise need some
+    return np.where(known == 0.0, 1e-12, known / likelihood.noise_parameter)
 
 
 # ---- Parameters ----------------------------------------------------------------------
@@ -516,6 +671,11 @@ def kernel_of(estimator: Any, kernel: Any = None) -> Any:
 
     def numbers(columns: Any) -> Any:
         if callable(columns) and names is not None:
+            if getattr(estimator, "_no_rows", None) is None:
+                raise ValueError(
+                    "The kernel chooses columns by their types, which X has to have: "
+                    "expected a DataFrame as in the first call; got an array."
+                )
             columns = columns(estimator._no_rows)
         given = [columns] if isinstance(columns, str) or callable(columns) else columns
         if isinstance(given, slice) or not any(
@@ -572,8 +732,9 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
     Raises
     ------
     ValueError
-        If its parameters are for another number of columns, or its value not finite;
-        if it has a WhiteKernel beside a noise variance that is given.
+        If its parameters are for another number of columns, or its value not finite; if
+        squared distances in lengthscales leave the range of doubles; if it has a
+        WhiteKernel beside a noise variance that is given.
     """
     if kernel is None:
         return
@@ -584,7 +745,8 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
             "Remove one of them."
         )
     try:
-        value = kernel(X[:1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = kernel(X[:1])
     except ValueError as error:
         # kernels of the library state the remedy themselves
         lengths = "Give one lengthscale, or one for each column."
@@ -596,6 +758,16 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
         raise ValueError(
             f"The kernel {kernel!r} must give a matrix of finite numbers; got {value}. "
             "A CompoundKernel is several kernels: add or multiply them instead."
+        )
+    scales = length_scales(kernel, X.shape[1])
+    with np.errstate(over="ignore"):
+        spans = np.ptp(X, axis=0) / scales
+    if not np.all(spans <= 1.0 / np.finfo(np.float64).tiny ** 0.5):
+        j = int(np.argmax(spans))
+        raise ValueError(
+            f"The lengthscales of {kernel!r} must be of the size of distances between "
+            f"rows; got {scales[j]:g} for column {j}, which spans "
+            f"{np.ptp(X[:, j]):g}. Give a longer one, in the units of X."
         )
 
 

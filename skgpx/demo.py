@@ -139,10 +139,11 @@ def compiled() -> str:
 
 
 def progress(done: int, of: int, doing: str) -> None:
-    """A bar on stderr; on a terminal each takes the place of the one before."""
+    """A bar on stderr, where that is a terminal; each takes the place of the last."""
+    if not sys.stderr.isatty():
+        return
     bar = "#" * (20 * done // of)
-    end = "\r" if sys.stderr.isatty() else "\n"
-    print(f"[{bar:20}] {doing:54}", end=end, file=sys.stderr, flush=True)
+    print(f"[{bar:20}] {doing:54}", end="\r", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -162,9 +163,10 @@ def main() -> None:
         progress(done, len(steps), name)
         text = step()
         if text:
-            print(f"{name:77}\n{text}\n", flush=True)
-    progress(len(steps), len(steps), f"done in {time.perf_counter() - start:.0f} s")
-    print(file=sys.stderr)
+            # on a terminal the title takes the place of the bar
+            title = f"{name:77}" if sys.stdout.isatty() else name
+            print(f"{title}\n{text}\n", flush=True)
+    print(f"Done in {time.perf_counter() - start:.0f} s.")
 
 
 if __name__ == "__main__":

@@ -13,26 +13,39 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
-from scipy.stats import chi2, kruskal, rankdata
+from scipy.stats import chi2, kruskal, norm, rankdata
+from scipy.stats import t as student
 
+from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx._validation import Rows
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
-from skgpx.likelihoods import Poisson
+from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
 __all__ = [
+    "CovarianceOfRows",
     "Finding",
     "at_bounds",
     "better_class_process",
     "better_process",
     "chains_not_converged",
+    "check_counts",
+    "check_residuals",
     "conclude",
+    "excess_zeros",
+    "frozen_base_model",
+    "heavy_tails",
+    "input_outliers",
+    "multiplicative_variation",
     "no_signal",
+    "only_noise",
     "overdispersion",
     "residual_autocorrelation",
     "rows_not_converged",
     "runs_disagree",
     "several_modes",
     "solver_not_converged",
+    "too_few_basis_functions",
     "too_few_inducing_points",
     "varying_noise",
 ]
@@ -75,45 +88,128 @@ def conclude(estimator: Any, findings: Iterable[Finding | None]) -> None:
             warn(f"The diagnostics of this fit found:\n{items}", category)
 
 
+# ---- Residuals -----------------------------------------------------------------------
+
+
+def check_residuals(
+    rows: Rows,
+    residuals: Array,
+    variance: Array,
+    noise_share: Array,
+    likelihood: Any,
+    *,
+    other_noise: bool,
+    prior: CovarianceOfRows | None = None,
+) -> list[Finding | None]:
+    """Check the residuals of each target for structure that the model leaves out.
+
+    Parameters
+    ----------
+    rows : Rows
+        Of X, y and weights.
+    residuals : ndarray of shape (n,) or (n, t)
+        ``y - m(x)``.
+    variance : ndarray of shape (n,) or (n, t)
+        Of the residuals, up to a factor.
+    noise_share : ndarray of shape (n,) or (n, t)
+        Share of the noise in the predictive variance of each row given the others:
+        one less its leverage.
+    likelihood : Likelihood
+    other_noise : bool
+        Whether the estimator could have another noise: noise that varies and heavy
+        tails are looked for only then.
+    prior : CovarianceOfRows, optional
+        Covariance of y under the fit, to compare y with its logarithm.
+
+    Returns
+    -------
+    findings : list of Finding or None
+        Logarithms take the place of noise that varies, which they explain, and both
+        that of heavy tails.
+    """
+    findings: list[Finding | None] = []
+    if not len(rows.y):
+        return findings
+    targets = np.atleast_2d(rows.y.T)
+    residuals = np.atleast_2d(residuals.T)
+    # perhaps those of all targets
+    variance = np.broadcast_to(variance.T, targets.shape)
+    noise_share = np.broadcast_to(noise_share.T, targets.shape)
+    for j, y in enumerate(targets):
+        errors = residuals[j]
+        centre = np.average(y, weights=rows.weights)
+        total = float(np.average((y - centre) ** 2, weights=rows.weights))
+        lost = residual_autocorrelation(rows.X, errors, rows.weights, total)
+        growing = None
+        if prior is not None and isinstance(likelihood, Gaussian):
+            growing = multiplicative_variation(rows.X, y, rows.weights, prior.target(j))
+        noise = None
+        if other_noise and growing is None:
+            standardised = errors / np.sqrt(variance[j])
+            mean = y - errors
+            # the order of a mean without effect is that of the errors themselves
+            if np.std(mean) < 0.2 * np.std(errors):
+                mean = np.zeros(len(y))
+            noise = varying_noise(rows.X, mean, standardised, likelihood)
+            if noise is None and lost is None:
+                shares = noise_share[j]
+                noise = heavy_tails(standardised, shares, rows.weights, likelihood)
+        of_target = [lost, growing, noise]
+        if rows.y.ndim > 1:
+            of_target = [finding and finding.of(j) for finding in of_target]
+        findings += of_target
+    return findings
+
+
 # Least share of the variance of y that counts as lost.
 _MIN_SHARE = 0.05
 
 
 def residual_autocorrelation(
-    X: Array, residuals: Array, variance: float
+    X: Array, residuals: Array, weights: Array, variance: float
 ) -> Finding | None:
     """Moran's I of the residuals of neighbouring rows, for noise that is independent.
 
-    Neighbours are adjacent in one column, or nearest by ranks in up to five.
+    Neighbours are adjacent in one column, or nearest by ranks in up to five. Rows may
+    come in the order of (X, y): among equal inputs the neighbours are drawn at random,
+    since next to one another such rows have like residuals. Equal rows have been merged
+    into weights, without which the residuals of rounded y would not have mean zero.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-    residuals : ndarray of shape (n,)
+    residuals, weights : ndarray of shape (n,)
     variance : float
         That of y.
     """
     n, d = X.shape
     if n < 100 or variance == 0.0:
         return None
+    shuffled = np.random.default_rng(0).permutation(n)
+    X = X[shuffled]
+    residuals = residuals[shuffled]
+    weights = weights[shuffled]
     neighbours = np.empty((d, n), np.intp)
-    for j, other in enumerate(neighbours):
+    for j, following in enumerate(neighbours):
         order = np.argsort(X[:, j], kind="stable")
-        # the next row of the column; for the last, the one before
-        other[order[:-1]], other[order[-1]] = order[1:], order[-2]
+        following[order[:-1]] = order[1:]
+        # for the last row of the column, the one before
+        following[order[-1]] = order[-2]
     if 1 < d <= 5:
         ranks: Array = rankdata(X, axis=0)
         two = cKDTree(ranks).query(ranks, 2)[1]
         nearest = np.where(two[:, 0] == np.arange(n), two[:, 1], two[:, 0])
         neighbours = np.vstack((neighbours, nearest))
-    products = [residuals * residuals[other] for other in neighbours]
-    best = int(np.argmax([p.sum() for p in products]))
-    p = products[best]
-    shared = float(np.mean(p))
-    correlation = shared / (float(np.mean(residuals**2)) or 1.0)
+    # Moran's I: Σ ω_i ω_j r_i r_j / Σ ω_i ω_j, beside Σ ω r² / Σ ω
+    weighted = weights * residuals
+    products = weighted * weighted[neighbours]
+    best = int(np.argmax(products.sum(axis=1)))
+    total = float(products[best].sum())
+    shared = total / float(weights @ weights[neighbours[best]])
+    correlation = shared / (float(np.average(residuals**2, weights=weights)) or 1.0)
     # z-score of five, and a correlation that matters
-    significant = p.sum() > 5.0 * np.sqrt(np.sum(p**2)) and correlation >= 0.2
-    if not significant or shared < _MIN_SHARE * variance:
+    significant = total > 5.0 * np.sqrt(np.sum(products[best] ** 2))
+    if not significant or correlation < 0.2 or shared < _MIN_SHARE * variance:
         return None
     where = f"along column {best}" if best < d else "between nearest rows"
     return Finding(
@@ -187,6 +283,143 @@ def varying_noise(
     )
 
 
+# A ratio of likelihoods of e⁵ is reported where it is also worth acting on: by so many
+# nats per observation. Where noise is normal the ratio exceeds e⁵ with a probability
+# of at most e⁻⁵.
+_LEAST_EVIDENCE = 5.0
+_MIN_GAIN_OF_TAILS = 0.02
+_MIN_GAIN_OF_LOGARITHMS = 0.05
+
+
+def heavy_tails(
+    standardised: Array, noise_share: Array, weights: Array, likelihood: Any
+) -> Finding | None:
+    """Likelihood ratio of Student-t noise to normal noise, each of its best scale [1]_.
+
+    A row counts by the share of noise in its residual. Where that is less than half of
+    all, the tails may be those of a function which the kernel does not describe.
+
+    Parameters
+    ----------
+    standardised, noise_share, weights : ndarray of shape (n,)
+        Residuals in units of their standard deviation, up to a factor; the others as of
+        `check_residuals`.
+    likelihood : Likelihood
+
+    References
+    ----------
+    .. [1] Vuong, "Likelihood ratio tests for model selection and non-nested
+       hypotheses", Econometrica 1989.
+    """
+    n = len(standardised)
+    squares = standardised**2
+    noise_rows = float(np.sum(noise_share))
+    weights = weights * noise_share
+    variance = float(np.average(squares, weights=weights))
+    if not isinstance(likelihood, Gaussian) or variance == 0.0:
+        return None
+    if noise_rows < max(0.5 * n, 50.0):
+        return None
+    df = StudentT().df
+    # σ² = mean of (ν + 1) r² / (ν + r² / σ²), the maximum of the likelihood
+    scale2 = 0.5 * variance
+    for _ in range(50):
+        terms = (df + 1.0) * squares / (df + squares / scale2)
+        scale2 = float(np.average(terms, weights=weights))
+    gains = student.logpdf(standardised, df, scale=np.sqrt(scale2))
+    gains -= norm.logpdf(standardised, scale=np.sqrt(variance))
+    gain = float(np.average(gains, weights=weights))
+    if gain < _MIN_GAIN_OF_TAILS or gain * noise_rows < _LEAST_EVIDENCE:
+        return None
+    far = float(np.average(squares > 9.0 * variance, weights=weights))
+    return Finding(
+        "heavy tails",
+        f"The residuals have heavy tails: {100.0 * far:.2g} % of them are beyond three "
+        "standard deviations, where normal noise has 0.27 %, and pull the mean towards "
+        f"themselves. Student-t noise would gain about {gain:.2g} nats per "
+        "observation: use PLSRegressor(likelihood=StudentT()).",
+    )
+
+
+class CovarianceOfRows(NamedTuple):
+    """Covariance of standardised y under a fit, ``k(X, X) + diag(σ²)``.
+
+    Attributes
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    noise_variance : float or ndarray of shape (t,)
+    zero : float or ndarray of shape (t,)
+        The standardised value of y = 0.
+    """
+
+    kernel: Any
+    noise_variance: Any
+    zero: Any
+
+    def target(self, j: int) -> CovarianceOfRows:
+        """That of one of several targets."""
+        noise_variance = np.ravel(self.noise_variance)
+        zero = np.ravel(self.zero)
+        return CovarianceOfRows(
+            self.kernel,
+            float(noise_variance[j % len(noise_variance)]),
+            float(zero[j % len(zero)]),
+        )
+
+
+def multiplicative_variation(
+    X: Array, y: Array, weights: Array, prior: CovarianceOfRows
+) -> Finding | None:
+    """Box-Cox likelihood of log(y) and of y, under the covariance of the fit [1]_.
+
+    With the correlations C of the rows, and shift and scale of each at their maximum
+    of likelihood, the logarithm gains ``½ log(s²(y) / s²(log y)) - mean of log y`` nats
+    per observation, where ``s²(z) = min_c (z - c)ᵀ C⁻¹ (z - c) / n``.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    y, weights : ndarray of shape (n,)
+        Standardised.
+    prior : CovarianceOfRows
+
+    Notes
+    -----
+    O(n³) time for n rows, 1000 of them at most.
+
+    References
+    ----------
+    .. [1] Box and Cox, "An analysis of transformations", JRSS B 1964.
+    """
+    thinned = slice(None, None, -(-len(y) // 1000))
+    X = X[thinned]
+    y = y[thinned] - prior.zero
+    weights = weights[thinned]
+    if np.min(y) <= 0.0 or len(y) < 50 or np.ptp(y) == 0.0:
+        return None
+    noise_variance = max(prior.noise_variance, 1e-10)
+    C = prior.kernel(X) + np.diag(noise_variance / weights)
+    # C = L Lᵀ, and L⁻¹ of y, of its logarithm and of a constant
+    targets = np.column_stack((y, np.log(y), np.ones(len(y))))
+    whitened = solve_lower(cholesky(C).L, targets)
+    z = whitened[:, :2]
+    constant = whitened[:, 2]
+    # s² = |L⁻¹(z - c)|² / n, c by generalised least squares
+    centres = (constant @ z) / (constant @ constant)
+    scales2 = np.mean((z - np.outer(constant, centres)) ** 2, axis=0)
+    gain = float(0.5 * np.log(scales2[0] / scales2[1]) - np.mean(np.log(y)))
+    if gain < _MIN_GAIN_OF_LOGARITHMS or gain * len(y) < _LEAST_EVIDENCE:
+        return None
+    return Finding(
+        "multiplicative variation",
+        "The variation of y grows with its level: noise and seasons are more nearly "
+        "proportional to it than constant, and intervals are too narrow where y is "
+        f"large. log(y) has a likelihood of about {gain:.2g} nats per observation more "
+        "than y: use TransformedTargetRegressor(PLSRegressor(), func=np.log, "
+        "inverse_func=np.exp), or PLSRegressor(likelihood=LogNormal()).",
+    )
+
+
 # Fewest held-out rows that compare a mean with the process around it.
 _FEWEST_COMPARED = 20
 
@@ -215,6 +448,19 @@ def better_process(errors: Array, own: Array, variance: float) -> Finding | None
     )
 
 
+def frozen_base_model(frozen: bool, cv: Any) -> Finding | None:
+    """Whether a fitted base model may have seen the rows that calibrate it."""
+    if not frozen or cv == "prefit":
+        return None
+    return Finding(
+        "frozen base model",
+        "The mean is a FrozenEstimator, and its errors at the rows given to fit "
+        "calibrate predictions. If it was fitted to these rows, predictions are "
+        "overconfident. Pass rows that it was not fitted to and set "
+        'cv="prefit", or pass the estimator without FrozenEstimator to cross-fit it.',
+    )
+
+
 def better_class_process(gain: Array) -> Finding | None:
     """Log losses of networks of classes against those of the process around them.
 
@@ -233,6 +479,30 @@ def better_class_process(gain: Array) -> Finding | None:
         f"At held-out rows the log loss of the networks is {lost:.2g} nats above that "
         "of the Gaussian process alone: predictions are less accurate than the data "
         'allow. Use mean="auto", or another classifier as the mean.',
+    )
+
+
+def input_outliers(X: Array, kept: NDArray[np.bool_], column: int) -> Finding | None:
+    """Rows that were left out because one column is far from all others.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    kept : ndarray of bool of shape (n,)
+    column : int
+    """
+    if kept.all():
+        return None
+    x = X[:, column]
+    bulk = x[kept]
+    return Finding(
+        "input outliers",
+        f"{int(np.sum(~kept))} of {len(X)} rows were left out because their inputs are "
+        f"far from all others: column {column} goes from {x.min():.6g} to "
+        f"{x.max():.6g}, without them from {bulk.min():.6g} to {bulk.max():.6g}. "
+        "Fourier functions on the whole range would be too coarse for the others. To "
+        "keep all rows, give a `domain` that covers them, or a kernel and "
+        'basis="inducing".',
     )
 
 
@@ -260,19 +530,34 @@ def no_signal(gain: float, least: float, y: Array, weights: Array) -> Finding | 
     )
 
 
+def only_noise(chosen: bool) -> Finding | None:
+    """Whether a search has `chosen` noise around a constant, of several candidates."""
+    if not chosen:
+        return None
+    return Finding(
+        "no signal",
+        "No dependence of y on X was found: no hyperparameters have a larger evidence "
+        "than noise around a constant, which is what predictions are. If there is more "
+        "in the data, give more rows, a smoother kernel, or kernel=None.",
+    )
+
+
 def at_bounds(kernel: Any, default: bool, log_scale: bool) -> Finding | None:
     """Hyperparameters of the kernel that ended at a bound which restricts the fit.
 
-    Longest lengthscales (a column without effect), the background of a GRE kernel and
-    loadings near one do not. Of a `default` kernel, nor do the smallest amplitude, and
-    the largest of log odds and log rates (`log_scale`), which separable classes reach.
+    Longest lengthscales and correlations of one (columns without effect), the
+    background of a GRE kernel and loadings near one do not. Of a `default` kernel, nor
+    do the smallest amplitude, and the largest of log odds and log rates (`log_scale`),
+    which separable classes reach.
     """
     ended = []
     for name, part in theta_entries(kernel):
-        low, high = np.any(
-            np.abs(kernel.theta[part, np.newaxis] - kernel.bounds[part]) < 1e-3,
-            axis=0,
-        )
+        bounds = kernel.bounds[part]
+        reached = np.abs(kernel.theta[part, np.newaxis] - bounds) < 1e-3
+        if name.endswith("correlation"):
+            # no bound is wider than a correlation of one, whose logarithm is zero
+            reached[:, 1] &= bounds[:, 1] < -1e-3
+        low, high = np.any(reached, axis=0)
         if name == "background" or name.endswith("angles"):
             continue
         if name.endswith("length_scale"):
@@ -326,6 +611,28 @@ def too_few_inducing_points(
         "too few inducing points",
         f"{m} inducing points are too few for this function: {why}. Predictions are "
         f"smoother and intervals wider than with more points. {advice}",
+        ConvergenceWarning,
+    )
+
+
+def too_few_basis_functions(size: int, capped: bool, left_out: float) -> Finding | None:
+    """Whether the data support more functions than the most there are.
+
+    Parameters
+    ----------
+    size : int
+    capped : bool
+        Whether this is the most, and the data determine the last of them.
+    left_out : float
+        Prior standard deviation of all other functions, in the units of y.
+    """
+    if not capped:
+        return None
+    return Finding(
+        "too few basis functions",
+        f"The data support more than {size} basis functions; the others add a prior "
+        f"standard deviation of {left_out:.3g} to every prediction. Give a larger "
+        "n_basis, or a smoother kernel.",
         ConvergenceWarning,
     )
 
@@ -443,6 +750,41 @@ def runs_disagree(
 # ---- Counts --------------------------------------------------------------------------
 
 
+def check_counts(
+    y: Array, weights: Array, latent: Any, likelihood: Any
+) -> list[Finding | None]:
+    """Check the scatter of counts, and their zeros where the scatter is as predicted.
+
+    Parameters
+    ----------
+    y, weights : ndarray of shape (n,)
+    latent : LatentMixture
+        Latent values of the rows.
+    likelihood : Likelihood
+        Of the rows, with what is known of them.
+    """
+    # classes are encoded as counts, and outcomes of one trial are calibrated
+    if not likelihood.discrete or likelihood.n_outputs_ > 1 or np.max(y) < 2.0:
+        return []
+    mean, variance = likelihood.predictive_moments(latent)
+    scattered = overdispersion(y, weights, mean, variance, likelihood)
+    if scattered is not None:
+        return [scattered]
+    probability = np.exp(likelihood.predictive_log_density(np.zeros(len(y)), latent))
+    f = latent.moments()[0].reshape(-1, 1, 1)
+    return [excess_zeros(y, weights, probability, _scores(y, f, likelihood))]
+
+
+def _scores(y: Array, f: Array, likelihood: Any) -> Array:
+    """Derivatives of log p(y | f) in f and in the scales that were learned, (n, q)."""
+    scores = [-likelihood.row_gradient(y, f)[:, 0]]
+    for step in 1e-4 * np.eye(len(likelihood.theta)):
+        above = likelihood.with_theta(likelihood.theta + step).row_nll(y, f)
+        below = likelihood.with_theta(likelihood.theta - step).row_nll(y, f)
+        scores.append((below - above) / 2e-4)
+    return np.hstack(scores)
+
+
 def overdispersion(
     y: Array, weights: Array, mean: Array, variance: Array, likelihood: Any
 ) -> Finding | None:
@@ -475,4 +817,46 @@ def overdispersion(
         f"{ratio:.2g} times that of a Poisson distribution, and intervals are too "
         "narrow. Check for outliers and missing columns, or use a likelihood of larger "
         "variance, such as NegativeBinomial.",
+    )
+
+
+def excess_zeros(
+    y: Array, weights: Array, probability: Array, scores: Array
+) -> Finding | None:
+    """Score test of the number of zeros against what the likelihood predicts [1]_.
+
+    Parameters
+    ----------
+    y, weights, probability : ndarray of shape (n,)
+        The last is ``P(y = 0)`` under the predictive distribution.
+    scores : ndarray of shape (n, q)
+        Derivatives of the log density in what was fitted: level and scales have made
+        part of the excess vanish, and its variance is what they leave.
+
+    References
+    ----------
+    .. [1] van den Broek, "A score test for zero inflation in a Poisson distribution",
+       Biometrics 1995.
+    """
+    root = np.sqrt(weights)
+    surplus = (y == 0.0) - probability
+    excess = float(weights @ surplus)
+    total = float(weights.sum())
+    # variance of the surplus, less what the scores explain of it
+    weighted_scores = scores * root[:, np.newaxis]
+    coefficients = np.linalg.lstsq(weighted_scores, surplus * root, rcond=None)[0]
+    std = float(np.linalg.norm(root * (surplus - scores @ coefficients)))
+    if excess <= 5.0 * std or excess < 0.03 * total:
+        return None
+    observed = 100.0 * float(weights @ (y == 0.0)) / total
+    expected = observed - 100.0 * excess / total
+    return Finding(
+        "excess zeros",
+        "There are more zeros than the likelihood predicts: "
+        f"{observed:.2g} % of the counts, where {expected:.2g} % are expected. "
+        "Probabilities of small counts "
+        "are wrong, and intervals too wide. Check whether some zeros are of another "
+        "kind, such as missing counts, and leave them out or mark them by a column; or "
+        "use a zero-inflated likelihood, as on the documentation's page about a "
+        "likelihood of your own.",
     )

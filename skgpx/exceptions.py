@@ -55,7 +55,8 @@ class ConvergenceWarning(SkgpxWarning, exceptions.ConvergenceWarning):
 class PredictionWarning(SkgpxWarning):
     """Some predictions or draws of a fitted model are doubtful.
 
-    Rows outside of the domain, missing exposures, densities of low accuracy.
+    Rows outside of the domain, missing exposures, densities of low accuracy, models
+    that another version of the library has pickled.
     """
 
 

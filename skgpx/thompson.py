@@ -15,8 +15,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgpx._decoupled import DecoupledSampler, check_drawable
+from skgpx._draws import FunctionDraws
 from skgpx._numerics.blas_threads import OneBlasThread
-from skgpx._validation import check_count, check_points, generator
+from skgpx._validation import all_or_nothing, check_count, check_points, generator
 
 __all__ = ["ThompsonSampler"]
 
@@ -42,6 +43,12 @@ class ThompsonSampler(OneBlasThread):
         and white noise, with ``normalize_y=True``.
     maximize : bool, default=False
         Look for the largest value instead of the smallest.
+    steps : array-like of shape (n_features,) or None, default=None
+        Distance between the levels of each input, counted from its lower bound: 1 for
+        integers, 0 for what is continuous. Proposals lie on the levels, and none is
+        proposed again while others are left, unless equal inputs have been told with
+        different values: a repetition teaches nothing without noise. None stands for
+        zeros.
     n_initial : int or "auto", default="auto"
         Number of proposals from a scrambled Sobol design before the first draw;
         evaluations made earlier count towards it. "auto" is ``2 (n_features + 1)``.
@@ -104,6 +111,7 @@ class ThompsonSampler(OneBlasThread):
         sampler: Any = None,
         *,
         maximize: bool = False,
+        steps: ArrayLike | None = None,
         n_initial: int | str = "auto",
         refit_every: int | None = 1,
         n_mesh: int = 10_000,
@@ -128,6 +136,13 @@ class ThompsonSampler(OneBlasThread):
         self.bounds = box
         self.sampler = sampler
         self.maximize = bool(maximize)
+        distances = np.zeros(len(box)) if steps is None else steps
+        self.steps = check_points("steps", distances, (len(box),))
+        if np.any(self.steps < 0.0):
+            raise ValueError(
+                "steps must hold the distance between the levels of each input, 0 for "
+                f"one that is continuous; got {self.steps.tolist()}."
+            )
         self.n_initial = (
             2 * (len(box) + 1)
             if n_initial == "auto"
@@ -141,6 +156,8 @@ class ThompsonSampler(OneBlasThread):
         self.n_mesh = check_count(n_mesh, "n_mesh")
         self.n_starts = check_count(n_starts, "n_starts")
         self.X_ = np.empty((0, len(box)))
+        # of inputs with levels
+        self._proposed = np.empty((0, len(box)))
         self.y_ = np.empty(0)
         self.sampler_: DecoupledSampler | None = None
         # a number, not a generator: the n-th proposal has a stream of its own
@@ -148,6 +165,7 @@ class ThompsonSampler(OneBlasThread):
         self._n_asked = 0
         self._n_tells = self._n_tells_at_fit = self._n_tells_at_refit = 0
 
+    @all_or_nothing
     def ask(self, n: int = 1) -> Array:
         """Propose inputs to evaluate.
 
@@ -168,13 +186,19 @@ class ThompsonSampler(OneBlasThread):
         rest = n - len(designed)
         rng = np.random.default_rng([self._seed, 1, first])
         parts = [designed]
+        draws = None
         if rest and len(self.y_):
-            parts.append(self._optima(rest, rng))
+            self.sampler_ = self._fitted_sampler()
+            draws = self.sampler_.sample_functions(rest, rng)
+            parts.append(self._optima(draws, rng))
         elif rest:  # nothing is known yet
             parts.append(rng.random((rest, len(self.bounds))))
-        low, high = self.bounds.T
-        return np.clip(low + np.concatenate(parts) * (high - low), low, high)
+        proposals = np.concatenate(parts)
+        if np.any(self.steps):
+            return self._on_levels(proposals, draws, rng)
+        return self._from_unit(proposals)
 
+    @all_or_nothing
     def tell(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Add evaluations, of proposals or of any other inputs.
 
@@ -229,15 +253,63 @@ class ThompsonSampler(OneBlasThread):
             : self.n_initial
         ]
 
-    def _optima(self, n: int, rng: np.random.Generator) -> Array:
-        """Optima of n draws in the unit box."""
-        self.sampler_ = self._fitted_sampler()
-        draws = self.sampler_.sample_functions(n, rng)
+    def _optima(self, draws: FunctionDraws, rng: np.random.Generator) -> Array:
+        """Optima of the draws in the unit box."""
         search = draws.maximize if self.maximize else draws.minimize
         # (0, 1), and (0, 0) for what is fixed
         box, n_starts = np.sign(self.bounds - self.bounds[:, :1]), self.n_starts
         optima: Array = search(box, min(n_starts, self.n_mesh), self.n_mesh, rng).x
         return optima
+
+    def _from_unit(self, points: Array) -> Array:
+        """Inputs within the bounds, on their levels, from points of the unit box."""
+        low, high = self.bounds.T
+        X = low + points * (high - low)
+        step = np.where(self.steps > 0.0, self.steps, 1.0)
+        last = np.floor((high - low) / step * (1.0 + 1e-12))
+        level = low + np.minimum(np.round((X - low) / step), last) * step
+        return np.clip(np.where(self.steps > 0.0, level, X), low, high)
+
+    def _to_unit(self, X: Array) -> Array:
+        low, high = self.bounds.T
+        return (X - low) / np.where(low < high, high - low, 1.0)
+
+    def _on_levels(
+        self, points: Array, draws: FunctionDraws | None, rng: np.random.Generator
+    ) -> Array:
+        """Inputs on levels; those tried before give way to the best of all others.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n, d)
+            In the unit box: of the design, then the optima of the draws.
+        draws : FunctionDraws or None
+        rng : numpy.random.Generator
+        """
+        X = self._from_unit(points)
+        if not self._is_noisy():
+            n_designed = len(points) - (0 if draws is None else len(draws))
+            mesh = self._from_unit(rng.random((self.n_mesh, len(self.bounds))))
+            mesh = rng.permutation(np.unique(mesh, axis=0))
+            for i, proposal in enumerate(X):
+                tried = np.vstack((self.X_, self._proposed, X[:i]))
+                if not np.any(_is_among(proposal[np.newaxis], tried)):
+                    continue
+                others = mesh[~_is_among(mesh, tried)]
+                if not len(others):  # all levels have been tried
+                    continue
+                best = 0
+                if draws is not None and i >= n_designed:
+                    values = draws[i - n_designed](self._to_unit(others))[:, 0]
+                    best = np.argmax(values) if self.maximize else np.argmin(values)
+                X[i] = others[best]
+        self._proposed = np.vstack((self._proposed, X))
+        return X
+
+    def _is_noisy(self) -> bool:
+        """Whether equal inputs have been told with different values."""
+        trials = np.column_stack((self.X_, self.y_))
+        return len(np.unique(trials, axis=0)) > len(np.unique(self.X_, axis=0))
 
     def _fitted_sampler(self) -> DecoupledSampler:
         """Model of all evaluations, with hyperparameters fitted again if due."""
@@ -255,15 +327,18 @@ class ThompsonSampler(OneBlasThread):
             self._n_tells_at_refit = self._n_tells
         else:
             _keep_hyperparameters(sampler, earlier)
-        low, high = self.bounds.T
         with warnings.catch_warnings():
             # with few rows a hyperparameter often ends at a bound
             warnings.simplefilter("ignore", ConvergenceWarning)
-            sampler.fit(
-                (self.X_ - low) / np.where(low < high, high - low, 1.0), self.y_
-            )
+            sampler.fit(self._to_unit(self.X_), self.y_)
         self._n_tells_at_fit = self._n_tells
         return sampler
+
+
+def _is_among(X: Array, others: Array) -> NDArray[np.bool_]:
+    """Whether each row of X (n, d) is one of the others (k, d)."""
+    known = {row.tobytes() for row in others + 0.0}
+    return np.array([row.tobytes() in known for row in X + 0.0], dtype=bool)
 
 
 def _default_regressor(d: int) -> GaussianProcessRegressor:

@@ -98,6 +98,33 @@ def test_copies_and_pickles_of_what_is_not_solved(name, solved):
 
 
 @each
+@pytest.mark.parametrize("is_solved", [False, True])
+def test_a_refused_chunk_leaves_everything_as_it_was(name, is_solved):
+    model = clone(MODELS[name][0]).partial_fit(X[:60], Y[:60])
+    if is_solved:
+        model.predict(NEW)
+    before = pickle.dumps(model)
+    chunk = X[60:120], Y[60:120]
+    refused = [
+        (np.where(X[60:120] > 2.9, np.nan, X[60:120]), chunk[1]),
+        (*chunk, np.full(60, -1.0)),
+        (*chunk, np.ones(59)),
+        (np.hstack((chunk[0], chunk[0])), chunk[1]),
+        (chunk[0], np.column_stack((chunk[1], chunk[1]))),
+        (1e200 * chunk[0], chunk[1]),
+    ]
+    if name == "series":
+        refused.append((chunk[0] + 5.0, chunk[1]))
+    for arguments in refused:
+        with pytest.raises(ValueError, match=r"\S"):
+            model.partial_fit(*arguments)
+        assert pickle.dumps(model) == before
+    # rows of weight zero are rows that were given
+    model.partial_fit(*chunk, np.r_[np.ones(59), 0.0])
+    assert model.report()["model"]["rows"] == 120
+
+
+@each
 def test_new_rows_replace_the_solution(name):
     model = clone(MODELS[name][0]).partial_fit(*chunks()[0])
     early = model.log_evidence_, model.predict(NEW)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
+import signal
+import threading
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import skgpx
 from skgpx import DecoupledSampler, PLSRegressor
 from skgpx._draws import FunctionDraws
+from skgpx._numerics import blas_threads
 from skgpx._numerics.blas_threads import (
     OneBlasThread,
     current_blas_threads,
@@ -65,6 +70,46 @@ def test_large_matrices_have_the_threads_of_the_user(two_threads):
         with workers(1), threads_for(10**4):
             assert threads() == current_blas_threads() == 1
         assert threads() == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are spawned here")
+@pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
+@pytest.mark.parametrize("within", [False, True])
+def test_a_forked_process_counts_its_own_thread_only(two_threads, within):
+    def state():
+        """Threads now, and of large matrices within a context; the lock is free."""
+        with one_blas_thread(), threads_for(10**4):
+            large = threads()
+        return f"{threads()} {large}"
+
+    entered, leave = threading.Event(), threading.Event()
+
+    def other():
+        # one thread computes, and holds the lock in this moment
+        with one_blas_thread(), blas_threads._LOCK:
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=other)
+    with one_blas_thread() if within else nullcontext():
+        thread.start()
+        entered.wait()
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            with suppress(BaseException):
+                os.write(write, state().encode())
+            os._exit(0)
+        leave.set()
+        thread.join()
+        os.close(write)
+        os.waitpid(child, 0)
+    with os.fdopen(read) as pipe:
+        expected = 1 if within else two_threads
+        assert pipe.read() == f"{expected} {two_threads}"
 
 
 def test_every_public_method_holds_blas_to_one_thread():

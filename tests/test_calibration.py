@@ -238,3 +238,19 @@ def test_groups_are_kept_together_without_a_splitter():
     one = TemperedRegressor(BOLD).fit(X, Y, groups=groups)
     other = TemperedRegressor(BOLD, cv=GroupKFold(5)).fit(X, Y, groups=groups)
     assert one.slope_ == other.slope_
+
+
+def test_dates_and_large_numbers_are_refused():
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    dates = pd.DataFrame({"a": x[:, 0], "b": pd.date_range("2020", periods=30)})
+    spans = dates.assign(b=pd.to_timedelta(np.arange(30), "D"))
+    model = TemperedRegressor(BayesianRidge())
+    for table in (dates, spans, dates[["b"]].to_numpy(), spans[["b"]].to_numpy()):
+        with pytest.raises(ValueError, match="got dates or durations"):
+            model.fit(table, x[:, 0])
+    large = x.copy()
+    large[3, 0] = 1e300
+    with pytest.raises(ValueError, match="Change its units"):
+        model.fit(large, x[:, 0])
+    with pytest.raises(ValueError, match="at most 1e\\+120"):
+        model.fit(x, x[:, 0]).predict_interval(large)

@@ -17,6 +17,7 @@ from skgpx import (
     PLSRegressor,
     SpectralVGPRegressor,
     SteinRFFRegressor,
+    _parallel,
     _row_statistics,
 )
 from skgpx._iterative._product import KernelProduct
@@ -143,6 +144,43 @@ def test_one_job_stays_here(sent):
     with joblib.parallel_config(backend="dask"):
         clone(MODELS["chains"]).set_params(n_jobs=1).fit(X, COUNTS)
     assert not sent.tasks
+
+
+def test_a_single_worker(sent):
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as single,
+        distributed.Client(single, set_as_default=False) as client,
+        joblib.parallel_config(backend="dask", client=client),
+    ):
+        there = predictions(fitted("chains"))
+    assert_array_equal(there, predictions(fitted("chains")))
+
+
+@pytest.mark.parametrize("n_losses", [1, 2])
+def test_a_round_whose_worker_is_lost_is_repeated_once(sent, monkeypatch, n_losses):
+    class Unstable(joblib.Parallel):
+        """Loses the first rounds."""
+
+        n_calls = 0
+
+        def __call__(self, tasks):
+            Unstable.n_calls += 1
+            if Unstable.n_calls <= n_losses:
+                raise distributed.KilledWorker("task", None, 1)
+            return super().__call__(tasks)
+
+    one = predictions(fitted("chains"))
+    monkeypatch.setattr(_parallel, "Parallel", Unstable)
+    with joblib.parallel_config(backend="dask"):
+        if n_losses == 1:
+            assert_array_equal(predictions(fitted("chains")), one)
+            return
+        with pytest.raises(distributed.KilledWorker) as caught:
+            fitted("chains")
+    assert "lost workers twice" in caught.value.__notes__[0]
+    assert Unstable.n_calls == 2
 
 
 def test_draws(sent):

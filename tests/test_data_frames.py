@@ -9,15 +9,17 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import sklearn
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.compose import make_column_transformer
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.fixes import parse_version
 
+import skgpx
 from skgpx import (
     DecoupledSampler,
     ExactGPRegressor,
@@ -234,13 +236,19 @@ def test_categories_that_are_not_known_are_refused():
     model = PLSRegressor(random_state=0).fit(TABLE, TARGET)
     for value in ("z", None):
         row = pd.DataFrame({"t": [1.0], "site": [value]})
-        with pytest.raises(ValueError, match="'site' of X must hold the categories"):
+        with pytest.raises(
+            ValueError, match=r"'site' of X (must hold the cat|has miss)"
+        ):
             model.predict(row)
     refused = {
-        "got nan": (PLSRegressor(), TABLE.assign(site=SITES.remove_categories("a"))),
+        "has missing values": (
+            PLSRegressor(),
+            TABLE.assign(site=SITES.remove_categories("a")),
+        ),
         "takes for numbers": (PLSRegressor(kernel=RBF()), TABLE),
-        "OneHotEncoder": (SteinRFFRegressor(random_state=0), TABLE),
-        "makes categories of a column": (PLSRegressor(), TABLE.astype({"site": str})),
+        "SteinRFFRegressor expects numbers": (SteinRFFRegressor(), TABLE),
+        "ExactGPRegressor expects numbers": (ExactGPRegressor(), TABLE),
+        "or make them categories": (PLSRegressor(), TABLE.astype({"site": str})),
     }
     for message, (one, table) in refused.items():
         with pytest.raises(ValueError, match=message):
@@ -256,6 +264,34 @@ def test_classes_by_categories():
 
 
 def test_names_of_columns_that_are_not_unique_are_refused():
-    twice = TABLE.set_axis(["t", "t"], axis=1)
-    with pytest.raises(ValueError, match="must differ; got"):
-        PLSRegressor(random_state=0).fit(twice, TARGET)
+    twice = TABLE.assign(site=1.0).set_axis(["t", "t"], axis=1)
+    for model in (
+        PLSRegressor(random_state=0),
+        GWIRegressor(BayesianRidge()),
+        TemperedRegressor(BayesianRidge()),
+    ):
+        with pytest.raises(ValueError, match="must differ; got"):
+            model.fit(twice, TARGET)
+
+
+ESTIMATORS = [
+    getattr(skgpx, name)
+    for name in skgpx.__all__
+    if hasattr(getattr(skgpx, name), "get_params")
+]
+
+
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_the_tag_of_categories_tells_the_truth(Estimator):
+    model = (
+        Estimator(BayesianRidge()) if Estimator is TemperedRegressor else Estimator()
+    )
+    y = np.where(np.median(TARGET) < TARGET, "a", "b")
+    y = y if is_classifier(model) else TARGET
+    if get_tags(model).input_tags.categorical:
+        assert len(model.fit(TABLE, y).predict(TABLE)) == len(y)
+    else:
+        with pytest.raises(ValueError, match=r"expects numbers|convert string"):
+            model.fit(TABLE, y)

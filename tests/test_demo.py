@@ -12,7 +12,9 @@ def test_the_demo_prints_its_tables_and_writes_a_picture(monkeypatch, tmp_path, 
     printed, progress = capsys.readouterr()
     for name in ("GaussianProcessRegressor", "PLSClassifier", "Student-t"):
         assert name in printed
-    assert "[####################] done" in progress
+    # the bar is for terminals
+    assert "####" not in progress
+    assert printed.count("Diabetes data") == 1
     assert path.stat().st_size > 10_000
 
 

@@ -132,11 +132,10 @@ def value_of(text):
 STATED = re.compile(r"default(?:s to |=|: )\s*(\".*?\"|\([^)]*\)|[^\s,;]+)")
 
 
-@pytest.mark.parametrize("one", CALLABLES.values(), ids=CALLABLES)
-def test_defaults_are_those_of_the_signature(one):
+def wrong_defaults(one):
+    """Parameters whose documented default is not that of the signature."""
     signature = signature_of(one)
     for name, kind, _ in entries(inspect.getdoc(one) or "", "Parameters"):
-        stated = STATED.search(kind)
         parameter = signature.get(name)
         if parameter is None or parameter.kind in (
             parameter.VAR_KEYWORD,
@@ -144,20 +143,24 @@ def test_defaults_are_those_of_the_signature(one):
         ):
             continue
         actual = parameter.default
-        if "factory" in repr(actual):
-            assert "optional" in kind, name
-            continue
-        if actual is parameter.empty:
-            assert stated is None, f"{name} has no default"
-        elif stated is None:
-            assert "optional" in kind, f"the default of {name} is not stated"
+        stated = STATED.search(kind)
+        if "factory" in repr(actual) or (actual is not parameter.empty and not stated):
+            if "optional" not in kind:
+                yield f"{name}: its default is not stated"
+        elif actual is parameter.empty:
+            if stated:
+                yield f"{name} has no default"
         else:
             text = stated.group(1).rstrip(".")
-            assert value_of(text) == actual, name
-            # strings are quoted
-            assert isinstance(value_of(text), str) == isinstance(actual, str), name
-            if isinstance(actual, str):
-                assert text.startswith('"'), name
+            quoted = text.startswith('"')
+            if value_of(text) != actual or quoted != isinstance(actual, str):
+                yield f"{name}: {text} is stated, {actual!r} is the default"
+
+
+def test_defaults_are_those_of_the_signature():
+    wrong = {name: list(wrong_defaults(one)) for name, one in CALLABLES.items()}
+    assert len(wrong) > 500
+    assert not {name: found for name, found in wrong.items() if found}
 
 
 # ---- Attributes ----------------------------------------------------------------------

@@ -143,6 +143,72 @@ def test_rows_and_targets_that_are_refused(name):
         refused("y must be numeric; got dates", fit, X, days.to_numpy())
 
 
+def table(values):
+    """X with a second column of these values, in the first rows."""
+    column = pd.Series(X[:, 1].astype(object))
+    column[: len(values)] = values
+    return pd.DataFrame({"x": X[:, 0], "z": column})
+
+
+MASKED = np.ma.MaskedArray(X, mask=np.eye(20, 2))
+HUGE = X.astype(object)
+HUGE[2, 1] = 10**400
+AS_CATEGORY = r"could not convert string to float: 'a'.*astype.*category"
+REFUSED_ROWS = [
+    (pd.Series(X[:, 0]), "2D array|2-dimensional"),
+    (MASKED, "X has .* masked values, which are missing"),
+    (HUGE, "size up to 1e|size between|too large|Unknown label|infinity"),
+    (pd.DataFrame(X, columns=["x", "x"]), "Names of columns of X must differ"),
+]
+
+
+@cases
+def test_tables_and_targets_that_are_no_numbers(name):
+    estimator, y = CASES[name]
+    fit = clone(estimator).fit
+    around = name in ("gwi around", "gwi classes", "tempered")
+    rows = [*REFUSED_ROWS, (table(["a"]), AS_CATEGORY)]
+    for given, message in rows[:2] if around else rows:
+        refused(message, fit, given, y)
+    masked = np.ma.MaskedArray(y, mask=np.arange(20) == 3)
+    refused("y has 1 masked values", fit, X, masked)
+    weights = np.ma.MaskedArray(np.ones(20), mask=np.arange(20) == 3)
+    if name != "decoupled":
+        refused("has 1 masked values", fit, X, y, sample_weight=weights)
+    if name in NUMBERS:
+        missing = [None, *np.asarray(y, dtype=object)[1:]]
+        refused(r"y must be finite; got 1 NaN|y contains NaN", fit, X, missing)
+        words = np.array(["high", "low"])[LABELS]
+        refused("could not convert", fit, X, words)
+    model = fitted(name)
+    refused("X has .* masked values", model.predict, MASKED)
+    if not around:
+        refused("2D array|2-dimensional", model.predict, pd.Series(X[:, 0]))
+        kinds = pd.Categorical(["u", "v"] * 10)
+        gap = pd.DataFrame({"x": X[:, 0], "kind": kinds.set_categories(["u"])})
+        refused("Column 'kind' of X has missing values", fit, gap, y)
+
+
+@cases
+def test_parameters_may_be_scalars_of_numpy(name):
+    estimator, y = CASES[name]
+    given = {
+        key: value
+        for key, value in estimator.get_params(deep=False).items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    scalars = {
+        key: np.int64(value) if isinstance(value, int) else np.float64(value)
+        for key, value in given.items()
+    }
+    assert given or name == "spectral"
+    other = clone(estimator).set_params(**scalars).fit(X, y)
+    assert_array_equal(other.predict(X), fitted(name).predict(X))
+    if name != "tempered":
+        one, two = (m.sample_functions(2, 0)(X) for m in (other, fitted(name)))
+        assert_array_equal(one, two)
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if name != "decoupled"])
 def test_weights_that_are_refused_and_shares(name):
     estimator, y = CASES[name]
@@ -429,3 +495,14 @@ def test_several_targets_have_one_distribution_each():
     assert cross_val_score(model, X, pair, scoring=scorer, cv=2).max() < 0.0
     held_out = skgpx.cross_val_predict_dist(model, X, pair, cv=3)
     assert [one.mean().shape for one in held_out] == [(20,), (20,)]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [PLSRegressor(), SpectralVGPRegressor(), GWIRegressor(), ExactGPRegressor()],
+    ids=lambda one: type(one).__name__,
+)
+def test_lengthscales_beyond_the_range_of_numbers_are_refused(model):
+    x = 1e119 * np.linspace(-1.0, 1.0, 20)[:, np.newaxis]
+    with pytest.raises(ValueError, match=r"The lengthscales of.*column 0, which spans"):
+        clone(model).set_params(kernel=RBF(1e-300)).fit(x, np.arange(20.0))

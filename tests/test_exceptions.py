@@ -9,12 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from skgpx import DecoupledSampler, PLSRegressor, SpectralVGPRegressor
-from skgpx.diagnostics import (
-    Finding,
-    conclude,
-    residual_autocorrelation,
-    varying_noise,
-)
+from skgpx.diagnostics import Finding, conclude
 from skgpx.exceptions import (
     ConvergenceWarning,
     DataWarning,
@@ -22,7 +17,7 @@ from skgpx.exceptions import (
     PredictionWarning,
     SkgpxWarning,
 )
-from skgpx.likelihoods import Gaussian, Poisson, StudentT
+from skgpx.likelihoods import Poisson, StudentT
 
 rng = np.random.default_rng(0)
 X = np.linspace(0.0, 1.0, 40)[:, None]
@@ -82,34 +77,6 @@ def test_several_findings_make_one_warning_a_category():
     assert [one.category for one in caught] == [FitWarning, ConvergenceWarning]
     assert "- First.\n- Second." in str(caught[0].message)
     assert str(caught[1].message) == "Third."
-
-
-@pytest.mark.parametrize("d", [1, 3])
-def test_residuals_of_neighbours(d):
-    rng = np.random.default_rng(d)
-    X = rng.uniform(size=(400, d))
-    noise = rng.standard_normal(400)
-    missed = np.sin(20.0 * X[:, 0]) + noise
-    assert residual_autocorrelation(X, noise, float(np.var(noise))) is None
-    found = residual_autocorrelation(X, missed, float(np.var(missed)))
-    assert "along column 0" in found.message
-
-
-@pytest.mark.parametrize("make", [Gaussian, StudentT])
-def test_sizes_of_residuals_in_thirds(make):
-    rng = np.random.default_rng(0)
-    X, z = rng.uniform(size=(300, 3)), rng.standard_normal(300)
-    mean, tails = X[:, 0], rng.standard_cauchy(300)
-    assert varying_noise(X, mean, z, make()) is None
-    assert varying_noise(X, mean, tails, make()) is None
-    assert varying_noise(X[:80], mean[:80], (z * X[:, 1])[:80], make()) is None
-    found = varying_noise(X, mean, z * X[:, 1], make())
-    assert "varies with column 1" in found.message
-    assert "with its largest values, where intervals are too narrow" in found.message
-    assert f"likelihood=Heteroscedastic{make.__name__}()" in found.message
-    found = varying_noise(X[:, 1:], mean, z * np.exp(-3.0 * mean), make())
-    assert "varies with the predicted mean" in found.message
-    assert varying_noise(X, mean, z * X[:, 1], Poisson()) is None
 
 
 def test_every_finding_and_class_of_warning_is_explained():

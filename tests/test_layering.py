@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.md: imports point downward, rooms keep to budgets."""
+"""The rules of docs/architecture.md: imports point downward, rooms have a ceiling."""
 
 import ast
 import io
@@ -25,6 +25,7 @@ SHELL |= {"_row_statistics", "_selection", "_table", "_wrapped"}
 LAYERS = {
     # what every layer may say
     "exceptions": set(),
+    "_version": set(),
     # L0: arrays in, arrays out
     "_numerics": {"exceptions"},
     # L1: the nouns; likelihoods and bases do not know each other
@@ -41,7 +42,7 @@ LAYERS = {
     "_wrapped": {"_validation"},
     "_predictive_distribution": BELOW_SHELL | {"_parallel", "_validation"},
     "diagnostics": BELOW_SHELL | {"_validation"},
-    "_report": BELOW_SHELL | {"_validation"},
+    "_report": BELOW_SHELL | {"_validation", "_version"},
     "_base": BELOW_SHELL
     | {"_predictive_distribution", "_report", "_validation", "diagnostics"},
     "_row_statistics": BELOW_SHELL | DOOR,
@@ -81,6 +82,7 @@ LAYERS = {
         "_predictive_distribution",
         "_spectral_vgp",
         "_stein",
+        "_version",
     },
 }
 
@@ -94,29 +96,30 @@ OTHERS_MAY = ARRAYS | {"sklearn"}
 # The only doors to scikit-learn's private modules and to its young callback API.
 PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 
-# Lines of code of each folder of the package: what comes in pushes something out. The
-# modules beside the folders have one budget together, but for the program `demo`.
-# Budgets only ever shrink.
-BUDGETS = {
-    "_pls": 1152,
-    "_spectral_vgp": 1295,
-    "_stein": 857,
-    "_gwi": 1124,
-    "_iterative": 707,
-    "_decoupled": 586,
-    "_selection": 1213,
-    "_latent": 208,
-    "_draws": 1269,
-    "bases": 1186,
-    "kernels": 1522,
-    "likelihoods": 1989,
-    "metrics": 471,
-    "inspection": 459,
-    "_numerics": 3814,
-    "shell": 2768,
-    "demo": 123,
+# Ceilings on the size of each room, in tokens of code. Docstrings, comments and lines
+# are free: a keyword argument costs the same wherever the line breaks. They leave some
+# 10 % of slack, are reviewed when a release is made, and may rise where a method needs
+# it. The modules beside the folders are one room together, but for the program `demo`.
+CEILINGS = {
+    "_pls": 13700,
+    "_spectral_vgp": 14800,
+    "_stein": 9400,
+    "_gwi": 11400,
+    "_iterative": 7900,
+    "_decoupled": 5800,
+    "_selection": 14500,
+    "_latent": 2600,
+    "_draws": 14400,
+    "bases": 14400,
+    "kernels": 16800,
+    "likelihoods": 26300,
+    "metrics": 3700,
+    "inspection": 5000,
+    "_numerics": 45900,
+    "shell": 30900,
+    "demo": 1400,
 }
-LONGEST_FILE, LONGEST_FUNCTION = 700, 60
+LARGEST_FILE = 7000
 
 SOURCES = {
     path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8")
@@ -224,37 +227,23 @@ SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT}
 SILENT |= {tokenize.DEDENT, tokenize.ENDMARKER}
 
 
-def lines_of_code(name):
-    """Number of lines that hold a token outside of docstrings and comments."""
+def tokens_of_code(name):
+    """Number of tokens outside of docstrings and comments."""
     tokens = tokenize.generate_tokens(io.StringIO(SOURCES[name]).readline)
-    spans = [(t.start[0], t.end[0]) for t in tokens if t.type not in SILENT]
-    held = {line for first, last in spans for line in range(first, last + 1)}
-    return len(held - documentation(TREES[name]))
+    documented = documentation(TREES[name])
+    return sum(t.type not in SILENT and t.start[0] not in documented for t in tokens)
 
 
-def test_rooms_keep_to_their_budgets():
-    lines = {name: lines_of_code(name) for name in SOURCES}
+def test_rooms_stay_below_their_ceilings():
+    tokens = {name: tokens_of_code(name) for name in SOURCES}
     rooms = Counter()
-    for name, n in lines.items():
+    for name, n_tokens in tokens.items():
         room = name.split("/")[0] if "/" in name else "shell"
-        rooms["demo" if name == "demo.py" else room] += n
-    assert set(rooms) == set(BUDGETS)
-    over = {room: n for room, n in rooms.items() if n > BUDGETS[room]}
-    assert not over, f"lines of code {over}, of at most {BUDGETS}"
-    assert not {name: n for name, n in lines.items() if n > LONGEST_FILE}
-
-
-def test_functions_are_steps():
-    wrong = []
-    for name, tree in TREES.items():
-        documented = documentation(tree)
-        for node in nodes(tree, ast.FunctionDef):
-            body = range(node.body[0].lineno, node.body[-1].end_lineno + 1)
-            length = len(set(body) - documented)
-            # constructors that only store parameters are as long as their signature
-            if length > LONGEST_FUNCTION and node.name != "__init__":
-                wrong.append(f"{name}: {node.name} has {length} lines")
-    assert not wrong
+        rooms["demo" if name == "demo.py" else room] += n_tokens
+    assert set(rooms) == set(CEILINGS)
+    above = {room: n for room, n in rooms.items() if n > CEILINGS[room]}
+    assert not above, f"tokens {above}, ceilings {CEILINGS}"
+    assert not {name: n for name, n in tokens.items() if n > LARGEST_FILE}
 
 
 def calls(tree):

@@ -134,7 +134,10 @@ def test_chains(fitted):
     section = model.report()["inference"]
     assert section["largest_rhat"] == np.max(model.rhat_)
     assert section["smallest_ess"] == np.min(model.ess_)
-    assert fitted["pls"].report()["inference"]["posterior"] == "closed form"
+    closed_form = fitted["pls"].report()["inference"]
+    assert closed_form["posterior"] == "closed form"
+    # without chains there is nothing to converge
+    assert not {"acceptance", "largest_rhat", "smallest_ess"} & set(closed_form)
 
 
 @pytest.mark.filterwarnings("ignore:There is no noise")

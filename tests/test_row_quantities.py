@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
-from skgpx import PLSRegressor, SpectralVGPRegressor
+from skgpx import ExactGPRegressor, PLSRegressor, SpectralVGPRegressor
 from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, ShiftedMixture, StudentT
 
 pytestmark = [
@@ -60,10 +60,8 @@ def test_known_noise_is_alpha_of_the_exact_process(name):
     expected = np.array(exact.predict(GRID, return_std=True))
     tolerance = 2e-3 if name == "fourier" else 1e-5
     assert_allclose(moments(model), expected, atol=tolerance)
-    # without a search PLSRegressor reports no evidence
-    if name != "pls":
-        value = exact.log_marginal_likelihood_value_
-        assert_allclose(model.log_evidence_, value, atol=0.01)
+    value = exact.log_marginal_likelihood_value_
+    assert_allclose(model.log_evidence_, value, atol=0.01)
     assert_allclose(model.noise_variance_, NOISE.mean())
 
 
@@ -102,6 +100,34 @@ def test_a_constant_noise_is_the_parameter(name):
             other.predict(GRID, return_std=True)[1],
         )
         assert_allclose(fitted.log_evidence_, other.log_evidence_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PLSRegressor(random_state=0),
+        PLSRegressor(likelihood=StudentT(), random_state=0),
+        SpectralVGPRegressor(),
+        ExactGPRegressor(random_state=0),
+    ],
+    ids=["pls", "student", "sums", "exact"],
+)
+@pytest.mark.filterwarnings("ignore:With 8192 Fourier features")
+def test_rows_without_noise_are_met(model):
+    """Alone with the least noise that would be learned, or beside noisy ones."""
+    f = np.sin(X[:, 0])
+    least = sklearn.clone(model).fit(X, f, noise_variance=1e-8 * f.var())
+    assert_allclose(model.fit(X, f, noise_variance=0.0).predict(X), f, atol=1e-3)
+    inside = GRID[np.abs(GRID[:, 0]) < 3.0]
+    assert_allclose(model.predict(inside), least.predict(inside), atol=1e-3)
+    exact = np.arange(N) < N // 2
+    mixed = model.fit(
+        X, np.where(exact, f, Y), noise_variance=np.where(exact, 0, NOISE)
+    )
+    assert_allclose(mixed.predict(X[exact]), f[exact], atol=1e-3)
+    if isinstance(model, PLSRegressor):
+        density = model.log_predictive_density(X[~exact], f[~exact], noise_variance=0.0)
+        assert np.all(density > 0.0)
 
 
 def test_weights_are_repetitions_of_noise_too():
@@ -285,8 +311,8 @@ REFUSED = [
     (COUNTS_OF, NOISY, "noise_variance of rows is for normal and Student noise"),
     (PLSRegressor(likelihood=ShiftedMixture(0.5)), NOISY, "noise_variance of rows is"),
     (PLSRegressor(), {"noise_variance": NOISE[:3]}, r"of shape \(40,\).*got shape"),
-    (PLSRegressor(), {"noise_variance": -NOISE}, "must be positive and finite"),
-    (PLSRegressor(), {"noise_variance": np.full(N, np.nan)}, "positive and finite"),
+    (PLSRegressor(), {"noise_variance": -NOISE}, "must be not negative, and finite"),
+    (PLSRegressor(), {"noise_variance": np.full(N, np.nan)}, "negative, and finite"),
     (PLSRegressor(), {"noise_variance": ["a"] * N}, "could not convert"),
     (COUNTS_OF, {"exposure": np.zeros(N)}, "exposure must be positive"),
     (PLSRegressor(likelihood=Gaussian(0.1)), NOISY, "a noise of its own"),

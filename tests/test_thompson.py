@@ -204,3 +204,45 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="n == 0"):
         optimizer.ask(0)
     assert len(optimizer.y_) == 0
+
+
+# ---- Levels --------------------------------------------------------------------------
+
+
+def bowl(X):
+    return ((X - [2.0, 3.0]) ** 2).sum(axis=1)
+
+
+def test_no_level_is_tried_twice_without_noise():
+    options = {"steps": [1.0, 1.0], "n_mesh": 300, "random_state": 0}
+    optimizer = ThompsonSampler([(0.0, 4.0), (1.0, 4.5)], **options)
+    for _ in range(5):
+        X = optimizer.ask(4)
+        assert np.all(np.round(X) == X)
+        optimizer.tell(X, bowl(X))
+    assert len(np.unique(optimizer.X_, axis=0)) == 20  # all of the five by four
+    assert optimizer.best_y_ == 0.0
+    # nothing else is left
+    assert np.all(optimizer.ask(2) <= 4.0)
+
+
+def test_levels_are_tried_again_where_values_differ():
+    options = {"steps": [1.0, 1.0], "n_mesh": 300, "n_initial": 4, "random_state": 0}
+    optimizer = ThompsonSampler([(0.0, 4.0), (0.0, 4.0)], **options)
+    rng = np.random.default_rng(0)
+    X = np.repeat(optimizer.ask(4), 2, axis=0)
+    optimizer.tell(X, bowl(X) + 0.01 * rng.normal(size=8))
+    for _ in range(3):
+        X = optimizer.ask(6)
+        optimizer.tell(X, bowl(X) + 0.01 * rng.normal(size=6))
+    assert np.sum(np.all(optimizer.X_ == [2.0, 3.0], axis=1)) > 2
+
+
+def test_continuous_inputs_stay_as_they_are_beside_levels():
+    bounds, options = [(0.0, 1.0), (0.0, 4.0)], {"n_mesh": 200, "random_state": 1}
+    levels = ThompsonSampler(bounds, steps=[0.0, 2.0], **options).ask(4)
+    free = ThompsonSampler(bounds, **options).ask(4)
+    assert_array_equal(levels[:, 0], free[:, 0])
+    assert set(levels[:, 1]) <= {0.0, 2.0, 4.0}
+    with pytest.raises(ValueError, match="distance between the levels"):
+        ThompsonSampler(bounds, steps=[1.0, -1.0])

@@ -17,11 +17,10 @@ CHART = {
         "any number of inputs": "PLSRegressor(likelihood=…)",
     },
     "a number with\nGaussian noise": {
-        "up to about a thousand rows": "GaussianProcessRegressor",
-        "one to three inputs, no trend": "SpectralVGPRegressor",
+        "any number of inputs": "PLSRegressor",
         "a trend to extrapolate": "PLSRegressor",
         "known noise of each row": "PLSRegressor",
-        "more inputs, up to a million rows": "PLSRegressor",
+        "one input, or large maps; no trend": "SpectralVGPRegressor",
         "10⁴ to 10⁵ rows, smooth, minutes": "ExactGPRegressor",
         "more inputs, in chunks": "SteinRFFRegressor",
         "around a network or a regressor": "GWIRegressor",
@@ -40,7 +39,7 @@ ROOT, KIND, FORK, ESTIMATOR = 0.0, 1.75, 5.0, 9.0
 def draw(chart):
     """A figure of the chart: kinds of y, conditions along lines, estimators."""
     figure, axes = plt.subplots(figsize=(10.0, 7.6), dpi=160)
-    axes.set(xlim=(-0.1, 11.9), ylim=(-15.6, 0.9))
+    axes.set(xlim=(-0.1, 11.9), ylim=(-14.6, 0.9))
     axes.axis("off")
     framed = {"boxstyle": "round,pad=0.35", "ec": BLUE, "fc": "white"}
     filled = {"boxstyle": "round,pad=0.35", "ec": BLUE, "fc": BLUE}

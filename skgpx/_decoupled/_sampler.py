@@ -567,8 +567,13 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = self.estimator
+        # the default process has a kernel of categories
+        categorical = inner is None
         if isinstance(inner, type) or not hasattr(inner, "__sklearn_tags__"):
             inner = GaussianProcessRegressor()
+        else:
+            categorical = get_tags(inner).input_tags.categorical
+        tags.input_tags.categorical = categorical
         tags.target_tags.multi_output = get_tags(inner).target_tags.multi_output
         tags.target_tags.required = not isinstance(self.estimator, FrozenEstimator)
         return tags

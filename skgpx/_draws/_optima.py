@@ -39,7 +39,7 @@ def minimise(
     # draws without gradients raise here, before they are evaluated on the mesh
     draws._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp))
     d, s = len(box), draws.n_draws
-    n_powers = max(n_mesh - 1, 1).bit_length()
+    n_powers = int(max(n_mesh - 1, 1)).bit_length()
     rng = np.random.default_rng(seed)
     unit = qmc.Sobol(d, seed=rng).random_base2(n_powers)[:n_mesh]
     values = draws.values(_placed(unit, box))[:, 0, :]

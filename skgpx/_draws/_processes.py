@@ -176,8 +176,14 @@ class KernelProcess(Process):
         return h, K - h.T @ h
 
     def nugget(self, X: Array) -> Array:
-        """Smallest noise variance of observations at the rows of X, shape (n,)."""
-        return NUGGET * self.kernel.diag(X)
+        """Smallest noise variance of observations at the rows of X, shape (n,).
+
+        Never zero, as the variance of a linear kernel is at the origin.
+        """
+        variances = self.kernel.diag(X)
+        largest = float(np.max(variances, initial=0.0)) or 1.0
+        least: Array = NUGGET * np.maximum(variances, NUGGET * largest)
+        return least
 
     def extended(self, X: Array) -> Self:
         """Process with the values at mapped rows X as variables, after the others."""

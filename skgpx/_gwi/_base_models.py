@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,15 +18,15 @@ from sklearn.utils import get_tags
 
 from skgpx._cross_fitting import CrossFit, cross_fit, is_given_fitted, seeded
 from skgpx._draws import InputMap
-from skgpx._numerics.rows import LARGEST
 from skgpx._table import Training, as_table, frame_of, is_numeric, take_rows
 from skgpx._validation import (
     check_columns,
     check_is_fitted,
     check_range,
+    check_size,
     validate_data,
 )
-from skgpx.diagnostics import Finding
+from skgpx.diagnostics import Finding, frozen_base_model
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -75,10 +75,7 @@ class TableForm(NamedTuple):
                 "text, NaN or infinity."
             )
         rows = np.ascontiguousarray(table, dtype=np.float64)
-        if np.any(np.abs(rows) > LARGEST):
-            raise ValueError(
-                f"X must be at most {LARGEST:g} in size; got {np.max(np.abs(rows)):g}."
-            )
+        check_size(rows)
         return rows
 
     def table(self, rows: NDArray[Any]) -> Any:
@@ -139,15 +136,6 @@ class BaseModel(NamedTuple):
     finding: Finding | None
 
 
-_FROZEN = Finding(
-    "frozen base model",
-    "The mean is a FrozenEstimator, and its errors at the rows given to fit calibrate "
-    "predictions. If it was fitted to these rows, predictions are overconfident. Pass "
-    'rows that it was not fitted to and set cv="prefit", or pass the estimator without '
-    "FrozenEstimator to cross-fit it.",
-)
-
-
 class BaseModelMixin:
     """Rows of any kind, for a `mean` that is an estimator and not the name of one."""
 
@@ -196,13 +184,13 @@ class BaseModelMixin:
                 fitted = mean[:-1]
             else:
                 fitted = clone(features).fit(chosen, y)
-            make = partial(_kernel_inputs, fitted, form)
+            make = KernelInputs(fitted, form)
             to_kernel = InputMap(make, int(chosen.shape[1]), form.numeric)
             inputs = to_kernel(inputs)
             check_range("The output of kernel_features", inputs)
         self._form = form
-        function = partial(_at_rows, mean, form, predict)
-        finding = _FROZEN if frozen and self.cv != "prefit" else None
+        function = PredictionsAtRows(mean, form, predict)
+        finding = frozen_base_model(frozen, self.cv)
         return BaseModel(found, inputs, y, to_kernel, function, finding)
 
     def _check_groups(self, groups: Any) -> None:
@@ -232,17 +220,35 @@ class BaseModelMixin:
         return tags
 
 
-def _at_rows(
-    estimator: Any,
-    form: TableForm,
-    predict: Callable[[Any, Any], Array],
-    rows: NDArray[Any],
-) -> Array:
-    """Predictions (n, c) of a fitted estimator at rows of a latent model."""
-    return predict(estimator, form.table(rows))
+@dataclass(frozen=True)
+class PredictionsAtRows:
+    """Predictions (n, c) of a fitted estimator at rows of a latent model.
+
+    Parameters
+    ----------
+    estimator : estimator
+    form : TableForm
+    predict : callable
+        Maps the estimator and a table to predictions.
+    """
+
+    estimator: Any
+    form: TableForm
+    predict: Callable[[Any, Any], Array]
+
+    def __call__(self, rows: NDArray[Any]) -> Array:
+        """Predictions (n, c)."""
+        return self.predict(self.estimator, self.form.table(rows))
 
 
-def _kernel_inputs(transformer: Any, form: TableForm, rows: NDArray[Any]) -> Any:
-    """Output (n, q) of a fitted transformer."""
-    features = transformer.transform(form.table(rows))
-    return features.toarray() if hasattr(features, "toarray") else features
+@dataclass(frozen=True)
+class KernelInputs:
+    """Output (n, q) of a fitted transformer at rows of a latent model."""
+
+    transformer: Any
+    form: TableForm
+
+    def __call__(self, rows: NDArray[Any]) -> Any:
+        """Inputs of the kernel (n, q)."""
+        features = self.transformer.transform(self.form.table(rows))
+        return features.toarray() if hasattr(features, "toarray") else features

@@ -91,9 +91,8 @@ def _by_nodes(
 # ---- Scores of other classifiers, and of the process ---------------------------------
 
 
-def class_scores(
-    classes: NDArray[Any], mixed: float, n_outputs: int, fitted: Any, X: Any
-) -> Array:
+@dataclass(frozen=True)
+class ClassScores:
     """Latent scores (n, n_outputs) from the probabilities of a fitted classifier.
 
     Parameters
@@ -104,43 +103,67 @@ def class_scores(
         Share of the uniform distribution in the probabilities, so that none is zero.
     n_outputs : int
         One for log odds, otherwise K; these sum to zero.
-    fitted : classifier
-    X : array-like of shape (n, d)
-
-    Raises
-    ------
-    ValueError
-        If it knows none of the classes, or predicts values that are no probabilities.
     """
-    position = {
-        label: i for i, label in enumerate(np.asarray(fitted.classes_).tolist())
-    }
-    columns = np.array([position.get(label, -1) for label in classes.tolist()])
-    if np.all(columns < 0):
-        raise ValueError(
-            f"The classifier was fitted to the classes {list(position)}, none of which "
-            f"is in y, which has {classes.tolist()}. Fit it to the same labels."
-        )
-    found = np.asarray(fitted.predict_proba(X), dtype=np.float64)
-    if found.shape != (len(X), len(position)) or not np.all(np.isfinite(found)):
-        raise ValueError(
-            f"{fitted!r} must give a finite probability for each of its "
-            f"{len(position)} classes; got NaN, infinity, or shape {found.shape}."
-        )
-    p = np.where(columns >= 0, found[:, columns], 0.0)
-    total = p.sum(axis=1, keepdims=True)
-    p = p / np.where(total > 0.0, total, 1.0)
-    scores = np.log((1.0 - mixed) * p + mixed / len(classes))
-    if n_outputs == 1:
-        return scores[:, 1:] - scores[:, :1]
-    centred: Array = scores - scores.mean(axis=1, keepdims=True)
-    return centred
+
+    classes: NDArray[Any]
+    mixed: float
+    n_outputs: int
+
+    def __call__(self, fitted: Any, X: Any) -> Array:
+        """Scores of a fitted classifier at rows X (n, d).
+
+        Raises
+        ------
+        ValueError
+            If it knows none of the classes, or predicts values that are no
+            probabilities.
+        """
+        classes = self.classes
+        position = {
+            label: i for i, label in enumerate(np.asarray(fitted.classes_).tolist())
+        }
+        columns = np.array([position.get(label, -1) for label in classes.tolist()])
+        if np.all(columns < 0):
+            raise ValueError(
+                f"The classifier was fitted to the classes {list(position)}, none of "
+                f"which is in y, which has {classes.tolist()}. Fit it to the same "
+                "labels."
+            )
+        found = np.asarray(fitted.predict_proba(X), dtype=np.float64)
+        if found.shape != (len(X), len(position)) or not np.all(np.isfinite(found)):
+            raise ValueError(
+                f"{fitted!r} must give a finite probability for each of its "
+                f"{len(position)} classes; got NaN, infinity, or shape {found.shape}."
+            )
+        p = np.where(columns >= 0, found[:, columns], 0.0)
+        total = p.sum(axis=1, keepdims=True)
+        p = p / np.where(total > 0.0, total, 1.0)
+        scores = np.log((1.0 - self.mixed) * p + self.mixed / len(classes))
+        if self.n_outputs == 1:
+            return scores[:, 1:] - scores[:, :1]
+        centred: Array = scores - scores.mean(axis=1, keepdims=True)
+        return centred
 
 
-def basis_scores(basis: Any, weights: Array, base: Array, X: Array) -> Array:
-    """``base + φ(x)ᵀw`` (n, c): the mode of the process itself."""
-    values: Array = base + basis(X) @ weights
-    return values
+@dataclass(frozen=True)
+class BasisScores:
+    """``base + φ(x)ᵀw`` (n, c): the mode of the process itself.
+
+    Parameters
+    ----------
+    basis : Nystroem
+    weights : ndarray of shape (m, c)
+    base : ndarray of shape (c,)
+    """
+
+    basis: Any
+    weights: Array
+    base: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Values (n, c) at the rows of X (n, d)."""
+        values: Array = self.base + self.basis(X) @ self.weights
+        return values
 
 
 # ---- How scores fade away from the data ----------------------------------------------
@@ -227,13 +250,16 @@ def fit_class_scale(
     scores: Array,
     variance: Array,
     share: Array,
+    *,
+    scores_are_free: bool = True,
+    variance_is_free: bool = True,
 ) -> ClassScale:
     """Factors of scores and variances with the lowest held-out log loss.
 
     Minimises their log loss plus ``(log² a + log² b) / 2``, half a nat at a factor of
     e: rows that do not identify them leave them near one. Under RobustMax, which is
-    invariant to the scale of f, only b moves, as in the paper. Fewer than ten rows
-    leave both at one.
+    invariant to the scale of f, only b moves if it is free, as in the paper. Fewer than
+    ten rows leave both at one.
 
     Parameters
     ----------
@@ -243,16 +269,25 @@ def fit_class_scale(
     variance, share : ndarray of shape (n,)
         r of the process without the row, and ``r / k``; at its 95 % quantile scores
         begin to fade.
+    scores_are_free, variance_is_free : bool
+        Whether a and b may move.
     """
     if not len(codes):
         return ClassScale()
     edge = float(weighted_quantiles(share, weights, [0.95])[0])
     if len(codes) < 10:
         return ClassScale(edge=edge)
-    n = 1 if isinstance(likelihood, RobustMax) else 2
+    if isinstance(likelihood, RobustMax) and variance_is_free:
+        scores_are_free = False
+    free = np.array([scores_are_free, variance_is_free])
+    n = int(free.sum())
+    if n == 0:
+        return ClassScale(edge=edge)
 
     def scale(u: Array) -> ClassScale:
-        a, b = np.exp(np.append(np.zeros(2 - n), u))
+        logs = np.zeros(2)
+        logs[free] = u
+        a, b = np.exp(logs)
         return ClassScale(float(a), float(b), edge)
 
     def loss(u: Array) -> float:

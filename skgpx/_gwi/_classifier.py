@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,11 +18,11 @@ from skgpx._callbacks import (
 )
 from skgpx._gwi._base_models import BaseModel, BaseModelMixin
 from skgpx._gwi._class_scores import (
+    BasisScores,
     ClassScale,
+    ClassScores,
     FadingScores,
-    basis_scores,
     class_loss,
-    class_scores,
     fit_class_scale,
     log_losses,
     share_of_prior,
@@ -125,7 +124,9 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         The classifier, fitted to all rows, if `mean` is one.
     scale_ : ClassScale
         `score_factor` and `variance_factor`, from held-out rows; `edge`, the share of
-        the prior variance beyond which the mean fades.
+        the prior variance beyond which the mean fades. `variance_factor` is one where
+        the variance of the kernel is given (by `optimizer` None, fixed bounds, or a
+        kernel without a ConstantKernel), and so is then the `score_factor` of "svgp".
     inducing_points_ : ndarray of shape (M, q)
         In the input space of the kernel.
     posterior_ : LatentModel
@@ -329,7 +330,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         self._encoded(given.y[given.weights > 0.0])
         c = self._class_likelihood().prepare(np.arange(float(len(self.classes_))))
         mixed = len(self.classes_) / (float(given.weights.sum()) + len(self.classes_))
-        predict = partial(class_scores, self.classes_, mixed, c.n_outputs_)
+        predict = ClassScores(self.classes_, mixed, c.n_outputs_)
         base = self._base_model(given, groups, predict, True, rng)
         codes = np.searchsorted(self.classes_, base.y).astype(np.float64)
         return Rows(base.inputs, codes, base.cross_fit.weights), base
@@ -461,18 +462,15 @@ class _Problem:
             return laplace.find_mode(target, start, 1e-6).weights
 
         weights = weights_of(np.arange(len(rows.y)), None)
-        scores = [
-            basis_scores(
-                basis,
-                weights_of(np.setdiff1d(np.arange(len(rows.y)), part), weights),
-                base,
-                rows.X[part],
-            )
-            for part in parts
-        ]
-        function = partial(basis_scores, basis, weights, base)
-        held_out = np.concatenate(scores) if scores else np.empty((0, len(base)))
-        return FittedMean("svgp", function, parts.ravel(), held_out)
+        held_out = np.empty((*parts.shape, len(base)))
+        for k, part in enumerate(parts):
+            others = np.setdiff1d(np.arange(len(rows.y)), part)
+            without = BasisScores(basis, weights_of(others, weights), base)
+            held_out[k] = without(rows.X[part])
+        scores = held_out.reshape(-1, len(base))
+        return FittedMean(
+            "svgp", BasisScores(basis, weights, base), parts.ravel(), scores
+        )
 
     def _held_out(self, mean: FittedMean) -> tuple[Array, ...]:
         """Codes, scores, variances and their shares of the prior."""
@@ -480,9 +478,21 @@ class _Problem:
         return self._rows.y[at], mean.predictions, self._variance[at], self._share[at]
 
     def _scale(self, mean: FittedMean) -> ClassScale:
+        """Factors of the scores and of the prior variance, unless it is given.
+
+        The mode of a process whose variance is given has no factor either.
+        """
         codes, *parts = self._held_out(mean)
         weights = self._rows.weights[mean.held_out]
-        return fit_class_scale(self._likelihood, codes, weights, *parts)
+        variance_is_free = self._prior.amplitude_is_free
+        return fit_class_scale(
+            self._likelihood,
+            codes,
+            weights,
+            *parts,
+            scores_are_free=variance_is_free or mean.name != "svgp",
+            variance_is_free=variance_is_free,
+        )
 
     def held_out_losses(self, mean: FittedMean) -> Array:
         """Log losses of the calibrated mean at its held-out rows, in nats."""

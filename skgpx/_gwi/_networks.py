@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -29,12 +29,27 @@ Trained = tuple[Callable[[Array], Array], Array, dict[str, Any]]
 _BATCH, _ROUNDS, _PATIENCE = 200, 50, 10
 
 
-def mean_output(
-    parameters: Array, network: Perceptron, frame: InputFrame, X: Array
-) -> Array:
-    """Average (n, c) of networks of parameters (k, p) at rows X (n, d)."""
-    values: Array = network(parameters, frame(X)).mean(axis=0)
-    return values
+@dataclass(frozen=True)
+class MeanOfNetworks:
+    """Average (n, c) of networks at rows X (n, d).
+
+    Parameters
+    ----------
+    parameters : ndarray of shape (k, p)
+        Of each network.
+    network : Perceptron
+    frame : InputFrame
+        Standardises the rows.
+    """
+
+    parameters: Array
+    network: Perceptron
+    frame: InputFrame
+
+    def __call__(self, X: Array) -> Array:
+        """Values (n, c)."""
+        values: Array = self.network(self.parameters, self.frame(X)).mean(axis=0)
+        return values
 
 
 def hold_out(
@@ -133,7 +148,7 @@ def train_networks(
             "validation_curve_": _mean_curve(np.array(scores).T),
             "n_iter_": int(best_epoch.max()),
         }
-        mean = partial(mean_output, best.astype(np.float64), network, frame)
+        mean = MeanOfNetworks(best.astype(np.float64), network, frame)
         return mean, values.reshape(-1, n_outputs), attributes
 
     for begin, end in pairwise(rounds):

@@ -42,10 +42,11 @@ from skgpx._validation import (
 )
 from skgpx.bases import Warped
 from skgpx.diagnostics import (
+    CovarianceOfRows,
     Finding,
     better_process,
+    check_residuals,
     conclude,
-    residual_autocorrelation,
 )
 from skgpx.likelihoods import Gaussian
 
@@ -121,8 +122,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     optimizer : "evidence" or None, default="evidence"
         None keeps the hyperparameters of the kernel.
     noise_variance : float or None, default=None
-        Noise variance of the prior process, in squared units of y; None learns it.
-        Held-out rows calibrate it afterwards.
+        Noise variance of the process, in squared units of y; None learns it together
+        with the kernel, and calibrates it on held-out rows afterwards.
     n_inducing : int or "auto", default="auto"
         Number of inducing points, by greedy conditional variance; "auto" is as many as
         the kernel needs, at most 2500.
@@ -169,10 +170,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         For the standardised y, after calibration.
     inducing_points_ : ndarray of shape (m, n_features)
     noise_variance_ : float or ndarray of shape (n_targets,)
-        In squared units of y, after calibration.
+        In squared units of y; that of `noise_variance` or of a WhiteKernel that is
+        fixed, if one is given, and otherwise after calibration.
     variance_scale_ : float or ndarray of shape (n_targets,)
         Factor of predictive variances near the data that held-out errors support; one
-        without held-out rows.
+        without held-out rows, and where the noise is given.
     loss_curve_ : ndarray of shape (n_epochs,)
         Half the mean squared error of each epoch, of the standardised y and averaged
         over networks; only if networks were trained.
@@ -360,7 +362,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         clock.end_of("calibration")
         self.stage_seconds_ = clock.seconds
         frozen = None if base is None else base.finding
-        residual = _residual_findings(rows, mean, own)
+        # the process is around a constant, a base model is not
+        prior = CovarianceOfRows(fitted[2].kernel, fitted[1], zero=-shift / scale)
+        residual = _residual_findings(
+            rows, mean, own, variance, fitted[1], prior if base is None else None
+        )
         conclude(self, [frozen, *fitted[2].findings, *residual])
         reporter.finish()
         return self
@@ -457,12 +463,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         Held-out rows determine variances near the data; far from them the variance
         stays that of the prior. What they support beyond the variance of the process is
         the noise: one factor of all variances is too large for most rows where they
-        differ by orders of magnitude.
+        differ by orders of magnitude. A noise that is given stays as it is.
         """
         at = mean.held_out
         squares, weights = (rows.y[at] - mean.predictions) ** 2, rows.weights[at]
-        T: Any = 1.0
-        if len(at):
+        T: Any = np.ones(rows.y.shape[1:])[()]
+        calibrates = len(at) > 0 and prior.noise_is_free
+        if calibrates:
             own_squares, v = (rows.y - own.predictions) ** 2, variance + noise
             T = _scales(own_squares, v, rows.weights)
             if mean.function is not None:
@@ -483,12 +490,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         shift, scale = units
         noise = noise * scale**2
         noise = noise if np.ndim(noise) else float(noise)
+        calibration_rows = len(at) if calibrates else 0
         return {
             "posterior_": model.affine(shift, scale),
             "likelihood_": Gaussian(1.0).prepare([0.0]).with_noise(noise),
             "noise_variance_": noise,
             "kernel_": prior.kernel,
-            "_record": prior.record._replace(calibration_rows=len(at)),
+            "_record": prior.record._replace(calibration_rows=calibration_rows),
             "variance_scale_": T,
             "inducing_points_": process.basis.inducing_points,
             "n_iter_": 1,
@@ -515,19 +523,38 @@ def _scales(
 
 
 def _residual_findings(
-    rows: Rows, mean: FittedMean, own: FittedMean
+    rows: Rows,
+    mean: FittedMean,
+    own: FittedMean,
+    variance: Array,
+    noise_variance: Any,
+    prior: CovarianceOfRows | None,
 ) -> list[Finding | None]:
-    """A mean that is worse than the process, or that leaves structure of y."""
-    at, found = mean.held_out, list[Finding | None]()
-    values = rows.y, mean.predictions, own.predictions
-    for y, predicted, alone in zip(*(np.atleast_2d(a.T) for a in values), strict=True):
-        residuals, total = (
-            y[at] - predicted,
-            float(np.average(y**2, weights=rows.weights)),
-        )
-        worse = better_process(residuals, y[at] - alone[at], total)
-        found.append(worse or residual_autocorrelation(rows.X[at], residuals, total))
-    return found if rows.y.ndim == 1 else [o and o.of(j) for j, o in enumerate(found)]
+    """Means that are worse than the process, or that leave structure of y."""
+    at = mean.held_out
+    residuals = rows.y[at] - mean.predictions
+    own_residuals = rows.y[at] - own.predictions[at]
+    # y is centred
+    total: Any = np.average(rows.y**2, axis=0, weights=rows.weights)
+    if rows.y.ndim == 1:
+        worse = [better_process(residuals, own_residuals, total)]
+    else:
+        targets = enumerate(zip(residuals.T, own_residuals.T, total, strict=True))
+        each = [(j, better_process(*target)) for j, target in targets]
+        worse = [finding and finding.of(j) for j, finding in each]
+    if any(worse):
+        return worse
+    predictive = variance[at] + noise_variance
+    return check_residuals(
+        rows.take(at),
+        residuals=residuals,
+        variance=predictive,
+        noise_share=noise_variance / predictive,
+        likelihood=Gaussian(),
+        # other noise needs a process around a constant
+        other_noise=prior is not None,
+        prior=prior,
+    )
 
 
 def predictions_of(estimator: Any, X: Any) -> Array:

@@ -83,16 +83,16 @@ class PathwiseModel:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def _moments(self, X: Array) -> tuple[Array, Array, Array]:
-        """Mean (n, c), variance (n,) and that of the sparse process, in own units.
+        """Mean (n, c), variance (n,), and draws around the mean (n, c s), in own units.
 
         Outputs have the same variance, which all their draws estimate.
         """
         values = self._sections.values(X)
-        errors = self.prior.values(X) - values[:, :, 1:]
+        errors = (self.prior.values(X) - values[:, :, 1:]).reshape(len(X), -1)
         h, r = self.sparse.spread(X)
-        square = np.mean(errors**2, axis=(1, 2))
+        square = np.mean(errors**2, axis=1)
         variance = self.correction(h, r, self.kernel.diag(X), square)
-        return values[:, :, 0], self.variance_scale * variance, h + r
+        return values[:, :, 0], self.variance_scale * variance, errors
 
     def marginals(self, X: Array) -> LatentMixture:
         """Normal distribution of f at each row of X (n, d)."""
@@ -104,11 +104,17 @@ class PathwiseModel:
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output of f between the rows of X, (n, n).
 
-        The variances of :meth:`marginals`, with the correlations of the sparse process.
+        The variances of :meth:`marginals`, with the correlations of the sparse process
+        where it has those of the exact one, and otherwise with those of the draws.
         """
-        _, variance, sparse = self._moments(X)
-        ratio = np.sqrt(variance / np.maximum(sparse, 1e-300))
-        covariance = ratio[:, np.newaxis] * self.sparse.covariance(X) * ratio
+        _, variance, errors = self._moments(X)
+        if self.sparse.has_correlations:
+            covariance = self.sparse.covariance(X)
+        else:
+            covariance = errors @ errors.T
+        total = np.maximum(np.diag(covariance), 1e-300)
+        ratio = np.sqrt(variance / total)
+        covariance = ratio[:, np.newaxis] * covariance * ratio
         covariance[np.diag_indices_from(covariance)] = variance
         return covariance * self.scale[output] ** 2
 

@@ -38,17 +38,21 @@ class SparsePosterior:
     basis : Nystroem or NeighborBasis
     root : ndarray of shape (m, m)
         Lower Cholesky factor of the posterior precision of w.
+    has_correlations : bool
+        Whether its correlations between rows are those of the exact process: what the
+        basis leaves is hardly anything, or is known from the nearest rows.
     """
 
     basis: Nystroem | NeighborBasis
     root: Array
+    has_correlations: bool = True
 
     @cached_property
     def _inverse_root(self) -> Array:
         return invert_lower(self.root)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"basis": self.basis, "root": self.root}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def half(self, features: Array) -> Array:
         """``L⁻¹ φ`` of each row, (n, m); one more feature is known."""
@@ -157,6 +161,19 @@ class SparseRows:
             white -= self.features @ weights
         product: Array = self.whitening.T @ white
         return product
+
+    @property
+    def inducing_points(self) -> Array:
+        """Inducing points, (m, d)."""
+        return self.posterior.basis.inducing_points
+
+    def log_density(self, Y: Array) -> Array:
+        """Log density of each column of Y (n, k) under this covariance, (k,)."""
+        volume = 2.0 * np.sum(np.log(np.diagonal(self.posterior.root)))
+        volume -= 2.0 * np.sum(np.log(self.whitening.diagonal()))
+        squares = np.sum(Y * self.precondition(Y), axis=0)
+        density: Array = -0.5 * (squares + volume + len(Y) * np.log(2.0 * np.pi))
+        return density
 
     def start(self, X: Array, B: Array) -> Array | None:
         """Coefficients of kernel sections at X that predict as the sparse process.

@@ -37,7 +37,7 @@ class VarianceCorrection(NamedTuple):
     coefficients : ndarray of shape (3,)
         ``β``.
     spread : float
-        Standard deviation of log v around this, in units of s.
+        Standard deviation of log v around this.
     n_draws : int
     centre : ndarray of shape (2,)
         From which the logarithms of r and h are measured.
@@ -53,20 +53,34 @@ class VarianceCorrection(NamedTuple):
 
     @classmethod
     def of(
-        cls, h: Array, r: Array, k: Array, solutions: Array, noise: Array
+        cls,
+        h: Array,
+        r: Array,
+        k: Array,
+        solutions: Array,
+        errors: Array,
+        noise: Array,
     ) -> VarianceCorrection:
-        """Fit to the leave-one-out variances of the rows.
+        """Fit to the variances of the rows, given all others and given all rows.
 
-        Solutions ``A⁻¹(f + ε)``, with f from the prior and ε from the noise, have the
-        covariance ``A⁻¹``, whose diagonal holds the inverse variances of each
-        observation given all others. So their mean squares times ``v + noise`` are
-        chi-square variables, of which all rows give the coefficients.
+        Solutions ``α = A⁻¹(f + ε)``, with f from the prior and ε from the noise, have
+        the covariance ``A⁻¹``, whose diagonal holds the inverse variances of each
+        observation given all others. And ``ε - noise α`` is f around its mean given all
+        rows, also the i-th. At row i, with the variance v of f given the others::
+
+            α_i ~ N(0, 1 / (v + noise)),   ε_i - noise α_i ~ N(0, v noise / (v + noise))
+
+        and the two are independent: the one tells v where it exceeds the noise, the
+        other where it does not.
 
         Parameters
         ----------
         h, r, k : ndarray of shape (n,)
             At each row, given the others.
         solutions : ndarray of shape (n, s)
+            ``α``.
+        errors : ndarray of shape (n, s)
+            ``ε``, in units of the standard deviations of the noise.
         noise : ndarray of shape (n,)
         """
         n_draws, left = solutions.shape[1], r > _NONE * k
@@ -74,41 +88,55 @@ class VarianceCorrection(NamedTuple):
         if np.sum(left) < _FEWEST:
             return cls(np.zeros(3), 0.0, n_draws, *nothing)
         h, r, k, noise = h[left], r[left], k[left], noise[left]
-        square = np.mean(solutions[left] ** 2, axis=1)
+        around = np.sqrt(noise)[:, np.newaxis] * errors[left]
+        around -= noise[:, np.newaxis] * solutions[left]
+        square, square_around = (
+            np.mean(values**2, axis=1) for values in (solutions[left], around)
+        )
         logs = np.log(np.stack((r, np.maximum(h, 1e-300))))
         limits = np.stack((logs.min(axis=1), logs.max(axis=1)), axis=1)
         empty = cls(np.zeros(3), 0.0, n_draws, logs.mean(axis=1), limits)
-        base, table, open_share = empty._features(h, r, k)
+        base, table = empty._features(h, r, k)
+
+        def ratios(coefficients: Array) -> tuple[Array, Array, Array, Array]:
+            """v and its share of ``v + noise``; mean squares in units of variances."""
+            v = np.exp(np.clip(base + table @ coefficients, -60.0, 60.0))
+            share = v / (v + noise)
+            return v, share, square * (v + noise), square_around / (share * noise)
 
         def loss(coefficients: Array) -> tuple[float, Array]:
-            v = np.exp(np.clip(base + table @ coefficients, -60.0, 60.0))
-            ratio = square * (v + noise)
+            v, share, ratio, ratio_around = ratios(coefficients)
+            nll = ratio - np.log(v + noise) + ratio_around + np.log(share * noise)
             penalty = np.sum((coefficients / _WIDTHS) ** 2)
-            value = n_draws * np.sum(ratio - np.log(v + noise)) + penalty
-            slope = n_draws * table.T @ ((ratio - 1.0) * v / (v + noise))
+            value = n_draws * np.sum(nll) + penalty
+            slope = share * (ratio - 1.0) - (1.0 - share) * (ratio_around - 1.0)
+            slope = n_draws * table.T @ slope
             return 0.5 * float(value), 0.5 * slope + coefficients / _WIDTHS**2
 
         best = optimize.minimize(loss, np.zeros(3), jac=True, method="BFGS").x
-        v = np.exp(np.clip(base + table @ best, -60.0, 60.0))
-        # E (ratio - 1)² = 2 / s + share² spread²
-        share, ratio = open_share * v / (v + noise), square * (v + noise)
-        excess = np.sum(share**2 * ((ratio - 1.0) ** 2 - 2.0 / n_draws))
+        _, share, ratio, ratio_around = ratios(best)
+        # E (ratio - 1)² = 2 / s + share² spread², and likewise for 1 - share
+        shares = np.concatenate((share, 1.0 - share))
+        deviation = np.concatenate((ratio, ratio_around)) - 1.0
+        excess = np.sum(shares**2 * (deviation**2 - 2.0 / n_draws))
         precision, (mean, std) = 0.125 * n_draws**2, _SPREAD
-        total = precision * np.sum(share**4) + std**-2
+        total = precision * np.sum(shares**4) + std**-2
         spread = (precision * excess + mean / std**2) / total
         return empty._replace(
             coefficients=best, spread=float(np.sqrt(max(spread, 0.0)))
         )
 
-    def _features(self, h: Array, r: Array, k: Array) -> tuple[Array, Array, Array]:
-        """``log (h + r)`` (n,), what the coefficients multiply (n, 3), and s (n,)."""
+    def _features(self, h: Array, r: Array, k: Array) -> tuple[Array, Array]:
+        """``log (h + r)`` (n,), and what the coefficients multiply (n, 3)."""
         h, r = np.maximum(h, 1e-300), np.maximum(r, 0.0)
         s = r / (h + r)
-        faded = s * np.maximum(1.0 - (r / k) ** _FADE, 0.0)
+        # as far as the rows go, and towards the prior
+        seen = np.minimum(1.0, np.exp(self.limits[0, 1]) / np.maximum(r, 1e-300))
+        faded = s * seen * np.maximum(1.0 - (r / k) ** _FADE, 0.0)
         logs = np.log(np.stack((np.maximum(r, 1e-300), h), axis=1))
         logs = np.clip(logs, *self.limits.T) - self.centre
         table = faded[:, np.newaxis] * np.column_stack((np.ones(len(s)), logs))
-        return np.log(h + r), table, s
+        return np.log(h + r), table
 
     def __call__(
         self, h: Array, r: Array, k: Array, square: Array | None = None
@@ -124,10 +152,10 @@ class VarianceCorrection(NamedTuple):
         square : ndarray of shape (n,), optional
             Mean square of draws around the mean.
         """
-        base, table, s = self._features(h, r, k)
+        base, table = self._features(h, r, k)
         log_v = base + table @ self.coefficients
         if square is not None:
-            own, doubt = 2.0 / self.n_draws, (self.spread * s) ** 2
+            own, doubt = 2.0 / self.n_draws, self.spread**2
             # the logarithm of a chi-square variable is too small by half its variance
             observed = np.log(np.maximum(square, 1e-300)) + 0.5 * own
             log_v = log_v + doubt / (doubt + own) * (observed - log_v)

@@ -7,14 +7,20 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 from numba import types
 from numba.core import config, event
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    _CacheLocator,
+)
 from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
 
@@ -43,25 +49,35 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def _cache_directory() -> str | None:
-    """Where compiled kernels are kept; None when no place is writable.
+def _cache_folders() -> tuple[list[str], str | None]:
+    """Folders that compiled kernels are read from, and the one they are written to.
 
     The environment variables SKGPX_NUMBA_CACHE and NUMBA_CACHE_DIR come first,
-    then the package's own folder, then the user's cache folder.
+    then the package's own folder, then the user's cache folder. The first that is
+    writable takes new kernels. Those before it are read where they exist, such as the
+    kernels that an image of a container brings.
     """
     named = [os.environ.get(v) for v in ("SKGPX_NUMBA_CACHE", "NUMBA_CACHE_DIR")]
     roots = [Path(root) for root in named if root]
-    roots += [_SOURCES / "__pycache__", Path("~/.cache/skgpx").expanduser()]
-    stamp = f"kernels-{_fingerprint()}"
+    roots.append(_SOURCES / "__pycache__")
+    user = os.path.expanduser("~/.cache/skgpx")
+    # a user without an entry in the password database may have no home
+    if not user.startswith("~"):
+        roots.append(Path(user))
+    read: list[str] = []
     for root in roots:
-        if _writable(root / stamp):
-            return str(root / stamp)
-    return None
+        folder = root / f"kernels-{_FINGERPRINT}"
+        if _writable(folder):
+            return [*read, str(folder)], str(folder)
+        if os.access(folder, os.R_OK | os.X_OK):
+            read.append(str(folder))
+    return read, None
 
 
-_CACHE = _cache_directory()
-# Around the change of numba's own setting.
-_LOCK = Lock()
+_FINGERPRINT = _fingerprint()
+_READ_FOLDERS, _WRITE_FOLDER = _cache_folders()
+# Folders that could not be read or written, of which a line was logged.
+_TROUBLED: set[str] = set()
 _LOGGER = logging.getLogger("skgpx")
 
 
@@ -83,12 +99,14 @@ class _Announcement(event.Listener):
         if self.made or not ours:
             return
         self.made = True
-        if _CACHE is not None:
+        if _WRITE_FOLDER is not None:
             try:
-                (Path(_CACHE) / "announced").touch(exist_ok=False)
+                (Path(_WRITE_FOLDER) / "announced").touch(exist_ok=False)
             except OSError:
                 return
-        kept = f"kept in {_CACHE}" if _CACHE else "in every process: no cache"
+        kept = "in every process: no folder is writable"
+        if _WRITE_FOLDER is not None:
+            kept = f"kept in {_WRITE_FOLDER}"
         _LOGGER.warning(
             "Compiling once, some seconds (%s); skgpx.compile_kernels() does it ahead.",
             kept,
@@ -136,32 +154,113 @@ def reduction(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    if _CACHE is None:
-        return numba.njit(**options)(function)
-    return _in_our_folder(numba.njit(cache=True, **options), function)
-
-
-def _in_our_folder(make: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``make(*arguments)``, which chooses a folder now and compiles later.
-
-    Another thread that decorates in this moment would choose the same folder, so that
-    nothing may be compiled here.
-    """
-    with _LOCK:
-        before, config.CACHE_DIR = config.CACHE_DIR, _CACHE
-        try:
-            return make(*arguments)
-        finally:
-            config.CACHE_DIR = before
+    dispatcher = numba.njit(**options)(function)
+    if not config.DISABLE_JIT:
+        dispatcher._cache = _KernelCache(function)
+    return dispatcher
 
 
 def _callback(function: Callable[..., Any]) -> Any:
-    """``numba.cfunc``, which chooses a folder and compiles in one step, in two."""
-    result = CFunc(function, normalize_signature(_FORMULA), {}, dict(_OPTIONS))
-    if _CACHE is not None:
-        _in_our_folder(result.enable_caching)
+    """``numba.cfunc``, whose own cache is that of the user, with the one of kernels."""
+    result: Any = CFunc(function, normalize_signature(_FORMULA), {}, dict(_OPTIONS))
+    result._cache = _KernelCache(function)
     result.compile()
     return result
+
+
+class _KernelLocator(_CacheLocator):
+    """Tells numba where kernels are, without asking whether that is writable."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._line = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _KernelLocator:
+        """Every kernel is in the same folders, whatever file its source is in."""
+        del py_file
+        return cls(py_func)
+
+    def ensure_cache_path(self) -> None:
+        """Whether a folder can be written shows when it is written."""
+
+    def get_cache_path(self) -> str:
+        """The folder that is written, for numba's statistics."""
+        return _WRITE_FOLDER or ""
+
+    def get_source_stamp(self) -> str:
+        """The name of the folder has the sources: times of files do not matter."""
+        return _FINGERPRINT
+
+    def get_disambiguator(self) -> str:
+        """What distinguishes functions of one name in one file."""
+        return str(self._line)
+
+
+class _KernelCacheImpl(CompileResultCacheImpl):
+    _locator_classes: ClassVar = [_KernelLocator]
+
+
+class _KernelCache(FunctionCache):
+    """Kernels on disk: a fit never fails because of them.
+
+    A file that cannot be read counts as absent and is overwritten; a kernel that cannot
+    be written is compiled again in the next process.
+    """
+
+    _impl_class = _KernelCacheImpl
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        base = self._impl.filename_base
+        self._folders = {
+            folder: IndexDataCacheFile(folder, base, _FINGERPRINT)
+            for folder in _READ_FOLDERS
+        }
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kernel of a signature, from the first folder that has it."""
+        for folder, file in self._folders.items():
+            self._cache_file = file
+            try:
+                kernel = super().load_overload(sig, target_context)
+            except Exception as error:  # noqa: BLE001, a damaged file raises anything
+                _report_trouble(folder, error)
+                self._forget(folder)
+                continue
+            if kernel is not None:
+                return kernel
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write the kernel of a signature, if there is a folder for it."""
+        if _WRITE_FOLDER is None:
+            return
+        self._cache_file = self._folders[_WRITE_FOLDER]
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _report_trouble(_WRITE_FOLDER, error)
+
+    def _forget(self, folder: str) -> None:
+        """Replace a damaged index by an empty one, which can be added to."""
+        if folder == _WRITE_FOLDER:
+            with suppress(OSError):
+                self._folders[folder].flush()
+
+
+def _report_trouble(folder: str, error: Exception) -> None:
+    """One line for each folder whose kernels cannot be read or written."""
+    if folder in _TROUBLED:
+        return
+    _TROUBLED.add(folder)
+    _LOGGER.warning(
+        "Compiled kernels in %s cannot be read or written (%s: %s) and are compiled "
+        "again. Make room there, delete the folder, or name another one by "
+        "SKGPX_NUMBA_CACHE.",
+        folder,
+        type(error).__name__,
+        error,
+    )
 
 
 def inlined(function: Callable[..., Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -103,6 +104,23 @@ class OneBlasThread:
             if public and ours and not hasattr(member, "holds_blas"):
                 setattr(cls, name, _held(member))
         super().__init_subclass__(**options)
+
+
+def _reset_after_fork() -> None:
+    """Count only the thread that lives on in a forked process, and free the lock.
+
+    Other threads of the parent may have held BLAS to one thread, or held the lock.
+    """
+    global _LOCK
+    _LOCK = Lock()
+    _PROCESS["n_threads"] = int(_HERE.depth > 0)
+    if not _HERE.depth:
+        _set_numbers()
+        _PROCESS["before"] = []
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _held(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -284,6 +284,7 @@ def pivoted_cholesky(
     tolerance: float = 1e-10,
     priority: NDArray[np.intp] | None = None,
     trace: float = 0.0,
+    trace_per_pivot: float = np.inf,
 ) -> PivotedCholesky:
     """Greedy partial Cholesky: takes the row of largest conditional variance each time.
 
@@ -305,6 +306,8 @@ def pivoted_cholesky(
     trace : float, default=0.0
         Stop when the residuals sum to no more than this, up to 128 pivots later and
         never before the first.
+    trace_per_pivot : float, optional
+        And to no more than this times the number of pivots.
 
     Returns
     -------
@@ -326,7 +329,7 @@ def pivoted_cholesky(
     order = np.arange(n) if priority is None else priority
     k = 0
     while k < n_pivots and residual.max() > tolerance * scale:
-        if k and residual.sum() <= trace:
+        if k and residual.sum() <= min(trace, k * trace_per_pivot):
             break
         block, limit = _largest(residual, order, _TIE * scale)
         # S = K_BB - R_Bᵀ R_B

@@ -7,14 +7,13 @@ gradient array also serves as scratch space.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics._jit import Formula, inlined
-from skgpx._numerics.elementary import erfcx, exp
+from skgpx._numerics.elementary import erfcx, exp, log, log1p
 
 Array = NDArray[np.float64]
 
@@ -112,7 +111,7 @@ def _student_t(
         r = f[k] - g[k]
         g[k] = (df + 1.0) * r / (width + r * r)
         if with_value:
-            value[k] = 0.5 * (df + 1.0) * math.log(1.0 + r * r * inverse)
+            value[k] = 0.5 * (df + 1.0) * log(1.0 + r * r * inverse)
 
 
 @Formula
@@ -125,7 +124,7 @@ def _bernoulli_logit(
         e = exp(-abs(x))
         g[k] = (1.0 if x > 0.0 else e) / (1.0 + e) - y
         if with_value:
-            value[k] = (x if x > 0.0 else 0.0) - y * x + math.log1p(e)
+            value[k] = (x if x > 0.0 else 0.0) - y * x + log1p(e)
 
 
 @Formula
@@ -145,7 +144,7 @@ def _bernoulli_probit(
         below = 1.0 - tail * e if right else tail
         g[k] = -0.3989422804014327 * sign * (e if right else 1.0) / below
         if with_value:
-            value[k] = (0.0 if right else z * z) - math.log(below)
+            value[k] = (0.0 if right else z * z) - log(below)
 
 
 @Formula
@@ -156,11 +155,11 @@ def _poisson_softplus(
     for k in range(f.size):
         x, y = f[k], g[k]
         e = exp(-abs(x))
-        rate = (x if x > 0.0 else 0.0) + math.log1p(e)
+        rate = (x if x > 0.0 else 0.0) + log1p(e)
         slope = (1.0 if x > 0.0 else e) / (1.0 + e)
         g[k] = slope - y * slope / rate
         if with_value:
-            value[k] = rate - y * (x if x < -37.0 else math.log(rate))
+            value[k] = rate - y * (x if x < -37.0 else log(rate))
 
 
 @Formula
@@ -188,7 +187,7 @@ def _poisson_square(
         rate = x * x + SQUARE_FLOOR
         g[k] = 2.0 * x - 2.0 * x * y / rate
         if with_value:
-            value[k] = rate - y * math.log(rate)
+            value[k] = rate - y * log(rate)
 
 
 @Formula
@@ -208,7 +207,7 @@ def _shifted_mixture(
         moved = (1.0 if a > 0.0 else e) / (1.0 + e)
         g[k] = (shift * moved - r) * precision
         if with_value:
-            larger = (a if a > 0.0 else 0.0) + math.log1p(e)
+            larger = (a if a > 0.0 else 0.0) + log1p(e)
             value[k] = 0.5 * precision * r * r - larger
 
 
@@ -231,7 +230,7 @@ def _categorical(
     _normalise(y, n_outputs, total, g)
     if with_value:
         for k in range(total.size):
-            value[k] += math.log(total[k])
+            value[k] += log(total[k])
 
 
 @inlined

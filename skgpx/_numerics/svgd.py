@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 
 from skgpx._numerics import radial
 from skgpx._numerics._jit import kernel
@@ -110,6 +111,24 @@ def bandwidths(pool: Array, factors: Array | float = 1.0) -> Array:
     """
     medians = median_squares(pool)
     return np.where(medians > 0.0, medians, 1.0) * factors
+
+
+def far_apart(points: Array, n_columns: int) -> bool:
+    """Whether the kernel between any two points is below 1e-21.
+
+    The force on each is then its own slope, to the last bit. Judged by some of the
+    columns, evenly spaced: all of them are only farther apart.
+
+    Parameters
+    ----------
+    points : ndarray of shape (P, d)
+    n_columns : int
+        At most d.
+    """
+    chosen = np.linspace(0, points.shape[1] - 1, n_columns).astype(np.intp)
+    some = np.ascontiguousarray(points[:, chosen])
+    scaled = some / np.sqrt(bandwidths(some))
+    return len(some) < 2 or bool(np.min(pdist(scaled, "sqeuclidean")) > 100.0)
 
 
 def stein_force(

@@ -17,12 +17,14 @@ from skgpx._latent import LatentModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._pls._chains import Sample
 from skgpx._pls._inference import Inference, infer, resolved_method
+from skgpx._pls._normal_form import NormalForm
 from skgpx._selection import (
     MOST,
     Hyperparameters,
     inducing_by_capacity,
     inducing_of_targets,
     learn_prior,
+    most_points,
     with_base_rates,
 )
 from skgpx._validation import (
@@ -79,12 +81,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         reporter: RoundReporter,
         units: tuple[Any, Any, float | None] = (0.0, 1.0, None),
         with_mean: bool = True,
+        form: NormalForm | None = None,
     ) -> list[Finding | None]:
         """Fit in four steps, and what the diagnostics found; see docs/pls.md.
 
         Rows and likelihood are those of ``(y - shift) / scale``, and `units` are shift,
         scale and, where the noise of each row is known, its variance at a new row.
-        `with_mean` gives the latent function the mean that suits the likelihood.
+        `with_mean` gives the latent function the mean that suits the likelihood, and
+        `form` is that in which the likelihood that was given is fitted.
         """
         given = getattr(self.likelihood, "noise_variance", None)
         check_kernel(kernel := kernel_of(self), rows.X, given)
@@ -123,7 +127,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             particles: Any = model.weights
             now = Inference(model, particles.values, sample, likelihood)
             return reporter.round(
-                lambda: self._fitted_attributes(found, now, units),
+                lambda: self._fitted_attributes(found, now, units, form),
                 steps=sample.n_iter,
                 rhat=float(np.max(sample.r_hat)),
                 acceptance=sample.acceptance,
@@ -139,32 +143,39 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             previous=self.particles_ if same else None,
         )  # fmt: skip
         clock.end_of("inference")
-        fitted = self._fitted_attributes(found, result, units)
-        fitted["log_evidence_"] = _evidence_of_y(found, result, rows, units[1])
+        fitted = self._fitted_attributes(found, result, units, form)
+        evidence = _evidence_of_y(result, rows, units[1])
+        if form is not None:
+            evidence -= form.constant
+        fitted["log_evidence_"] = evidence
         vars(self).update(fitted, stage_seconds_=clock.seconds)
         reporter.finish()
-        few = self._few_points(m, len(Z), len(rows.y), found, result)
+        few = self._few_points(m, len(Z), rows, found, result)
         return [*found.findings, *result.findings, few]
 
     def _few_points(
         self,
         requested: int | None,
         m: int,
-        n: int,
+        rows: Rows,
         found: Hyperparameters,
         result: Inference,
     ) -> Finding | None:
         """Whether more inducing points would gain evidence."""
-        if not isinstance(self.inducing, str) or m == n:
+        if not isinstance(self.inducing, str):
             return None
         if isinstance(result.posterior.basis, NeighborBasis):
             return None
-        if requested is not None and m < requested:  # they span the whole prior
+        # fewer than there may be span the whole prior, up to rounding
+        most = most_points(len(rows.y)) if requested is None else requested
+        if m < most or m >= found.record.distinct_rows:
             return None
         automatic = self.n_inducing == "auto"
-        unexplained = result.unexplained if automatic else 0.0
+        # what is given, kernel and points, may underfit on purpose
+        learned = automatic or self.optimizer is not None
+        unexplained = result.unexplained if learned else 0.0
         gaussian = isinstance(result.likelihood, Gaussian)
-        if gaussian and not automatic and np.isfinite(found.exact_noise):
+        if gaussian and not automatic:
             # few points take for noise what an exact process explains of y: a fifth
             noise, exact = result.likelihood.variance(0.0).mean(), found.exact_noise
             lost = noise - exact > 0.2 * (max(1.0, noise) - exact)
@@ -294,6 +305,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         found: Hyperparameters,
         result: Inference,
         units: tuple[Any, Any, float | None],
+        form: NormalForm | None,
     ) -> dict[str, Any]:
         shift, scale, noise_variance = units
         model, sample = result.posterior, result.sample
@@ -303,6 +315,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         else:
             # that of the rows is known in units of their mean
             likelihood = likelihood.with_noise(noise_variance)
+        if form is not None:
+            likelihood = form.fitted(likelihood)
         return {
             "kernel_": found.kernel,
             "_found": found,
@@ -322,16 +336,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         }
 
 
-def _evidence_of_y(
-    found: Hyperparameters, result: Inference, rows: Rows, scale: Any
-) -> float:
-    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row.
-
-    That of all rows where it is known, otherwise what the search reached.
-    """
-    evidence = found.log_evidence
-    if np.isfinite(evidence) and np.isfinite(result.log_evidence):
-        evidence = result.log_evidence
+def _evidence_of_y(result: Inference, rows: Rows, scale: Any) -> float:
+    """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row."""
+    evidence = result.log_evidence
     constant = result.likelihood.row_form(rows.y, rows.weights, rows.known).constant
     t = rows.y.size // len(rows.y)
     if constant is not None:

@@ -78,10 +78,13 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Prior covariance with its hyperparameters, in squared units of the link.
     likelihood_ : Likelihood
     log_evidence_ : float
-        Evidence that the search for hyperparameters reached, in nats; NaN without a
-        search.
+        Log evidence of the fitted model, in nats, without the hyperprior: Laplace's
+        approximation less what inducing points leave out; beside nearest rows Vecchia's
+        approximation of a variational lower bound.
     unexplained_ : float
-        0 beside nearest rows, otherwise NaN: the posterior has no closed form.
+        Evidence that the inducing inputs leave out: the mean over rows of half the
+        curvatures of the likelihood times ``var g(x_i)``, in nats by which the evidence
+        of a row may be too low; 0 beside nearest rows.
     stage_seconds_ : dict
         Wall time of the stages "search" (hyperparameters), "selection" (of inducing
         inputs) and "inference".

@@ -31,6 +31,7 @@ from skgpx._selection import (
     rough_latent_values,
     rough_start,
     row_target,
+    sparse_value,
 )
 from skgpx._validation import Rows
 from skgpx.bases import NeighborBasis, Nystroem, known_weights
@@ -63,11 +64,12 @@ class Inference(NamedTuple):
     likelihood : Likelihood
         Its noise variance may have been fitted again.
     log_evidence : float
-        Collapsed bound of all rows, or beside nearest rows the variational bound, in
-        nats; NaN otherwise.
+        Collapsed bound of all rows, or Laplace's approximation, beside nearest rows the
+        variational bound, in nats; NaN while chains run.
     unexplained : float
-        Mean of ``var g(x_i) / (2 noise_variance)``, nats per observation by which the
-        bound may be too low; NaN unless in closed form.
+        Mean of ``½ c_i var g(x_i)`` with the curvature c of the likelihood, which is
+        ``1 / noise_variance`` for Gaussian noise: nats per observation by which the
+        evidence may be too low.
     findings : tuple of Finding
         About the sampler.
     """
@@ -195,12 +197,27 @@ def infer(
         particles = np.ascontiguousarray(w.reshape(c, m, s).transpose(1, 0, 2))
         groups = 2 * groups[chosen] + mirrored
     model = _model(basis, spread_out(particles, groups), likelihood)
-    evidence = np.nan
+    found = Inference(model, particles, sample, likelihood, findings=findings)
     if isinstance(likelihood, Gaussian):
-        statistics = row_statistics(basis, rows, n_jobs)
-        evidence = log_evidence(statistics, float(likelihood.variance(0.0)))
-    found = model, particles, sample, likelihood, evidence
-    return Inference(*found, findings=findings)
+        bound, unexplained = _bound(basis, rows, likelihood, n_jobs)
+        return found._replace(log_evidence=bound, unexplained=unexplained)
+    return found._replace(
+        # Laplace's approximation from near the mode
+        log_evidence=sparse_value(
+            rows, basis.inducing_points, basis.kernel, likelihood, best.weights
+        ),
+        unexplained=_left_out(basis, rows, plain, best),
+    )
+
+
+def _bound(
+    basis: Nystroem, rows: Rows, likelihood: Gaussian, n_jobs: int | None
+) -> tuple[float, float]:
+    """Collapsed bound of the evidence, and what it leaves out."""
+    statistics = row_statistics(basis, rows, n_jobs)
+    noise = float(likelihood.variance(0.0))
+    unexplained = statistics.residual / (2.0 * noise * statistics.weight)
+    return log_evidence(statistics, noise), unexplained
 
 
 def _exact(
@@ -297,6 +314,23 @@ def target_and_modes(
         return target, mode, True, np.empty(0)
     best, gaps = survey(smooth, mode, rough, likelihood.symmetric, rng)
     return target, best, False, gaps
+
+
+def _left_out(basis: Nystroem, rows: Rows, plain: Target, mode: laplace.Mode) -> float:
+    """Mean of ``½ c var g`` of the rows, c the curvatures at the mode."""
+    target = smoothed(plain)
+    f = langevin.latent_values(target, mode.weights)[:, :, np.newaxis]
+    curvature = target.likelihood.row_curvature(target.y, f)[..., 0]
+    # of all outputs, each of which has a residual
+    bent = target.weights * np.einsum("icc->i", curvature)
+    form = plain.likelihood.row_form(rows.y, rows.weights, rows.known)
+    features = plain.features
+    if form.factor is not None:
+        # the likelihood is that of factor f
+        bent = form.factor**2 * bent
+        features = features / form.factor[:, np.newaxis]
+    residual = basis.residual_variance(rows.X, features)
+    return 0.5 * float(bent @ residual) / float(rows.weights.sum())
 
 
 def nystroem_root(basis: Nystroem) -> Array:

@@ -11,13 +11,17 @@ from skgpx import diagnostics
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
+from skgpx._pls._inference import resolved_method
+from skgpx._pls._normal_form import NormalForm
 from skgpx._selection import MOST
 from skgpx._validation import (
     Rows,
+    check_kernel,
     check_likelihood_given,
     check_rows,
     fit_context,
     in_unit_scale,
+    kernel_of,
     row_quantity,
 )
 from skgpx.diagnostics import Finding, conclude
@@ -37,7 +41,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Covariance k of the latent function, with the bounds of its hyperparameters; a
         WhiteKernel added to it is the noise of a Gaussian likelihood. None stands for
         a constant times an RBF with one lengthscale for all columns or one for each,
-        the one of the larger log posterior; for Gaussian noise the RBF competes with
+        the one of the larger log posterior; for normal noise the RBF competes with
         Matern kernels of order 5/2 and 3/2, and the best with a linear trend beside it
         and, with one input, with seasons whose period is found. The covariance of the
         paper is :class:`~skgpx.kernels.GREKernel` around such a kernel.
@@ -46,8 +50,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         own; None means ``Gaussian()``. Scale parameters that are None are estimated.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. For Gaussian noise "auto" takes as many
-        as it needs to leave no more than a thousandth of a nat per row unexplained, at
-        most 2500 and ``sqrt(2.5e11 / n)``, but no fewer than 100 whatever n is; see
+        as it needs to leave no more than a thousandth of a nat per row unexplained, and
+        a variance that is small beside the posterior variance of the function; at most
+        2500 and ``sqrt(2.5e11 / n)``, but no fewer than 100 whatever n is; see
         `unexplained_`. Otherwise it is ``3 sqrt(n)``, at most what keeps a step of all
         chains, ``4 n M n_particles`` operations, below 8e9, but no fewer than 100
         either, and with one latent function up to 500 while twice as many gain
@@ -79,7 +84,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood is equal, to second order, as Gaussian noise. None keeps the kernel
         as it is.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
-        "exact" draws from the closed form (Gaussian likelihood only). "ou_mala" and
+        "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
+        without censored rows). "ou_mala" and
         "mala" are Metropolis-adjusted Langevin chains preconditioned by the Hessian
         at the mode; "ula" is the paper's unadjusted scheme, whose bias vanishes with
         its step; "smc" is sequential Monte Carlo from the prior to the posterior, for
@@ -101,7 +107,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     normalize_y : bool, default=True
         Centre and scale y before fitting, for likelihoods under which this only shifts
         and scales the latent function (Gaussian, ShiftedMixture; StudentT by the
-        quartiles of y, which are robust to outliers). Kernel hyperparameters, white
+        quartiles of y, which are robust to outliers; LogNormal after the logarithm of
+        y). Kernel hyperparameters, white
         noise and bounds then refer to the standardised y; the scales of the
         likelihood are always in the units of y. For other likelihoods the latent
         function gets a constant prior mean instead, the link of the mean of y
@@ -128,15 +135,16 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     noise_variance_ : float or ndarray of shape (n_targets,)
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
-        Evidence in nats and in the units of y. For a Gaussian likelihood the collapsed
-        bound of all rows, at the noise variance that maximises it if held-out rows
-        chose another; beside nearest rows Vecchia's approximation of that of all rows
-        or, under another likelihood, of its variational lower bound; otherwise the
-        value that the search for hyperparameters reached. NaN without a search.
+        Log evidence of the fitted model, in nats and in the units of y, without the
+        hyperprior, all targets together. For a Gaussian likelihood its collapsed bound,
+        for others Laplace's approximation, both less what inducing points leave out;
+        beside nearest rows Vecchia's approximation of the evidence or, for other
+        likelihoods, of a variational lower bound of it.
     unexplained_ : float
         Evidence that the inducing inputs leave out: the mean over rows of ``var g(x_i)
         / (2 noise_variance)``, in nats by which the evidence of a row may be too low.
-        NaN unless the posterior is in closed form.
+        For other likelihoods the curvature at the mode stands for ``1 /
+        noise_variance``.
     stage_seconds_ : dict
         Wall time of the stages "search" (hyperparameters), "selection" (of inducing
         inputs) and "inference".
@@ -290,7 +298,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             Known variance of the noise of each row, in squared units of y; the squared
             scale for StudentT. It is all the noise of the row, as `alpha` of
             GaussianProcessRegressor without a WhiteKernel: the likelihood must not have
-            one (None), and none is learned.
+            one (None), and none is learned. Zero stands for the least that would be
+            learned, 1e-8 of the variance of y.
         censoring : array-like of shape (n_samples,) or float, default=None
             For targets under Tobit and LogNormal: 1 where y is a lower bound of the
             true value (right-censored), -1 where it is an upper bound, 0 where it is
@@ -313,54 +322,79 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
         known = row_quantity(likelihood, len(y), **given)
+        form = NormalForm.of(likelihood, Rows(X, y, weights, known))
+        self._check_form(form)
         rows, standard, likelihood, units = in_unit_scale(
-            (X, y, weights, known), likelihood, self.kernel, self.normalize_y
+            form.rows, form.likelihood, self.kernel, self.normalize_y
         )
         self._exposed = exposure is not None
         findings = self._fit_rows(
-            standard, likelihood, reporter, units, self.normalize_y
+            standard, likelihood, reporter, units, self.normalize_y, form
         )
-        conclude(self, [*findings, *self._check_residuals(rows)])
+        fitted = form.reduced(self.likelihood_)
+        conclude(self, [*findings, *self._check_fit(rows, fitted, units[:2])])
         return self
 
-    def _check_residuals(self, rows: Rows) -> list[Finding | None]:
-        """Scatter and autocorrelation of the residuals of at most 4000 rows."""
+    def _check_form(self, form: NormalForm) -> None:
+        """Refuse at once a method that is not for it, and a noise given twice."""
+        if isinstance(form.likelihood, Gaussian):
+            given = form.likelihood.noise_parameter
+            check_kernel(kernel_of(self), form.rows.X, given)
+        else:
+            # by the name that the likelihood was given
+            resolved_method(self.method, form.stated)
+
+    def _check_fit(
+        self, rows: Rows, fitted: Likelihood, units: tuple[Any, Any]
+    ) -> list[Finding | None]:
+        """Counts or residuals of at most 4000 rows, in the units of y."""
         some = rows.take(slice(None, None, -(-len(rows.y) // 4000)))
-        likelihood: Any = self.likelihood_
+        likelihood: Any = fitted
         if some.known is not None:
             likelihood = likelihood.at_rows(some.known)
         model = self.posterior_
         latent = model.marginals(some.X)
-        mean, variance = likelihood.predictive_moments(latent)
-        moments = mean, variance, self.likelihood_
-        found = [diagnostics.overdispersion(some.y, some.weights, *moments)]
         features = model.basis(some.X)
         outside = float(np.sum(model.basis.residual_variance(some.X, features)))
         share = outside / max(outside + float(np.sum(features**2)), 1e-300)
         # bases that omit much of the prior have a check of their own; a kernel that the
         # user fixes may underfit on purpose; bounds of y have no residuals
         learned = self.optimizer is not None and not isinstance(likelihood, Tobit)
-        if not (learned and self.likelihood_.location_scale and share <= 0.01):
-            return found
-        # likelihoods with particles, the remedy, have no more points than MOST
-        few = some.known is None and model.basis.n_basis <= MOST
-        noise = np.atleast_1d(self.likelihood_.variance(0.0))
-        each = [(some.y, mean, variance)]
+        if not (learned and fitted.location_scale and share <= 0.01):
+            return diagnostics.check_counts(some.y, some.weights, latent, likelihood)
+        noise_variance = fitted.variance(0.0)
         if some.y.ndim > 1:
             mean, variance = latent.moments()
-            each = list(zip(some.y.T, mean.T, (variance + noise).T, strict=True))
-        for j, (y, mean, variance) in enumerate(each):
-            residuals, sigma2 = y - mean, float(noise[j % len(noise)])
-            centre = np.average(y, weights=some.weights)
-            total = float(np.average((y - centre) ** 2, weights=some.weights))
-            of_one = [diagnostics.residual_autocorrelation(some.X, residuals, total)]
+            variance = variance + noise_variance
+        else:
+            mean, variance = likelihood.predictive_moments(latent)
+        finite = bool(np.all(np.isfinite(noise_variance)))
+        noise_share = np.ones(some.y.shape)
+        if finite:
             # residuals of the rows of a fit have the variance σ² - var f
-            if few and np.isfinite(sigma2):
-                left = np.maximum(2.0 * sigma2 - variance, 0.1 * sigma2)
-                how = some.X, mean, residuals / np.sqrt(left), likelihood
-                of_one.append(diagnostics.varying_noise(*how))
-            found += of_one if len(each) == 1 else [one and one.of(j) for one in of_one]
-        return found
+            noise_share = np.maximum(2.0 - variance / noise_variance, 0.1)
+        # likelihoods with particles, the remedy, have no more points than MOST
+        few = some.known is None and model.basis.n_basis <= MOST
+        shift, scale = units
+        # with normal noise, the function that points leave out must not pass for noise
+        left_out = np.mean(scale**2 / noise_variance) * outside / len(some.y)
+        few = few and not (isinstance(likelihood, Gaussian) and left_out > 0.1)
+        prior = diagnostics.CovarianceOfRows(
+            kernel=self.kernel_,
+            noise_variance=noise_variance / scale**2,
+            zero=-shift / scale,
+        )
+        standard = some._replace(y=(some.y - shift) / scale)
+        return diagnostics.check_residuals(
+            standard,
+            residuals=(some.y - mean) / scale,
+            variance=noise_share * noise_variance / scale**2,
+            noise_share=noise_share,
+            # by the name that the likelihood was given
+            likelihood=self.likelihood_,
+            other_noise=few and finite,
+            prior=prior if some.known is None else None,
+        )
 
     @property
     def noise_variance_(self) -> Any:

@@ -6,6 +6,7 @@ from skgpx._selection._evidence import (
     rough_latent_values,
     rough_start,
     row_target,
+    sparse_value,
 )
 from skgpx._selection._prior import (
     MOST,
@@ -20,6 +21,7 @@ from skgpx._selection._sparse import (
     grow,
     inducing_by_capacity,
     inducing_of_targets,
+    most_points,
     regress_targets,
 )
 
@@ -35,10 +37,12 @@ __all__ = [
     "inducing_by_capacity",
     "inducing_of_targets",
     "learn_prior",
+    "most_points",
     "regress_targets",
     "rough_latent_values",
     "rough_start",
     "row_target",
+    "sparse_value",
     "stretched",
     "with_base_rates",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import block_diag
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -29,7 +30,7 @@ from skgpx.kernels import (
     stated_log_density,
     theta_entries,
 )
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood, Tobit
 
 Array = NDArray[np.float64]
 
@@ -40,6 +41,8 @@ _LENGTHSCALE = np.sqrt(2.0), np.sqrt(3.0)
 _AMPLITUDE = 1.0, 1.5
 NOISE_PRIOR = -2.0, 2.0
 _SLOPE = -1.0, 1.5
+# Parameters above which the matrix of ties, nearly an identity then, is kept sparse.
+_MOST_DENSE = 256
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,9 @@ class Candidate:
     name : str
     kernel : sklearn.gaussian_process.kernels.Kernel
         With p free parameters.
-    offset, ties : ndarray of shape (p,), (p, q)
+    offset : ndarray of shape (p,)
+    ties : ndarray or sparse array of shape (p, q)
+        Not negative.
     mean, std : ndarray of shape (q,)
         Of the normal prior of u; the std is infinite where there is none.
     lengths : ndarray of shape (q,)
@@ -69,7 +74,7 @@ class Candidate:
     name: str
     kernel: Any
     offset: Array
-    ties: Array
+    ties: Any
     mean: Array
     std: Array
     lengths: NDArray[np.bool_]
@@ -81,16 +86,20 @@ class Candidate:
     @property
     def n_free(self) -> int:
         """Number of coordinates q."""
-        return self.ties.shape[1]
+        return int(self.ties.shape[1])
 
     @cached_property
     def bounds(self) -> Array:
         """Bounds of u, (q, 2): those that all tied parameters keep."""
         inner = self.kernel.bounds.reshape(-1, 2) - self.offset[:, np.newaxis]
-        parts = [(one > 0.0, one[one > 0.0]) for one in self.ties.T]
-        low = [np.max(inner[tied, 0] / factor) for tied, factor in parts]
-        high = [np.min(inner[tied, 1] / factor) for tied, factor in parts]
-        return np.array([low, np.maximum(low, high)]).T.reshape(-1, 2)
+        ties = sparse.coo_array(self.ties)
+        parameters, coordinates = ties.nonzero()
+        low, high = inner[parameters].T / ties.data
+        lowest = np.full(self.n_free, -np.inf)
+        highest = np.full(self.n_free, np.inf)
+        np.maximum.at(lowest, coordinates, low)
+        np.minimum.at(highest, coordinates, high)
+        return np.column_stack((lowest, np.maximum(lowest, highest)))
 
     def kernel_at(self, u: Array) -> Any:
         """Kernel at the coordinates u, within its bounds."""
@@ -101,7 +110,7 @@ class Candidate:
 
     def coordinates_of(self, kernel: Any) -> Array:
         """Coordinates of a kernel of this form, the mean of what they share."""
-        shares = self.ties / np.sum(self.ties**2, axis=0)
+        shares = self.ties / (self.ties**2).sum(axis=0)
         u: Array = shares.T @ (kernel.theta - self.offset)
         return u
 
@@ -140,11 +149,13 @@ class Candidate:
                 long[0][i] = np.log(distribution.median()) - self.offset[i]
         return [u, long[0]] if self.given else long
 
-    def short_starts(self) -> list[Array]:
-        """Long lengthscales but in one column at a time, where it is short."""
+    def short_starts(self, columns: NDArray[np.intp]) -> list[Array]:
+        """Long lengthscales but in one of these columns at a time, where it is short.
+
+        `columns` are coordinates.
+        """
         u = self.starts()[0]
-        columns = np.flatnonzero(self.lengths)
-        if len(columns) < 2:
+        if np.sum(self.lengths) < 2:
             return []
         return [
             u + np.log(factor) * (np.arange(len(u)) == column)
@@ -156,7 +167,8 @@ class Candidate:
         """One lengthscale for all columns, in the units of the offset."""
         first = int(np.argmax(self.lengths))
         kept = np.flatnonzero(~self.lengths | (np.arange(self.n_free) == first))
-        ties = np.eye(self.n_free)[:, kept]
+        ties = np.zeros((self.n_free, len(kept)))
+        ties[kept, np.arange(len(kept))] = 1.0
         ties[self.lengths, kept.tolist().index(first)] = 1.0
         fields = {field: getattr(self, field)[kept] for field in _OF_COORDINATES}
         return replace(self, name=name, ties=ties, **fields)
@@ -227,11 +239,17 @@ class Candidate:
             name=f"{self.name}, and {name}",
             kernel=self.kernel + part,
             offset=np.append(self.offset, offset),
-            ties=block_diag(self.ties, ties),
+            ties=_block_diagonal(self.ties, ties),
             mean=np.append(self.mean, mean),
             std=np.append(self.std, std),
             lengths=np.append(self.lengths, np.zeros(len(mean), dtype=bool)),
         )
+
+
+def _block_diagonal(first: Any, second: Array) -> Any:
+    if sparse.issparse(first):
+        return sparse.block_diag((first, second), format="csr")
+    return block_diag(first, second)
 
 
 _OF_COORDINATES = ("mean", "std", "lengths")
@@ -278,7 +296,8 @@ def of_kernel(
             mean[part] = _LENGTHSCALE[0] + 0.5 * np.log(d)
             std[part], lengths[part] = np.inf if given else _LENGTHSCALE[1], True
     long = float(np.log(2.0 * np.sqrt(d)))
-    coordinates = offset, np.eye(p), mean, std, lengths
+    ties = np.eye(p) if p <= _MOST_DENSE else sparse.eye_array(p, format="csr")
+    coordinates = offset, ties, mean, std, lengths
     return Candidate(name, kernel, *coordinates, long, unit, given)
 
 
@@ -291,10 +310,11 @@ def default_candidates(
 ) -> list[list[Candidate]]:
     """Kernels that stand for None: families, each with one lengthscale or several.
 
-    For Gaussian noise the RBF and Matern kernels of order 5/2 and 3/2 compete, for
-    others there is the RBF. "One" is in standard deviations of the columns; for
-    several classes also in the unit of the columns, such as pixels. With `categories`
-    they are kernels of the other columns, times that kernel of categories.
+    For normal noise the RBF and Matern kernels of order 5/2 and 3/2 compete, also where
+    rows are censored; for others there is the RBF. "One" is in standard deviations of
+    the columns; for several classes also in the unit of the columns, such as pixels.
+    With `categories` they are kernels of the other columns, times that kernel of
+    categories.
     """
     codes = [] if categories is None else categories.columns
     numeric = np.setdiff1d(np.arange(rows.X.shape[1]), codes)
@@ -308,7 +328,7 @@ def default_candidates(
         k1__constant_value=unit, k1__constant_value_bounds=(1e-3 * unit, high)
     )
     shapes: dict[str, Kernel] = {"RBF": plain.k2}
-    if isinstance(likelihood, Gaussian):
+    if isinstance(likelihood, Gaussian | Tobit):
         how = plain.k2.length_scale, plain.k2.length_scale_bounds
         shapes |= {f"Matern {nu}": Matern(*how, nu=nu) for nu in (2.5, 1.5)}
     groups = []

@@ -172,6 +172,22 @@ def with_noise(likelihood: Gaussian, noise_variance: float) -> Gaussian:
     return likelihood.with_theta(np.log([np.clip(noise_variance, low, high)]))
 
 
+def mean_square(rows: Rows) -> float:
+    """Mean square of y, of several targets their mean: a noise that explains it all."""
+    return float(np.mean(np.average(rows.y**2, axis=0, weights=rows.precisions)))
+
+
+def within_variance(likelihood: Any, rows: Rows) -> Any:
+    """Gaussian noise that is free, at most the mean square of y; others as they are.
+
+    What few points leave out of the prior, bounds of the evidence count as noise.
+    """
+    if not isinstance(likelihood, Gaussian):
+        return likelihood
+    noise = float(likelihood.variance(0.0))
+    return with_noise(likelihood, min(noise, mean_square(rows)))
+
+
 def normal_density(y: Array, mean: Array, variance: Array) -> Array:
     """Log density of each y, in nats."""
     square = (y - mean) ** 2 / variance
@@ -270,8 +286,17 @@ class SparseEvidence:
         return evidence
 
 
-def sparse_value(rows: Rows, Z: Array, kernel: Any, likelihood: Likelihood) -> float:
-    """:class:`SparseEvidence` without its gradient, for other than Gaussian noise."""
+def sparse_value(
+    rows: Rows,
+    Z: Array,
+    kernel: Any,
+    likelihood: Likelihood,
+    start: Array | None = None,
+) -> float:
+    """:class:`SparseEvidence` without its gradient, for other than Gaussian noise.
+
+    The search for the mode begins at weights (m, c), by default near rough values.
+    """
     basis = Nystroem.from_kernel(kernel, Z)
     features = basis(rows.X)
     residual = basis.residual_variance(rows.X, features)
@@ -279,7 +304,8 @@ def sparse_value(rows: Rows, Z: Array, kernel: Any, likelihood: Likelihood) -> f
     if factor is not None:
         residual = factor**2 * residual
     target = smoothed(row_target(features, rows, likelihood))
-    return laplace.laplace_evidence(target, residual, rough_start(target))[0]
+    start = rough_start(target) if start is None else start
+    return laplace.laplace_evidence(target, residual, start)[0]
 
 
 # ---- Targets in the weights of a basis -----------------------------------------------

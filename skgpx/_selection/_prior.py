@@ -16,10 +16,12 @@ from skgpx._selection._candidates import Candidate, default_candidates, of_kerne
 from skgpx._selection._evidence import (
     SparseEvidence,
     WorkingResponses,
+    mean_square,
     rough_start,
     row_target,
     sparse_value,
     with_noise,
+    within_variance,
 )
 from skgpx._selection._select import (
     NOISE_PRICE,
@@ -35,8 +37,8 @@ from skgpx._selection._sparse import SEARCHED_ROWS, grow
 from skgpx._validation import DefaultKernel, Rows, standardisation
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
-from skgpx.kernels import GREKernel, decays, split_noise, stated_priors
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.kernels import GREKernel, decays, rescaled, split_noise, stated_priors
+from skgpx.likelihoods import Gaussian, Likelihood, Tobit
 
 Array = NDArray[np.float64]
 
@@ -93,8 +95,6 @@ class Hyperparameters(NamedTuple):
         Prior kernel κ with its hyperparameters set.
     likelihood : Likelihood
         With its free scales set.
-    log_evidence : float
-        Evidence at these values, in nats; NaN without a search.
     record : SearchRecord
         Which rows searched.
     found : Found or None
@@ -105,16 +105,24 @@ class Hyperparameters(NamedTuple):
     n_inducing : int
         Inducing points after which twice as many do not gain; 0 where not counted.
     findings : tuple of Finding
+    amplitude_is_free : bool
+        Whether nobody has given the variance of the latent function: False for a kernel
+        of the user's without a search, with fixed amplitudes, or with none.
     """
 
     kernel: Any
     likelihood: Any
-    log_evidence: float = np.nan
     record: SearchRecord = SearchRecord()
     found: Found | None = None
     exact_noise: float = np.nan
     n_inducing: int = 0
     findings: tuple[Finding, ...] = ()
+    amplitude_is_free: bool = True
+
+    @property
+    def noise_is_free(self) -> bool:
+        """Whether nobody has given the scale of the likelihood."""
+        return len(self.likelihood.theta) > 0
 
 
 def learn_prior(
@@ -162,12 +170,16 @@ def learn_prior(
     if kernel is None or isinstance(kernel, DefaultKernel):
         groups = default_candidates(rows, likelihood, unit, kernel)
         kernel = groups[0][-1].kernel
+        amplitude_is_free = True
     else:
-        candidate, likelihood = _given(kernel, rows, likelihood, unit)
+        candidate, likelihood = _given(kernel, rows, likelihood, unit, learn)
         kernel, groups = candidate.kernel, [[candidate]]
+        amplitude_is_free = learn and rescaled(kernel, 1.0) is not None
     record = SearchRecord(distinct_rows=len(rows.y))
     if not learn or not len(kernel.theta) + len(likelihood.theta):
-        return Hyperparameters(kernel, likelihood, record=record)
+        return Hyperparameters(
+            kernel, likelihood, record=record, amplitude_is_free=amplitude_is_free
+        )
     counted = rows if likelihood.discrete else counted_once(rows)
     split = Split.of(counted, screening_rows, rng)
     start = None if previous is None else previous.found
@@ -185,9 +197,8 @@ def learn_prior(
         if n_inducing is not None and n_inducing < min(len(rows.y), _SEARCHED):
             best = _by_bound(best, counted, inducing, n_inducing, rng)
     else:
-        starts = (
-            [start] if start else _rough_starts(groups[0], split.screening, likelihood)
-        )
+        how = groups, split.screening, likelihood, n_jobs, trend
+        starts = [start] if start else _starts(*how)
         planned = len(rows.y) if n_inducing is None else n_inducing
         best, needed = _by_laplace(starts, counted, inducing, planned, rng)
         signal = best.gain > NOISE_PRICE and likelihood.n_outputs_ == 1
@@ -209,13 +220,13 @@ def learn_prior(
     )
     return Hyperparameters(
         best.kernel,
-        _with_stated_noise(best),
-        float(rows.weights.sum() / best.weight) * best.evidence,
+        within_variance(_with_stated_noise(best), rows),
         record,
         best if found_signal else None,
         exact_noise,
         needed,
         tuple(one for one in findings if one is not None),
+        amplitude_is_free,
     )
 
 
@@ -229,8 +240,7 @@ def _all_noise(found: Found, rows: Rows) -> Found:
     if not (isinstance(likelihood, Gaussian) and len(likelihood.theta)):
         return found
     u = np.where(candidate.lengths, candidate.starts()[0], candidate.bounds[:, 0])
-    square = float(np.mean(np.average(rows.y**2, axis=0, weights=rows.precisions)))
-    return found._replace(u=u, likelihood=with_noise(likelihood, square))
+    return found._replace(u=u, likelihood=with_noise(likelihood, mean_square(rows)))
 
 
 def _by_bound(
@@ -242,8 +252,8 @@ def _by_bound(
     bound that is lost in pure noise does not replace the kernel.
     """
     some = subset(rows, rng.permutation(len(rows.y))[:2000])
-    square = float(np.mean(np.average(some.y**2, axis=0, weights=some.precisions)))
-    ends = [found, found._replace(likelihood=with_noise(found.likelihood, square))]
+    all_noise = with_noise(found.likelihood, mean_square(some))
+    ends = [found, found._replace(likelihood=all_noise)]
     for n_iter in (0, 60, 60):
         searches = []
         for one in ends:
@@ -252,6 +262,19 @@ def _by_bound(
             searches.append(maximise(one.candidate, [bound], one.u, n_iter))
         ends = [max(searches, key=lambda one: one.posterior)]
     return ends[0] if ends[0].gain > NOISE_PRICE else found
+
+
+def _starts(
+    groups: list[list[Candidate]],
+    few: Rows,
+    likelihood: Likelihood,
+    n_jobs: int | None,
+    trend: bool,
+) -> list[Found]:
+    """Where searches for a likelihood that is not Gaussian begin."""
+    if isinstance(likelihood, Tobit):
+        return [_as_observed(groups, few, likelihood, n_jobs, trend)]
+    return _rough_starts(groups[0], few, likelihood)
 
 
 def _rough_starts(
@@ -286,6 +309,27 @@ def _rough_starts(
     starts = group[0].starts()
     starts = starts if group[0].given or not np.any(values) else starts[:1]
     return [Found(group[0], u, likelihood) for u in starts]
+
+
+def _as_observed(
+    groups: list[list[Candidate]],
+    few: Rows,
+    likelihood: Tobit,
+    n_jobs: int | None,
+    trend: bool,
+) -> Found:
+    """The search for normal noise, bounds taken for values that are a little beyond."""
+    values = rough_latent(few, likelihood)[:, 0]
+    few = few._replace(y=values, known=None)
+    noise = Gaussian().prepare(few.y, few.weights)
+    # the few rows are all
+    split = Split(few, few, few, np.arange(len(values)))
+    best = select(groups, split, noise, n_jobs, trend)
+    if not len(likelihood.theta):
+        return best._replace(likelihood=likelihood)
+    log_scale = 0.5 * best.likelihood.theta
+    start = likelihood.with_theta(np.clip(log_scale, *likelihood.theta_bounds.T))
+    return best._replace(likelihood=start)
 
 
 def _scale_starts(found: Found, rows: Rows) -> list[Found]:
@@ -445,9 +489,12 @@ def _with_stated_noise(found: Found) -> Likelihood:
 
 
 def _given(
-    kernel: Any, rows: Rows, likelihood: Likelihood, unit: float
+    kernel: Any, rows: Rows, likelihood: Likelihood, unit: float, learn: bool
 ) -> tuple[Candidate, Likelihood]:
-    """Candidate of the latent function's kernel; likelihood with the kernel's noise."""
+    """Candidate of the latent function's kernel; likelihood with the kernel's noise.
+
+    Without a search that noise is fixed.
+    """
     stated = stated_priors(kernel)
     kernel, noise, bounds = split_noise(clone(kernel))
     candidate = replace(of_kernel(kernel, rows, unit), stated=stated)
@@ -458,7 +505,7 @@ def _given(
             "A WhiteKernel is the noise of a Gaussian likelihood; got one together "
             f"with {type(likelihood).__name__}. Remove the WhiteKernel from `kernel`."
         )
-    if isinstance(bounds, str):
+    if isinstance(bounds, str) or not learn:
         return candidate, Gaussian(noise).prepare(rows.y, rows.weights)
     low, high = np.ravel(np.asarray(bounds, dtype=np.float64)).tolist()
     return candidate, likelihood.with_start(noise_variance=(noise, low, high))

@@ -34,6 +34,8 @@ Array = NDArray[np.float64]
 NOISE_PRICE = 2.0
 # Probability that noise alone has a wave that stands out; seasons at most.
 FALSE_ALARMS, MOST_SEASONS = 0.01, 2
+# Columns, of more, in each of which a search may start at a short lengthscale.
+_SHORTENED = 100
 
 
 # ---- Maximum a posteriori of one candidate -------------------------------------------
@@ -359,9 +361,10 @@ def screen(
         elif found and candidate.n_free > group[0].n_free:
             simple = max(found, key=lambda one: one.posterior)
             # long lengthscales, or long ones but in the one column where that is best
-            separate = [candidate.starts()[0], *candidate.short_starts()]
             some = rows.take(slice(None, None, -(-len(rows.y) // 300)))
             evidence = ExactEvidence(some, candidate.kernel, likelihood)
+            columns = _columns_to_shorten(candidate, evidence)
+            separate = [candidate.starts()[0], *candidate.short_starts(columns)]
             start = _best_first(candidate, separate, [evidence])[0]
             same = candidate.coordinates_of(simple.kernel)
             starts = [(same, simple.likelihood), (start, likelihood)]
@@ -378,6 +381,22 @@ def screen(
                 break
         found.append(max(ends, key=lambda one: one.posterior))
     return found
+
+
+def _columns_to_shorten(
+    candidate: Candidate, evidence: ExactEvidence
+) -> NDArray[np.intp]:
+    """Coordinates that are lengthscales; of many those that gain most when shorter.
+
+    By the slope of the log posterior at long lengthscales.
+    """
+    columns = np.flatnonzero(candidate.lengths)
+    if len(columns) <= _SHORTENED:
+        return columns
+    point = np.append(candidate.starts()[0], evidence.likelihood.theta)
+    objective = Objective(candidate, [evidence])
+    slopes = objective(np.clip(point, *objective.bounds.T))[1][columns]
+    return np.sort(columns[np.argsort(-slopes, kind="stable")[:_SHORTENED]])
 
 
 def _best_first(

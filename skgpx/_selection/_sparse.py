@@ -18,7 +18,7 @@ from skgpx._numerics.regression import (
     weight_statistics,
 )
 from skgpx._selection._candidates import NOISE_PRIOR
-from skgpx._selection._evidence import normal_density, with_noise
+from skgpx._selection._evidence import normal_density, with_noise, within_variance
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing, select_until
 from skgpx.likelihoods import Gaussian
@@ -58,6 +58,15 @@ def grow(
     return size, value
 
 
+def most_points(n: int, largest: int = 2500) -> int:
+    """The most inducing points for n rows within the budget, at most `largest`.
+
+    The pass over the rows takes 2 n m² operations: at most 5e11, ten seconds.
+    """
+    most = min(2500, n, largest)
+    return max(min(most, int(np.sqrt(2.5e11 / n))), min(100, most))
+
+
 def inducing_by_capacity(
     rows: Rows,
     kernel: Any,
@@ -70,7 +79,9 @@ def inducing_by_capacity(
 
     The evidence bound of m points is below the exact evidence by no more than about
     ``Σ var g(x_i) / (2 noise_variance)`` nats: the greedy choice ends when that is a
-    thousandth of a nat an observation. Where the budget ends first the spectrum of the
+    thousandth of a nat an observation, and the mean of ``var g`` is small beside the
+    posterior variance of the function, which is at most ``noise_variance m / n`` on
+    average: a two-hundredth of that. Where the budget ends first the spectrum of the
     kernel is flat, and random rows serve as well as greedy ones, which then lie at the
     rim of the data.
 
@@ -96,11 +107,10 @@ def inducing_by_capacity(
     O(4000 m^2) in matrix products for the greedy choice, m at most 2500.
     """
     X, weights = rows.X, rows.weights
-    # the pass over the rows takes 2 n m² operations: at most 5e11, ten seconds
-    most = min(2500, len(X), largest)
-    most = max(min(most, int(np.sqrt(2.5e11 / len(X)))), min(100, most))
+    most = most_points(len(X), largest)
     enough = 2e-3 * noise_variance
-    points = select_until(X, kernel, most, enough, rng, weights)
+    per_point = 5e-3 * noise_variance / float(weights.sum())
+    points = select_until(X, kernel, most, enough, rng, weights, per_point)
     if inducing == "greedy" and points is not None:
         return points, True
     how, found = "random" if inducing == "greedy" else inducing, points is not None
@@ -183,6 +193,7 @@ def final_noise(
         return likelihood
     learned = float(likelihood.variance(0.0))
     bounded = with_noise(likelihood, best_noise_variance(statistics, learned))
+    bounded = within_variance(bounded, rows)
     best = float(bounded.variance(0.0))
     n, tight = len(rows.y), statistics.residual <= 0.02 * best * statistics.weight
     if tight and n <= SEARCHED_ROWS:
@@ -213,7 +224,8 @@ def regress_targets(
     found, n_targets = TargetRegressions(statistics), statistics.moment.shape[1]
     if not (learn and len(likelihood.theta)):
         return found, np.full(n_targets, float(likelihood.variance(0.0)))
-    return found, found.best_noise(*likelihood.theta_bounds[0], *NOISE_PRIOR)
+    noises = found.best_noise(*likelihood.theta_bounds[0], *NOISE_PRIOR)
+    return found, np.minimum(noises, statistics.square / statistics.weight)
 
 
 def _statistics(basis: Any, rows: Rows) -> WeightStatistics:

@@ -8,8 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._validation import Rows, warn
-from skgpx.bases import Box, ContinuedSeries, FourierSeries, KernelEigenvalues
-from skgpx.diagnostics import Finding
+from skgpx.bases import (
+    Box,
+    ContinuedSeries,
+    FourierSeries,
+    KernelEigenvalues,
+    RaisedEigenvalues,
+)
+from skgpx.diagnostics import Finding, input_outliers
 from skgpx.exceptions import PredictionWarning
 from skgpx.kernels import expand, longest_length_scales
 
@@ -69,8 +75,18 @@ def box_of(domain: Array, inside: Array, seen: Array, kernel: Any, learns: bool)
 
 
 def kernel_of(rule: Any) -> Any:
-    """Kernel of an eigenvalue rule; None for a series prior."""
+    """Kernel that an eigenvalue rule stands for; None for a series prior.
+
+    A kernel whose waves a user has raised is a series: its box is the domain.
+    """
     rule = getattr(rule, "rule", rule)
+    return rule.kernel if isinstance(rule, KernelEigenvalues) else None
+
+
+def innermost_kernel(rule: Any) -> Any:
+    """Kernel that has the hyperparameters of a rule; None for other rules."""
+    if isinstance(rule, RaisedEigenvalues):
+        return innermost_kernel(rule.rule)
     return rule.kernel if isinstance(rule, KernelEigenvalues) else None
 
 
@@ -141,14 +157,5 @@ def without_input_outliers(rows: Rows) -> tuple[Rows, Finding | None]:
         return rows, None
     around = np.where(wide, width, np.inf)
     kept = np.all((low - around <= X) & (high + around >= X), axis=1)
-    bulk = input_range(X[kept])
     j = int(np.argmax((seen[:, 1] - seen[:, 0]) / np.where(wide, width, np.inf)))
-    return rows.take(kept), Finding(
-        "input outliers",
-        f"{int(np.sum(~kept))} of {len(X)} rows were left out because their inputs are "
-        f"far from all others: column {j} goes from {seen[j, 0]:.6g} to "
-        f"{seen[j, 1]:.6g}, without them from {bulk[j, 0]:.6g} to {bulk[j, 1]:.6g}. "
-        "Fourier functions on the whole range would be too coarse for the others. To "
-        "keep all rows, give a `domain` that covers them, or a kernel and "
-        'basis="inducing".',
-    )
+    return rows.take(kept), input_outliers(X, kept, j)

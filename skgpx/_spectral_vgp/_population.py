@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import LatentModel
+from skgpx._numerics.fourier import Integers
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import (
     TargetRegressions,
@@ -34,9 +36,8 @@ from skgpx._spectral_vgp._search import (
 )
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows, canonical_rows
-from skgpx.bases import Box, FourierSeries
-from skgpx.diagnostics import Finding
-from skgpx.exceptions import ConvergenceWarning
+from skgpx.bases import Box, FourierSeries, RaisedEigenvalues
+from skgpx.diagnostics import Finding, only_noise, too_few_basis_functions
 
 Array = NDArray[np.float64]
 Fit = tuple[dict[str, Any], tuple[Finding | None, ...]]
@@ -147,8 +148,8 @@ class FourierState:
         sums = all_rows.normal_equations(series.index, scale)
         residual = all_rows.weight * spectrum.tail
         statistics = whitened(sums, spectrum.eigenvalues, residual)
-        # as the search of the default kernels took the functions left out
-        white = spectrum.tail if search.is_default else 0.0
+        # as the search took the functions left out
+        white = spectrum.tail if search.tail_is_noise else 0.0
         where = search.domain, search.inside, search.seen
         basis = continued(series, kernel_of(prior.rule), *where)
         if np.ndim(scale):
@@ -175,6 +176,24 @@ class FourierState:
         return attributes, _findings(search, prior, spectrum.eigenvalues, spectrum.tail)
 
 
+class FirstRows(NamedTuple):
+    """Rows of several inputs that chose a prior of Fourier functions.
+
+    Attributes
+    ----------
+    rows : Rows
+        At most 3000 of two inputs, 2000 of three.
+    bound : float
+        Of their log evidence, in the units of y.
+    n_functions : int
+        Of the basis that has this bound.
+    """
+
+    rows: Rows
+    bound: float
+    n_functions: int
+
+
 def fit_population(
     rows: Rows,
     domain: Array | None,
@@ -182,16 +201,19 @@ def fit_population(
     rng: np.random.Generator,
     n_jobs: int | None,
     adds: bool,
-) -> FourierState:
+) -> tuple[FourierState, FirstRows | None]:
     """Sums over rows on the box that their prior wants.
 
     With one input the sums serve any box. With several, some of the rows choose the
-    prior, and with it the box. `adds` says that more rows may come.
+    prior, and with it the box: these are returned too. `adds` says that more rows may
+    come.
     """
     is_given, d = domain is not None, rows.X.shape[1]
     domain = data_domain(rows.X) if domain is None else domain
     box = Box(domain[:, 0].copy(), domain[:, 1] - domain[:, 0])
     once, start, size = rows, None, parameters["n_basis"]
+    first: FirstRows | None = None
+    of_rule = _reach_of_rule(parameters, box)
     if not adds and known_noise(parameters, 1.0) is None and len(rows.y) <= 20_000:
         # duplicate rows make the likelihood of the noise variance unbounded; functions
         # cannot follow single rows of more
@@ -201,6 +223,7 @@ def fit_population(
             _MOST_WAVES if adds else min(max(int(once.weights.sum()), 64), _MOST_WAVES)
         )
         reach = np.array([most if isinstance(size, str) else max(size // 2 + 1, 64)])
+        reach = np.maximum(reach, of_rule)
     else:
         # rows that choose the prior where there are more
         few, salt = {2: 3000, 3: 2000}[d], int(rng.integers(2**63))
@@ -209,11 +232,13 @@ def fit_population(
         sums = row_sums(some, domain, box, np.ones(d, np.int64), n_jobs)
         search = Search(sums, parameters, domain, domain, input_range(some.X), some)
         start = search.run()
+        first = FirstRows(some, _bound(search, start), len(start.functions))
         box, size = start.box, MOST_FUNCTIONS if search.grows else search.size
         reach = start.rule.index(box, size).reach()
         if search.learns:
             # with some room for other parameters
-            reach = np.minimum(reach + reach // 4 + 1, size)
+            room = np.minimum(reach + reach // 4 + 1, size)
+            reach = np.maximum(room, of_rule)
         # what is noise to few rows may be more to many
         shared = float(np.mean(start.noise_variance))
         kept = start._replace(sums=None, noise_variance=shared)
@@ -221,30 +246,53 @@ def fit_population(
     how = domain, box, reach, n_jobs
     statistics = row_sums(rows, *how)
     searched = statistics if once is rows else row_sums(once, *how)
-    return FourierState(
+    state = FourierState(
         domain, input_range(rows.X), is_given, parameters, statistics, searched, start
     )
+    return state, first
+
+
+def _bound(search: Search, prior: Prior) -> float:
+    """Collapsed bound of the log evidence of the rows of a search, in units of y."""
+    spectrum = prior.rule.spectrum(prior.functions, prior.box)
+    residual = search.weight * spectrum.tail
+    statistics = whitened(prior.sums, spectrum.eigenvalues, residual)
+    units = search.weight * float(np.log(search.scale).sum())
+    return log_evidence(statistics, prior.noise_variance) - units
+
+
+def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:
+    """Largest wave numbers, (d,), that the sums for a given rule must have.
+
+    Those of the functions of its basis; where their number is open, of raised waves.
+    Functions of the order of their length are shorter than the sums anyway.
+
+    Raises
+    ------
+    ValueError
+        If `n_basis` functions cannot hold the raised waves.
+    """
+    rule, size = parameters["kernel"], parameters["n_basis"]
+    if rule is None or isinstance(rule, Kernel | str):
+        return np.zeros(len(box.period), np.int64)
+    least = rule.n_raised if isinstance(rule, RaisedEigenvalues) else 1
+    if isinstance(size, str):
+        size = least
+    if size < least:
+        raise ValueError(
+            f"The constant and the waves of {rule!r} are {least} functions; got "
+            f"n_basis={size}. Give n_basis={least} or more, or fewer waves."
+        )
+    return rule.index(box, size).reach()
 
 
 def _findings(
     search: Search, prior: Prior, eigenvalues: Array, tail: float
 ) -> tuple[Finding | None, ...]:
-    silence, cap, scale = None, None, np.max(search.scale)
-    if prior.only_noise and not search.is_default:
-        silence = Finding(
-            "no signal",
-            "No signal was found: no hyperparameters have a larger bound than noise "
-            "around a constant, which is what predictions are. If there is more in the "
-            "data, give more rows, a smoother kernel, or kernel=None.",
-        )
     size = len(prior.functions)
-    few = search.grows and size >= MOST_FUNCTIONS
-    if few and search.weight * eigenvalues[-1] >= np.min(prior.noise_variance):
-        cap = Finding(
-            "too few basis functions",
-            f"The data support more than {size} basis functions; the others add a "
-            f"prior standard deviation of {scale * np.sqrt(tail):.3g} to every "
-            "prediction. Give a larger n_basis, or a smoother kernel.",
-            ConvergenceWarning,
-        )
-    return silence, cap
+    supported = search.weight * eigenvalues[-1] >= np.min(prior.noise_variance)
+    capped = search.grows and size >= MOST_FUNCTIONS and bool(supported)
+    return (
+        only_noise(prior.only_noise and not search.is_default),
+        too_few_basis_functions(size, capped, np.max(search.scale) * np.sqrt(tail)),
+    )

@@ -27,7 +27,7 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
 from skgpx._spectral_vgp._population import FourierState, fit_population
 from skgpx._spectral_vgp._sample import SparseState, fit_sample
-from skgpx._spectral_vgp._search import Prior
+from skgpx._spectral_vgp._search import GAIN, Prior
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -47,7 +47,7 @@ from skgpx._validation import (
     row_quantity,
 )
 from skgpx.bases import has_spectrum
-from skgpx.diagnostics import Finding, conclude
+from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals, conclude
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._noise import KnownNoise
@@ -56,6 +56,8 @@ Array = NDArray[np.float64]
 
 # Inputs up to which Fourier functions are used.
 _MAX_FOURIER_INPUTS = 3
+# Rows of several inputs up to which inducing points may be as many as functions.
+_MOST_ROWS = 100_000
 
 
 class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
@@ -81,7 +83,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Inducing variables: integrals of f against Fourier functions on a box (the
         population spectral features, for up to three inputs and stationary kernels);
         projections on eigenvectors of the kernel matrix (the sample features); values
-        at inducing points. "auto" is Fourier where possible, otherwise inducing points.
+        at inducing points. "auto" is Fourier where possible, otherwise inducing points;
+        for two or three inputs, up to 100 000 rows, a learned kernel and n_basis="auto"
+        `fit` also takes inducing points if the bound of the evidence of at most 3000
+        rows gains 0.01 nats an observation with them.
     n_basis : int or "auto", default="auto"
         Number m of inducing variables; Fourier functions come in whole pairs. "auto"
         doubles the Fourier functions of the search while the bound gains 0.01 nats an
@@ -108,7 +113,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     Attributes
     ----------
     log_evidence_ : float
-        Lower bound of the log evidence, in nats and in the units of y.
+        Log evidence of the fitted model, in nats and in the units of y, without the
+        hyperprior, all targets together: its collapsed lower bound.
     n_basis_ : int
         Number of inducing variables.
     noise_variance_ : float or ndarray of shape (n_targets,)
@@ -316,7 +322,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         solution = self._attributes(found)
         clock.end_of("solution")
         self._solved(solution, clock)
-        conclude(self, (*findings, *others))
+        conclude(self, (*findings, *others, *self._check_fit(rows)))
         reporter.finish()
         return self
 
@@ -355,14 +361,13 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if not reset:
             self._check_additive(self)
         rows, noise = self._given_rows(X, y, sample_weight, reset=reset)
-        if reset:
-            self._noise = noise
-            state, findings = self._sums(rows, adds=True)
-            conclude(self, findings)
-        else:
-            state = self._state.with_rows(rows, self.n_jobs)
+        if not reset:
+            self._add_rows(rows, len(X), clock)
+            return self
+        self._noise = noise
+        self._state, findings = self._sums(rows, adds=True)
+        conclude(self, findings)
         clock.end_of("statistics")
-        self._state = state
         self._defer(clock)
         return self
 
@@ -485,7 +490,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         kernel = kernel_of(self) if isinstance(self.kernel, Kernel) else None
         check_kernel(kernel, X, self.noise_variance)
         given = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
-        noise = known_noise(given, weights, self.noise_variance, kernel)
+        noise = known_noise(given, y, weights, self.noise_variance, kernel)
         rows = Rows(X, y, weights, None if noise is None else noise.relative)
         kept = weights > 0.0
         return (rows if kept.all() else rows.take(kept)), noise
@@ -503,11 +508,71 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if self.basis_ != "fourier":
             some = canonical_rows(*rows)
             return fit_sample(some, self.basis_, parameters, rng, self.n_jobs)
-        domain, finding = self._given_domain(), None
+        domain, finding, kept = self._given_domain(), None, rows
         if domain is None:
-            rows, finding = without_input_outliers(rows)
+            kept, finding = without_input_outliers(rows)
         how = domain, parameters, rng, self.n_jobs, adds
-        return fit_population(rows, *how), (finding,)
+        state, first = fit_population(kept, *how)
+        if first is None or adds or not self._may_take_points(rows):
+            return state, (finding,)
+        # what so few rows support decides; the points are then those of all rows
+        sparse, others = self._on_points(first.rows, parameters)
+        silent = any(one.check == "no signal" for one in others)
+        gain = sparse.solve()[0]["log_evidence_"] - first.bound
+        if silent or gain < GAIN * float(first.rows.weights.sum()):
+            return state, (finding,)
+        if first.rows is not rows:
+            sparse, others = self._on_points(rows, parameters)
+        self.basis_ = "inducing"
+        return sparse.chosen_before(first.n_functions), others
+
+    def _may_take_points(self, rows: Rows) -> bool:
+        """Whether inducing points may serve instead of Fourier functions."""
+        learned = self.optimizer is not None and self.n_basis == "auto"
+        kernel = kernel_of(self)
+        is_kernel = kernel is None or isinstance(kernel, Kernel)
+        return (
+            self.basis == "auto" and learned and is_kernel and len(rows.y) <= _MOST_ROWS
+        )
+
+    def _on_points(
+        self, rows: Rows, parameters: dict[str, Any]
+    ) -> tuple[SparseState, tuple[Finding, ...]]:
+        rows, rng = canonical_rows(*rows), generator(self.random_state)
+        return fit_sample(rows, "inducing", parameters, rng, self.n_jobs)
+
+    def _check_fit(self, rows: Rows) -> list[Finding | None]:
+        """Residuals of at most 1000 of the rows that the functions describe."""
+        # hyperparameters that the user fixes may underfit on purpose
+        if self.optimizer is None:
+            return []
+        some = rows.take(slice(None, None, -(-len(rows.y) // 1000)))
+        within = np.ones(len(some.y), dtype=bool)
+        if self.basis_ == "fourier":
+            low, high = self._state.seen.T
+            within = np.all((low <= some.X) & (high >= some.X), axis=1)
+        scale = np.asarray(self.posterior_.scale)[()]
+        some = canonical_rows(*some.take(within))
+        known = some.known is not None
+        noise_variance = self.noise_variance_
+        mean, variance = self.posterior_.marginals(some.X).moments()
+        mean = mean.reshape(some.y.shape)
+        # residuals of the rows of a fit have the variance σ² - var f
+        noise_share = 1.0 - variance.reshape(some.y.shape) / noise_variance
+        noise_share = np.maximum(noise_share, 0.1)
+        prior = None
+        if self.kernel_ is not None and not known:
+            # y in units of its scale
+            prior = CovarianceOfRows(self.kernel_, noise_variance / scale**2, zero=0.0)
+        return check_residuals(
+            some._replace(y=some.y / scale),
+            residuals=(some.y - mean) / scale,
+            variance=noise_share * noise_variance,
+            noise_share=noise_share,
+            likelihood=self.likelihood_,
+            other_noise=not known,
+            prior=prior,
+        )
 
     def _check_additive(self, other: SpectralVGPRegressor) -> None:
         """Refuse to add rows whose noise is known, or to such rows."""

@@ -141,6 +141,11 @@ class SparseState:
         }
         return attributes, ()
 
+    def chosen_before(self, n_functions: int) -> SparseState:
+        """The state, whose record says that so many Fourier functions are worse."""
+        criterion = f"{self.record.criterion}; bound above {n_functions} functions'"
+        return replace(self, record=self.record._replace(criterion=criterion))
+
     def regressions(self) -> tuple[TargetRegressions, Array]:
         """Regressions of several targets, and the noise variance of each."""
         each, t = TargetRegressions(self.statistics), len(self.statistics.square)

@@ -38,7 +38,7 @@ from skgpx._numerics.regression import (
     whitened,
 )
 from skgpx._selection import stretched
-from skgpx._spectral_vgp._domain import box_of, kernel_of
+from skgpx._spectral_vgp._domain import box_of, innermost_kernel, kernel_of
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows
 from skgpx.bases import KernelEigenvalues, PolynomialEigenvalues, RaisedEigenvalues
@@ -52,8 +52,8 @@ Parameters = dict[str, Any]
 # at most in a basis.
 FIRST_FUNCTIONS = {1: 101, 2: 201, 3: 301}
 MOST_SEARCHED, MOST_FUNCTIONS = 501, 1501
-# Nats an observation that twice as many functions must gain.
-_GAIN = 0.01
+# Nats an observation that twice as many functions, or inducing points, must gain.
+GAIN = 0.01
 # Factors of the lengthscales, and share of the variance that is noise, to start from.
 _STARTS = ((1.0, 0.1), (0.2, 0.1), (0.04, 0.1), (4.0, 0.1))
 # Orders of the default kernels from smooth to rough, and the lengthscale of each that
@@ -170,8 +170,15 @@ class Search:
         self.variance = float(np.mean(squares)) or 1.0
         optimizes = parameters["optimizer"] is not None
         self.rules = candidates(kernel, seen, self.weight)
+        if isinstance(self.rules[0], RaisedEigenvalues):
+            self.size = max(self.size, self.rules[0].n_raised)
         self.learns = optimizes and len(self.rules[0].theta) > 0
         self.is_default = kernel is None and optimizes
+        # a bound with few functions would prefer kernels that are too smooth: where
+        # their number is open, and of several inputs too small, what they leave out
+        # counts as noise
+        given = isinstance(kernel, Kernel) and self.learns and self.grows
+        self.tail_is_noise = self.is_default or (given and self.d > 1)
         # the level of y, and waves that stand out, have a variance of their own
         series = kernel is None or isinstance(kernel, str)
         self.raises = self.learns and parameters["normalize_y"] and series
@@ -246,7 +253,7 @@ class Search:
         if family > 1 and self.grows:
             # roughness shows in short waves
             size = max(size, min(family * (self.size - 1) + 1, MOST_SEARCHED))
-        found = self.maximised(start, size)
+        found = self.maximised(start, size, prior.score)
         return found if found.score > prior.score + 1.0 else None
 
     def larger(self, prior: Prior) -> Prior | None:
@@ -254,11 +261,11 @@ class Search:
         size = len(prior.functions)
         tail = prior.rule.spectrum(prior.functions, prior.box).tail
         left_out = 0.5 * self.weight * tail / prior.noise_variance
-        if not self.grows or left_out < _GAIN or size >= MOST_SEARCHED:
+        if not self.grows or left_out < GAIN or size >= MOST_SEARCHED:
             return None
         found = self.maximised(prior, min(2 * size - 1, MOST_SEARCHED))
         grown = len(found.functions) > size
-        better = found.score > prior.score + _GAIN * self.weight
+        better = found.score > prior.score + GAIN * self.weight
         return found if grown and better else None
 
     def finished(self, prior: Prior) -> Prior:
@@ -269,13 +276,19 @@ class Search:
         enough = prior._replace(box=box, noise_variance=least)
         size = self.enough(enough) if self.grows else self.size
         found = self.at(prior.rule, prior.noise_variance, size, box)
-        free = self.noise is None and not (self.is_default or self.stated[-1])
+        free = self.noise is None and not self.stated[-1]
+        # sums of one input are resolved as finely as the search of the default kernels
+        free = free and not (self.is_default and self.d == 1)
         if free and len(found.functions) > len(prior.functions):
             spectrum = found.rule.spectrum(found.functions, found.box)
-            residual = spectrum.tail * self.weight
+            white = spectrum.tail if self.tail_is_noise else 0.0
+            residual = (spectrum.tail - white) * self.weight
             statistics = whitened(found.sums, spectrum.eigenvalues, residual)
-            noise = best_noise_variance(statistics, found.noise_variance)
-            noise = float(np.clip(noise, *self.noise_range))
+            total = best_noise_variance(statistics, found.noise_variance + white)
+            least, most = np.exp(self._noise_bounds(found))
+            if not self.tail_is_noise:
+                least, most = self.noise_range
+            noise = float(np.clip(total - white, least, most))
             found = found._replace(noise_variance=noise)
         found = found._replace(noise_variance=self.noises(found))
         return found._replace(family=prior.family, only_noise=prior.only_noise)
@@ -291,7 +304,7 @@ class Search:
         spectrum = prior.rule.spectrum(prior.functions, prior.box)
         residual = self.weight * spectrum.tail
         each = TargetRegressions(whitened(prior.sums, spectrum.eigenvalues, residual))
-        white = spectrum.tail if self.is_default else 0.0
+        white = spectrum.tail if self.tail_is_noise else 0.0
         mean, std = np.log(0.1 * self.variance), 3.0 if self.is_default else np.inf
         return each.best_noise(*self._noise_bounds(prior), mean, std, white)
 
@@ -321,9 +334,9 @@ class Search:
         left_out = np.cumsum(np.append(beyond, inflation[::-1]))[::-1]
         fine = int(np.sum(left_out > 0.02 * (known.sum() + tail)))
         left_out = np.cumsum(np.append(tail, values[::-1]))[::-1]
-        costly = int(np.sum(0.5 * left_out > _GAIN * prior.noise_variance))
+        costly = int(np.sum(0.5 * left_out > GAIN * prior.noise_variance))
         elbow = int(np.sum(self.weight * values >= prior.noise_variance))
-        needed = max(fine, costly, elbow, 2 * len(prior.waves) + 1)
+        needed = max(fine, costly, elbow, prior.rule.n_raised)
         return min(needed + 1 - needed % 2, MOST_FUNCTIONS)
 
     def known(self, prior: Prior, eigenvalues: Array) -> Array:
@@ -362,15 +375,19 @@ class Search:
         point = np.r_[np.log(prior.noise_variance), prior.rule.theta]
         return prior._replace(bound=value, score=value + self._hyperprior(point)[0])
 
-    def maximised(self, start: Prior, size: int) -> Prior:
-        """Largest score from a start, on a box that fits, unless waves are raised."""
+    def maximised(self, start: Prior, size: int, least: float = -np.inf) -> Prior:
+        """Largest score from a start, on a box that fits, unless waves are raised.
+
+        A climb that ends below the score `least` is not repeated on another box, which
+        is worth less than a nat.
+        """
         found, moves = start, self.learns and (self.d == 1 or self.rows is not None)
         for _ in range(3):
             found = self.at(found.rule, found.noise_variance, size, found.box)
             found = self.climbed(found)._replace(family=start.family)
             box = self.box_for(found.rule)
             ratio = box.period / found.box.period
-            fits = np.all((ratio > 0.5) & (ratio < 1.5))
+            fits = np.all((ratio > 0.5) & (ratio < 1.5)) or found.score < least
             if fits or len(found.waves) or not moves:
                 break
             found = found._replace(box=box)
@@ -382,7 +399,7 @@ class Search:
         free = np.r_[self.noise is None, np.full(len(at) - 1, self.learns)]
         if not free.any():
             return self.scored(start._replace(noise_variance=float(np.exp(at[0]))))
-        noises, kernel = self._noise_bounds(start), kernel_of(start.rule)
+        noises, kernel = self._noise_bounds(start), innermost_kernel(start.rule)
         # of the scale of a series prior
         others = np.log([(1e-8, 1e8)]) if kernel is None else kernel.bounds
         # the rows know the noise better than all else: a step in it is worth more
@@ -417,12 +434,12 @@ class Search:
     def _value(self, prior: Prior, rule: Any, noise: float) -> tuple[float, Array]:
         """Evidence and its gradient in ``log σ²`` and theta.
 
-        The bound; of the default kernels the evidence in which the functions that are
-        left out are white noise, as they are at rows farther apart than their waves: a
-        bound with few functions would prefer kernels that are too smooth.
+        The bound; of the default kernels, and of a kernel of several inputs, the
+        evidence in which the functions that are left out are white noise, as they are
+        at rows farther apart than their waves.
         """
         spectrum = rule.spectrum(prior.functions, prior.box)
-        if not self.is_default:
+        if not self.tail_is_noise:
             return series_evidence(prior.sums, spectrum, noise)
         tail, slopes = spectrum.tail, spectrum.tail_slopes
         spectrum = spectrum._replace(tail=0.0, tail_slopes=0.0 * slopes)
@@ -456,13 +473,13 @@ class Search:
 
     def _starts(self, rule: Any) -> Iterator[tuple[Any, float]]:
         """Rules and noise variances to start from."""
-        kernel, inner = kernel_of(rule), rule.rule
+        kernel, inner = innermost_kernel(rule), rule.rule
         if not self.learns:
             yield rule, self.noise or 0.1 * self.variance
             return
         for factor, share in _STARTS:
             if kernel is not None:
-                inner = KernelEigenvalues(stretched(kernel, np.log(factor)))
+                inner = inner.with_theta(stretched(kernel, np.log(factor)).theta)
             else:
                 box = self.box_for(rule)
                 spectrum = inner.spectrum(rule.index(box, self.size), box)
@@ -473,13 +490,8 @@ class Search:
 
     def _silent(self, rule: Any) -> Prior:
         """Noise around a function that is nothing, but for its level."""
-        inner, nothing = rule.rule, 1e-8 * self.variance
-        if kernel_of(rule) is not None:
-            factor = ConstantKernel(nothing, "fixed")
-            inner = KernelEigenvalues(factor * inner.kernel)
-        else:
-            inner = inner.with_theta(np.log([nothing]))
-        found = self.at(rule.around(inner), self.noise or self.variance, 1)
+        nothing = _vanishing(rule, 1e-8 * self.variance)
+        found = self.at(nothing, self.noise or self.variance, 1)
         spectrum = found.rule.spectrum(found.functions, found.box)
         value, _ = series_evidence(found.sums, spectrum, found.noise_variance)
         return found._replace(bound=value, only_noise=True)
@@ -608,6 +620,15 @@ def _price(statistics: SeriesStatistics) -> float:
     """Nats for a wave: one in so many sets of noise has one."""
     count = float(np.prod(2.0 * statistics.reach() + 1.0)) / 2.0
     return float(np.log(count / _FALSE_ALARMS))
+
+
+def _vanishing(rule: Any, variance: float) -> Any:
+    """The rule with next to no variance, but that of raised waves."""
+    if isinstance(rule, RaisedEigenvalues):
+        return rule.around(_vanishing(rule.rule, variance))
+    if isinstance(rule, KernelEigenvalues):
+        return KernelEigenvalues(ConstantKernel(variance, "fixed") * rule.kernel)
+    return rule.with_theta(np.log([variance]))
 
 
 def candidates(kernel: Any, seen: Array, weight: float) -> tuple[Any, ...]:

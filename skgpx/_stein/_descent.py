@@ -13,7 +13,7 @@ from scipy import optimize
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.expectations import log_density
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.svgd import bandwidths, stein_force
+from skgpx._numerics.svgd import bandwidths, far_apart, stein_force
 from skgpx._numerics.variance_scale import fit_scale
 from skgpx._numerics.wave_evidence import (
     WaveGradient,
@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 
 # Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10
+# Columns that tell whether frequencies are far apart, where there are more.
+_COMPARED = 256
 
 
 class SteinDescent:
@@ -81,6 +83,8 @@ class SteinDescent:
         # observations of all targets
         self._total = float(rows.weights.sum()) * (rows.y.size // len(rows.y))
         self._spaces: list[Workspace] = []
+        # whether no frequency sees another one
+        self._apart = False
         # running means of Adam
         self._means = np.zeros((2, *start.frequencies.shape))
         n_network = 0 if start.warp is None else len(start.warp.parameters)
@@ -153,8 +157,12 @@ class SteinDescent:
         force = slopes
         if self._repulsion is not None:
             pool, slopes = omega.reshape(-1, d), slopes.reshape(-1, d)
-            how = bandwidths(pool), self._repulsion
-            force = stein_force(pool, pool, slopes, *how) / len(omega)
+            if step % ROUND == 0:
+                self._apart = d > _COMPARED and far_apart(pool, _COMPARED)
+            force = slopes / len(omega)
+            if not self._apart:
+                how = bandwidths(pool), self._repulsion
+                force = stein_force(pool, pool, slopes, *how) / len(omega)
         slow, force = omega / self._paces, force.reshape(omega.shape) * self._moves
         adam_step(slow, -force, *self._means, step + 1, rate)
         np.multiply(slow, self._paces, out=omega)

@@ -18,8 +18,8 @@ from skgpx._selection import (
 )
 from skgpx._stein._descent import SteinDescent, calibrated
 from skgpx._stein._start import (
+    leave_one_out,
     peaks,
-    residuals,
     starting_waves,
     with_peaks,
     without_peaks,
@@ -27,7 +27,7 @@ from skgpx._stein._start import (
 from skgpx._stein._waves import NetworkWarp, SteinState, WaveMixture
 from skgpx._validation import Rows, kernel_of, standardisation
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import Finding, residual_autocorrelation
+from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
@@ -72,7 +72,7 @@ def fit_stein(
         mixture: WaveMixture, rows: Rows, descent: SteinDescent, factor: Any
     ) -> Attributes:
         # prior and noise variance times a factor: the posterior mean is the same
-        root = np.sqrt(factor)
+        root = np.sqrt(factor) if prior.amplitude_is_free else np.ones_like(factor)
         sums = mixture.statistics(rows._replace(y=rows.y / root), n_jobs)
         state = SteinState(mixture, sums, sums, shift, scale * root)
         return state.solve() | {
@@ -96,14 +96,27 @@ def fit_stein(
     factor: Any = np.ones(rows.y.shape[1:])[()]
     if validation is not None:
         X = learning.X if mixture.warp is None else mixture.warp(learning.X)
-        each = [residuals(learning._replace(X=X), one) for one in mixture.waves()]
-        pairs = np.atleast_2d(np.mean(each, axis=0).T), np.atleast_2d(learning.y.T)
-        for j, (errors, y) in enumerate(zip(*pairs, strict=True)):
-            found = residual_autocorrelation(learning.X, errors, float(np.var(y)))
-            findings.append(found.of(j) if found and rows.y.ndim > 1 else found)
-        sums = mixture.statistics(train, n_jobs)
-        factor, noise = calibrated(mixture, sums, noise, validation)
-        record["calibration_rows"] = len(validation.y)
+        components = [
+            leave_one_out(learning._replace(X=X), waves) for waves in mixture.waves()
+        ]
+        errors = np.mean([errors for errors, _ in components], axis=0)
+        variance = np.mean([variance for _, variance in components], axis=0)
+        findings += check_residuals(
+            learning,
+            residuals=errors,
+            variance=variance,
+            noise_share=noise / variance,
+            likelihood=prior.likelihood,
+            # residuals are also what so few waves cannot follow
+            other_noise=False,
+            prior=CovarianceOfRows(mixture.covariance, noise, zero=-shift / scale),
+        )
+        if prior.noise_is_free:
+            sums = mixture.statistics(train, n_jobs)
+            factor, noise = calibrated(mixture, sums, noise, validation)
+            if not prior.amplitude_is_free:
+                noise = factor * noise
+            record["calibration_rows"] = len(validation.y)
         if len(rows.y) <= largest:
             # some more steps by all rows
             how = repulsion, -(-n_steps // 10), 0.5 * rate, n_jobs
@@ -157,7 +170,7 @@ def _begin(
     search, start, network = streams
 
     def begun(rows: Rows) -> tuple[Hyperparameters, Any, WaveMixture]:
-        noise, free = settings.noise_variance, settings.noise_variance is None
+        noise = settings.noise_variance
         noise = None if noise is None else noise / float(np.mean(scale**2))
         likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
         learn, kernel = settings.optimizer is not None, kernel_of(settings)
@@ -174,7 +187,7 @@ def _begin(
             variance = regress_targets(sums, prior.likelihood, learn)[1]
         # next to no noise is more than a few waves can do, and their evidence is then
         # that of the rows they miss most
-        least = np.maximum(variance, 2e-4)[()] if free else variance
+        least = np.maximum(variance, 2e-4)[()] if prior.noise_is_free else variance
         shape = settings.n_components, settings.n_frequencies, rows.X.shape[1]
         return prior, variance, starting_waves(prior.kernel, least, shape, start)
 
@@ -187,5 +200,6 @@ def _begin(
         found = peaks(learning, mixture)
         if found is not None:
             prior, noise, mixture = begun(without_peaks(train, found))
-            return prior, noise, with_peaks(mixture, found), []
+            mixture = with_peaks(mixture, found, prior.amplitude_is_free)
+            return prior, noise, mixture, []
     return prior, noise, mixture, list(prior.findings)

@@ -31,6 +31,7 @@ from skgpx._validation import (
     fit_context,
     generator,
     kernel_of,
+    refuse_categories,
 )
 from skgpx.diagnostics import conclude
 
@@ -77,9 +78,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         together with the frequencies, because it would become too small.
     validation_fraction : float or "auto", default="auto"
         Share of the rows held out from the search. They determine a factor of prior and
-        noise variance, by maximum likelihood; then all rows move the frequencies for
-        `max_iter` / 10 more steps. "auto" is 0.15 and at most 2000 rows, none of fewer
-        than 50 rows.
+        noise variance, unless these are given, by maximum likelihood; then all rows
+        move the frequencies for `max_iter` / 10 more steps. "auto" is 0.15 and at most
+        2000 rows, none of fewer than 50 rows.
     early_stopping : bool, default=True
         Whether learning stops where the log density of held-out rows has gained less
         than 0.01 nats per observation in 40 steps; where there are no such rows, the
@@ -107,12 +108,17 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Kernel whose spectral density gave the first frequencies, for the standardised
         y.
     noise_variance_ : float or ndarray of shape (n_targets,)
-        In squared units of y, after calibration.
+        In squared units of y; that of `noise_variance` or of a WhiteKernel that is
+        fixed, if one is given, and otherwise after calibration.
     variance_scale_ : float or ndarray of shape (n_targets,)
-        Factor of prior and noise variance, fitted to held-out rows; otherwise 1.
+        Factor of prior and noise variance, fitted to held-out rows. It multiplies the
+        noise variance alone where the variance of the kernel is given (by `optimizer`
+        None, fixed bounds, or a kernel without a ConstantKernel); it is 1 where the
+        noise is given, and without held-out rows.
     log_evidence_ : float
-        Log evidence of the mixture, in nats and in the units of y: the logarithm of the
-        mean evidence of its components, all targets together.
+        Log evidence of the fitted model, in nats and in the units of y, without the
+        hyperprior, all targets together: the logarithm of the mean evidence of the
+        components.
     loss_curve_ : ndarray of shape (n_steps,)
         Mean negative log evidence of the components in nats per observation of the
         standardised y, before each step, of the search that held rows out.
@@ -322,9 +328,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             return self
         clock = StageClock()
         rows = self._rows(X, y, sample_weight, reset=False)
-        self._state = self._state.with_rows(rows, self.n_jobs)
-        clock.end_of("statistics")
-        self._defer(clock)
+        self._add_rows(rows, len(X), clock)
         return self
 
     def merge(self, other: SteinRFFRegressor) -> SteinRFFRegressor:
@@ -354,6 +358,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
+        refuse_categories(self)
         check_kernel(kernel_of(self), X, self.noise_variance)
         return canonical_rows(X, y, weights)
 
@@ -373,3 +378,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     def _solution(self) -> dict[str, Any]:
         return self._state.solve()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = False
+        return tags

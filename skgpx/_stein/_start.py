@@ -57,7 +57,7 @@ def peaks(rows: Rows, start: WaveMixture, most: int = 10) -> Waves | None:
     waves = start.waves()[0]
     R = len(waves.amplitudes)
     for _ in range(min(most, R // 4)):
-        peak = _peak(rows, residuals(rows, waves))
+        peak = _peak(rows, leave_one_out(rows, waves)[0])
         if peak is None:
             break
         omega, amplitude = peak
@@ -73,12 +73,19 @@ def peaks(rows: Rows, start: WaveMixture, most: int = 10) -> Waves | None:
     )
 
 
-def with_peaks(start: WaveMixture, peaks: Waves) -> WaveMixture:
-    """Start of which each component has the peaks in place of its first waves."""
+def with_peaks(
+    start: WaveMixture, peaks: Waves, amplitude_is_free: bool
+) -> WaveMixture:
+    """Start of which each component has the peaks in place of its first waves.
+
+    Their amplitudes are at least those of the peaks, if the variance of the kernel is
+    not given.
+    """
     n = len(peaks.amplitudes)
     frequencies, amplitudes = start.frequencies.copy(), start.amplitudes.copy()
     frequencies[:, :n] = peaks.frequencies * start.length_scale
-    amplitudes[:n] = np.maximum(amplitudes[:n], peaks.amplitudes)
+    if amplitude_is_free:
+        amplitudes[:n] = np.maximum(amplitudes[:n], peaks.amplitudes)
     return start._replace(frequencies=frequencies, amplitudes=amplitudes)
 
 
@@ -91,16 +98,20 @@ def without_peaks(rows: Rows, peaks: Waves) -> Rows:
     return rows._replace(y=rows.y - features.T @ coefficients)
 
 
-def residuals(rows: Rows, waves: Waves) -> Array:
-    """Leave-one-out residuals: a start that overfits would hide what it follows."""
+def leave_one_out(rows: Rows, waves: Waves) -> tuple[Array, Array]:
+    """Errors at each row given the others, and their variances.
+
+    A start that overfits would hide in its residuals what it follows.
+    """
     features, noise = waves.features(rows.X).T, waves.noise_variance
     sums = weight_statistics(features, rows.y, rows.weights, np.zeros(len(rows.y)))
     moments = posterior(sums, noise).latent(features)
     mean, explained = (part[:, :, 0].reshape(rows.y.shape) for part in moments)
     # diagonal of the matrix from y to fitted values, ΦSΦᵀ / σ²
     leverage = (rows.weights * (explained / noise).T).T
-    errors: Array = (rows.y - mean) / np.maximum(1.0 - leverage, 1e-3)
-    return errors
+    free = np.maximum(1.0 - leverage, 1e-3)
+    # (y - φᵀw) / (1 - h), of variance σ² / (1 - h)
+    return (rows.y - mean) / free, noise / free
 
 
 def _peak(rows: Rows, errors: Array) -> tuple[Array, float] | None:

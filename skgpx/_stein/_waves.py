@@ -149,6 +149,11 @@ class WaveMixture(NamedTuple):
         seen = InputMap(warp, len(self.length_scale), floats_per_row=floats)
         return [Warped(wave, seen) for wave in waves]
 
+    def covariance(self, X: Array) -> Array:
+        """Prior covariance of f at rows of X (n, d), the mean over components."""
+        features = [basis(X) for basis in self.bases()]
+        return np.mean([phi @ phi.T for phi in features], axis=0)
+
     def statistics(self, rows: Rows, n_jobs: int | None) -> Statistics:
         """Sums over rows for each component, in blocks of rows."""
         return statistics_of_all(self.bases(), rows, n_jobs)

@@ -153,7 +153,7 @@ class RaisedEigenvalues:
     rule : EigenvalueRule
     waves : tuple of tuple of int
         The raised waves, one of each ±k; they come first in the prior. Zero is the
-        constant function.
+        constant function. In a fit they count periods of the domain.
     variance : float
         Variance of each of their functions, unless that of the rule is larger, in
         squared units of y.
@@ -162,6 +162,12 @@ class RaisedEigenvalues:
     rule: Any
     waves: tuple[tuple[int, ...], ...]
     variance: float
+
+    @property
+    def n_raised(self) -> int:
+        """Functions that a basis must have: the constant, and a pair of each wave."""
+        inner = self.rule.n_raised if isinstance(self.rule, RaisedEigenvalues) else 1
+        return inner + 2 * sum(any(wave) for wave in self.waves)
 
     @property
     def theta(self) -> Array:
@@ -179,9 +185,15 @@ class RaisedEigenvalues:
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the raised functions, then the others in the order of the rule."""
+        d = len(box.period)
+        if any(len(wave) != d for wave in self.waves):
+            raise ValueError(
+                f"Each wave of RaisedEigenvalues must have one integer for each of {d} "
+                f"inputs; got waves={self.waves}."
+            )
         index = self.rule.index(box, size)
         varying = np.array([w for w in self.waves if any(w)], np.int64)
-        return raised(index, varying.reshape(-1, len(box.period))).part(slice(size))
+        return raised(index, varying.reshape(-1, d)).part(slice(size))
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
@@ -400,13 +412,15 @@ def _log_theta(x: Array) -> tuple[Array, Array]:
     sum whose terms are at most exp(-π n²), so that four on either side are exact.
     """
     short = x < 1.0
-    y = np.where(short, 1.0 / x, x)[..., np.newaxis]
+    # farther out all terms are zero in double precision, and their squares no numbers
+    near = np.clip(x, 1e-3, 1e3)
+    y = np.where(short, 1.0 / near, near)[..., np.newaxis]
     half = np.pi * (np.arange(1.0, 5.0) * y) ** 2
     terms = 2.0 * np.exp(-half)
     beyond = terms.sum(axis=-1)
     # d log(1 + Σ) / d log y
     growth = -2.0 * np.sum(half * terms, axis=-1) / (1.0 + beyond)
-    logs = np.log1p(beyond) + np.where(short, 0.0, np.log(x))
+    logs = np.log1p(beyond) + np.log(np.maximum(x, 1.0))
     return logs, np.where(short, -growth, 1.0 + growth)
 
 

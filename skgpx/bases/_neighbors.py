@@ -24,6 +24,7 @@ from skgpx._numerics.nearest import predecessors, solve_local
 from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases._kernel_basis import Marginals
 from skgpx.kernels import (
+    decaying_part,
     kernel_matrix,
     length_scales,
     matrix_and_input_pullback,
@@ -63,7 +64,8 @@ class NeighborBasis:
     features : ndarray of shape (n, M)
         ``Φ``.
     n_neighbors : int
-        Number of nearest rows, in units of the lengthscales of the kernel.
+        Number of nearest rows, in units of the lengthscales of the kernel: of its terms
+        that fade with the distance, if there are any.
 
     References
     ----------
@@ -109,7 +111,9 @@ class NeighborBasis:
 
     @cached_property
     def _length_scales(self) -> Array:
-        return length_scales(self.kernel, self.rows.shape[1])
+        d = self.rows.shape[1]
+        part = decaying_part(self.kernel, d)
+        return length_scales(self.kernel if part is None else part, d)
 
     @cached_property
     def _tree(self) -> KDTree:

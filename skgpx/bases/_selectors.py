@@ -91,6 +91,7 @@ def select_until(
     mean_residual: float,
     rng: np.random.Generator,
     weights: Array | None = None,
+    residual_per_point: float = np.inf,
 ) -> Array | None:
     """Greedy inducing points until little prior variance is left at the rows.
 
@@ -105,6 +106,9 @@ def select_until(
     rng : numpy.random.Generator
         Draws the candidates where there are more than 4000 rows.
     weights : ndarray of shape (n,), optional
+    residual_per_point : float, optional
+        Prior variance at the rows, on average, that m points may leave, divided by m;
+        infinite if not given.
 
     Returns
     -------
@@ -120,11 +124,16 @@ def select_until(
     if len(rows) > competing:
         rows = rows[np.sort(rng.choice(len(rows), competing, replace=False))]
     entries, diagonal = _entries(kernel, rows)
-    size, trace = min(n_largest, len(rows)), mean_residual * len(rows)
-    found = pivoted_cholesky(entries, diagonal, size, trace=trace)
+    size = min(n_largest, len(rows))
+    trace = mean_residual * len(rows)
+    per_point = residual_per_point * len(rows)
+    found = pivoted_cholesky(
+        entries, diagonal, size, trace=trace, trace_per_pivot=per_point
+    )
     # all rows are points, or nothing more than rounding is left
     done = len(found.pivots) == len(rows) or len(found.pivots) < size
-    return rows[found.pivots] if done or found.residual.sum() <= trace else None
+    little = found.residual.sum() <= min(trace, size * per_point)
+    return rows[found.pivots] if done or little else None
 
 
 def _checked(points: ArrayLike, d: int) -> Array:

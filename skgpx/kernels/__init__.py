@@ -42,6 +42,7 @@ from skgpx.kernels._terms import (
     additive_terms,
     category_columns,
     columns_of_entry,
+    decaying_part,
     decays,
     default_kernel,
     expand,

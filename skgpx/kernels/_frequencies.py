@@ -670,7 +670,7 @@ def _uniform_points(n: int, d: int, rng: np.random.Generator, method: str) -> Ar
         points = qmc.Halton(d, seed=rng).random(n)
     else:
         # the net is balanced at powers of two only: draw such a number, keep n
-        points = qmc.Sobol(d, seed=rng).random_base2((n - 1).bit_length())[:n]
+        points = qmc.Sobol(d, seed=rng).random_base2(int(n - 1).bit_length())[:n]
     return np.clip(points, 2.0**-32, 1.0 - 2.0**-32)
 
 

@@ -121,18 +121,36 @@ def decays(kernel: Any, n_features: int) -> bool:
 
     Nearest rows then know what far ones do: not of trends, cycles or additive models.
     """
-    for _, factors in expand(kernel):
-        far: set[int] = set()
-        for k in factors:
-            columns, inner = np.arange(n_features), k
-            if type(k) is Columns:
-                columns, inner = k.indices(n_features), k.kernel
-            if type(inner) not in (RBF, Matern, RationalQuadratic, Categorical):
-                return False
-            far.update(columns.tolist())
-        if len(far) < n_features:
+    return decaying_part(kernel, n_features) is kernel
+
+
+def decaying_part(kernel: Any, n_features: int) -> Any:
+    """Sum of the terms whose correlations fade with the distance in every column.
+
+    The kernel itself if all do, None if none does.
+    """
+    terms = expand(kernel)
+    decaying = [one for one in terms if _fades(one.factors, n_features)]
+    if len(decaying) == len(terms):
+        return kernel
+    parts = [
+        reduce(Product, one.factors, ConstantKernel(one.coefficient))
+        for one in decaying
+    ]
+    return reduce(Sum, parts) if parts else None
+
+
+def _fades(factors: tuple[Any, ...], n_features: int) -> bool:
+    """Whether a product of kernels fades with the distance in every column."""
+    far: set[int] = set()
+    for k in factors:
+        columns, inner = np.arange(n_features), k
+        if type(k) is Columns:
+            columns, inner = k.indices(n_features), k.kernel
+        if type(inner) not in (RBF, Matern, RationalQuadratic, Categorical):
             return False
-    return True
+        far.update(columns.tolist())
+    return len(far) == n_features
 
 
 def _summands(kernel: Any) -> list[Any]:

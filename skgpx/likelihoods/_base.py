@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from skgpx._numerics import crps
 from skgpx._numerics.mixture import LatentMixture, atoms
-from skgpx._numerics.quantiles import Cdf, quantile
+from skgpx._numerics.quantiles import Cdf, coordinate_on, quantile
 from skgpx.likelihoods import _predictive
 
 Array = NDArray[np.float64]
@@ -88,6 +88,10 @@ class Likelihood(BaseEstimator):
         otherwise it has bounds around the spread of `initial_latent`.
     discrete : bool
         Class attribute: y takes integer values.
+    support : tuple of float
+        Class attribute: the interval of y, without its ends for real numbers. Quantiles
+        stay inside; they are found faster by the logarithm of y on ``(0.0, inf)``, and
+        by its log odds on ``(0.0, 1.0)``. The default is ``(-inf, inf)``.
     smooth : bool
         Class attribute: `nll` has an informative gradient. Methods that follow it
         refuse a likelihood without one.
@@ -170,6 +174,7 @@ class Likelihood(BaseEstimator):
     symmetric: bool = False
     log_scale: bool = False
     discrete: ClassVar[bool] = False
+    support: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     smooth: ClassVar[bool] = True
     n_outputs: ClassVar[int] = 1
     kernel_code: int | None = None
@@ -572,35 +577,46 @@ class Likelihood(BaseEstimator):
         """Smallest y with ``P(Y <= y) >= p`` for each p (q,), shape (n, q).
 
         Every p lies strictly between 0 and 1. Exact integers for a discrete
-        distribution, otherwise to 1e-11 of the spread. Takes 3 to 8
-        evaluations of the distribution function for each p.
+        distribution; otherwise its level is p, usually to 1e-11, however close to the
+        end of the support. Takes 3 to 8 evaluations of the distribution function for
+        each p, more where it is far from that of a normal variable.
         """
-        # rough moments, where the searches start
-        nodes, weights = atoms(mixture, 3)
-        with np.errstate(over="ignore", invalid="ignore"):
-            means = self.row_mean(nodes)
-            centre = means @ weights
-            squares = (means - centre[:, np.newaxis]) ** 2 + self.row_variance(nodes)
-            variance = squares @ weights
-        centre = np.where(np.isfinite(centre), centre, 0.0)
-        if not np.all(np.isfinite(variance)):
-            # of heavy tails: by the curvature of their middle
-            peak = self.row_curvature(centre, centre[:, np.newaxis, np.newaxis])
-            variance = mixture.moments()[1][:, 0] + 1.0 / peak[:, 0, 0, 0]
-        spread = np.sqrt(np.where(variance > 0.0, variance, 1.0))
+        coordinate = coordinate_on(self.support, self.discrete)
+        mean, variance = self._rough_moments(mixture)
+        location, scale = coordinate.location_and_scale(mean, np.sqrt(variance))
 
-        levels = np.atleast_1d(np.asarray(p, dtype=np.float64)).tolist()
-        out = centre[:, np.newaxis] + spread[:, np.newaxis] * ndtri(levels)
+        levels = np.atleast_1d(np.asarray(p, dtype=np.float64))
+        out = location[:, np.newaxis] + scale[:, np.newaxis] * ndtri(levels)
+        with np.errstate(over="ignore"):
+            out = coordinate.backward(out)
 
         def evaluate(cdf: Cdf, rows: Any) -> None:
-            for k, level in enumerate(levels):
+            for k, level in enumerate(levels.tolist()):
                 out[rows, k] = quantile(
-                    cdf, level, out[rows, k], spread[rows], self.discrete
+                    cdf, level, out[rows, k], scale[rows], coordinate
                 )
                 cdf(out[rows, k], slice(None))
 
         self._by_cdf(evaluate, mixture)
         return out
+
+    def _rough_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Finite mean and variance (n,) of y, where searches for quantiles start."""
+        nodes, weights = atoms(mixture, 3)
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = self.row_mean(nodes)
+            mean = means @ weights
+            squares = (means - mean[:, np.newaxis]) ** 2
+            variance = (squares + self.row_variance(nodes)) @ weights
+        mean = np.where(np.isfinite(mean), mean, 0.0)
+        if not np.all(np.isfinite(variance)):
+            # of heavy tails: by the curvature of their middle
+            variance = squares @ weights
+            if self.location_scale:
+                peak = self.row_curvature(mean, mean[:, np.newaxis, np.newaxis])
+                variance = variance + 1.0 / peak[:, 0, 0, 0]
+        usable = (variance > 0.0) & (variance < np.inf)
+        return mean, np.where(usable, variance, 1.0)
 
     def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
         """Continuous ranked probability score at y (n,), in the units of y, (n,)."""

@@ -37,6 +37,7 @@ class Beta(Likelihood):
     """
 
     log_scale = True
+    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
     scale_names: ClassVar[tuple[str, ...]] = ("precision",)
 
     def __init__(self, precision: float | None = None) -> None:

@@ -11,12 +11,13 @@ from scipy.special import log_ndtr, logsumexp
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._base import Likelihood, Scales
 from skgpx.likelihoods._gaussian import Gaussian
-from skgpx.likelihoods._links import ProbitProbability
+from skgpx.likelihoods._links import ExpRate, ProbitProbability
 from skgpx.likelihoods._log_rates import check_positive
 from skgpx.likelihoods._noise import NormalNoise, variance_start
 
 Array = NDArray[np.float64]
 _PROBIT = ProbitProbability()
+_LOG = ExpRate()
 
 
 class Tobit(NormalNoise):
@@ -36,7 +37,8 @@ class Tobit(NormalNoise):
     is an upper bound (left-censored), 0 where it is the value: ``fit(X, y,
     censoring=flags)``. Without it all rows are observed, as under `Gaussian`. For an
     instrument that reads between two limits they are ``(y >= high) * 1 - (y <= low)``.
-    Predictions are of the true value. The density is log-concave in f.
+    Predictions are of the true value. The density is log-concave in f. `PLSRegressor`
+    fits rows of which none is censored as `Gaussian` ones, in closed form.
 
     Examples
     --------
@@ -146,7 +148,9 @@ class LogNormal(Likelihood):
     Rows may be censored, as those of `Tobit`: survival times, of which some are only
     known to exceed y, have ``censoring=1`` there. This is the log-normal model of
     accelerated failure times. The median of y is ``exp(f)``, and f has the posterior
-    that it has under `Tobit` for the logarithm of y.
+    that it has under `Tobit` for the logarithm of y, or under `Gaussian` where no row
+    is censored: `PLSRegressor` fits these, so that kernels refer to the standardised
+    logarithm of y.
 
     Examples
     --------
@@ -156,6 +160,7 @@ class LogNormal(Likelihood):
     """
 
     log_scale = True
+    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
     row_quantity: ClassVar[str | None] = "censoring"
     scale_names: ClassVar[tuple[str, ...]] = ("scale",)
     known_: Array | float = 0.0
@@ -212,6 +217,21 @@ class LogNormal(Likelihood):
         """Raise a ValueError unless every y is positive."""
         super().check_support(y)
         check_positive(self, y)
+
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of y, of mixtures of log-normal variables: closed form."""
+        mean, spread = self._mean_moments(mixture)
+        noise = np.expm1(self._scale("scale") ** 2) * (spread + mean**2)
+        return mean, spread + noise
+
+    def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
+        """Variance of ``exp(f + scale² / 2)``, in closed form."""
+        return self._mean_moments(mixture)[1]
+
+    def _mean_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of ``E[y | f]``, (n,)."""
+        shifted = mixture.mean + 0.5 * self._scale("scale") ** 2
+        return _LOG.moments(mixture._replace(mean=shifted))
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row, of bounds the log probability beyond them, (n,)."""

@@ -7,13 +7,16 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.rows import mean_and_spread
 from skgpx.likelihoods._base import Likelihood, Scales
 from skgpx.likelihoods._gaussian import Gaussian
+from skgpx.likelihoods._links import ExpRate
 from skgpx.likelihoods._noise import weighted_quartiles
 from skgpx.likelihoods._student_t import StudentT
 
 Array = NDArray[np.float64]
+_LOG = ExpRate()
 
 
 class _Heteroscedastic(Likelihood):
@@ -101,6 +104,23 @@ class _Heteroscedastic(Likelihood):
         f = np.asarray(f, dtype=np.float64)
         noise = self._unit()[0].sample(np.zeros(f[:, 0].shape), rng)
         return self.mean(f) + np.exp(self._log_scale(f)) * noise
+
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Moments of y, in closed form: the variance of the noise is log-normal."""
+        mean = self.centre_ + self.unit_ * mixture.moments()[0][:, 0]
+        # squared scale exp(2 variation f₂), which is exp of another normal variable
+        factor = 2.0 * self._scale("variation")
+        log_squares = LatentMixture(
+            factor * mixture.mean[:, 1:] + 2.0 * np.log(self._scale("scale")),
+            factor**2 * np.broadcast_to(mixture.variance, mixture.mean.shape)[:, 1:],
+            mixture.weights,
+        )
+        noise = _LOG.moments(log_squares)[0] * self._unit()[0].variance(np.zeros(1))
+        return mean, self.predictive_mean_variance(mixture) + noise
+
+    def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
+        """``u² Var f₁``, shape (n,)."""
+        return self.unit_**2 * mixture.moments()[1][:, 0]
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Standardised y, and the typical scale, (n, 2)."""

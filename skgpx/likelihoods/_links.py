@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr, logit, ndtr, ndtri
 
 from skgpx._numerics import pointwise
+from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._base import Likelihood
 
 Array = NDArray[np.float64]
@@ -91,6 +92,22 @@ class ExpRate:
         the rows too.
         """
         return base - min(0.5 * variance, float(np.sqrt(variance)))
+
+    def moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of the rate (n,), of mixtures of log-normal variables.
+
+        In closed form: where f is wide, the variance lies beyond the range of any rule
+        for its distribution, ``2 std²`` above the mean. At most 1e290.
+        """
+        variance = mixture.variance[:, 0]
+        # E exp(f) = exp(m + v / 2), Var exp(f) = (E exp(f))² (exp(v) - 1)
+        means = self.rate(mixture.mean[:, 0] + 0.5 * variance)
+        with np.errstate(over="ignore"):
+            within = means**2 * np.expm1(np.minimum(variance, 700.0))
+        within = np.minimum(within, 1e290)
+        mean = means @ mixture.weights
+        between = (means - mean[:, np.newaxis]) ** 2
+        return mean, np.minimum((within + between) @ mixture.weights, 1e290)
 
 
 class SquareRate:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, expit, gammainc, gammaln
 
+from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._base import Likelihood, Scales, check_integers
 from skgpx.likelihoods._links import ExpRate
 
@@ -22,6 +23,7 @@ class LogRate(Likelihood):
     """
 
     log_scale = True
+    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
     row_quantity: ClassVar[str | None] = "exposure"
     scale_names: ClassVar[tuple[str, ...]] = ("shape",)
 
@@ -60,6 +62,22 @@ class LogRate(Likelihood):
         excess = weights @ ((y - mean) ** 2 - self.discrete * mean)
         start = square / max(float(excess), 1e-300)
         return {"shape": (float(np.clip(start, 0.1, 100.0)), 1e-2, 1e6)}
+
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """``E μ``, and ``Var μ + E μ²/shape``, for counts plus ``E μ``; closed form."""
+        mean, spread = self._mean_moments(mixture)
+        noise = self.discrete * mean + (spread + mean**2) / self._scale("shape")
+        return mean, spread + noise
+
+    def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
+        """``Var μ``, in closed form."""
+        return self._mean_moments(mixture)[1]
+
+    def _mean_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of μ, (n,)."""
+        mean, variance = _LINK.moments(mixture)
+        exposure = np.ravel(self.known_)
+        return exposure * mean, exposure**2 * variance
 
     def _log_ratio(self, scale: ArrayLike, f: ArrayLike) -> Array:
         """``log(μ / scale)``."""
@@ -173,9 +191,11 @@ class Gamma(LogRate):
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``P(a, a y/μ)``, the regularised lower incomplete gamma function."""
-        y = np.maximum(np.asarray(y, dtype=np.float64), 1e-300)
-        a = self._scale("shape")
-        return np.asarray(gammainc(a, a * _LINK.rate(-self._log_ratio(y, f))))
+        y, a = np.asarray(y, dtype=np.float64), self._scale("shape")
+        ratio = _LINK.rate(
+            -self._log_ratio(np.maximum(y, np.finfo(np.float64).tiny), f)
+        )
+        return np.where(y <= 0.0, 0.0, gammainc(a, a * ratio))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw amounts."""

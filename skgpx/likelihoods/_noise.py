@@ -54,12 +54,14 @@ class NormalNoise(Likelihood):
         self, evaluate: Callable[[Cdf, Any], None], mixture: LatentMixture
     ) -> None:
         shift, variance, shares = self._row_noise(-32.0)
-
-        def cdf(y: Array, rows: Any) -> Array:
-            noise = variance[rows] if len(variance) > 1 else variance
-            return expectations.cdf(y, mixture.rows(rows), shift, noise, shares)
-
-        evaluate(cdf, slice(None))
+        noise = np.broadcast_to(variance, (len(mixture.mean), len(shares)))
+        sizes = expectations.condensed_sizes(mixture, noise, shares)
+        for size in np.unique(sizes):
+            rows = np.flatnonzero(sizes == size)
+            part, weights = mixture.rows(rows), None
+            if size:
+                part, weights = expectations.condense(part, size)
+            evaluate(_mixture_cdf(part, weights, shift, noise[rows], shares), rows)
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q).
@@ -92,6 +94,23 @@ class NormalNoise(Likelihood):
         shift, variance, shares = self._noise()
         kept = shares > negligible
         return shift[kept], np.atleast_2d(self.known_ * variance[kept]), shares[kept]
+
+
+def _mixture_cdf(
+    mixture: LatentMixture,
+    weights: Array | None,
+    shift: Array,
+    noise: Array,
+    shares: Array,
+) -> Cdf:
+    """Distribution function of a mixture plus noise; see :func:`expectations.cdf`."""
+
+    def cdf(y: Array, rows: Any) -> Array:
+        own = None if weights is None else weights[rows]
+        latent = mixture.rows(rows)
+        return expectations.cdf(y, latent, shift, noise[rows], shares, own)
+
+    return cdf
 
 
 class NoiseOfRows(NormalNoise):

@@ -45,6 +45,7 @@ class Poisson(Linked):
 
     _links = RATE_LINKS
     discrete = True
+    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
     row_quantity: ClassVar[str | None] = "exposure"
 
     base_rate_: float
@@ -169,13 +170,6 @@ class Poisson(Linked):
                 lambda rows, f: (self.at_some(rows).row_mean(f), 0.0), mixture
             )
             return mean, spread
-        variance = mixture.variance[:, 0]
-        middle = self._link().rate(mixture.mean[:, 0] + 0.5 * variance)
-        # beyond the doubles where log rates are wide: as large as they hold
-        with np.errstate(over="ignore"):
-            within = middle**2 * np.expm1(np.minimum(variance, 700.0))
-        within = np.minimum(within, 1e290)
-        total = middle @ mixture.weights
-        square = (within + (middle - total[:, np.newaxis]) ** 2) @ mixture.weights
+        mean, variance = self._link().moments(mixture)
         exposure = np.ravel(self.known_)
-        return exposure * total, exposure**2 * square
+        return exposure * mean, exposure**2 * variance

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from skgpx._numerics.expectations import line_rule, line_sizes
 from skgpx._numerics.mixture import LatentMixture, atoms, normal_nodes
 from skgpx._numerics.quantiles import Cdf
 
@@ -184,26 +185,108 @@ def by_cdf(
     ``cdf(y, some)`` is the distribution function of some of these rows. Their nodes,
     and what the likelihood derives from them, are computed once. Rows have as many as
     the calls for all of them, by ``slice(None)``, need.
+
+    Nodes are those of all components of a row together where these are fewer, or
+    `atoms`.
+    """
+    atomic = normal_nodes(mixture)[0]
+    sizes = np.zeros(len(mixture.mean), dtype=np.intp)
+    if mixture.mean.shape[1] == 1 and atomic.shape[2] > 1:
+        sizes = line_sizes(mixture)
+        sizes[sizes > atomic.size] = 0
+    for size in np.unique(sizes):
+        _by_cdf_of_size(
+            likelihood, evaluate, mixture, np.flatnonzero(sizes == size), size
+        )
+
+
+def _by_cdf_of_size(
+    likelihood: Any,
+    evaluate: Callable[[Cdf, Any], None],
+    mixture: LatentMixture,
+    pending: Rows,
+    size: int,
+) -> None:
+    """`by_cdf` of rows with this many nodes to begin with, or with `atoms` if none."""
+    refinement, s = 1, len(mixture.weights)
+    # a finer rule for several outputs is another sequence of points
+    finest = 64 if mixture.mean.shape[1] == 1 else 1
+    while len(pending) and refinement <= finest:
+        n_nodes = size or normal_nodes(mixture)[0].size
+        # values that stay in the cache
+        n_rows = max(1, 200_000 // (n_nodes * refinement))
+        unresolved = []
+        for i in range(0, len(pending), n_rows):
+            rows = pending[i : i + n_rows]
+            if size:
+                values, weights = line_rule(mixture.rows(rows), size * refinement)
+                number = np.arange(weights.shape[1])
+                contrasts = [_contrast(weights, number % 4, j, j + 2) for j in (0, 1)]
+            else:
+                values, weights = atoms(mixture.rows(rows), refinement=refinement)
+                number = np.arange(len(weights)) % (len(weights) // s)
+                weights = np.broadcast_to(weights, (len(rows), len(weights)))
+                contrasts = [_contrast(weights, number % 2, 0, 1)]
+            conditional = likelihood.at_some(rows)._cdf_at(values)
+            cdf = _AveragedCdf(conditional, weights, contrasts)
+            evaluate(cdf, rows)
+            unresolved.append(rows[cdf.unresolved])
+        pending = np.concatenate(unresolved)
+        refinement *= 2
+
+
+def _contrast(weights: Array, part: Rows, first: int, second: int) -> Array:
+    """Weights (n, a) with which two parts of the nodes give averages, one less another.
+
+    Zero if a part is empty.
+    """
+    averages = [np.where(part == j, weights, 0.0) for j in (first, second)]
+    totals = [np.sum(average, axis=1, keepdims=True) for average in averages]
+    if not all(np.all(total > 0.0) for total in totals):
+        return np.zeros(weights.shape)
+    return averages[0] / totals[0] - averages[1] / totals[1]
+
+
+class _AveragedCdf:
+    """Distribution function of some rows, averaged over nodes of their latent values.
+
+    Parameters
+    ----------
+    conditional : callable
+        ``conditional(y, rows)``: that given the latent values, (k, a).
+    weights : ndarray of shape (n, a)
+        Of the nodes; they sum to one.
+    contrasts : list of ndarray of shape (n, a)
+        Weights of differences between averages over parts of the nodes.
+
+    Attributes
+    ----------
+    unresolved : ndarray of bool of shape (n,)
+        Rows where such parts disagreed when the function was called for all rows.
     """
 
-    def apart(rows: Rows, f: Array, weights: Array, sides: Array) -> Mask:
-        conditional, s = likelihood.at_some(rows)._cdf_at(f), len(mixture.weights)
-        found = np.zeros(len(rows), dtype=np.bool_)
+    def __init__(
+        self,
+        conditional: Callable[[Array, Any], Array],
+        weights: Array,
+        contrasts: list[Array],
+    ) -> None:
+        self.conditional = conditional
+        self.weights = weights
+        self.contrasts = contrasts
+        # the error of two halves together is about the square of their difference, and
+        # that of four quarters its fourth power
+        self.tolerance = 1e-4 if len(contrasts) == 1 else 1e-3
+        self.unresolved = np.zeros(len(weights), dtype=np.bool_)
 
-        def cdf(y: Array, some: Any) -> Array:
-            h = conditional(y, some)
-            if not isinstance(some, slice):
-                return np.asarray(h @ weights)
-            average, _, unlike = _averages(h, weights, sides)
-            # the halves may differ where the whole rule resolves the rise of h
-            of_components = h[unlike].reshape(np.sum(unlike), s, h.shape[1] // s)
-            steps = np.abs(np.diff(of_components, axis=2))
-            steepest = np.max(steps, axis=(1, 2), initial=0.0)
-            unlike[unlike] = steepest > 0.4 * np.ptp(h[unlike], axis=1)
-            found[:] |= unlike
-            return average
-
-        evaluate(cdf, rows)
-        return found
-
-    _refine(apart, mixture, 64)
+    def __call__(self, y: Array, rows: Any) -> Array:
+        """``P(Y <= y)`` of some of the rows, (k,)."""
+        h = self.conditional(y, rows)
+        average = np.einsum("ka,ka->k", h, self.weights[rows])
+        if isinstance(rows, slice):
+            gaps = [np.einsum("ka,ka->k", h, contrast) for contrast in self.contrasts]
+            gap = np.linalg.norm(gaps, axis=0)
+            centred = h - average[:, np.newaxis]
+            square = np.einsum("ka,ka,ka->k", centred, centred, self.weights)
+            self.unresolved |= gap > self.tolerance * np.sqrt(square) + 1e-12 * average
+        return average

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skgpx._numerics.linalg import cholesky, solve_lower_transpose
+from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower_transpose
 from skgpx._validation import check_points
 from skgpx._wrapped import unwrapped
 
@@ -79,7 +79,8 @@ def gaussian_wasserstein_distance(
     -----
     O(n^3). A 1e-10th of the mean variance is added to either diagonal, and more where
     that is not enough to factorise it. The derivative in a singular covariance is that
-    with this addition. Equation (46) of [1]_.
+    with this addition; in one that is zero, with that of the other covariance. Equation
+    (46) of [1]_.
 
     References
     ----------
@@ -104,7 +105,7 @@ def gaussian_wasserstein_distance(
             f"{m.shape} and a second_mean of shape {n.shape}."
         )
     try:
-        F, H = cholesky(A).L, cholesky(B).L
+        F, H = _root(A), _root(B)
     except np.linalg.LinAlgError as error:
         raise ValueError(
             f"A covariance must be positive semi-definite. {error}"
@@ -117,6 +118,12 @@ def gaussian_wasserstein_distance(
     distance = float(np.sqrt(max(squared, 0.0)))
     if not return_gradient:
         return distance
+    if not (np.any(F) and np.any(H)):
+        size = np.trace(A) + np.trace(B) or float(len(m))
+        least = np.sqrt(NUGGET * size / len(m)) * np.eye(len(m))
+        F = F if np.any(F) else least
+        H = H if np.any(H) else least
+        U, sizes, Vt = np.linalg.svd(F.T @ H)
     # T = F⁻ᵀ U S Uᵀ F⁻¹ maps N(0, A) to N(0, B), and dW²/dA = I - T
     halves = (
         solve_lower_transpose(F, U * np.sqrt(sizes)),
@@ -124,6 +131,11 @@ def gaussian_wasserstein_distance(
     )
     dA, dB = (np.eye(len(m)) - half @ half.T for half in halves)
     return distance, WassersteinGradient(2.0 * gap, dA, -2.0 * gap, dB)
+
+
+def _root(covariance: Array) -> Array:
+    """Lower Cholesky factor, zero of the covariance of a vector that is known."""
+    return cholesky(covariance).L if np.any(covariance) else np.zeros_like(covariance)
 
 
 def process_wasserstein_distance(

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -233,3 +234,13 @@ def test_registered_densities(d, nu, ratio, accuracy):
     exact, slope = total(Matern(ratio, (1e-9, 1e9), nu=nu), d)
     assert value == pytest.approx(exact, rel=accuracy)
     assert gradient == pytest.approx(slope, abs=10 * accuracy * exact)
+
+
+@pytest.mark.parametrize("nu", [0.5, np.inf])
+@pytest.mark.parametrize("scale", [1e-300, 1e-120, 1e119])
+def test_extreme_lengthscales_have_a_variance_without_a_warning(nu, scale):
+    box = Box(np.zeros(1), np.ones(1))
+    rule = KernelEigenvalues(2.0 * Matern(scale, nu=nu))
+    spectrum = rule.spectrum(rule.index(box, 11), box)
+    assert_allclose(spectrum.tail, 0.0 if scale > 1.0 else 2.0)
+    assert np.all(np.isfinite(spectrum.slopes))

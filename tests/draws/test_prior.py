@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import (
     RBF,
     CompoundKernel,
@@ -16,6 +17,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from skgpx import GWIRegressor
 from skgpx._draws._frequencies import HeldOutErrors
 from skgpx._draws._prior import decompose
 from skgpx.bases import Conditioning, draw_prior, side_by_side
@@ -217,3 +219,16 @@ def test_variances_are_those_of_leaving_one_out():
         C = KERNEL(PLANE[others]) + np.diag(NOISE[others])
         left = KERNEL.diag(PLANE[[i]])[0] - k @ np.linalg.solve(C, k.T)
         assert variance == pytest.approx(left.item(), rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+@pytest.mark.parametrize("kernel", [PairwiseKernel(metric="linear"), DotProduct(1e-9)])
+def test_linear_functions_are_zero_at_the_origin(kernel):
+    """Where the prior has no variance there is nothing to factorise."""
+    rng, zero = np.random.default_rng(0), np.zeros((1, 2))
+    x = rng.normal(size=(30, 2))
+    model = GWIRegressor("svgp", kernel, optimizer=None, noise_variance=0.1)
+    model.fit(x, x[:, 0] - x[:, 0].mean())
+    for rows in (zero, np.concatenate((x[:3], zero, zero))):
+        draws = model.sample_functions(3, random_state=0)(rows)
+        assert_allclose(draws[-1], 0.0, atol=1e-4)

@@ -97,7 +97,7 @@ def test_groups_make_errors_honest():
     level = np.random.default_rng(2).standard_normal(12)[groups]
     x = np.column_stack((level, X[:, 0]))
     y = np.random.default_rng(3).standard_normal(12)[groups] + 0.1 * Y
-    blind = around(TREE, noise_variance=0.05).fit(x, y)
+    blind = around(TREE).fit(x, y)
     honest = clone(blind).set_params(cv=GroupKFold(4)).fit(x, y, groups=groups)
     assert honest.noise_variance_ > 2.0 * blind.noise_variance_
 

@@ -121,6 +121,7 @@ def test_more_rows_make_the_default_better():
     assert errors[1] < 0.5 * errors[0]
 
 
+@pytest.mark.filterwarnings("ignore:The residuals have heavy tails")
 def test_a_few_rows_without_large_errors_do_not_shrink_heavy_tails():
     rng = np.random.default_rng(3)
     scores = []

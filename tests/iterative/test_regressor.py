@@ -316,6 +316,10 @@ def test_a_warm_start_of_more_rows_takes_fewer_products():
     again = warm.predict(X)
     assert warm.fit(X, y).n_iter_ <= 4
     assert_allclose(warm.predict(X), again, atol=2e-3)
+    # where all rows are inducing points the solution does not start from the last one
+    X, y = X[:200], y[:200]
+    assert len(cold.fit(X, y).inducing_points_) == 200
+    assert warm.fit(X[:180], y[:180]).fit(X, y).n_iter_ <= cold.n_iter_
     # another kernel, or other columns: from the beginning
     warm.set_params(kernel=KERNEL).fit(X, y)
     warm.set_params(kernel=RBF(1.0)).fit(X[:, :1], y)
@@ -380,6 +384,53 @@ def test_nearest_rows_save_products_and_sharpen_standard_deviations():
     assert products[1] < 0.7 * products[0]
     assert errors[1] < min(errors[0], 0.03)
     assert fixed(kernel, n_draws=2).fit(X, y).posterior_.sparse.basis.n_neighbors == 20
+
+
+ADDITIVE = Columns(Matern(0.3, nu=1.5), [0]) + Columns(Matern(0.3, nu=1.5), [1])
+LOCAL = Matern(0.5, nu=1.5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "n_neighbors"),
+    [
+        (ADDITIVE, {}, 0),
+        (LOCAL, {"n_neighbors": 0}, 0),
+        (0.01 * Columns(RBF(3.0), [0]) + LOCAL + Linear(0.5), {}, 20),
+    ],
+)
+@pytest.mark.usefixtures("few_points")
+def test_variances_and_covariances_beside_few_points(kernel, options, n_neighbors):
+    X, y = data(1200)
+    new = np.concatenate((X[:20], data(180, seed=1)[0]))
+    model = fixed(kernel, tol=0.01, **options).fit(X, y)
+    sparse = model.posterior_.sparse
+    assert getattr(sparse.basis, "n_neighbors", 0) == n_neighbors
+    exact = dense(kernel, X, y, NOISE, new)[1]
+    _, ours = model.predict(new, return_cov=True, include_noise=False)
+    # at rows, at inducing points, and elsewhere
+    std, right = (np.sqrt(np.diag(one)) for one in (ours, exact))
+    bound = 0.04 if n_neighbors else 1.0 / np.sqrt(2.0 * 32.0)
+    assert np.sqrt(np.mean((std / right - 1.0) ** 2)) < bound
+    points = sparse.basis.inducing_points
+    at_points = model.predict(points, return_std=True, include_noise=False)[1]
+    variance = np.diag(dense(kernel, X, y, NOISE, points)[1])
+    assert np.sqrt(np.mean((at_points / np.sqrt(variance) - 1.0) ** 2)) < bound
+    # of 32 draws, or of nearest rows
+    found, true = ours / np.outer(std, std), exact / np.outer(right, right)
+    if n_neighbors:
+        assert np.max(np.abs(found - true)) < 0.2
+        assert abs(np.sqrt(ours.mean() / exact.mean()) - 1.0) < 0.05
+    else:
+        upper = np.triu_indices(len(new), 1)
+        z = np.sqrt(32.0) * (found - true)[upper] / (1.0 - true[upper] ** 2)
+        assert abs(np.sqrt(np.mean(z**2)) - 1.0) < 0.15
+        for some in (slice(0, 20), slice(20, 60), slice(60, None)):
+            ratio = ours[some, some].mean() / exact[some, some].mean()
+            assert abs(ratio - 1.0) < 4.0 * np.sqrt(2.0 / 32.0)
+    # a matrix of rows does not depend on the others, and is a covariance
+    part = model.predict(new[50:60], return_cov=True, include_noise=False)[1]
+    assert_allclose(ours[50:60, 50:60], part, rtol=1e-9, atol=1e-12)
+    assert np.linalg.eigvalsh(ours)[0] > -1e-10 * right.max() ** 2
 
 
 def sampled(kernel, n, noise, seed=0):

@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     DotProduct,
     Exponentiation,
+    ExpSineSquared,
     Matern,
     RationalQuadratic,
     WhiteKernel,
@@ -18,6 +19,8 @@ from skgpx.kernels import (
     Columns,
     GREKernel,
     Linear,
+    decaying_part,
+    decays,
     default_kernel,
     expand,
     latent_kernel,
@@ -87,6 +90,20 @@ def test_free_amplitudes_take_a_factor(kernel):
 )
 def test_amplitudes_that_are_not_free_take_none(kernel):
     assert rescaled(kernel, 1.7) is None
+
+
+def test_the_part_that_fades_with_the_distance():
+    matern, season = Matern(1.0, nu=1.5), Columns(ExpSineSquared(), [0])
+    across = Columns(RBF(2.0), [0]) * Columns(RBF(1.0), [1])
+    for whole in (matern, 2.0 * matern + RBF(3.0), across):
+        assert decaying_part(whole, 2) is whole
+        assert decays(whole, 2)
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    mixed = 0.5 * Columns(RBF(2.0), [0]) + 2.0 * matern * season + 3.0 * matern + across
+    part = decaying_part(mixed, 2)
+    assert_allclose(part(X), 3.0 * matern(X) + across(X))
+    assert not decays(mixed, 2)
+    assert decaying_part(Columns(RBF(2.0), [0]) + season, 2) is None
 
 
 def test_parts_are_found_wherever_they_are():

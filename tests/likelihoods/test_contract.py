@@ -276,6 +276,36 @@ def test_closed_forms_equal_the_atoms(likelihood, rng):
     )
 
 
+def expectation(function, mean, std):
+    """``E h(f)`` of ``f ~ N(mean, std²)``, where h grows like ``exp(2 f)`` at most."""
+    edges = np.linspace(mean - 12.0 * std, mean + 2.0 * std**2 + 12.0 * std, 1001)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    half = 0.5 * np.diff(edges)[:, np.newaxis]
+    f = (edges[:-1, np.newaxis] + half * (nodes + 1.0)).ravel()
+    mass = (half * weights).ravel() * stats.norm.pdf(f, mean, std)
+    return float(function(f) @ mass)
+
+
+@pytest.mark.parametrize("likelihood", SCALAR, ids=repr)
+@pytest.mark.parametrize("std", [0.5, 2.0, 4.0, 6.0])
+def test_moments_of_wide_distributions_of_f(likelihood, std):
+    """Those of exp(f) used to be cut off at eight standard deviations."""
+    for mean in (-3.0, 1.0):
+        mixture = LatentMixture(
+            np.full((1, 1, 1), mean), np.full((1, 1, 1), std**2), np.ones(1)
+        )
+        found = likelihood.predictive_moments(mixture)
+        spread = likelihood.predictive_mean_variance(mixture)
+        first = expectation(likelihood.mean, mean, std)
+        square = expectation(
+            lambda f, c=first: (likelihood.mean(f) - c) ** 2, mean, std
+        )
+        noise = expectation(likelihood.variance, mean, std)
+        np.testing.assert_allclose(found[0], first, rtol=1e-6)
+        np.testing.assert_allclose(spread, square, rtol=1e-6)
+        np.testing.assert_allclose(found[1], square + noise, rtol=1e-6)
+
+
 LEVELS = [1e-4, 0.025, 0.5, 0.9, 0.9999]
 
 
@@ -288,6 +318,87 @@ def test_discrete_quantile_is_the_smallest_integer(likelihood, rng):
         np.testing.assert_array_equal(y, np.floor(y))
         assert np.all(likelihood.predictive_cdf(y, mixture) >= level)
         assert np.all(likelihood.predictive_cdf(y - 1.0, mixture) < level)
+
+
+WIDE = [(0.0, 0.3), (-3.0, 3.0), (2.0, 5.0)]
+SINGULAR = [Gamma(shape=0.37), Gamma(shape=1.0), Beta(precision=0.9)]
+
+
+def mixture_of_two(mean, std):
+    """Four rows of two modes, five standard deviations apart in the first."""
+    gap = np.array([5.0, 2.0, 0.5, 0.0])
+    means = mean + np.stack((-gap, gap), axis=1) * std / 2.0
+    variance = std**2 * np.array([1.0, 0.3])
+    weights = np.array([0.3, 0.7])
+    return LatentMixture(
+        means[:, np.newaxis], variance[None, None] + 0 * gap[:, None, None], weights
+    )
+
+
+@pytest.mark.parametrize("likelihood", [*SCALAR, *SINGULAR], ids=repr)
+def test_quantiles_have_their_level(likelihood):
+    """In order, inside the support, next to the double that reaches the level."""
+    levels = np.array([1e-6, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0 - 1e-6])
+    low, high = likelihood.support
+    for mean, std in WIDE:
+        mixture = mixture_of_two(mean, std)
+        found = likelihood.predictive_quantile(levels, mixture)
+        assert np.all(np.diff(found, axis=1) >= 0.0)
+        # zero is a count, but no positive number
+        assert np.all((low < found) | (likelihood.discrete & (found == low)))
+        assert np.all(found < high)
+        for level, y in zip(levels, found.T, strict=True):
+            cdf = likelihood.predictive_cdf(y, mixture)
+            if likelihood.discrete:
+                assert np.all(cdf > level - 1e-6)
+                assert np.all(
+                    likelihood.predictive_cdf(y - 1.0, mixture) < level + 1e-6
+                )
+                continue
+            below, above = (
+                likelihood.predictive_cdf(np.nextafter(y, end), mixture)
+                for end in (-np.inf, np.inf)
+            )
+            reached = (below <= level) & (level <= above)
+            # where the largest or smallest numbers have more than the level
+            at_end = (y <= 1e-300) | (y >= 1.0 - 1e-15)
+            at_end &= likelihood.support != (-np.inf, np.inf)
+            assert np.all((np.abs(cdf - level) < 1e-6) | reached | at_end)
+
+
+def test_quantiles_of_large_numbers_that_differ_little():
+    for likelihood in (StudentT(scale=1.0), ShiftedMixture(2.0, 0.5, 0.04)):
+        mixture = LatentMixture(
+            np.full((1, 1, 2), 1e9), np.full((1, 1, 1), 0.1), np.full(2, 0.5)
+        )
+        for level in (0.01, 0.3, 0.9):
+            y = likelihood.predictive_quantile(level, mixture)[:, 0]
+            assert likelihood.predictive_cdf(y, mixture) == pytest.approx(
+                level, abs=1e-6
+            )
+
+
+def test_heavy_tails_whose_scale_varies_have_quantiles():
+    likelihood = likelihoods.HeteroscedasticStudentT(1.5, 1.0, 0.3).prepare([0.0, 9.0])
+    mixture = LatentMixture(np.zeros((1, 2, 1)), np.full((1, 2, 1), 0.1), np.ones(1))
+    y = likelihood.predictive_quantile(0.9, mixture)[:, 0]
+    assert likelihood.predictive_cdf(y, mixture) == pytest.approx(0.9, abs=1e-6)
+
+
+@pytest.mark.parametrize("rate", [1e15, 1e16, 1e20])
+def test_quantiles_of_counts_that_doubles_cannot_tell_apart(rate):
+    """The search used to wait for a bracket of length one."""
+    f = np.full((1, 1, 1), np.log(rate))
+    mixture = LatentMixture(f, np.full((1, 1, 1), 1e-4), np.ones(1))
+    levels = [0.05, 0.95]
+    y = Poisson("exp").predictive_quantile(levels, mixture)[0]
+    # the noise of the counts is small beside the spread of their rate
+    expected = 0.01 * stats.norm.ppf(levels)
+    np.testing.assert_allclose(np.log(y / rate), expected, atol=1e-4)
+    score = Poisson("exp").predictive_crps(np.array([rate]), mixture)
+    np.testing.assert_allclose(
+        score, 0.01 * rate * (2**0.5 - 1) / np.pi**0.5, rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize("likelihood", ALL, ids=repr)

@@ -26,6 +26,7 @@ from skgpx.likelihoods import (
     NegativeBinomial,
     Ordinal,
     Poisson,
+    StudentT,
     Tobit,
 )
 from skgpx.metrics import PredictiveScorer, neg_log_predictive_density
@@ -93,6 +94,7 @@ KNOWN = [
     (Gamma(2.5).at_rows(TIMES), POSITIVE, stats.gamma(2.5, scale=MU / 2.5)),
     (Binomial().at_rows(TRIALS), COUNTS, stats.binom(TRIALS[:, np.newaxis], P)),
     (Beta(6.0), special.expit(GRID), stats.beta(6.0 * P, 6.0 * (1.0 - P))),
+    (StudentT(5.0, 0.7), GRID, stats.t(5.0, F, 0.7)),
 ]
 BOUNDS = [
     (Tobit(0.7).at_rows(FLAGS), GRID),
@@ -121,7 +123,7 @@ def test_derivatives_of_rows_of_which_more_is_known(likelihood, y):
     assert_allclose(gradient, rise / (2.0 * h), rtol=1e-6, atol=1e-7)
     bend = likelihood.gradient(y, F + h) - likelihood.gradient(y, F - h)
     assert np.all(curvature >= 0.0)
-    if not isinstance(likelihood, Beta):
+    if not isinstance(likelihood, Beta | StudentT):
         assert_allclose(curvature, bend / (2.0 * h), rtol=1e-6, atol=1e-7)
 
 

@@ -5,11 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skgpx import PLSRegressor
+from skgpx._numerics.mixture import LatentMixture
 from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import (
     Gaussian,
     HeteroscedasticGaussian,
     HeteroscedasticStudentT,
+    Likelihood,
     StudentT,
     check_likelihood,
 )
@@ -92,3 +94,19 @@ def test_units_of_y_do_not_matter():
     ]
     plain, scaled = (model.predict(X[:20]) for model in models)
     assert_allclose(scaled, 1000.0 * plain + 5000.0, rtol=1e-3, atol=5.0)
+
+
+def test_moments_in_closed_form_are_those_of_the_nodes():
+    rng = np.random.default_rng(0)
+    likelihood = HeteroscedasticGaussian(0.7, 0.5).prepare(rng.standard_normal(40) + 5)
+    mixture = LatentMixture(
+        rng.standard_normal((3, 2, 4)), np.full((3, 1, 1), 0.2), np.full(4, 0.25)
+    )
+    found = likelihood.predictive_moments(mixture)
+    nodes = Likelihood.predictive_moments(likelihood, mixture)
+    assert_allclose(found, nodes, rtol=1e-2)
+    # E exp(2 v f₂) = exp(2 v m + 2 v² s²), far beyond the nodes
+    wide = LatentMixture(np.ones((1, 2, 1)), np.full((1, 1, 1), 64.0), np.ones(1))
+    noise = 0.49 * np.exp(2.0 * 0.5 + 2.0 * 0.25 * 64.0)
+    variance = likelihood.predictive_moments(wide)[1]
+    assert_allclose(variance - likelihood.predictive_mean_variance(wide), noise)

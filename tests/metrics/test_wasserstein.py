@@ -63,6 +63,24 @@ def test_gradients_are_finite_differences(place):
     assert_allclose(np.sum(getattr(slope, names[place]) * change), difference, 1e-6)
 
 
+def test_vectors_that_are_known():
+    zero, none = np.zeros(5), np.zeros((5, 5))
+    B = np.diag([1.0, 2.0, 3.0, 4.0, 0.0])
+    distance, gradient = gaussian_wasserstein_distance(
+        zero, none, zero + 1.0, B, return_gradient=True
+    )
+    # the mean squared distance to a point: |m - n|² + tr B
+    assert_allclose(distance, np.sqrt(5.0 + 10.0), rtol=1e-8)
+    assert_allclose(gaussian_wasserstein_distance(zero + 1.0, B, zero, none), distance)
+    assert_allclose(np.diag(gradient.second_covariance)[:4], 1.0, atol=1e-4)
+    assert np.all(np.isfinite(gradient.first_covariance))
+    points = zero, none, zero + 1.0, none
+    distance, gradient = gaussian_wasserstein_distance(*points, return_gradient=True)
+    assert_allclose(distance, np.sqrt(5.0))
+    assert_allclose(gradient.first_mean, -2.0)
+    assert_allclose(gradient.first_covariance, none, atol=1e-9)
+
+
 def test_models_that_agree_are_near():
     noise = 1e-3
     model = PLS.set_params(likelihood=skgpx.likelihoods.Gaussian(noise)).fit(X, Y)

@@ -3,11 +3,16 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
 
 from skgpx._numerics.expectations import (
     cdf,
+    condense,
+    condensed_sizes,
     expectation_nodes,
+    line_rule,
+    line_sizes,
     log_density,
     poisson_cdf,
     softmax_probabilities,
@@ -68,6 +73,43 @@ def test_densities_and_probabilities_are_sums_over_components(rng, noise, shared
         values = getattr(components, name)(y[:, np.newaxis, np.newaxis])
         exact = np.einsum("nsk,s,k->n", values, latent.weights, np.exp(shares))
         np.testing.assert_allclose(found, exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("df", [1.0, 4.0, 30.0])
+def test_condensed_mixtures_have_the_same_probabilities(rng, df):
+    """A hundred particles that lie close together need as few as eight components."""
+    spreads = np.array([0.02, 0.1, 0.3, 1.0, 5.0])[:, np.newaxis, np.newaxis]
+    mean = 0.3 + spreads * rng.standard_normal((5, 1, 100))
+    mixture = LatentMixture(mean, 0.01 * spreads**2, np.full(100, 0.01))
+    variance, shares = student_noise(df)
+    noise = np.zeros(len(shares)), np.broadcast_to(variance, (5, len(shares))), shares
+    sizes = condensed_sizes(mixture, *noise[1:])
+    assert sizes[0] == 8
+    assert sizes[-1] == 0
+    for i in np.flatnonzero(sizes):
+        row = mixture.rows(slice(i, i + 1))
+        part, weights = condense(row, sizes[i])
+        rest = noise[0], noise[1][:1], noise[2]
+        for y in (-6.0, 0.0, 1.5):
+            found = cdf(np.array([y]), part, *rest, weights)
+            assert_allclose(found, cdf(np.array([y]), row, *rest), atol=1e-9)
+
+
+@pytest.mark.parametrize("std", [0.0, 0.01, 1.0])
+def test_one_rule_for_all_components(rng, std):
+    """Moments of a mixture along its line; no size resolves one without a width."""
+    mean = rng.standard_normal((4, 1, 30))
+    mixture = LatentMixture(mean, np.full((4, 1, 1), std**2), np.full(30, 1.0 / 30.0))
+    sizes = line_sizes(mixture)
+    if std == 0.0:
+        assert np.all(sizes == 2**30)
+        return
+    values, weights = line_rule(mixture, int(sizes.max()))
+    exact = mixture.moments()
+    found = np.sum(values[:, 0] * weights, axis=1)
+    assert_allclose(found, exact[0][:, 0], atol=1e-12)
+    found = np.sum((values[:, 0] - found[:, np.newaxis]) ** 2 * weights, axis=1)
+    assert_allclose(found, exact[1][:, 0], rtol=1e-12)
 
 
 def test_densities_do_not_underflow():

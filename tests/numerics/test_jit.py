@@ -1,11 +1,15 @@
-"""What compiling here does to others who compile."""
+"""What compiling here does to others who compile, and where kernels are kept."""
 
-import threading
+import errno
+import logging
+import os
+import shutil
+from pathlib import Path
 
 import numba
 import pytest
-from numba.core import config
-from numba.core.ccallback import CFunc
+from numba.core import config, event
+from numba.core.caching import IndexDataCacheFile
 
 from skgpx._numerics import _jit
 
@@ -23,32 +27,117 @@ def formula(a, b, c, flag, value, slope):
     value[0] = a[0]
 
 
+def twice(x):
+    return 2.0 * x
+
+
+class Compilations(event.Listener):
+    """How often a function was compiled, and not read."""
+
+    def __init__(self):
+        self.number = 0
+
+    def on_start(self, event):
+        self.number += event.data["dispatcher"].py_func is twice
+
+    def on_end(self, event):
+        pass
+
+
+def compiled_kernels(monkeypatch, read, write):
+    """Call a kernel as a new process with these folders does; how often it compiled."""
+    monkeypatch.setattr(_jit, "_READ_FOLDERS", [str(folder) for folder in read])
+    monkeypatch.setattr(_jit, "_WRITE_FOLDER", None if write is None else str(write))
+    monkeypatch.setattr(_jit, "_TROUBLED", set())
+    monkeypatch.setattr(_jit.ANNOUNCEMENT, "made", True)
+    listener = Compilations()
+    event.register("numba:compile", listener)
+    try:
+        assert _jit.kernel(twice)(1.5) == 3.0
+    finally:
+        event.unregister("numba:compile", listener)
+    return listener.number
+
+
 @needs_jit
-def test_the_folder_of_others_is_theirs_while_a_formula_is_compiled(monkeypatch):
-    seen = []
-    compiled = CFunc.compile
-
-    def spy(self):
-        seen.append((config.CACHE_DIR, _jit._LOCK.locked()))
-        compiled(self)
-
-    monkeypatch.setattr(CFunc, "compile", spy)
+def test_formulas_are_kept_beside_the_kernels_and_others_where_they_were():
     before = config.CACHE_DIR
     made = _jit.Formula(formula).address
-    assert seen == [(before, False)]
     assert isinstance(made.address, int)
-    # and what was compiled is kept where everything of this project is
-    if _jit._CACHE is not None:
-        assert made._cache.cache_path.startswith(_jit._CACHE)
+    assert made._cache.cache_path == _jit._WRITE_FOLDER
     assert before == config.CACHE_DIR
 
 
-def test_an_error_gives_the_folder_back():
-    before = config.CACHE_DIR
-    with pytest.raises(ZeroDivisionError):
-        _jit._in_our_folder(lambda: 1 // 0)
-    assert before == config.CACHE_DIR
-    free = threading.Thread(target=_jit._in_our_folder, args=(list,))
-    free.start()
-    free.join(5.0)
-    assert not free.is_alive()
+@needs_jit
+def test_kernels_are_read_where_they_cannot_be_written(tmp_path, monkeypatch, caplog):
+    image, user = tmp_path / "image", tmp_path / "user"
+    image.mkdir()
+    user.mkdir()
+    assert compiled_kernels(monkeypatch, [image], image) == 1
+    # without a folder that can be written, and before one that can
+    assert compiled_kernels(monkeypatch, [image], None) == 0
+    assert compiled_kernels(monkeypatch, [image, user], user) == 0
+    assert not list(user.iterdir())
+    # what the image lacks is kept elsewhere
+    shutil.rmtree(image)
+    assert compiled_kernels(monkeypatch, [image, user], user) == 1
+    assert compiled_kernels(monkeypatch, [image, user], user) == 0
+    assert not caplog.records
+
+
+DAMAGES = {
+    "truncated": lambda whole: whole[:40],
+    "random": lambda whole: b"\x93\x00random" * 10,
+    "empty": lambda whole: b"",
+}
+
+
+@needs_jit
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_damaged_kernels_are_compiled_again_and_replaced(
+    tmp_path, monkeypatch, caplog, suffix
+):
+    compiled_kernels(monkeypatch, [tmp_path], tmp_path)
+    [path] = tmp_path.glob(f"*{suffix}")
+    for change in DAMAGES.values():
+        path.write_bytes(change(path.read_bytes()))
+        caplog.clear()
+        assert compiled_kernels(monkeypatch, [tmp_path], tmp_path) == 1
+        [record] = caplog.records
+        assert record.levelno == logging.WARNING
+        assert str(tmp_path) in record.getMessage()
+        assert compiled_kernels(monkeypatch, [tmp_path], tmp_path) == 0
+
+
+@needs_jit
+def test_a_full_disk_costs_time_and_no_fit(tmp_path, monkeypatch, caplog):
+    def full(self, *_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(IndexDataCacheFile, "_open_for_write", full)
+        assert compiled_kernels(monkeypatch, [tmp_path], tmp_path) == 1
+    [record] = caplog.records
+    assert f"{tmp_path} cannot be read or written" in record.getMessage()
+    assert compiled_kernels(monkeypatch, [tmp_path], tmp_path) == 1
+    assert compiled_kernels(monkeypatch, [tmp_path], tmp_path) == 0
+
+
+def test_folders_where_there_is_no_home_or_nothing_is_writable(tmp_path, monkeypatch):
+    def unknown(_):
+        raise KeyError("getpwuid(): uid not found")
+
+    pwd = pytest.importorskip("pwd")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("SKGPX_NUMBA_CACHE", str(tmp_path))
+    read, write = _jit._cache_folders()
+    assert read == [write]
+    assert Path(write).parent == tmp_path
+    monkeypatch.setattr(_jit, "_writable", lambda folder: False)
+    read, write = _jit._cache_folders()
+    assert write is None
+    assert read[0] == str(next(tmp_path.iterdir()))
+    assert not any("~" in folder for folder in read)
+    assert os.path.expanduser("~") == "~"

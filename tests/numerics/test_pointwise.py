@@ -111,6 +111,21 @@ def test_exponential():
     assert np.isnan(elementary.exp(np.nan))
 
 
+def test_log():
+    points = np.concatenate(
+        (np.logspace(-300, 300, 996), 1.0 + np.logspace(-14, 0, 99))
+    )
+    assert relative_error(elementary.log, np.log, points) < 2e-15
+    assert elementary.log(1.0) == 0.0
+    assert np.isnan(elementary.log(np.nan))
+
+
+def test_log1p_keeps_all_digits_of_small_numbers():
+    points = np.concatenate((np.logspace(-300, 0, 997), np.linspace(1e-3, 1.0, 99)))
+    assert relative_error(elementary.log1p, np.log1p, points) < 2e-15
+    assert elementary.log1p(0.0) == 0.0
+
+
 def test_scaled_complementary_error_function():
     points = np.concatenate([np.linspace(0.0, 10.0, 200), np.logspace(1, 7, 30)])
     assert relative_error(elementary.erfcx, special.erfcx, points) < 2e-15

@@ -2,9 +2,16 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from skgpx._numerics import svgd
-from skgpx._numerics.svgd import bandwidths, median_squares, stein_force, transported
+from skgpx._numerics.svgd import (
+    bandwidths,
+    far_apart,
+    median_squares,
+    stein_force,
+    transported,
+)
 
 
 def brute_median(points):
@@ -97,3 +104,15 @@ def test_the_start_and_the_order_of_points(rng):
     np.testing.assert_allclose(other, moved[order], rtol=1e-6, atol=1e-8)
     still = transported(start, how[0], 0, *how[2:])
     np.testing.assert_array_equal(still, start)
+
+
+def test_points_that_are_far_apart_feel_their_own_slopes():
+    rng = np.random.default_rng(0)
+    points, slopes = rng.normal(size=(2, 60, 400))
+    assert far_apart(points, 256)
+    force = stein_force(points, points, slopes, bandwidths(points))
+    assert_array_equal(force, slopes)
+    points[7] = points[3] + 0.01
+    assert not far_apart(points, 256)
+    # that few columns do not tell points apart is no harm
+    assert not far_apart(points[:, :20], 20)

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import qmc
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, SteinRFFRegressor
+from skgpx import (
+    DecoupledSampler,
+    ExactGPRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+    SteinRFFRegressor,
+)
 from skgpx.likelihoods import Binomial, Gaussian, Poisson, StudentT
 
 
@@ -220,6 +228,62 @@ def test_too_few_points_are_a_finding_and_enough_are_none(n_inducing, noise):
     # warnings are errors
     enough = model.set_params(n_inducing="auto" if n_inducing == 30 else 60).fit(X, y)
     assert np.mean((enough.predict(X) - f) ** 2) < 0.2 * f.var()
+
+
+@pytest.mark.parametrize("family", ["student", "counts", "classes"])
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the chains are short
+def test_too_few_points_are_a_finding_of_every_likelihood(family):
+    X, y, f = waves(3.0, 0.1)
+    model = PLSRegressor(likelihood=StudentT(), max_iter=1, random_state=0)
+    if family == "counts":
+        y = np.random.default_rng(0).poisson(np.exp(1.5 + f))
+        model.set_params(likelihood=Poisson("exp"))
+    if family == "classes":
+        model, y = PLSClassifier(max_iter=1, random_state=0), y > 0.0
+    few = model.set_params(n_inducing=12).fit(X, y)
+    assert few.unexplained_ > 0.1
+    assert "too few inducing points" in [one.check for one in few.findings_]
+    enough = model.set_params(n_inducing="auto").fit(X, y)
+    assert enough.unexplained_ < 0.1
+    assert "too few inducing points" not in [one.check for one in enough.findings_]
+
+
+def test_no_advice_to_take_points_that_cannot_act():
+    """The points span a smooth prior up to rounding, whatever the noise."""
+    X = 4.0 * qmc.Sobol(2, seed=0).random(128) - 2.0
+    y = (1.0 - X[:, 0]) ** 2 + 100.0 * (X[:, 1] - X[:, 0] ** 2) ** 2
+    model = PLSRegressor(random_state=0).fit(X, y)
+    assert len(model.inducing_points_) < 64
+    assert model.findings_ == ()
+    assert model.fit(X, y, noise_variance=1e-6).findings_ == ()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "n", "length_scales"),
+    [
+        (PLSRegressor(), 2500, [3.0]),
+        (SpectralVGPRegressor(basis="inducing"), 2500, [5.0, 5.0]),
+        (ExactGPRegressor(), 1000, [5.0, 5.0]),
+    ],
+    ids=["points", "sums", "exact"],
+)
+def test_points_that_suffice_leave_the_std_of_the_function_as_it_is(
+    estimator, n, length_scales
+):
+    """Many rows know a smooth function much better than a single row does."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 10.0, (n, len(length_scales)))
+    y = np.sin(0.3 * X[:, 0]) + 0.5 * rng.standard_normal(n)
+    grid, kernel = (
+        np.vstack((X[:100], X.min(axis=0), X.max(axis=0))),
+        RBF(length_scales),
+    )
+    fixed = {"optimizer": None, "normalize_y": False, "random_state": 0}
+    model = estimator.set_params(kernel=kernel + WhiteKernel(0.25), **fixed).fit(X, y)
+    std = model.predict(grid, return_std=True, include_noise=False)[1]
+    L = np.linalg.cholesky(kernel(X) + 0.25 * np.eye(n))
+    explained = np.sum(np.linalg.solve(L, kernel(X, grid)) ** 2, axis=0)
+    assert_allclose(std, np.sqrt(1.0 - explained), rtol=0.05)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

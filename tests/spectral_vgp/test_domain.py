@@ -233,6 +233,7 @@ def test_ordinary_inputs_are_all_kept(draw, d):
     assert without_input_outliers(rows) == (rows, None)
 
 
+@pytest.mark.filterwarnings("ignore:Residuals are autocorrelated")
 def test_a_given_domain_keeps_wild_rows_or_refuses_them():
     inputs, _, y, _ = sine("one", 0)
     model = SpectralVGPRegressor(domain=(0.0, 2e4), n_basis=21).fit(inputs, y)

@@ -215,6 +215,7 @@ def test_weights_are_repetitions(name):
     assert_allclose(weighted.predict(X), written.predict(X), rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:Residuals are autocorrelated")
 @pytest.mark.parametrize("name", ["default", "plane", "inducing"])
 def test_same_bits_for_every_number_of_workers(name, monkeypatch):
     monkeypatch.setattr(_sums, "_CHUNK", 128)
@@ -246,6 +247,7 @@ def test_parameters_that_do_not_fit():
             SpectralVGPRegressor(**parameters).fit(X, Y)
 
 
+@pytest.mark.filterwarnings("ignore:Residuals are autocorrelated")
 def test_many_inputs():
     X, y = wave(100, 5)
     with pytest.raises(ValueError, match=r"3 columns; got 5.*inducing"):

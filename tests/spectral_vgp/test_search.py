@@ -2,14 +2,20 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import SpectralVGPRegressor
 from skgpx._spectral_vgp._search import Search
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows
-from skgpx.bases import Box
+from skgpx.bases import (
+    Box,
+    KernelEigenvalues,
+    PolynomialEigenvalues,
+    RaisedEigenvalues,
+)
 
 
 def rows(draw, n, seed=0, d=1, noise=0.1):
@@ -147,6 +153,97 @@ def test_of_two_waves_that_are_one_on_a_grid_the_longer_is_found():
     y = np.sin(2.0 * np.pi * 0.3 * t) + 0.2 * rng.standard_normal(600)
     model = SpectralVGPRegressor().fit(t[:, np.newaxis], y)
     assert np.all(np.abs(model.cycles_ - 0.3) < 0.01)
+
+
+# ---- Maps ----------------------------------------------------------------------------
+
+
+def clusters(seed):
+    """A Matern 3/2 process at 100 rows in twelve clusters, and at 60 between them."""
+    rng = np.random.default_rng(seed)
+    centres = rng.uniform(0.0, 10.0, (12, 2))
+    near = centres[rng.integers(0, 12, 100)] + rng.normal(0.0, 0.1, (100, 2))
+    X = np.vstack((near, rng.uniform(0.0, 10.0, (60, 2))))
+    K = Matern(2.0, nu=1.5)(X) + 0.01 * np.eye(160)
+    y = np.linalg.cholesky(K) @ rng.standard_normal(160)
+    return X[:100], y[:100], X[100:], y[100:]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "basis"),
+    [
+        (None, "auto"),
+        (1.0 * Matern([1.0, 1.0], nu=1.5), "auto"),
+        (1.0 * Matern([1.0, 1.0], nu=1.5), "fourier"),
+    ],
+)
+def test_clustered_maps_do_not_make_the_process_smooth_and_certain(kernel, basis):
+    X, y, new, truth = clusters(0)
+    model = SpectralVGPRegressor(kernel, basis=basis, random_state=0).fit(X, y)
+    mean, covariance = model.predict(new, return_cov=True)
+    # a chi-square variable of 60 degrees of freedom
+    distance = (truth - mean) @ np.linalg.solve(covariance, truth - mean)
+    assert abs(distance - 60.0) < 3.0 * np.sqrt(120.0)
+    if basis == "auto":
+        points = SpectralVGPRegressor(kernel, basis="inducing", random_state=0)
+        assert_array_equal(points.fit(X, y).predict(new), mean)
+        assert model.basis_ == "inducing"
+        assert "functions" in model.report()["search"]["criterion"]
+
+
+def test_maps_that_functions_carry_keep_them():
+    X, _, y = rows(lambda rng, X: np.sin(5.0 * X[:, 0]) * X[:, 1], 400, d=2)
+    for kernel in (1.0 * RBF(0.5), 1.0 * RBF([0.5, 0.5])):
+        model = SpectralVGPRegressor(kernel, random_state=0).fit(X, y)
+        assert model.basis_ == "fourier"
+        assert model.n_basis_ < 100
+
+
+# ---- Raised waves of a rule that is given --------------------------------------------
+
+
+WAVE = RaisedEigenvalues(PolynomialEigenvalues(1e-3), ((300,),), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "n_basis"),
+    [
+        (WAVE, 21),
+        (WAVE, "auto"),
+        (RaisedEigenvalues(WAVE, ((7,),), 1.0), 21),
+        (RaisedEigenvalues(KernelEigenvalues(1.0 * RBF(0.1)), ((300,),), 1.0), 21),
+    ],
+    ids=["few", "auto", "nested", "kernel"],
+)
+def test_raised_waves_are_in_the_sums_whatever_their_number(rule, n_basis):
+    X, f, y = rows(lambda rng, X: np.cos(600.0 * np.pi * X[:, 0] - 1.0), 2000)
+    plain = SpectralVGPRegressor(rule, n_basis=n_basis, domain=(0.0, 1.0))
+    parts = [slice(None, None, 2), slice(1, None, 2)]
+    one, two = (clone(plain).partial_fit(X[part], y[part]) for part in parts)
+    chain = clone(plain).partial_fit(X[parts[0]], y[parts[0]])
+    chain.partial_fit(X[parts[1]], y[parts[1]])
+    for model in (clone(plain).fit(X, y), one + two, chain):
+        assert not isinstance(n_basis, int) or model.n_basis_ == n_basis
+        # a standard error of the variance of the noise is 0.03 of it
+        assert abs(model.noise_variance_ / 0.01 - 1.0) < 0.15
+        assert_allclose(model.predict(X), f, atol=0.05)
+
+
+def test_raised_waves_of_two_inputs():
+    f = lambda rng, X: np.cos(2.0 * np.pi * (40.0 * X[:, 0] + 3.0 * X[:, 1]))  # noqa: E731
+    X, f, y = rows(f, 600, d=2)
+    rule = RaisedEigenvalues(PolynomialEigenvalues(1e-3), ((40, 3),), 1.0)
+    model = SpectralVGPRegressor(rule, n_basis=11, domain=[(0.0, 1.0)] * 2).fit(X, y)
+    assert_allclose(model.predict(X), f, atol=0.1)
+
+
+def test_raised_waves_that_a_basis_cannot_hold_are_refused():
+    X, _, y = rows(smooth, 50)
+    rule = RaisedEigenvalues(PolynomialEigenvalues(), ((3,), (9,)), 1.0)
+    with pytest.raises(ValueError, match="5 functions; got n_basis=3"):
+        SpectralVGPRegressor(rule, n_basis=3).fit(X, y)
+    with pytest.raises(ValueError, match="one integer for each of 2 inputs"):
+        SpectralVGPRegressor(rule).fit(np.hstack((X, X)), y)
 
 
 # ---- Number of functions -------------------------------------------------------------

@@ -11,10 +11,13 @@ learned from the data.
 # Data
 # ----
 # One reading in ten is wrong.
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 
 from skgpx import PLSRegressor
+from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Gaussian, StudentT
 
 
@@ -32,11 +35,17 @@ X, grid = x[:, np.newaxis], np.linspace(0.0, 10.0, 300)[:, np.newaxis]
 # %%
 # Two likelihoods
 # ---------------
-# The two models differ in their likelihood only. ``df=4`` is the usual choice.
+# The two models differ in their likelihood only. ``df=4`` is the usual choice. The fit
+# with normal noise has a finding, which names the other one.
 models = {
-    "normal noise": PLSRegressor(likelihood=Gaussian(), random_state=0).fit(X, y),
-    "Student-t noise": PLSRegressor(likelihood=StudentT(4.0), random_state=0).fit(X, y),
+    "normal noise": PLSRegressor(likelihood=Gaussian(), random_state=0),
+    "Student-t noise": PLSRegressor(likelihood=StudentT(4.0), random_state=0),
 }
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", FitWarning)
+    for model in models.values():
+        model.fit(X, y)
+print(models["normal noise"].findings_[0].message)
 
 # %%
 # Fits

@@ -10,6 +10,8 @@ the log density, the CRPS and the interval score depend on the whole distributio
 # %%
 # A curve with outliers
 # ---------------------
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import GridSearchCV, KFold, train_test_split
@@ -18,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import skgpx
 from skgpx import PLSRegressor, metrics
+from skgpx.exceptions import FitWarning
 from skgpx.inspection import CoverageDisplay, PredictiveDisplay
 from skgpx.likelihoods import Gaussian, StudentT
 
@@ -30,7 +33,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 # %%
 # Four candidates, four scores
 # ----------------------------
-# The scorers follow the pipeline to the distribution of the model inside.
+# The scorers follow the pipeline to the distribution of the model inside. Fits with
+# normal noise warn of heavy tails, which the search finds out for itself.
 scores = {
     "R2": "r2",
     "log density": metrics.log_predictive_density_scorer,
@@ -44,7 +48,10 @@ search = GridSearchCV(
     scoring=scores,
     refit="log density",
     cv=KFold(5, shuffle=True, random_state=0),
-).fit(X_train, y_train)
+)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", FitWarning)
+    search.fit(X_train, y_train)
 
 print(f"{'cross-validated':16}" + "".join(f"{name:>17}" for name in scores))
 for i, candidate in enumerate(candidates):

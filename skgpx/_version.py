@@ -1,0 +1,3 @@
+"""The version of the library, which pickles carry."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,243 @@
+"""Findings: none of noise, whatever the design, and each of what it is there for."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skgpx import (
+    ExactGPRegressor,
+    GWIRegressor,
+    PLSRegressor,
+    SpectralVGPRegressor,
+    SteinRFFRegressor,
+)
+from skgpx._validation import canonical_rows
+from skgpx.diagnostics import (
+    at_bounds,
+    heavy_tails,
+    overdispersion,
+    residual_autocorrelation,
+    varying_noise,
+)
+from skgpx.kernels import Categorical
+from skgpx.likelihoods import (
+    Gaussian,
+    NegativeBinomial,
+    Poisson,
+    StudentT,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
+REGRESSORS = [PLSRegressor, ExactGPRegressor, GWIRegressor, SteinRFFRegressor]
+
+
+def checks(model):
+    return [finding.check for finding in model.findings_]
+
+
+# ---- Neighbours ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_residuals_of_neighbours(d):
+    rng = np.random.default_rng(d)
+    X = rng.uniform(size=(400, d))
+    noise = rng.standard_normal(400)
+    missed = np.sin(20.0 * X[:, 0]) + noise
+    ones = np.ones(400)
+    assert residual_autocorrelation(X, noise, ones, float(np.var(noise))) is None
+    found = residual_autocorrelation(X, missed, ones, float(np.var(missed)))
+    assert "along column 0" in found.message
+
+
+# Columns as they come in tables: levels, grids, lags, rounded numbers, and integers
+# beside continuous columns.
+REPEATED = {
+    "two levels": lambda rng, n: rng.integers(0, 2, (n, 1)),
+    "101 levels": lambda rng, n: rng.integers(0, 101, (n, 1)),
+    "a grid": lambda rng, n: rng.integers(0, 5, (n, 2)),
+    "rounded": lambda rng, n: rng.normal(size=(n, 2)).round(1),
+    "one of integers": lambda rng, n: np.column_stack(
+        (rng.integers(0, 10, n), rng.normal(size=n))
+    ),
+    "lags": lambda rng, n: np.lib.stride_tricks.sliding_window_view(
+        rng.integers(0, 6, n + 2), 3
+    ),
+}
+
+
+@pytest.mark.parametrize("design", REPEATED)
+def test_residuals_at_inputs_that_repeat(design):
+    """Rows come in the order of (X, y): of noise nothing is found, a step is."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = (150, 1000)[seed % 2]
+        X = np.asarray(REPEATED[design](rng, n), dtype=np.float64)
+        for noise in (rng.normal(size=n), rng.poisson(2.0, n), rng.standard_t(3, n)):
+            rows = canonical_rows(X, noise.astype(np.float64), np.ones(n))
+            residuals = rows.y - np.average(rows.y, weights=rows.weights)
+            variance = float(np.average(residuals**2, weights=rows.weights))
+            how = rows.X, residuals, rows.weights, variance
+            assert residual_autocorrelation(*how) is None
+        missed = 2.0 * np.sign(X[:, 0] - X[:, 0].mean()) + rng.normal(size=n)
+        rows = canonical_rows(X, missed - missed.mean(), np.ones(n))
+        how = rows.X, rows.y, rows.weights, float(np.var(missed))
+        assert residual_autocorrelation(*how) is not None
+
+
+@pytest.mark.parametrize("estimator", [*REGRESSORS, SpectralVGPRegressor])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_noise_at_ten_levels(estimator, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 10, 300)[:, np.newaxis]
+    model = estimator(random_state=0).fit(X, rng.normal(size=300))
+    assert set(checks(model)) <= {"no signal"}
+
+
+@pytest.mark.parametrize("make", [Gaussian, StudentT])
+def test_sizes_of_residuals_in_thirds(make):
+    rng = np.random.default_rng(0)
+    X, z = rng.uniform(size=(300, 3)), rng.standard_normal(300)
+    mean, tails = X[:, 0], rng.standard_cauchy(300)
+    assert varying_noise(X, mean, z, make()) is None
+    assert varying_noise(X, mean, tails, make()) is None
+    assert varying_noise(X[:80], mean[:80], (z * X[:, 1])[:80], make()) is None
+    found = varying_noise(X, mean, z * X[:, 1], make())
+    assert "varies with column 1" in found.message
+    assert "with its largest values, where intervals are too narrow" in found.message
+    assert f"likelihood=Heteroscedastic{make.__name__}()" in found.message
+    found = varying_noise(X[:, 1:], mean, z * np.exp(-3.0 * mean), make())
+    assert "varies with the predicted mean" in found.message
+    assert varying_noise(X, mean, z * X[:, 1], Poisson()) is None
+
+
+# ---- Tails ---------------------------------------------------------------------------
+
+
+def test_tails_of_normal_residuals_are_not_heavy():
+    ones = np.ones(5000)
+    for n, fits in ((50, 300), (500, 100), (5000, 10)):
+        for seed in range(fits):
+            z = np.random.default_rng(seed).normal(size=n)
+            assert heavy_tails(z, ones[:n], ones[:n], Gaussian()) is None
+
+
+def test_the_gain_of_heavy_tails():
+    """By the densities themselves, and only where residuals are mostly noise."""
+    n = 2000
+    rng = np.random.default_rng(0)
+    z = rng.standard_t(4, n)
+    ones = np.ones(n)
+    gains = StudentT(scale=1.0).nll(z, 0.0) - Gaussian(2.0).nll(z, 0.0)
+    message = heavy_tails(z, ones, ones, Gaussian()).message
+    reported = float(message.split("gain about ")[1].split()[0])
+    assert abs(reported + gains.mean()) < 3.0 * gains.std() / np.sqrt(n)
+    assert heavy_tails(z, 0.3 * ones, ones, Gaussian()) is None
+    assert heavy_tails(z, ones, ones, StudentT()) is None
+    # repetitions are weights
+    twice = heavy_tails(z, ones, 2.0 * ones, Gaussian())
+    assert twice.message == message
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [PLSRegressor, ExactGPRegressor, GWIRegressor, SpectralVGPRegressor],
+)
+def test_outliers_are_named_and_go_with_their_likelihood(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (300, 1))
+    noise = np.where(rng.random(300) < 0.05, 2.0, 0.2) * rng.normal(size=300)
+    y = np.sin(2.0 * X[:, 0]) + noise
+    assert checks(estimator(random_state=0).fit(X, y)) == ["heavy tails"]
+    if estimator is PLSRegressor:
+        model = PLSRegressor(likelihood=StudentT(), random_state=0).fit(X, y)
+        assert model.findings_ == ()
+
+
+def test_noise_that_varies_is_not_heavy_tails():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (300, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * np.exp(X[:, 0]) * rng.normal(size=300)
+    assert checks(PLSRegressor(random_state=0).fit(X, y)) == ["varying noise"]
+
+
+# ---- Logarithms ----------------------------------------------------------------------
+
+
+def growing(seed):
+    rng = np.random.default_rng(seed)
+    t = np.arange(120) / 12.0
+    season = 1.0 + 0.25 * np.sin(2.0 * np.pi * t) + 0.1 * np.cos(4.0 * np.pi * t)
+    y = np.exp(0.12 * t) * season * np.exp(0.03 * rng.normal(size=120))
+    return t[:, np.newaxis], y
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS)
+def test_a_season_that_grows_with_the_level(estimator):
+    X, y = growing(0)
+    assert checks(estimator(random_state=0).fit(X, y)) == ["multiplicative variation"]
+    # units do not matter, and the remedy is one
+    assert checks(estimator(random_state=0).fit(X, 1e6 * y)) == [
+        "multiplicative variation"
+    ]
+    assert estimator(random_state=0).fit(X, np.log(y) + 10.0).findings_ == ()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_season_that_does_not_grow(seed):
+    X, y = growing(seed)
+    assert checks(PLSRegressor(random_state=0).fit(X, y)) == [
+        "multiplicative variation"
+    ]
+    rng = np.random.default_rng(seed)
+    t = X[:, 0]
+    constant = 10.0 + t + np.sin(2.0 * np.pi * t) + 0.2 * rng.normal(size=120)
+    assert PLSRegressor(random_state=0).fit(X, constant).findings_ == ()
+
+
+# ---- Zeros ---------------------------------------------------------------------------
+
+
+def test_zeros_of_another_kind():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 6.0, (300, 1))
+    counts = rng.poisson(8.0 + 3.0 * np.sin(X[:, 0]))
+    dispersed = rng.poisson(counts * rng.gamma(1.5, 1.0 / 1.5, 300))
+    inflated = counts * (rng.random(300) < 0.5)
+    for likelihood, y, found in (
+        (Poisson(), counts, []),
+        (NegativeBinomial(), dispersed, []),
+        (Poisson(), inflated, ["overdispersion"]),
+        (NegativeBinomial(), inflated, ["excess zeros"]),
+    ):
+        model = PLSRegressor(likelihood=likelihood, random_state=0).fit(X, y)
+        assert checks(model) == found
+    observed = np.mean(inflated == 0)
+    expected = np.mean(model.predict_dist(X).cdf(np.zeros(300)))
+    message = model.findings_[0].message
+    assert f"{100.0 * observed:.2g} % of the counts" in message
+    assert f"{100.0 * expected:.2g} % are expected" in message
+
+
+# ---- Counts, bounds ------------------------------------------------------------------
+
+
+def test_overdispersion_is_found_from_five_standard_errors():
+    """Of the sum of squares of Poisson counts, whose variance scipy knows."""
+    rate, n = 4.0, 100
+    poisson = stats.poisson(rate)
+    std = np.sqrt(n * (poisson.expect(lambda y: (y - rate) ** 4) - rate**2))
+    for errors, expected in ((4.9, False), (5.1, True)):
+        y = rate + np.full(n, np.sqrt(rate + errors * std / n))
+        moments = np.full(n, rate), np.full(n, rate)
+        found = overdispersion(y, np.ones(n), *moments, Poisson())
+        assert (found is not None) == expected
+
+
+def test_a_correlation_of_one_cannot_be_given_a_wider_bound():
+    """A column of categories without effect is no restriction of the fit."""
+    kernel = Categorical(np.array([0.3, 1.0, 0.2]))
+    assert at_bounds(kernel, True, False) is None
+    assert at_bounds(kernel, False, False) is None
+    narrow = Categorical(np.array([0.3, 0.9]), correlation_bounds=(0.1, 0.9))
+    assert "correlation = [0.3, 0.9]" in at_bounds(narrow, False, False).message
