@@ -18,6 +18,7 @@ from skgpx._numerics import laplace
 from skgpx._selection import row_target
 from skgpx._validation import Rows
 from skgpx.likelihoods import Poisson, StudentT
+from tests.pls.test_neighbors import variational_bound
 
 N = 60
 rng = np.random.default_rng(0)
@@ -124,6 +125,8 @@ def test_laplace_at_the_fitted_model(optimizer):
     value = laplace.laplace_evidence(target, np.zeros(N), np.zeros((N, 1)))[0]
     assert_allclose(model.log_evidence_, value, atol=1e-2)
     near = clone(model).set_params(inducing="greedy", n_inducing=10, n_neighbors=N - 1)
-    assert_allclose(near.fit(X, counts).log_evidence_, value, atol=2e-2)
+    near.fit(X, counts)
+    assert_allclose(near.log_evidence_, variational_bound(near, X, counts), atol=2e-2)
+    assert_allclose(near.log_evidence_, value, atol=0.1)
     labels = PLSClassifier(FIXED, **how).fit(X, Y > 0.0)
     assert np.isfinite(labels.log_evidence_)
