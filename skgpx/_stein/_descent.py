@@ -164,23 +164,25 @@ class SteinDescent:
                 squares = self._squares
                 force = stein_force(pool, pool, slopes, squares, self._repulsion)
             else:
-                force = self._force_of_few(pool, slopes, step)
+                if step % ROUND == 0:
+                    self._seen = see_others(pool, self._squares)
+                force = self._force_of_few(pool, slopes, self._repulsion)
             force = force / len(omega)
         slow, force = omega / self._paces, force.reshape(omega.shape) * self._moves
         adam_step(slow, -force, *self._means, step + 1, rate)
         np.multiply(slow, self._paces, out=omega)
 
-    def _force_of_few(self, pool: Array, slopes: Array, step: int) -> Array:
+    def _force_of_few(self, pool: Array, slopes: Array, repulsion: float) -> Array:
         """The force where few frequencies see others; those are found once a round.
 
         Waves of peaks do, which all components begin with.
         """
-        if step % ROUND == 0:
-            self._seen = see_others(pool, self._squares)
         few, force = pool[self._seen], slopes.copy()
         if len(few):
-            of_few = slopes[self._seen], self._squares, self._repulsion
-            force[self._seen] = stein_force(few, few, *of_few)
+            own_slopes = slopes[self._seen]
+            force[self._seen] = stein_force(
+                few, few, own_slopes, self._squares, repulsion
+            )
         return force
 
     def _stalls(self, validation: Rows | None) -> bool:
