@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import pdist, squareform
 
 from skgpx._numerics import radial
 from skgpx._numerics._jit import kernel
@@ -113,22 +113,25 @@ def bandwidths(pool: Array, factors: Array | float = 1.0) -> Array:
     return np.where(medians > 0.0, medians, 1.0) * factors
 
 
-def far_apart(points: Array, n_columns: int) -> bool:
-    """Whether the kernel between any two points is below 1e-21.
+def see_others(points: Array, squares: Array) -> NDArray[np.bool_]:
+    """Points (P,) whose kernel with another one is at least 1e-21.
 
-    The force on each is then its own slope, to the last bit. Judged by some of the
+    The force on the others is their own slope, to the last bit. Judged by at most 1024
     columns, evenly spaced: all of them are only farther apart.
 
     Parameters
     ----------
     points : ndarray of shape (P, d)
-    n_columns : int
-        At most d.
+    squares : ndarray of shape (d,)
+        Squared bandwidths h.
     """
-    chosen = np.linspace(0, points.shape[1] - 1, n_columns).astype(np.intp)
-    some = np.ascontiguousarray(points[:, chosen])
-    scaled = some / np.sqrt(bandwidths(some))
-    return len(some) < 2 or bool(np.min(pdist(scaled, "sqeuclidean")) > 100.0)
+    d = len(squares)
+    chosen = np.linspace(0, d - 1, min(d, 1024)).astype(np.intp)
+    scaled = points[:, chosen] / np.sqrt(squares[chosen])
+    distances = squareform(pdist(scaled, "sqeuclidean"))
+    np.fill_diagonal(distances, np.inf)
+    seen: NDArray[np.bool_] = np.min(distances, axis=1) < 100.0
+    return seen
 
 
 def stein_force(

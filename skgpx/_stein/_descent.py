@@ -13,7 +13,7 @@ from scipy import optimize
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.expectations import log_density
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.svgd import bandwidths, far_apart, stein_force
+from skgpx._numerics.svgd import bandwidths, see_others, stein_force
 from skgpx._numerics.variance_scale import fit_scale
 from skgpx._numerics.wave_evidence import (
     WaveGradient,
@@ -30,8 +30,8 @@ Array = NDArray[np.float64]
 
 # Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10
-# Columns that tell whether frequencies are far apart, where there are more.
-_COMPARED = 256
+# Columns from which on most frequencies see no other one.
+_WIDE = 256
 
 
 class SteinDescent:
@@ -83,8 +83,9 @@ class SteinDescent:
         # observations of all targets
         self._total = float(rows.weights.sum()) * (rows.y.size // len(rows.y))
         self._spaces: list[Workspace] = []
-        # whether no frequency sees another one
-        self._apart = False
+        # bandwidths, and which frequencies see others, where there are many columns
+        self._squares = np.empty(0)
+        self._seen = np.empty(0, dtype=bool)
         # running means of Adam
         self._means = np.zeros((2, *start.frequencies.shape))
         n_network = 0 if start.warp is None else len(start.warp.parameters)
@@ -157,15 +158,32 @@ class SteinDescent:
         force = slopes
         if self._repulsion is not None:
             pool, slopes = omega.reshape(-1, d), slopes.reshape(-1, d)
-            if step % ROUND == 0:
-                self._apart = d > _COMPARED and far_apart(pool, _COMPARED)
-            force = slopes / len(omega)
-            if not self._apart:
-                how = bandwidths(pool), self._repulsion
-                force = stein_force(pool, pool, slopes, *how) / len(omega)
+            if d < _WIDE or step % ROUND == 0:
+                self._squares = bandwidths(pool)
+            if d < _WIDE:
+                squares = self._squares
+                force = stein_force(pool, pool, slopes, squares, self._repulsion)
+            else:
+                if step % ROUND == 0:
+                    self._seen = see_others(pool, self._squares)
+                force = self._force_of_few(pool, slopes, self._repulsion)
+            force = force / len(omega)
         slow, force = omega / self._paces, force.reshape(omega.shape) * self._moves
         adam_step(slow, -force, *self._means, step + 1, rate)
         np.multiply(slow, self._paces, out=omega)
+
+    def _force_of_few(self, pool: Array, slopes: Array, repulsion: float) -> Array:
+        """The force where few frequencies see others; those are found once a round.
+
+        Waves of peaks do, which all components begin with.
+        """
+        few, force = pool[self._seen], slopes.copy()
+        if len(few):
+            own_slopes = slopes[self._seen]
+            force[self._seen] = stein_force(
+                few, few, own_slopes, self._squares, repulsion
+            )
+        return force
 
     def _stalls(self, validation: Rows | None) -> bool:
         """Whether four rounds gained at most 0.01 nats an observation over all before.

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpx._numerics import svgd
 from skgpx._numerics.svgd import (
     bandwidths,
-    far_apart,
     median_squares,
+    see_others,
     stein_force,
     transported,
 )
@@ -106,13 +106,15 @@ def test_the_start_and_the_order_of_points(rng):
     np.testing.assert_array_equal(still, start)
 
 
-def test_points_that_are_far_apart_feel_their_own_slopes():
+def test_points_that_see_no_other_feel_their_own_slopes():
     rng = np.random.default_rng(0)
     points, slopes = rng.normal(size=(2, 60, 400))
-    assert far_apart(points, 256)
-    force = stein_force(points, points, slopes, bandwidths(points))
-    assert_array_equal(force, slopes)
     points[7] = points[3] + 0.01
-    assert not far_apart(points, 256)
-    # that few columns do not tell points apart is no harm
-    assert not far_apart(points[:, :20], 20)
+    points[20] = points[3]
+    squares = bandwidths(points)
+    force = stein_force(points, points, slopes, squares)
+    seen = see_others(points, squares)
+    assert_array_equal(np.flatnonzero(seen), [3, 7, 20])
+    assert_array_equal(force[~seen], slopes[~seen])
+    few = stein_force(points[seen], points[seen], slopes[seen], squares)
+    assert_allclose(few, force[seen], rtol=1e-10, atol=1e-12)
