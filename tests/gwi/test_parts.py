@@ -100,8 +100,8 @@ def test_held_out_rows_are_predicted_by_networks_without_them():
     (after, again, _), _ = train(changed, max_iter=1)
     assert_array_equal(values[place], again[place])
     assert not np.array_equal(values[:12], again[:12])
-    assert not np.array_equal(mean.args[0][0], after.args[0][0])
-    assert_array_equal(mean.args[0][1], after.args[0][1])
+    assert not np.array_equal(mean.parameters[0], after.parameters[0])
+    assert_array_equal(mean.parameters[1], after.parameters[1])
     # of several outputs
     (mean, values, _), _ = train(np.column_stack((T, -T)), max_iter=1)
     assert mean(X).shape == (120, 2)
