@@ -91,6 +91,39 @@ def _add_densities(
                 out[i, k] += height * exp(-0.5 * z * z)
 
 
+def chebyshev_rule(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
+    """Chebyshev nodes (n, size) and weights (n, size) that stand for many points.
+
+    Of points (n, a) with weights (a,). Averages of polynomials up to the degree ``size
+    - 1`` stay: ``W_d = Σ_j w_j ℓ_d(x_j)`` with the Lagrange polynomials ℓ of the nodes,
+    which span the points of their row. Some weights may be negative.
+    """
+    low, high = np.min(points, axis=1), np.max(points, axis=1)
+    half = np.maximum(0.5 * (high - low), 1e-300)[:, np.newaxis]
+    centre = 0.5 * (high + low)[:, np.newaxis]
+    t = (points - centre) / half
+    # averages of the Chebyshev polynomials, T_k+1 = 2 t T_k - T_k-1
+    averages = np.empty((len(points), size))
+    before, current = np.ones_like(t), t
+    for k in range(size):
+        averages[:, k] = before @ weights
+        before, current = current, 2.0 * t * current - before
+    # ℓ_d(t) = Σ_k C_kd T_k(t)
+    nodes = np.cos(np.pi * (np.arange(size) + 0.5) / size)
+    return centre + half * nodes, averages @ chebyshev_coefficients(size)
+
+
+def chebyshev_coefficients(size: int) -> Array:
+    """Matrix from values at Chebyshev nodes to coefficients, (size, size).
+
+    ``(2 / D) T_k(c_d)`` for the polynomial k and the node d, the first row by half.
+    """
+    angles = np.pi * (np.arange(size) + 0.5) / size
+    coefficients = 2.0 / size * np.cos(np.outer(np.arange(size), angles))
+    coefficients[0] *= 0.5
+    return coefficients
+
+
 # ---- A latent normal mixture plus noise ----------------------------------------------
 
 
@@ -202,28 +235,11 @@ def condensed_sizes(
 def condense(mixture: LatentMixture, size: int) -> tuple[LatentMixture, Array]:
     """Components at Chebyshev nodes, with weights (n, size) for each row.
 
-    Expectations of polynomials in the means of the components, up to the degree ``size
-    - 1``, are those of the mixture: ``W_d = Σ_j w_j ℓ_d(m_j)`` with the Lagrange
-    polynomials ℓ of the nodes. Some weights may be negative. The components share the
-    variance of their row; those of the mixture that is returned have no weights.
+    Their means have the averages of polynomials up to the degree ``size - 1`` that
+    those of the mixture have. The components share the variance of their row.
     """
     mean = mixture.mean[:, 0]
-    low, high = np.min(mean, axis=1), np.max(mean, axis=1)
-    half = np.maximum(0.5 * (high - low), 1e-300)[:, np.newaxis]
-    centre = 0.5 * (high + low)[:, np.newaxis]
-    t = (mean - centre) / half
-    # averages of the Chebyshev polynomials, T_k+1 = 2 t T_k - T_k-1
-    averages = np.empty((len(mean), size))
-    before, current = np.ones_like(t), t
-    for k in range(size):
-        averages[:, k] = before @ mixture.weights
-        before, current = current, 2.0 * t * current - before
-    # ℓ_d(t) = (2 / D) Σ_k T_k(c_d) T_k(t), the term of k = 0 by half
-    angles = np.pi * (np.arange(size) + 0.5) / size
-    polynomials = np.cos(np.outer(np.arange(size), angles))
-    polynomials[0] *= 0.5
-    weights = 2.0 / size * averages @ polynomials
-    nodes = centre + half * np.cos(angles)
+    nodes, weights = chebyshev_rule(mean, mixture.weights, size)
     return mixture._replace(mean=nodes[:, np.newaxis]), weights
 
 

@@ -9,13 +9,19 @@ all of them together are far more accurate than either half.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from skgpx._numerics.expectations import line_rule, line_sizes
+from skgpx._numerics.expectations import (
+    chebyshev_coefficients,
+    chebyshev_rule,
+    line_rule,
+    line_sizes,
+)
 from skgpx._numerics.mixture import LatentMixture, atoms, normal_nodes
 from skgpx._numerics.quantiles import Cdf
 
@@ -186,54 +192,77 @@ def by_cdf(
     and what the likelihood derives from them, are computed once. Rows have as many as
     the calls for all of them, by ``slice(None)``, need.
 
-    Nodes are those of all components of a row together where these are fewer, or
-    `atoms`.
+    Nodes are even along the latent line where that takes few of them. Where components
+    are narrow they are those of Chebyshev, as long as polynomials resolve the
+    likelihood, then again even ones or `atoms`, whichever are fewer.
     """
+    rows, several = np.arange(len(mixture.mean)), mixture.mean.shape[1] > 1
     atomic = normal_nodes(mixture)[0]
-    sizes = np.zeros(len(mixture.mean), dtype=np.intp)
-    if mixture.mean.shape[1] == 1 and atomic.shape[2] > 1:
+    if not several and atomic.shape[2] > 1:
         sizes = line_sizes(mixture)
-        sizes[sizes > atomic.size] = 0
-    for size in np.unique(sizes):
-        _by_cdf_of_size(
-            likelihood, evaluate, mixture, np.flatnonzero(sizes == size), size
-        )
-
-
-def _by_cdf_of_size(
-    likelihood: Any,
-    evaluate: Callable[[Cdf, Any], None],
-    mixture: LatentMixture,
-    pending: Rows,
-    size: int,
-) -> None:
-    """`by_cdf` of rows with this many nodes to begin with, or with `atoms` if none."""
-    refinement, s = 1, len(mixture.weights)
+        narrow = np.flatnonzero(sizes > 128)
+        left = _refine_cdf(likelihood, evaluate, mixture, narrow, _polynomials, 4)
+        rows = np.concatenate((np.flatnonzero(sizes <= 128), left))
+        even = sizes[rows] <= atomic.size
+        for size in np.unique(sizes[rows[even]]):
+            of_size = rows[sizes[rows] == size]
+            rule = partial(_line, int(size))
+            _refine_cdf(likelihood, evaluate, mixture, of_size, rule, 64)
+        rows = rows[~even]
     # a finer rule for several outputs is another sequence of points
-    finest = 64 if mixture.mean.shape[1] == 1 else 1
-    while len(pending) and refinement <= finest:
-        n_nodes = size or normal_nodes(mixture)[0].size
-        # values that stay in the cache
-        n_rows = max(1, 200_000 // (n_nodes * refinement))
-        unresolved = []
-        for i in range(0, len(pending), n_rows):
-            rows = pending[i : i + n_rows]
-            if size:
-                values, weights = line_rule(mixture.rows(rows), size * refinement)
-                number = np.arange(weights.shape[1])
-                contrasts = [_contrast(weights, number % 4, j, j + 2) for j in (0, 1)]
-            else:
-                values, weights = atoms(mixture.rows(rows), refinement=refinement)
-                number = np.arange(len(weights)) % (len(weights) // s)
-                contrasts = [_contrast(weights, number % 2, 0, 1)]
-            conditional = likelihood.at_some(rows)._cdf_at(values)
-            cdf = _AveragedCdf(
-                conditional, weights, contrasts, 0 if size else s, len(rows)
-            )
-            evaluate(cdf, rows)
-            unresolved.append(rows[cdf.unresolved])
-        pending = np.concatenate(unresolved)
-        refinement *= 2
+    finest = 1 if several else 64
+    _refine_cdf(likelihood, evaluate, mixture, rows, _all_components, finest)
+
+
+class _Rule(NamedTuple):
+    """Nodes for the latent values of some rows, and a check of averages over them.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, c, a)
+    weights : ndarray of shape (n, a), or (a,) for all rows
+        They sum to one.
+    contrasts : list of ndarray of shape (n, a) or (a,)
+        Weights of sums that vanish where the rule resolves a function.
+    tolerance : float
+        For these sums, in standard deviations of the function.
+    n_components : int
+        Components that have nodes of their own, which follow one another; otherwise 0.
+    """
+
+    values: Array
+    weights: Array
+    contrasts: list[Array]
+    tolerance: float
+    n_components: int = 0
+
+
+def _line(size: int, mixture: LatentMixture, refinement: int) -> _Rule:
+    """Even nodes; quarters of them differ by the fourth root of the error of all."""
+    values, weights = line_rule(mixture, size * refinement)
+    number = np.arange(weights.shape[1]) % 4
+    contrasts = [_contrast(weights, number, j, j + 2) for j in (0, 1)]
+    return _Rule(values, weights, contrasts, 1e-3)
+
+
+def _polynomials(mixture: LatentMixture, refinement: int) -> _Rule:
+    """Chebyshev nodes; the last coefficients of a function that they resolve vanish."""
+    parts = []
+    n_rows = max(1, 200_000 // normal_nodes(mixture)[0].size)
+    for i in range(0, len(mixture.mean), n_rows):
+        values, shares = atoms(mixture.rows(slice(i, i + n_rows)))
+        parts.append(chebyshev_rule(values[:, 0], shares, 32 * refinement))
+    nodes, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    contrasts = list(chebyshev_coefficients(nodes.shape[1])[-4:])
+    return _Rule(nodes[:, np.newaxis], weights, contrasts, 1e-7)
+
+
+def _all_components(mixture: LatentMixture, refinement: int) -> _Rule:
+    """`atoms`; halves differ by the square root of the error of all."""
+    values, weights = atoms(mixture, refinement=refinement)
+    s = len(mixture.weights)
+    number = np.arange(len(weights)) % (len(weights) // s) % 2
+    return _Rule(values, weights, [_contrast(weights, number, 0, 1)], 1e-4, s)
 
 
 def _contrast(weights: Array, part: Rows, first: int, second: int) -> Array:
@@ -248,6 +277,32 @@ def _contrast(weights: Array, part: Rows, first: int, second: int) -> Array:
     return averages[0] / totals[0] - averages[1] / totals[1]
 
 
+def _refine_cdf(
+    likelihood: Any,
+    evaluate: Callable[[Cdf, Any], None],
+    mixture: LatentMixture,
+    pending: Rows,
+    rule: Callable[[LatentMixture, int], _Rule],
+    finest: int,
+) -> Rows:
+    """`by_cdf` of rows by a rule, finer where it does not resolve; those left."""
+    refinement = 1
+    while len(pending) and refinement <= finest:
+        n_nodes = rule(mixture.rows(pending[:1]), refinement).values.shape[2]
+        # values that stay in the cache
+        n_rows = max(1, 200_000 // n_nodes)
+        unresolved = []
+        for i in range(0, len(pending), n_rows):
+            rows = pending[i : i + n_rows]
+            nodes = rule(mixture.rows(rows), refinement)
+            cdf = _AveragedCdf(likelihood.at_some(rows)._cdf_at(nodes.values), nodes)
+            evaluate(cdf, rows)
+            unresolved.append(rows[cdf.unresolved])
+        pending = np.concatenate(unresolved)
+        refinement *= 2
+    return pending
+
+
 class _AveragedCdf:
     """Distribution function of some rows, averaged over nodes of their latent values.
 
@@ -255,57 +310,40 @@ class _AveragedCdf:
     ----------
     conditional : callable
         ``conditional(y, rows)``: that given the latent values, (k, a).
-    weights : ndarray of shape (n, a), or (a,) for all rows
-        Of the nodes; they sum to one.
-    contrasts : list of ndarray of the same shape
-        Weights of differences between averages over parts of the nodes.
-    n_components : int
-        Components that have nodes of their own, which follow one another; 0 if all
-        share them.
-    n_rows : int
-        Number of the rows, n.
+    rule : _Rule
 
     Attributes
     ----------
     unresolved : ndarray of bool of shape (n,)
-        Rows where such parts disagreed when the function was called for all rows.
+        Rows that the rule did not resolve when the function was called for all rows.
     """
 
-    def __init__(
-        self,
-        conditional: Callable[[Array, Any], Array],
-        weights: Array,
-        contrasts: list[Array],
-        n_components: int,
-        n_rows: int,
-    ) -> None:
+    def __init__(self, conditional: Callable[[Array, Any], Array], rule: _Rule) -> None:
         self.conditional = conditional
-        self.weights = weights
-        self.contrasts = contrasts
-        self.n_components = n_components
-        # the error of two halves together is about the square of their difference, and
-        # that of four quarters its fourth power
-        self.tolerance = 1e-4 if len(contrasts) == 1 else 1e-3
-        self.unresolved = np.zeros(n_rows, dtype=np.bool_)
+        self.rule = rule
+        self.unresolved = np.zeros(len(rule.values), dtype=np.bool_)
 
     def __call__(self, y: Array, rows: Any) -> Array:
         """``P(Y <= y)`` of some of the rows, (k,)."""
         h = self.conditional(y, rows)
-        average = _average(h, self.weights, rows)
+        weights = self.rule.weights
+        average = _average(h, weights, rows)
         if isinstance(rows, slice):
-            gaps = [_average(h, contrast, rows) for contrast in self.contrasts]
-            gap = np.linalg.norm(gaps, axis=0)
-            square = _average((h - average[:, np.newaxis]) ** 2, self.weights, rows)
-            apart = gap > self.tolerance * np.sqrt(square) + 1e-12 * average
-            if self.n_components:
-                # parts of few nodes may differ where all of them resolve the rise of h
-                apart[apart] = self._steepest(h[apart]) > 0.15
-            self.unresolved |= apart
+            sums = [_average(h, contrast, rows) for contrast in self.rule.contrasts]
+            square = _average((h - average[:, np.newaxis]) ** 2, weights, rows)
+            std = np.sqrt(np.maximum(square, 0.0))
+            allowed = self.rule.tolerance * std + 1e-12 * average
+            unresolved = np.linalg.norm(sums, axis=0) > allowed
+            if self.rule.n_components:
+                # halves of few nodes may differ where all of them resolve the rise of h
+                unresolved[unresolved] = self._steepest(h[unresolved]) > 0.15
+            self.unresolved |= unresolved
         return average
 
     def _steepest(self, h: Array) -> Array:
         """Largest step of h (k, a) along a component, as a part of its range, (k,)."""
-        steps = np.abs(np.diff(h.reshape(len(h), self.n_components, -1), axis=2))
+        s = self.rule.n_components
+        steps = np.abs(np.diff(h.reshape(len(h), s, h.shape[1] // s), axis=2))
         largest = np.max(steps, axis=(1, 2), initial=0.0)
         return largest / np.maximum(np.ptp(h, axis=1), 1e-300)
 

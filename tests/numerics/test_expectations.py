@@ -8,6 +8,8 @@ from scipy import integrate, special, stats
 
 from skgpx._numerics.expectations import (
     cdf,
+    chebyshev_coefficients,
+    chebyshev_rule,
     condense,
     condensed_sizes,
     expectation_nodes,
@@ -164,3 +166,16 @@ def test_probabilities_of_two_classes_by_quadrature(rng, std, shared):
     found = softmax_probabilities(distribution)[0]
     assert found.sum() == pytest.approx(1.0)
     assert found[1] == pytest.approx(exact, abs=3e-5)
+
+
+def test_chebyshev_nodes_keep_averages_of_polynomials(rng):
+    points, weights = rng.standard_normal((3, 200)), rng.random(200)
+    weights /= weights.sum()
+    nodes, found = chebyshev_rule(points, weights, 12)
+    for degree in range(12):
+        exact = points**degree @ weights
+        assert_allclose(np.sum(nodes**degree * found, axis=1), exact, rtol=1e-8)
+    cubic = chebyshev_coefficients(12) @ np.cos(
+        3.0 * np.pi * (np.arange(12) + 0.5) / 12.0
+    )
+    assert_allclose(cubic, np.arange(12) == 3, atol=1e-14)
