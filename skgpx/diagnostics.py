@@ -98,6 +98,7 @@ def check_residuals(
     noise_share: Array,
     likelihood: Any,
     *,
+    noise_is_free: bool,
     other_noise: bool,
     prior: CovarianceOfRows | None = None,
 ) -> list[Finding | None]:
@@ -115,6 +116,9 @@ def check_residuals(
         Share of the noise in the predictive variance of each row given the others:
         one less its leverage.
     likelihood : Likelihood
+    noise_is_free : bool
+        Whether the noise was estimated, and may have absorbed signal: under a noise
+        that the user has given a model may underfit on purpose.
     other_noise : bool
         Whether the estimator could have another noise: noise that varies and heavy
         tails are looked for only then.
@@ -139,7 +143,9 @@ def check_residuals(
         errors = residuals[j]
         centre = np.average(y, weights=rows.weights)
         total = float(np.average((y - centre) ** 2, weights=rows.weights))
-        lost = residual_autocorrelation(rows.X, errors, rows.weights, total)
+        lost = None
+        if noise_is_free:
+            lost = residual_autocorrelation(rows.X, errors, rows.weights, total)
         growing = None
         if prior is not None and isinstance(likelihood, Gaussian):
             growing = multiplicative_variation(rows.X, y, rows.weights, prior.target(j))
@@ -329,7 +335,8 @@ def heavy_tails(
     gains = student.logpdf(standardised, df, scale=np.sqrt(scale2))
     gains -= norm.logpdf(standardised, scale=np.sqrt(variance))
     gain = float(np.average(gains, weights=weights))
-    if gain < _MIN_GAIN_OF_TAILS or gain * noise_rows < _LEAST_EVIDENCE:
+    # NaN is no finding
+    if not (gain >= _MIN_GAIN_OF_TAILS and gain * noise_rows >= _LEAST_EVIDENCE):
         return None
     far = float(np.average(squares > 9.0 * variance, weights=weights))
     return Finding(

@@ -12,6 +12,7 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinRFFRegressor,
 )
+from skgpx.likelihoods import Gaussian
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 5.0, (120, 2))
@@ -49,3 +50,31 @@ def test_the_noise_is_at_most_the_variance_of_y(name):
         shares[case] = model.noise_variance_ / np.average(centred**2, weights=weights)
     # rounding, and a few functions beside it
     assert all(0.0 < share < 1.01 for share in shares.values()), shares
+
+
+@pytest.mark.parametrize("name", ["points", "functions", "waves", "networks"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_constant_target_beside_another_is_constant(name):
+    model = {**MODELS, "networks": GWIRegressor(random_state=0)}[name]
+    targets = np.column_stack((Y, np.full(len(Y), 3.0)))
+    mean, std = model.fit(X, targets).predict(X[:5], return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all(np.isfinite(std))
+    np.testing.assert_allclose(mean[:, 1], 3.0, atol=0.01)
+    assert np.all(std[:, 1] < 0.01 * std[:, 0])
+
+
+# A noise ten times the variance of y, which hides the function.
+GIVEN = {
+    "pls": PLSRegressor(likelihood=Gaussian(5.0), random_state=0),
+    "functions": SpectralVGPRegressor(noise_variance=5.0, n_basis=50),
+    "waves": SteinRFFRegressor(noise_variance=5.0, max_iter=5, random_state=0),
+    "around a mean": GWIRegressor("svgp", noise_variance=5.0, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_noise_that_is_given_may_underfit_without_a_finding(name):
+    line = np.linspace(0.0, 10.0, 150)[:, np.newaxis]
+    model = GIVEN[name].fit(line, np.sin(line[:, 0]))
+    assert not any("autocorrelated" in f.message for f in model.findings_)

@@ -365,7 +365,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         # the process is around a constant, a base model is not
         prior = CovarianceOfRows(fitted[2].kernel, fitted[1], zero=-shift / scale)
         residual = _residual_findings(
-            rows, mean, own, variance, fitted[1], prior if base is None else None
+            rows,
+            mean,
+            own,
+            variance,
+            fitted[1],
+            prior if base is None else None,
+            noise_is_free=fitted[2].noise_is_free,
         )
         conclude(self, [frozen, *fitted[2].findings, *residual])
         reporter.finish()
@@ -529,6 +535,8 @@ def _residual_findings(
     variance: Array,
     noise_variance: Any,
     prior: CovarianceOfRows | None,
+    *,
+    noise_is_free: bool,
 ) -> list[Finding | None]:
     """Means that are worse than the process, or that leave structure of y."""
     at = mean.held_out
@@ -551,6 +559,7 @@ def _residual_findings(
         variance=predictive,
         noise_share=noise_variance / predictive,
         likelihood=Gaussian(),
+        noise_is_free=noise_is_free,
         # other noise needs a process around a constant
         other_noise=prior is not None,
         prior=prior,

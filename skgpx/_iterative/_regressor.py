@@ -393,7 +393,14 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         attributes, *left_out = fitted(solution)
         vars(self).update(attributes, stage_seconds_=clock.seconds)
         reporter.finish()
-        residuals = self._check_fit(rows, kernel, level, units[:2], *left_out)
+        residuals = self._check_fit(
+            rows,
+            kernel,
+            level,
+            units[:2],
+            *left_out,
+            noise_is_free=len(found.likelihood.theta) > 0,
+        )
         unsolved = diagnostics.solver_not_converged(solution, self.tol)
         return [*found.findings, unsolved, *residuals]
 
@@ -405,6 +412,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         units: tuple[Any, Any],
         errors: Array,
         variance: Array,
+        *,
+        noise_is_free: bool,
     ) -> list[Finding | None]:
         """Leave-one-out errors (r, c), of variance (r,), of some rows."""
         # a kernel that the user fixes may underfit on purpose
@@ -425,6 +434,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             variance=variance,
             noise_share=np.minimum(noise_share, 1.0),
             likelihood=self.likelihood_,
+            noise_is_free=noise_is_free,
             other_noise=few and not noise_is_known,
             prior=None if noise_is_known else prior,
         )
@@ -609,7 +619,8 @@ def _common_factor(errors: Array, variances: Array, weights: Array) -> float:
         ``v`` and ``ω``.
     """
     c = errors.shape[1]
-    v, omega = (np.repeat(one, c) for one in (variances, weights))
+    v = np.repeat(variances, c)
+    omega = np.repeat(weights, c)
     squares = (errors[:, :, 0] ** 2).ravel()
     drawn = np.mean(errors[:, :, 1:] ** 2, axis=2).ravel() + (omega - 1.0) * v
     return fit_scale(squares / omega, v, omega, reference=drawn / omega)

@@ -47,8 +47,11 @@ class Coordinate(NamedTuple):
         mean = np.clip(mean, self.lowest, self.highest)
         scale = std * self.slope(mean)
         if self.forward is not _identity:
-            scale = np.sqrt(np.log1p(scale**2))
-        return self.forward(mean), np.where(scale > 0.0, scale, 1.0)
+            # a mean of nearly zero has the largest slope of all
+            with np.errstate(over="ignore"):
+                scale = np.sqrt(np.log1p(scale**2))
+        usable = (scale > 0.0) & (scale < np.inf)
+        return self.forward(mean), np.where(usable, scale, 1.0)
 
 
 def _identity(y: Array) -> Array:

@@ -234,7 +234,8 @@ def _find_mean(
                 break
             part *= 0.5
         mean, lowest = trial, reached
-        if decrement < _TOLERANCE:
+        # a step that had to be shortened asks for the precisions of where it ended
+        if decrement < _TOLERANCE or part < 1.0:
             break
         responses = responses._replace(noise=noise)
     return mean, WorkingResponses.of(rows, likelihood, mean.values, variance), decrement

@@ -392,6 +392,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             noise_share=noise_share,
             # by the name that the likelihood was given
             likelihood=self.likelihood_,
+            noise_is_free=self._found.noise_is_free,
             other_noise=few and finite,
             prior=prior if some.known is None else None,
         )

@@ -360,6 +360,11 @@ def rough_latent_values(target: langevin.Target) -> Array:
 # ---- Any likelihood as normal noise --------------------------------------------------
 
 
+# Least information of a row under a likelihood that is not log-concave, as a share of
+# the mean of all rows.
+_LEAST_INFORMATION = 1e-2
+
+
 class WorkingResponses(NamedTuple):
     """Normal observations to which a likelihood is equal, to second order around f.
 
@@ -441,8 +446,10 @@ class WorkingResponses(NamedTuple):
             spread = target._replace(std=std, nodes=nodes, node_weights=masses)
             nll, slope, bent = laplace.row_averages(spread, f)
         bent = factor**2 * bent
-        # a row without curvature says next to nothing
-        bent = np.maximum(bent, 1e-6 * float(np.average(bent, weights=omega)))
+        # a row without curvature says little; not next to nothing, as it may have some
+        # where its mean goes
+        information = float(np.average(np.maximum(bent, 0.0), weights=omega))
+        bent = np.maximum(bent, _LEAST_INFORMATION * information)
         energy = float(omega @ nll)
         return cls(
             latent, variance, omega * factor * slope, 1.0 / (omega * bent), energy

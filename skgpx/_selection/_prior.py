@@ -197,8 +197,10 @@ def learn_prior(
         if n_inducing is not None and n_inducing < min(len(rows.y), _SEARCHED):
             best = _by_bound(best, counted, inducing, n_inducing, rng)
     else:
-        how = groups, split.screening, likelihood, n_jobs, trend
-        starts = [start] if start else _starts(*how)
+        screening = split.screening
+        starts = (
+            [start] if start else _starts(groups, screening, likelihood, n_jobs, trend)
+        )
         planned = len(rows.y) if n_inducing is None else n_inducing
         best, needed = _by_laplace(starts, counted, inducing, planned, rng)
         signal = best.gain > NOISE_PRICE and likelihood.n_outputs_ == 1

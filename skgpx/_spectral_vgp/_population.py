@@ -211,7 +211,9 @@ def fit_population(
     is_given, d = domain is not None, rows.X.shape[1]
     domain = data_domain(rows.X) if domain is None else domain
     box = Box(domain[:, 0].copy(), domain[:, 1] - domain[:, 0])
-    once, start, size = rows, None, parameters["n_basis"]
+    once = rows
+    start = None
+    size = parameters["n_basis"]
     first: FirstRows | None = None
     of_rule = _reach_of_rule(parameters, box)
     if not adds and known_noise(parameters, 1.0) is None and len(rows.y) <= 20_000:

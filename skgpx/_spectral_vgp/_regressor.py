@@ -508,7 +508,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if self.basis_ != "fourier":
             some = canonical_rows(*rows)
             return fit_sample(some, self.basis_, parameters, rng, self.n_jobs)
-        domain, finding, kept = self._given_domain(), None, rows
+        domain = self._given_domain()
+        finding = None
+        kept = rows
         if domain is None:
             kept, finding = without_input_outliers(rows)
         how = domain, parameters, rng, self.n_jobs, adds
@@ -570,9 +572,17 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             variance=noise_share * noise_variance,
             noise_share=noise_share,
             likelihood=self.likelihood_,
+            noise_is_free=self._noise_is_free(),
             other_noise=not known,
             prior=prior,
         )
+
+    def _noise_is_free(self) -> bool:
+        """Whether a search has chosen the noise variance."""
+        kernel = kernel_of(self)
+        if self.noise_variance is not None or not isinstance(kernel, Kernel):
+            return self.noise_variance is None
+        return not isinstance(split_noise(kernel)[2], str)
 
     def _check_additive(self, other: SpectralVGPRegressor) -> None:
         """Refuse to add rows whose noise is known, or to such rows."""

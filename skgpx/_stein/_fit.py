@@ -107,6 +107,7 @@ def fit_stein(
             variance=variance,
             noise_share=noise / variance,
             likelihood=prior.likelihood,
+            noise_is_free=prior.noise_is_free,
             # residuals are also what so few waves cannot follow
             other_noise=False,
             prior=CovarianceOfRows(mixture.covariance, noise, zero=-shift / scale),

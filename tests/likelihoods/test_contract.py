@@ -378,6 +378,15 @@ def test_quantiles_of_large_numbers_that_differ_little():
             )
 
 
+@pytest.mark.parametrize("likelihood", [*POSITIVE, *SHARES], ids=repr)
+@pytest.mark.parametrize("mean", [-700.0, 300.0])
+def test_quantiles_are_finite_at_the_ends_of_the_support(likelihood, mean):
+    mixture = LatentMixture(np.full((1, 1, 1), mean), np.ones((1, 1, 1)), np.ones(1))
+    found = likelihood.predictive_quantile([0.1, 0.5, 0.9], mixture)
+    assert np.all(np.isfinite(found))
+    assert np.all(np.diff(found) >= 0.0)
+
+
 def test_heavy_tails_whose_scale_varies_have_quantiles():
     likelihood = likelihoods.HeteroscedasticStudentT(1.5, 1.0, 0.3).prepare([0.0, 9.0])
     mixture = LatentMixture(np.zeros((1, 2, 1)), np.full((1, 2, 1), 0.1), np.ones(1))
