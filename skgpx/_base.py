@@ -16,6 +16,7 @@ from skgpx._report import Reporting
 from skgpx._validation import (
     check_count,
     check_is_fitted,
+    check_labels,
     check_levels,
     check_targets,
     check_X,
@@ -489,9 +490,34 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         distribution = self._distribution(X)
         return distribution.log_density(self._encode(check_targets(y, distribution)))
 
+        check_labels(y)
     def _encode(self, labels: NDArray[Any]) -> Array:
         codes = np.searchsorted(self.classes_, labels)
         codes = np.minimum(codes, len(self.classes_) - 1)
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Accuracy: share of the rows whose most probable class is their label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        ValueError
+            For missing labels.
+        """
+        check_labels(y)
+        return float(super().score(X, y, sample_weight))
+
         unknown = labels[self.classes_[codes] != labels]
         if len(unknown):
             raise ValueError(
