@@ -20,6 +20,7 @@ from skgpx._validation import (
     check_levels,
     check_targets,
     check_X,
+    codes_of_grades,
     generator,
     relative,
     row_quantity,
@@ -339,6 +340,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         given = {"exposure": exposure, "noise_variance": noise_variance}
         distribution = self._distribution(X, **given, censoring=censoring)
         self._warn_of_missing(exposure)
+        y = codes_of_grades(self.likelihood_, y)
         targets = check_targets(y, distribution, distribution.n_targets)
         density = distribution._log_density(targets)
         return density if targets.ndim == 1 else density.sum(axis=1)
@@ -375,6 +377,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         """
         mean = self.predict(X, exposure=exposure)
         self._warn_of_missing(exposure)
+        y = codes_of_grades(self.likelihood_, y)
         return float(r2_score(y, mean, sample_weight=sample_weight))
 
     def _warn_of_missing(self, exposure: ArrayLike | None) -> None:
@@ -487,13 +490,10 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             ``log p(y_i | x_i, data)`` in nats; averaged over the posterior. Its
             negative mean is the log loss.
         """
+        check_labels(y)
         distribution = self._distribution(X)
         return distribution.log_density(self._encode(check_targets(y, distribution)))
 
-        check_labels(y)
-    def _encode(self, labels: NDArray[Any]) -> Array:
-        codes = np.searchsorted(self.classes_, labels)
-        codes = np.minimum(codes, len(self.classes_) - 1)
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
@@ -518,6 +518,9 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         check_labels(y)
         return float(super().score(X, y, sample_weight))
 
+    def _encode(self, labels: NDArray[Any]) -> Array:
+        codes = np.searchsorted(self.classes_, labels)
+        codes = np.minimum(codes, len(self.classes_) - 1)
         unknown = labels[self.classes_[codes] != labels]
         if len(unknown):
             raise ValueError(

@@ -40,6 +40,8 @@ from skgpx.likelihoods._noise import (
     variance_start,
     weighted_quartiles,
 )
+from skgpx.likelihoods._ordinal import codes_of_grades as codes_of_grades
+from skgpx.likelihoods._ordinal import with_categories_of as with_categories_of
 
 __all__ = ["take_rows"]
 
@@ -152,10 +154,10 @@ def check_rows(
     X = with_codes(estimator, X, reset)
     check_columns(X, y if numeric else None)
     how = {"dtype": np.float64, "order": "C", "reset": reset, "y_numeric": numeric}
-    X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
-    several = estimator.__sklearn_tags__().target_tags.multi_output
     if not numeric:
         check_labels(y)
+    X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
+    several = estimator.__sklearn_tags__().target_tags.multi_output
     if numeric and not (several and y.size > len(y)):
         y = one_target(estimator, y)
     if not reset and y.shape[1:] != estimator._targets:
@@ -233,8 +235,6 @@ def _has_text(X: Any) -> bool:
     return False
 
 
-def one_target(estimator: Any, y: NDArray[Any]) -> NDArray[Any]:
-    """Targets (n,); a column is one too, with scikit-learn's warning."""
 def check_labels(y: Any) -> None:
     """Refuse labels of which some are missing, None or NaN.
 
@@ -261,6 +261,8 @@ def check_labels(y: Any) -> None:
         )
 
 
+def one_target(estimator: Any, y: NDArray[Any]) -> NDArray[Any]:
+    """Targets (n,); a column is one too, with scikit-learn's warning."""
     if y.size > len(y):
         raise ValueError(
             f"{type(estimator).__name__} expects one target here: y should be a 1d "
