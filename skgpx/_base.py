@@ -16,9 +16,11 @@ from skgpx._report import Reporting
 from skgpx._validation import (
     check_count,
     check_is_fitted,
+    check_labels,
     check_levels,
     check_targets,
     check_X,
+    codes_of_grades,
     generator,
     relative,
     row_quantity,
@@ -338,6 +340,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         given = {"exposure": exposure, "noise_variance": noise_variance}
         distribution = self._distribution(X, **given, censoring=censoring)
         self._warn_of_missing(exposure)
+        y = codes_of_grades(self.likelihood_, y)
         targets = check_targets(y, distribution, distribution.n_targets)
         density = distribution._log_density(targets)
         return density if targets.ndim == 1 else density.sum(axis=1)
@@ -374,6 +377,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         """
         mean = self.predict(X, exposure=exposure)
         self._warn_of_missing(exposure)
+        y = codes_of_grades(self.likelihood_, y)
         return float(r2_score(y, mean, sample_weight=sample_weight))
 
     def _warn_of_missing(self, exposure: ArrayLike | None) -> None:
@@ -486,8 +490,33 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             ``log p(y_i | x_i, data)`` in nats; averaged over the posterior. Its
             negative mean is the log loss.
         """
+        check_labels(y)
         distribution = self._distribution(X)
         return distribution.log_density(self._encode(check_targets(y, distribution)))
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Accuracy: share of the rows whose most probable class is their label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        ValueError
+            For missing labels.
+        """
+        check_labels(y)
+        return float(super().score(X, y, sample_weight))
 
     def _encode(self, labels: NDArray[Any]) -> Array:
         codes = np.searchsorted(self.classes_, labels)

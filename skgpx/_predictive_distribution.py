@@ -19,6 +19,7 @@ from skgpx._validation import (
     check_count,
     check_coverage,
     check_levels,
+    codes_of_grades,
     generator,
     row_blocks,
     working_floats,
@@ -342,6 +343,10 @@ class PredictiveDistribution(Predictive):
             _of_block, items, jobs, *model, in_threads=not on_cluster()
         )
         return np.concatenate(list(parts))
+
+    def targets(self, y: ArrayLike) -> Array:
+        """Targets as an array (n_rows,), categories as their codes."""
+        return super().targets(codes_of_grades(self.likelihood, y))
 
     def blocks(self) -> list[slice]:
         """Blocks of rows whose predictions fit in scikit-learn's working memory."""

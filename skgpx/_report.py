@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
-from skgpx._validation import check_is_fitted, check_X, warn
+from skgpx._validation import check_is_fitted, check_X, codes_of_grades, warn
 from skgpx._version import __version__
 from skgpx.bases import NeighborBasis, Nystroem
 from skgpx.exceptions import PredictionWarning
@@ -155,7 +155,7 @@ class Reporting(OneBlasThread):
             "basis": _basis(self, X),
             "inference": _read(self, _INFERENCE),
             "seconds": {**seconds, "total": sum(seconds.values())} if seconds else {},
-            "held_out": {} if y is None else _held_out(self, X, np.asarray(y)),
+            "held_out": {} if y is None else _held_out(self, X, y),
         }
         sections["findings"] = _findings(self, sections["basis"], sections["held_out"])
         return Report({title: body for title, body in sections.items() if body})
@@ -230,11 +230,12 @@ def _held_out(model: Any, X: Any, y: Any) -> dict[str, Any]:
     """Scores of held-out rows."""
     if is_classifier(model):
         density = model.log_predictive_density(X, y)
-        accuracy = float(np.mean(model.predict(X) == y))
+        accuracy = float(np.mean(model.predict(X) == np.asarray(y)))
         found = {"accuracy": accuracy, "mean_log_probability": float(np.mean(density))}
         return {"rows": len(y), **found}
     if not hasattr(model, "predict_dist"):
         return {}
+    y = np.asarray(codes_of_grades(getattr(model, "likelihood_", None), y))
     parts = model.predict_dist(X)
     parts = parts if isinstance(parts, list) else [parts]
     each = list(zip(np.atleast_2d(y.T), parts, strict=True))

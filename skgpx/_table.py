@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from skgpx._validation import (
     check_columns,
+    check_labels,
     check_names,
     check_range,
     check_unmasked,
@@ -98,6 +99,8 @@ def training_rows(
     table = as_table(X)
     check_names(column_names(table) if hasattr(table, "columns") else [])
     check_unmasked(y=y)
+    if labels:
+        check_labels(y)
     with_codes(estimator, None, reset=True)
     validate_data(estimator, X, y, skip_check_array=True)
     if not labels:

@@ -40,6 +40,8 @@ from skgpx.likelihoods._noise import (
     variance_start,
     weighted_quartiles,
 )
+from skgpx.likelihoods._ordinal import codes_of_grades as codes_of_grades
+from skgpx.likelihoods._ordinal import with_categories_of as with_categories_of
 
 __all__ = ["take_rows"]
 
@@ -145,13 +147,15 @@ def check_rows(
     ValueError
         For NaN or infinity, wrong shapes or sparse data; dates; numbers beyond 1e120
         or all below 1e-120; a y that is not numeric but should be; negative weights, or
-        none that is positive.
+        none that is positive; missing labels.
     """
     if not reset:
         estimator._no_rows = X[:0] if hasattr(X, "columns") else None
     X = with_codes(estimator, X, reset)
     check_columns(X, y if numeric else None)
     how = {"dtype": np.float64, "order": "C", "reset": reset, "y_numeric": numeric}
+    if not numeric:
+        check_labels(y)
     X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
     several = estimator.__sklearn_tags__().target_tags.multi_output
     if numeric and not (several and y.size > len(y)):
@@ -183,7 +187,12 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **how: Any) 
     """
     check_unmasked(X=X, y=y)
     try:
-        return _validate_data(estimator, X, y, **how)
+        checked = _validate_data(estimator, X, y, **how)
+        if how.get("y_numeric"):
+            X, y = checked
+            # scikit-learn leaves arrays of text as they are
+            checked = X, y.astype(np.float64, copy=False)
+        return checked
     except OverflowError as error:
         raise ValueError(
             f"X and y must be of a size up to {LARGEST:g}; got an integer that no "
@@ -224,6 +233,32 @@ def _has_text(X: Any) -> bool:
     except ValueError:
         return True
     return False
+
+
+def check_labels(y: Any) -> None:
+    """Refuse labels of which some are missing, None or NaN.
+
+    Raises
+    ------
+    ValueError
+        With how many they are.
+    """
+    if y is None:
+        # scikit-learn says so itself
+        return
+    check_unmasked(y=y)
+    # in a list of text NumPy would take NaN for the text "nan"
+    labels = np.ravel(y if hasattr(y, "dtype") else np.asarray(y, dtype=object))
+    n_missing = 0
+    if labels.dtype.kind == "O":
+        n_missing = sum(map(_is_missing, labels.tolist()))
+    elif labels.dtype.kind == "f":
+        n_missing = int(np.sum(np.isnan(labels)))
+    if n_missing:
+        raise ValueError(
+            f"y must have a label in each row; {n_missing} of {len(labels)} are "
+            "missing (None or NaN). Drop their rows, those where pandas.isna(y)."
+        )
 
 
 def one_target(estimator: Any, y: NDArray[Any]) -> NDArray[Any]:

@@ -468,6 +468,38 @@ def test_kinds_of_labels():
     refused("classes", plain.log_predictive_density, X, THREE + 5)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        PLSClassifier(tol=9.0, random_state=0),
+        GWIClassifier("svgp", random_state=0),
+        GWIClassifier(LogisticRegression(), random_state=0),
+    ],
+    ids=["pls", "gwi", "around"],
+)
+def test_missing_labels_are_refused(model):
+    names = np.array(["a", "b"], dtype=object)[np.arange(20) % 2]
+    known = clone(model).fit(X, names)
+    message = r"1 of 20 are missing \(None or NaN\). Drop their rows"
+    for missing in (None, np.nan, pd.NA):
+        labels = names.copy()
+        labels[3] = missing
+        for y in (labels, labels.tolist(), pd.Series(labels, dtype="category")):
+            refused(message, clone(model).fit, X, y)
+            refused(message, known.score, X, y)
+            refused(message, known.log_predictive_density, X, y)
+            refused(message, known.report, X, y)
+    unknown = np.where(np.arange(20) == 3, np.nan, THREE)
+    refused(message, clone(model).fit, X, unknown)
+
+
+def test_text_among_targets_is_refused():
+    text = np.array(["a", "b"])[np.arange(20) % 2]
+    for model in (PLSRegressor(), SpectralVGPRegressor(), ExactGPRegressor()):
+        for y in (text, text.astype(object)):
+            refused("convert string.*for labels use a classifier", model.fit, X, y)
+
+
 # ---- Seeds, searches, fitted means, several targets ----------------------------------
 
 

@@ -19,10 +19,12 @@ from skgpx._validation import (
     check_kernel,
     check_likelihood_given,
     check_rows,
+    codes_of_grades,
     fit_context,
     in_unit_scale,
     kernel_of,
     row_quantity,
+    with_categories_of,
 )
 from skgpx.diagnostics import Finding, conclude
 from skgpx.likelihoods import Gaussian, Likelihood, Tobit
@@ -319,8 +321,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         given["censoring"] = censoring
         reporter = RoundReporter(self, X, y, sample_weight, **given)
         check_likelihood_given(self.likelihood)
-        X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
+        likelihood = with_categories_of(likelihood, y)
+        codes = codes_of_grades(likelihood, y)
+        X, y, weights = check_rows(self, X, codes, sample_weight, numeric=True)
         known = row_quantity(likelihood, len(y), **given)
         form = NormalForm.of(likelihood, Rows(X, y, weights, known))
         self._check_form(form)

@@ -102,11 +102,14 @@ class Beta(Likelihood):
         super().check_support(y)
         bad = y[(y <= 0.0) | (y >= 1.0)]
         if bad.size:
+            percent = ""
+            if np.max(y) > 1.0 and np.min(y) >= 0.0 and np.max(y) <= 100.0:
+                percent = " Divide percentages by 100."
             raise ValueError(
                 f"Beta expects y strictly between 0 and 1; got {bad.size} other values,"
-                f" for example {bad[0]:g}. Use Binomial for counts of successes among"
-                " trials; move zeros and ones inwards by (y (n - 1) + 1/2) / n for n"
-                " rows."
+                f" for example {bad[0]:g}.{percent} Use Binomial for counts of"
+                " successes among trials; move zeros and ones inwards by"
+                " (y (n - 1) + 1/2) / n for n rows."
             )
 
     def _parameters(self, f: ArrayLike) -> tuple[Array, Array]:

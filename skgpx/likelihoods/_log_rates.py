@@ -212,8 +212,13 @@ def check_positive(likelihood: Likelihood, y: Array) -> None:
     """Raise a ValueError unless every y is positive."""
     bad = y[y <= 0.0]
     if bad.size:
+        remedy = "use Gaussian or StudentT for targets of both signs."
+        if np.all(bad == 0.0):
+            remedy = (
+                "take zeros for values at or below a limit: Tobit() with"
+                " fit(X, y, censoring=-(y == 0).astype(float))."
+            )
         raise ValueError(
             f"{type(likelihood).__name__} expects positive y; got {bad.size} values of"
-            f" zero or less, for example {bad[0]:g}. Remove these rows, or use Gaussian"
-            " or StudentT for targets of both signs."
+            f" zero or less, for example {bad[0]:g}. Remove these rows, or {remedy}"
         )

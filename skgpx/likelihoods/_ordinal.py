@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,9 +22,16 @@ class Ordinal(Likelihood):
     Parameters
     ----------
     n_grades : int, default=None
-        Number of grades K; None is the largest grade of `fit` plus one.
+        Number of grades K; None is the largest grade of `fit` plus one, or the number
+        of categories.
     thresholds : array-like of shape (K - 1,), default=None
         Increasing. None estimates them.
+
+    Attributes
+    ----------
+    categories_ : ndarray of shape (K,) or None
+        Of the fitted likelihood, ``model.likelihood_``: the categories in their order,
+        if `fit` was given them.
 
     Notes
     -----
@@ -32,16 +39,35 @@ class Ordinal(Likelihood):
     grades, and ``predict_dist(X).cdf(k)`` is the probability of the grades up to k. The
     density is log-concave in f.
 
+    y may be an ordered categorical of pandas, an array or a Series: grade k is then its
+    category number k, also of categories that have no rows. `score`, `report` and log
+    densities take y of the same type, or the numbers of its categories. Predictions
+    remain numbers; quantiles and draws are those of categories.
+
     Examples
     --------
     >>> from skgpx.likelihoods import Ordinal
     >>> likelihood = Ordinal(thresholds=[-1.0, 1.0])
     >>> likelihood.cdf([0, 1, 2], 0.0).round(3)
     array([0.159, 0.841, 1.   ])
+
+    Grades that have names, and predictions in these:
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skgpx import PLSRegressor
+    >>> X = np.linspace(0.0, 3.0, 30)[:, np.newaxis]
+    >>> names = np.repeat(["low", "middle", "high"], 10)
+    >>> y = pd.Categorical(names, categories=["low", "middle", "high"], ordered=True)
+    >>> model = PLSRegressor(likelihood=Ordinal(), random_state=0).fit(X, y)
+    >>> codes = model.predict_quantiles(X[::10], 0.5)[:, 0].astype(int)
+    >>> model.likelihood_.categories_[codes].tolist()
+    ['low', 'middle', 'high']
     """
 
     discrete = True
     log_scale = True
+    categories_: NDArray[Any] | None = None
 
     def __init__(
         self, n_grades: int | None = None, thresholds: ArrayLike | None = None
@@ -183,3 +209,95 @@ class Ordinal(Likelihood):
         """``φ(low)`` and ``φ(high)`` over the probability between them."""
         log = self._log_probability(low, high) + 0.5 * np.log(2.0 * np.pi)
         return np.exp(-0.5 * low**2 - log), np.exp(-0.5 * high**2 - log)
+
+
+_ORDER = "pandas.Categorical(y, categories=[...], ordered=True)"
+
+
+def with_categories_of(likelihood: Any, y: Any) -> Any:
+    """Likelihood of grades that has the categories of y; all else as it is.
+
+    Raises
+    ------
+    ValueError
+        If they have no order, or are not as many as the grades.
+    """
+    kind: Any = getattr(y, "dtype", None)
+    if not isinstance(likelihood, Ordinal) or not hasattr(kind, "ordered"):
+        return likelihood
+    _check_ordered(kind)
+    categories = np.array(kind.categories)
+    if likelihood.n_grades not in (None, len(categories)):
+        raise ValueError(
+            f"Ordinal expects as many categories as grades; got {len(categories)} "
+            f"categories, {categories.tolist()[:10]}, and n_grades="
+            f"{likelihood.n_grades}. Leave n_grades None."
+        )
+    return likelihood._replace(categories_=categories, n_grades=len(categories))
+
+
+def codes_of_grades(likelihood: Any, y: Any) -> Any:
+    """Positions of grades y among the categories of `fit`; all else as it is.
+
+    Returns
+    -------
+    codes : ndarray of shape (n,)
+        Floats.
+
+    Raises
+    ------
+    ValueError
+        For text, missing values, and categories without an order or other than those
+        of `fit`.
+    """
+    if not isinstance(likelihood, Ordinal):
+        return y
+    kind: Any = getattr(y, "dtype", None)
+    if not hasattr(kind, "ordered"):
+        _check_numbers(y)
+        return y
+    _check_ordered(kind)
+    categories = np.array(kind.categories)
+    fitted = likelihood.categories_
+    if fitted is None or not np.array_equal(categories, fitted):
+        known = "numbers"
+        if fitted is not None:
+            known = f"the categories {fitted.tolist()[:10]}"
+        raise ValueError(
+            f"y must hold {known}, as in fit; got the categories "
+            f"{categories.tolist()[:10]}. Give y the same type in both, as in "
+            f"{_ORDER}."
+        )
+    # a Series has them in an accessor
+    codes = np.asarray(getattr(y, "cat", y).codes, dtype=np.float64)
+    if n_missing := int(np.sum(codes < 0.0)):
+        raise ValueError(
+            f"y must have a category in each row; {n_missing} of {len(codes)} are "
+            "missing. Drop their rows, those where pandas.isna(y)."
+        )
+    return codes
+
+
+def _check_ordered(kind: Any) -> None:
+    if not kind.ordered:
+        raise ValueError(
+            "Ordinal expects numbers 0, 1, ..., K - 1 or categories with an order; got "
+            f"categories without one, {kind.categories.tolist()[:10]}. State it: "
+            f"{_ORDER}."
+        )
+
+
+def _check_numbers(y: Any) -> None:
+    try:
+        np.asarray(y, dtype=np.float64)
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            # a wrong shape, which the door describes
+            return
+        raise ValueError(
+            "Ordinal expects numbers 0, 1, ..., K - 1 or categories with an order; got "
+            f"text: {error}. State the order of the labels: {_ORDER}."
+        ) from error
+    except TypeError:
+        # missing values, which the door describes
+        return

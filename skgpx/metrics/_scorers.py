@@ -15,6 +15,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from skgpx._predict_dist import predict_dist
 from skgpx._predictive_distribution import Predictive
+from skgpx._validation import codes_of_grades
 from skgpx._wrapped import innermost
 from skgpx.metrics._calibration import calibration_error, coverage_error, pit_values
 from skgpx.metrics._scores import crps, interval_score, neg_log_predictive_density
@@ -113,7 +114,9 @@ class PredictiveScorer:
             name: of_rows for name, of_rows in given.items() if of_rows is not None
         }
         distribution = predict_dist(estimator, X, **known)
-        inner, targets = innermost(estimator), np.asarray(y)
+        inner = innermost(estimator)
+        likelihood = getattr(inner, "likelihood_", None)
+        targets = np.asarray(codes_of_grades(likelihood, y))
         if hasattr(inner, "_warn_of_missing"):
             # counts over known exposures would be scored as if over one
             inner._warn_of_missing(known.get("exposure"))
