@@ -92,7 +92,8 @@ def rescaled(kernel: Any, factor: float) -> Any:
         name, power = _AMPLITUDES[kind]
         if getattr(kernel, f"hyperparameter_{name}").fixed:
             return None
-        value = factor**power * getattr(kernel, name)
+        # a user may have given a list
+        value = np.multiply(factor**power, getattr(kernel, name))[()]
         return clone(kernel).set_params(**{name: value})
     if kind not in (Sum, Product, Columns):
         return None

@@ -243,6 +243,7 @@ def test_made_up_data_are_recovered(truth, kind):
     assert abs(loss.mean()) < 0.05 + 4.5 * loss.std() / np.sqrt(N_TEST)
 
 
+@pytest.mark.filterwarnings("ignore:3 inducing points are too few")
 def test_in_pipelines_searches_and_pickles():
     y, _, given = made_up(TRUTH[3][0], "censoring")
     X_, y_, flags = X[:120], y[:120], given["censoring"][:120]
