@@ -52,6 +52,16 @@ def test_the_noise_is_at_most_the_variance_of_y(name):
     assert all(0.0 < share < 1.01 for share in shares.values()), shares
 
 
+@pytest.mark.parametrize("name", ["points", "waves", "around a mean"])
+@pytest.mark.parametrize("copies", [1, 4])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_single_row_is_not_known_exactly(name, copies):
+    """Its variance is zero, and its noise that of the hyperprior."""
+    rows = np.full((copies, 1), 0.5)
+    model = MODELS[name].fit(rows, np.full(copies, 7.0))
+    assert model.predict(rows[:1], return_std=True)[1] > 0.1
+
+
 @pytest.mark.parametrize("name", ["points", "functions", "waves", "networks"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_constant_target_beside_another_is_constant(name):

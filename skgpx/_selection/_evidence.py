@@ -180,12 +180,14 @@ def mean_square(rows: Rows) -> float:
 def within_variance(likelihood: Any, rows: Rows) -> Any:
     """Gaussian noise that is free, at most the mean square of y; others as they are.
 
-    What few points leave out of the prior, bounds of the evidence count as noise.
+    What few points leave out of the prior, bounds of the evidence count as noise. A
+    single row, or a constant y, has no variance that could be exceeded.
     """
-    if not isinstance(likelihood, Gaussian):
+    largest = mean_square(rows)
+    if not isinstance(likelihood, Gaussian) or largest == 0.0:
         return likelihood
     noise = float(likelihood.variance(0.0))
-    return with_noise(likelihood, min(noise, mean_square(rows)))
+    return with_noise(likelihood, min(noise, largest))
 
 
 def normal_density(y: Array, mean: Array, variance: Array) -> Array:

@@ -225,10 +225,10 @@ def regress_targets(
     if not (learn and len(likelihood.theta)):
         return found, np.full(n_targets, float(likelihood.variance(0.0)))
     noises = found.best_noise(*likelihood.theta_bounds[0], *NOISE_PRIOR)
-    # at most the variance of y, which is zero for a constant target
-    least = np.exp(likelihood.theta_bounds[0, 0])
-    mean_squares = np.maximum(statistics.square / statistics.weight, least)
-    return found, np.minimum(noises, mean_squares)
+    # at most the variance of y, unless a target is constant
+    mean_squares = statistics.square / statistics.weight
+    largest = np.where(mean_squares > 0.0, mean_squares, np.inf)
+    return found, np.minimum(noises, largest)
 
 
 def _statistics(basis: Any, rows: Rows) -> WeightStatistics:
