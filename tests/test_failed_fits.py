@@ -146,7 +146,11 @@ def test_a_failed_or_interrupted_fit_leaves_the_model_as_it_was(name):
             model.partial_fit(OTHER, y)
         calls.append(("partial_fit", X))
     for method, rows in calls:
-        n_calls = interrupted(getattr(copy.deepcopy(model), method), rows, y)
+        # caches that are full, or not, make a difference of a few functions
+        n_calls = min(
+            interrupted(getattr(copy.deepcopy(model), method), rows, y)
+            for _ in range(3)
+        )
         for position in (n_calls // 2, n_calls):
             with pytest.raises(KeyboardInterrupt):
                 interrupted(getattr(model, method), rows, y, position)

@@ -135,6 +135,6 @@ def test_a_finding_names_its_target():
     x = np.linspace(0.0, 1.0, 200)[:, np.newaxis]
     y = np.column_stack((x[:, 0], np.sin(60.0 * x[:, 0]) ** 3))
     y += 0.01 * np.random.default_rng(0).standard_normal(y.shape)
-    how = {"max_iter": 0, "optimizer": None, "noise_variance": 0.1}
+    smooth = RBF(1.0, "fixed")
     with pytest.warns(FitWarning, match="Target 1: Residuals"):
-        SteinRFFRegressor(RBF(1.0), **how, **SMALL).fit(x, y)
+        SteinRFFRegressor(smooth, max_iter=0, **SMALL).fit(x, y)
