@@ -183,8 +183,10 @@ def within_variance(likelihood: Any, rows: Rows) -> Any:
     What few points leave out of the prior, bounds of the evidence count as noise. A
     single row, or a constant y, has no variance that could be exceeded.
     """
+    if not isinstance(likelihood, Gaussian):
+        return likelihood
     largest = mean_square(rows)
-    if not isinstance(likelihood, Gaussian) or largest == 0.0:
+    if largest == 0.0:
         return likelihood
     noise = float(likelihood.variance(0.0))
     return with_noise(likelihood, min(noise, largest))
