@@ -542,18 +542,8 @@ def _residual_findings(
     at = mean.held_out
     residuals = rows.y[at] - mean.predictions
     own_residuals = rows.y[at] - own.predictions[at]
-    # y is centred
-    total: Any = np.average(rows.y**2, axis=0, weights=rows.weights)
-    if rows.y.ndim == 1:
-        worse = [better_process(residuals, own_residuals, total)]
-    else:
-        targets = enumerate(zip(residuals.T, own_residuals.T, total, strict=True))
-        each = [(j, better_process(*target)) for j, target in targets]
-        worse = [finding and finding.of(j) for j, finding in each]
-    if any(worse):
-        return worse
     predictive = variance[at] + noise_variance
-    return check_residuals(
+    structure = check_residuals(
         rows.take(at),
         residuals=residuals,
         variance=predictive,
@@ -564,6 +554,21 @@ def _residual_findings(
         other_noise=prior is not None,
         prior=prior,
     )
+    # y is centred
+    total: Any = np.average(rows.y**2, axis=0, weights=rows.weights)
+    if rows.y.ndim == 1:
+        worse = better_process(residuals, own_residuals, total)
+        return structure if worse is None else [worse]
+    findings: list[Finding | None] = []
+    # as many findings or None for each target
+    n_checks = len(structure) // len(total)
+    for j in range(len(total)):
+        worse = better_process(residuals[:, j], own_residuals[:, j], total[j])
+        if worse is None:
+            findings += structure[j * n_checks : (j + 1) * n_checks]
+        else:
+            findings.append(worse.of(j))
+    return findings
 
 
 def predictions_of(estimator: Any, X: Any) -> Array:

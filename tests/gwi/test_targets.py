@@ -69,3 +69,16 @@ def test_a_given_noise_and_other_regressors():
     assert model.noise_variance_.shape == (3,)
     with pytest.raises(ValueError, match=r"one target here.*MultiOutputRegressor"):
         GWIRegressor(BayesianRidge()).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_mean_that_is_worse_for_one_target_hides_nothing_of_another():
+    x = np.linspace(0.0, 1.0, 200)[:, np.newaxis]
+    # the process of this kernel follows the first target only, one epoch neither
+    y = np.column_stack((np.sin(6.0 * x[:, 0]), np.sin(60.0 * x[:, 0])))
+    y += 0.01 * np.random.default_rng(0).standard_normal(y.shape)
+    kernel = RBF(1.0, (0.5, 2.0))
+    model = GWIRegressor("net", kernel, max_iter=1, random_state=0).fit(x, y)
+    messages = [finding.message for finding in model.findings_]
+    assert any(text.startswith("Target 0: ") for text in messages)
+    assert any(text.startswith("Target 1: Residuals") for text in messages)
