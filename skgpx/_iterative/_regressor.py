@@ -419,7 +419,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         # a kernel that the user fixes may underfit on purpose
         if self.optimizer is None:
             return []
-        some = rows.take(_left_out(rows))
+        checked = rows.take(_left_out(rows))
         shift, scale = units
         prior = diagnostics.CovarianceOfRows(kernel, level, zero=-shift / scale)
         # the same for each target, in its units
@@ -427,15 +427,15 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         noise_share = noise_variance / variance
         noise_is_known = rows.known is not None
         # likelihoods with particles, the remedy, have one target, and MOST points
-        few = len(self.inducing_points_) <= MOST and rows.y.ndim == 1
+        has_remedy = len(self.inducing_points_) <= MOST and rows.y.ndim == 1
         return diagnostics.check_residuals(
-            some,
-            residuals=errors.reshape(some.y.shape),
+            checked,
+            residuals=errors.reshape(checked.y.shape),
             variance=variance,
             noise_share=np.minimum(noise_share, 1.0),
             likelihood=self.likelihood_,
             noise_is_free=noise_is_free,
-            other_noise=few and not noise_is_known,
+            other_noise=has_remedy and not noise_is_known,
             prior=None if noise_is_known else prior,
         )
 
@@ -521,23 +521,26 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         found, (shift, scale, mean_noise) = solved.found, units
         kernel, X, coefficients = found.kernel, solved.rows.X, solved.coefficients
         c = coefficients.shape[1]
-        some = _left_out(solved.rows)
-        without = *sparse.spread_without(some), kernel.diag(X[some])
-        solutions = coefficients[some]
+        left_out = _left_out(solved.rows)
+        h, r = sparse.spread_without(left_out)
+        k = kernel.diag(X[left_out])
+        solutions = coefficients[left_out]
         correction = VarianceCorrection.of(
-            *without,
+            h,
+            r,
+            k,
             solutions[:, :, 1:].reshape(len(solutions), -1),
-            solved.errors[some].reshape(len(solutions), -1),
-            noise[some],
+            solved.errors[left_out].reshape(len(solutions), -1),
+            noise[left_out],
         )
-        latent = correction(*without)
-        variance = latent + noise[some]
+        latent_variance = correction(h, r, k)
+        variance = latent_variance + noise[left_out]
         errors = variance[:, np.newaxis, np.newaxis] * solutions
         level, T = float(found.likelihood.variance(0.0)), 1.0
         # of a search that may move the amplitude and the noise
         scaled = rescaled(kernel, 1.0) if self.optimizer is not None else None
         if mean_noise is None and scaled is not None and len(found.likelihood.theta):
-            T = _common_factor(errors, variance, solved.rows.weights[some])
+            T = _common_factor(errors, variance, solved.rows.weights[left_out])
             kernel = rescaled(kernel, T)
         model = PathwiseModel(
             found.kernel, X, coefficients, solved.prior, sparse.posterior, correction,
@@ -562,7 +565,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             "change_": solution.change,
         }
         # of one observation of each row, of which there are as many as its weight
-        single = latent + noise[some] * solved.rows.precisions[some]
+        rows_left_out = solved.rows.take(left_out)
+        single = latent_variance + noise[left_out] * rows_left_out.precisions
         return attributes, errors[:, :, 0], T * single
 
     @property

@@ -155,9 +155,12 @@ class VarianceCorrection(NamedTuple):
         base, table = self._features(h, r, k)
         log_v = base + table @ self.coefficients
         if square is not None:
-            own, doubt = 2.0 / self.n_draws, self.spread**2
+            of_draws = 2.0 / self.n_draws
+            of_correction = self.spread**2
             # the logarithm of a chi-square variable is too small by half its variance
-            observed = np.log(np.maximum(square, 1e-300)) + 0.5 * own
-            log_v = log_v + doubt / (doubt + own) * (observed - log_v)
+            observed = np.log(np.maximum(square, 1e-300)) + 0.5 * of_draws
+            log_v = log_v + of_correction / (of_correction + of_draws) * (
+                observed - log_v
+            )
         variance: Array = np.minimum(np.exp(log_v), k)
         return variance

@@ -352,53 +352,56 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self, rows: Rows, fitted: Likelihood, units: tuple[Any, Any]
     ) -> list[Finding | None]:
         """Counts or residuals of at most 4000 rows, in the units of y."""
-        some = rows.take(slice(None, None, -(-len(rows.y) // 4000)))
+        checked = rows.take(slice(None, None, -(-len(rows.y) // 4000)))
         likelihood: Any = fitted
-        if some.known is not None:
-            likelihood = likelihood.at_rows(some.known)
+        if checked.known is not None:
+            likelihood = likelihood.at_rows(checked.known)
         model = self.posterior_
-        latent = model.marginals(some.X)
-        features = model.basis(some.X)
-        outside = float(np.sum(model.basis.residual_variance(some.X, features)))
+        latent = model.marginals(checked.X)
+        features = model.basis(checked.X)
+        outside = float(np.sum(model.basis.residual_variance(checked.X, features)))
         share = outside / max(outside + float(np.sum(features**2)), 1e-300)
         # bases that omit much of the prior have a check of their own; a kernel that the
         # user fixes may underfit on purpose; bounds of y have no residuals
         learned = self.optimizer is not None and not isinstance(likelihood, Tobit)
         if not (learned and fitted.location_scale and share <= 0.01):
-            return diagnostics.check_counts(some.y, some.weights, latent, likelihood)
+            return diagnostics.check_counts(
+                checked.y, checked.weights, latent, likelihood
+            )
         noise_variance = fitted.variance(0.0)
-        if some.y.ndim > 1:
+        if checked.y.ndim > 1:
             mean, variance = latent.moments()
             variance = variance + noise_variance
         else:
             mean, variance = likelihood.predictive_moments(latent)
         finite = bool(np.all(np.isfinite(noise_variance)))
-        noise_share = np.ones(some.y.shape)
+        noise_share = np.ones(checked.y.shape)
         if finite:
             # residuals of the rows of a fit have the variance σ² - var f
             noise_share = np.maximum(2.0 - variance / noise_variance, 0.1)
         # likelihoods with particles, the remedy, have no more points than MOST
-        few = some.known is None and model.basis.n_basis <= MOST
+        other_noise = finite and checked.known is None and model.basis.n_basis <= MOST
         shift, scale = units
         # with normal noise, the function that points leave out must not pass for noise
-        left_out = np.mean(scale**2 / noise_variance) * outside / len(some.y)
-        few = few and not (isinstance(likelihood, Gaussian) and left_out > 0.1)
+        left_out = np.mean(scale**2 / noise_variance) * outside / len(checked.y)
+        if isinstance(likelihood, Gaussian) and left_out > 0.1:
+            other_noise = False
         prior = diagnostics.CovarianceOfRows(
             kernel=self.kernel_,
             noise_variance=noise_variance / scale**2,
             zero=-shift / scale,
         )
-        standard = some._replace(y=(some.y - shift) / scale)
+        standard = checked._replace(y=(checked.y - shift) / scale)
         return diagnostics.check_residuals(
             standard,
-            residuals=(some.y - mean) / scale,
+            residuals=(checked.y - mean) / scale,
             variance=noise_share * noise_variance / scale**2,
             noise_share=noise_share,
             # by the name that the likelihood was given
             likelihood=self.likelihood_,
             noise_is_free=self._found.noise_is_free,
-            other_noise=few and finite,
-            prior=prior if some.known is None else None,
+            other_noise=other_noise,
+            prior=prior if checked.known is None else None,
         )
 
     @property

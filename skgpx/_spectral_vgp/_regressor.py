@@ -506,27 +506,28 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if self._noise is not None:
             parameters["noise_variance"] = self._noise.reference
         if self.basis_ != "fourier":
-            some = canonical_rows(*rows)
-            return fit_sample(some, self.basis_, parameters, rng, self.n_jobs)
+            distinct = canonical_rows(*rows)
+            return fit_sample(distinct, self.basis_, parameters, rng, self.n_jobs)
         domain = self._given_domain()
         finding = None
-        kept = rows
+        within = rows
         if domain is None:
-            kept, finding = without_input_outliers(rows)
-        how = domain, parameters, rng, self.n_jobs, adds
-        state, first = fit_population(kept, *how)
+            within, finding = without_input_outliers(rows)
+        state, first = fit_population(
+            within, domain, parameters, rng, self.n_jobs, adds
+        )
         if first is None or adds or not self._may_take_points(rows):
             return state, (finding,)
         # what so few rows support decides; the points are then those of all rows
-        sparse, others = self._on_points(first.rows, parameters)
-        silent = any(one.check == "no signal" for one in others)
+        sparse, findings = self._on_points(first.rows, parameters)
+        silent = any(finding.check == "no signal" for finding in findings)
         gain = sparse.solve()[0]["log_evidence_"] - first.bound
         if silent or gain < GAIN * float(first.rows.weights.sum()):
             return state, (finding,)
         if first.rows is not rows:
-            sparse, others = self._on_points(rows, parameters)
+            sparse, findings = self._on_points(rows, parameters)
         self.basis_ = "inducing"
-        return sparse.chosen_before(first.n_functions), others
+        return sparse.chosen_before(first.n_functions), findings
 
     def _may_take_points(self, rows: Rows) -> bool:
         """Whether inducing points may serve instead of Fourier functions."""
@@ -548,32 +549,32 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         # hyperparameters that the user fixes may underfit on purpose
         if self.optimizer is None:
             return []
-        some = rows.take(slice(None, None, -(-len(rows.y) // 1000)))
-        within = np.ones(len(some.y), dtype=bool)
+        checked = rows.take(slice(None, None, -(-len(rows.y) // 1000)))
+        within = np.ones(len(checked.y), dtype=bool)
         if self.basis_ == "fourier":
             low, high = self._state.seen.T
-            within = np.all((low <= some.X) & (high >= some.X), axis=1)
+            within = np.all((low <= checked.X) & (high >= checked.X), axis=1)
         scale = np.asarray(self.posterior_.scale)[()]
-        some = canonical_rows(*some.take(within))
-        known = some.known is not None
+        checked = canonical_rows(*checked.take(within))
+        noise_is_known = checked.known is not None
         noise_variance = self.noise_variance_
-        mean, variance = self.posterior_.marginals(some.X).moments()
-        mean = mean.reshape(some.y.shape)
+        mean, variance = self.posterior_.marginals(checked.X).moments()
+        mean = mean.reshape(checked.y.shape)
         # residuals of the rows of a fit have the variance σ² - var f
-        noise_share = 1.0 - variance.reshape(some.y.shape) / noise_variance
+        noise_share = 1.0 - variance.reshape(checked.y.shape) / noise_variance
         noise_share = np.maximum(noise_share, 0.1)
         prior = None
-        if self.kernel_ is not None and not known:
+        if self.kernel_ is not None and not noise_is_known:
             # y in units of its scale
             prior = CovarianceOfRows(self.kernel_, noise_variance / scale**2, zero=0.0)
         return check_residuals(
-            some._replace(y=some.y / scale),
-            residuals=(some.y - mean) / scale,
+            checked._replace(y=checked.y / scale),
+            residuals=(checked.y - mean) / scale,
             variance=noise_share * noise_variance,
             noise_share=noise_share,
             likelihood=self.likelihood_,
             noise_is_free=self._noise_is_free(),
-            other_noise=not known,
+            other_noise=not noise_is_known,
             prior=prior,
         )
 
