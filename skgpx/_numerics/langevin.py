@@ -1,12 +1,11 @@
-"""Langevin dynamics of the weights: one time loop over a block of chains.
+"""Langevin dynamics of the weights: targets, schemes, and steps of a block of chains.
 
 The chains move in coordinates z, with weights ``w = centre + root z``. The target is::
 
-    U(z) = β Σ_i ω_i nll(y_i, f_i) + ½‖w‖²,    f = offset + Φw
+    U(z) = β Σ_i ω_i E_ξ nll(y_i, f_i + std_i ξ) + ½‖w‖²,    f = offset + Φw
 
-the potential V∞ of projected Langevin sampling. (Searches for a mode may average the
-likelihood over a spread of f, by the quadrature rule of a target; chains never do.)
-Every scheme is the same step with different numbers::
+With ``std = 0`` this is the potential V∞ of projected Langevin sampling. Every scheme
+is the same step with different numbers::
 
     z' = z - drift ∇U(z) + diffusion ξ,   ξ ~ N(0, I)
 
@@ -20,9 +19,10 @@ hundreds of times longer, and a chain that starts there would overshoot, be reje
 and never move. The test accounts for the shortening exactly. Steps that are not
 `centred` shorten ∇U itself and do not know where the origin is [2]_.
 
-The time loop is NumPy, and the sum over rows is compiled. Chains, momenta and gradients
-have shape (g, p, s), the chains last; results are written into the arguments. Proposals
-that overflow are rejected.
+The time loop is compiled (:mod:`skgpx._numerics.langevin_loop`) for likelihoods that
+have a compiled formula; the others take the same steps around NumPy. Chains, momenta
+and gradients have shape (g, p, s), the chains last. Proposals that overflow are
+rejected.
 
 References
 ----------
@@ -34,188 +34,16 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import pointwise
-from skgpx._numerics._jit import kernel
-from skgpx._numerics.elementary import add
-from skgpx._numerics.pointwise import formula_of
-
-# ---- The parts of one step of Langevin dynamics: proposals, trajectories, the test ---
-
+from skgpx._numerics import langevin_loop
+from skgpx._numerics.langevin_loop import ROWS, Density, RandomNumbers, Scheme
+from skgpx._numerics.pointwise import GAUSSIAN, formula_of
 
 Array = NDArray[np.float64]
-
-
-def propose(
-    z: Array,
-    gradient: Array,
-    drift: float,
-    diffusion: float,
-    n_leaps: int,
-    rng: np.random.Generator,
-    noise: Array,
-    momentum: Array,
-    proposal: Array,
-    new_gradient: Array,
-) -> float:
-    """z' = z - drift ∇U + diffusion ξ; ξ is kept for the Metropolis test.
-
-    Or, with leaps, the first half kick and rotation of a trajectory with the momentum
-    ξ. Returns its angle, random so that no direction comes back to where it was.
-    """
-    rng.standard_normal(out=noise)
-    if n_leaps == 0:
-        np.multiply(noise, diffusion, out=proposal)
-        proposal += z
-        proposal -= drift * gradient
-        return 0.0
-    angle = drift * (0.6 + 0.6 * rng.random())
-    momentum[:], proposal[:], new_gradient[:] = noise, z, gradient
-    kick(0.5 * angle, proposal, new_gradient, momentum)
-    turn(angle, proposal, momentum)
-    return angle
-
-
-def kick(angle: float, z: Array, gradient: Array, momentum: Array) -> None:
-    """p - angle (∇U - z): the part of U that is not ½|z|²."""
-    force = gradient - z
-    force *= angle
-    momentum -= force
-
-
-def turn(angle: float, z: Array, momentum: Array) -> None:
-    """Rotate (z, p), the exact flow of ``½|z|² + ½|p|²``."""
-    cosine, sine = np.cos(angle), np.sin(angle)
-    before = sine * z
-    z *= cosine
-    z += sine * momentum
-    momentum *= cosine
-    momentum -= before
-
-
-def shorten(metropolis: bool, centred: bool, z: Array, gradient: Array) -> None:
-    """Shorten ``∇U - z`` of each chain to at most twice the root of its dimension.
-
-    Or ∇U itself, where the coordinates have no centre that suits all chains.
-    """
-    if not metropolis:
-        return
-    pull = gradient - z if centred else gradient
-    square, longest = _squares(pull), 4.0 * (z.size // z.shape[2])
-    far = square > longest
-    if far.any():
-        kept = z[:, :, far] if centred else 0.0
-        factor = np.sqrt(longest / square[far])
-        gradient[:, :, far] = kept + factor * pull[:, :, far]
-
-
-def decide(
-    z: Array,
-    energy: Array,
-    gradient: Array,
-    new_z: Array,
-    new_energy: Array,
-    new_gradient: Array,
-    noise: Array,
-    momentum: Array,
-    drift: float,
-    diffusion: float,
-    metropolis: bool,
-    n_leaps: int,
-    rng: np.random.Generator,
-    accepted: Array,
-) -> None:
-    """Move each chain to its proposal, with the Metropolis probability on request."""
-    moves = np.ones(len(energy), dtype=bool)
-    if metropolis:
-        if n_leaps > 0:
-            # the loss of kinetic energy along a trajectory
-            log_ratio = 0.5 * (_squares(noise) - _squares(momentum))
-        else:
-            # log q(z | z') - log q(z' | z)
-            back = z - new_z + drift * new_gradient
-            log_ratio = 0.5 * (_squares(noise) - _squares(back) / diffusion**2)
-        # comparisons with NaN are false: a proposal of energy NaN is rejected
-        moves = np.log(rng.random(len(energy))) <= energy - new_energy + log_ratio
-    accepted += moves
-    np.copyto(energy, new_energy, where=moves)
-    np.copyto(z, new_z, where=moves)
-    np.copyto(gradient, new_gradient, where=moves)
-
-
-def _squares(values: Array) -> Array:
-    """Sum of squares of each chain, (s,)."""
-    flat = values.reshape(-1, values.shape[2])
-    squares: Array = np.einsum("is,is->s", flat, flat)
-    return squares
-
-
-# ---- The data term of a block of chains ----------------------------------------------
-
-
-# Rows processed at a time: their latent values and gradients stay in the cache, and
-# products of 96 x 100 x 100 take OpenBLAS's path for small matrices, which does not
-# pack its arguments.
-ROWS = 96
-
-_value_and_gradient = pointwise.value_and_gradient
-
-
-@kernel
-def add_data_term(
-    formula: Any,
-    parameters: Array,
-    features: Array,
-    y: Array,
-    weights: Array,
-    n_outputs: int,
-    offset: Array,
-    w: Array,
-    temperature: float,
-    with_value: bool,
-    energy: Array,
-    pull: Array,
-) -> None:
-    """Add the data term and its gradient in w, block of rows by block of rows."""
-    n, s = len(features), w.shape[1] // n_outputs
-    each = len(y) // n
-    size = min(n, ROWS)
-    f, slope = np.empty((size, w.shape[1])), np.empty((size, w.shape[1]))
-    value, part = np.empty((size, s)), np.empty(pull.shape)
-    for first in range(0, n, ROWS):
-        b = min(ROWS, n - first)
-        last = first + b
-        phi = features[first:last]
-        np.dot(phi, w, f[:b])
-        for i in range(b):
-            row = offset[min(first + i, len(offset) - 1)]
-            for c in range(n_outputs):
-                for j in range(c * s, (c + 1) * s):
-                    f[i, j] += row[min(c, len(row) - 1)]
-        _value_and_gradient(
-            formula, parameters, y[each * first : each * last], f[:b], with_value,
-            value[:b], slope[:b],
-        )  # fmt: skip
-        for i in range(b):
-            omega = temperature * weights[first + i]
-            if omega != 1.0:
-                for j in range(slope.shape[1]):
-                    slope[i, j] *= omega
-            if with_value:
-                for j in range(s):
-                    energy[j] += omega * value[i, j]
-        np.dot(phi.T, slope[:b], part)
-        add(part, pull)
-
-
-# ---- Langevin dynamics of the weights: one time loop over a block of chains ----------
-
 
 # Codes of a target that is quadratic in z, whose features hold its matrix and y its
 # linear term, and of one whose likelihood is written in NumPy only.
@@ -262,44 +90,6 @@ class Target(NamedTuple):
     root: Array
     n_outputs: int
     offset: Array = np.zeros((1, 1))
-
-
-class Scheme(NamedTuple):
-    """Numbers of one step; see the equation in the module's docstring.
-
-    Attributes
-    ----------
-    drift, diffusion : float
-        With leaps, the drift is the angle of one, and the diffusion is not used.
-    metropolis : bool
-        Whether to accept or reject.
-    n_leaps : int
-        Leaps of a trajectory; 0 for a single step.
-    centred : bool
-        Whether ``∇U - z`` is shortened, or ∇U itself: the choice where there are
-        several modes, of which the origin of the coordinates can suit but one.
-    """
-
-    drift: float
-    diffusion: float
-    metropolis: bool
-    n_leaps: int = 0
-    centred: bool = True
-
-    @property
-    def cost(self) -> int:
-        """Evaluations of the gradient."""
-        return max(self.n_leaps, 1)
-
-    @property
-    def mobility(self) -> float:
-        """How far an accepted step forgets its start, an evaluation: 1 is all of it.
-
-        For U = ½‖z‖², ``1 - ρ`` with ρ the correlation of the two states.
-        """
-        if self.n_leaps == 0:
-            return self.drift
-        return float(1.0 - np.cos(self.n_leaps * self.drift)) / self.n_leaps
 
 
 def ornstein_uhlenbeck(correlation: float) -> Scheme:
@@ -417,9 +207,27 @@ def latent_values(target: Target, w: Array) -> Array:
 def start(target: Target, z: Array, temperature: float = 1.0) -> Chains:
     """Chains at the coordinates z (g, p, s)."""
     z = np.ascontiguousarray(z)
-    chains = Chains(z, np.empty(z.shape[2]), np.empty_like(z))
+    # as an unadjusted step of no length; the copy keeps z from being written
+    chains = Chains(z.copy(), np.empty(z.shape[2]), np.zeros_like(z))
     with np.errstate(all="ignore"):
-        _evaluation(target, temperature)(z, True, chains.energy, chains.gradient)
+        if target.code == NUMPY:
+            _potential_and_gradient(
+                target, temperature, z, chains.energy, chains.gradient
+            )
+        else:
+            _run_compiled_steps(
+                _density(target, temperature),
+                euler_maruyama(0.0, metropolis=False),
+                RandomNumbers(
+                    noise=np.zeros((1, *z.shape)),
+                    angles=np.zeros(1),
+                    log_uniforms=np.zeros((1, z.shape[2])),
+                ),
+                chains,
+                _no_statistics(z.shape),
+                n_steps=0,
+                starts=True,
+            )
     return chains
 
 
@@ -447,107 +255,209 @@ def advance(
     -----
     O(n_steps (n m + m^2) c s) time; no array over rows is kept beside the features.
     """
-    z, energy, gradient = (a.copy() for a in chains)
-    trace = Trace(np.zeros(z.shape[2]), np.zeros_like(z), np.zeros_like(z))
+    moved = Chains(chains.z.copy(), chains.energy.copy(), chains.gradient.copy())
+    trace = _no_statistics(moved.z.shape)
+    density = None if target.code == NUMPY else _density(target, temperature)
+    # random numbers of as many steps at a time as a megabyte holds
+    stretch = max(1, 2**17 // max(1, moved.z.size))
     # a chain that overflows is rejected
     with np.errstate(all="ignore"):
-        _loop(target, z, energy, gradient, scheme, n_steps, rng, temperature, trace)
-    return Chains(z, energy, gradient), trace
+        truncate_drift(scheme, moved.z, moved.gradient)
+        for first in range(0, n_steps, stretch):
+            count = min(stretch, n_steps - first)
+            random = draw_random_numbers(scheme, moved.z.shape, count, rng)
+            if density is None:
+                _run_numpy_steps(target, temperature, scheme, random, moved, trace)
+            else:
+                _run_compiled_steps(
+                    density, scheme, random, moved, trace, n_steps=count, starts=False
+                )
+    return moved, trace
 
 
-def _loop(
-    target: Target,
-    z: Array,
-    energy: Array,
-    gradient: Array,
+def _no_statistics(shape: tuple[int, ...]) -> Trace:
+    return Trace(
+        accepted=np.zeros(shape[2]), total=np.zeros(shape), square=np.zeros(shape)
+    )
+
+
+def draw_random_numbers(
     scheme: Scheme,
+    shape: tuple[int, ...],
     n_steps: int,
     rng: np.random.Generator,
+) -> RandomNumbers:
+    """Noise, angles and uniform numbers of some steps, in the order of the steps."""
+    random = RandomNumbers(
+        noise=np.empty((n_steps, *shape)),
+        angles=np.zeros(n_steps),
+        log_uniforms=np.zeros((n_steps, shape[2])),
+    )
+    for step in range(n_steps):
+        rng.standard_normal(out=random.noise[step])
+        if scheme.n_leaps > 0:
+            random.angles[step] = rng.random()
+        if scheme.metropolis:
+            rng.random(out=random.log_uniforms[step])
+    if scheme.metropolis:
+        np.log(random.log_uniforms, out=random.log_uniforms)
+    return random
+
+
+# ---- The compiled loop, and the same steps for a likelihood that is written in NumPy -
+
+
+def _run_compiled_steps(
+    density: Density,
+    scheme: Scheme,
+    random: RandomNumbers,
+    chains: Chains,
+    trace: Trace,
+    *,
+    n_steps: int,
+    starts: bool,
+) -> None:
+    """Move chains in place, as matrices of all groups."""
+    s = len(chains.energy)
+    langevin_loop.run_steps(
+        density,
+        scheme,
+        random,
+        n_steps,
+        starts,
+        chains.z.reshape(-1, s),
+        chains.energy,
+        chains.gradient.reshape(-1, s),
+        trace.accepted,
+        trace.total.reshape(-1, s),
+        trace.square.reshape(-1, s),
+    )
+
+
+def _density(target: Target, temperature: float) -> Density:
+    """The target as the compiled loop takes it.
+
+    All arrays are marked as read only, as those are that workers map into memory: the
+    loop is compiled for one of the two.
+    """
+    is_quadratic = target.code == QUADRATIC
+    n = len(target.features)
+    offset = np.broadcast_to(target.offset, (n, target.n_outputs))
+    return Density(
+        is_quadratic=is_quadratic,
+        formula=formula_of(GAUSSIAN if is_quadratic else target.code),
+        parameters=_read_only(target.parameters),
+        features=_read_only(target.features),
+        y=_read_only(target.y.reshape(-1)),
+        weights=_read_only(target.weights),
+        offset=_read_only(offset),
+        std=_read_only(target.std),
+        nodes=_read_only(target.nodes),
+        node_weights=_read_only(target.node_weights),
+        centre=_read_only(target.centre),
+        root=_read_only(target.root),
+        n_outputs=target.n_outputs,
+        temperature=float(temperature),
+    )
+
+
+def _read_only(values: Array) -> Array:
+    view = np.ascontiguousarray(values).view()
+    view.flags.writeable = False
+    return view
+
+
+def _run_numpy_steps(
+    target: Target,
     temperature: float,
+    scheme: Scheme,
+    random: RandomNumbers,
+    chains: Chains,
     trace: Trace,
 ) -> None:
-    drift, diffusion, metropolis, n_leaps, centred = scheme
-    accepted, total, square = trace
-    evaluate = _evaluation(target, temperature)
-    noise, momentum = np.empty_like(z), np.empty_like(z)
-    new_z, new_energy, new_gradient = (np.empty_like(a) for a in (z, energy, gradient))
-    shorten(metropolis, centred, z, gradient)
-    for step in range(n_steps):
-        angle = propose(
-            z, gradient, drift, diffusion, n_leaps, rng, noise, momentum,
-            new_z, new_gradient,
-        )  # fmt: skip
-        for left in range(max(n_leaps, 1) - 1, -1, -1):
-            # without a Metropolis test, the energy is needed at the end only
-            with_value = not left and (metropolis or step == n_steps - 1)
-            evaluate(new_z, with_value, new_energy, new_gradient)
-            shorten(metropolis, centred, new_z, new_gradient)
-            if n_leaps > 0:
-                kick(angle if left else 0.5 * angle, new_z, new_gradient, momentum)
-            if left:
-                turn(angle, new_z, momentum)
-        decide(
-            z, energy, gradient, new_z, new_energy, new_gradient, noise, momentum,
-            drift, diffusion, metropolis, n_leaps, rng, accepted,
-        )  # fmt: skip
-        total += z
-        square += z * z
+    """:func:`~skgpx._numerics.langevin_loop.run_steps` around a likelihood in NumPy."""
+    z, energy, gradient = chains
+    new_energy = np.empty_like(energy)
+    new_gradient = np.empty_like(gradient)
+    for step, noise in enumerate(random.noise):
+        momentum = noise.copy()
+        angle = scheme.drift * (0.6 + 0.6 * random.angles[step])
+        # 1 a proposal, or the first half kick of a trajectory
+        if scheme.n_leaps == 0:
+            new_z = z - scheme.drift * gradient + scheme.diffusion * noise
+        else:
+            new_z = z.copy()
+            momentum -= 0.5 * angle * (gradient - z)
+        for leap in range(1, scheme.cost + 1):
+            # 2 the exact flow of ½‖z‖² + ½‖p‖²
+            if scheme.n_leaps > 0:
+                new_z, momentum = (
+                    np.cos(angle) * new_z + np.sin(angle) * momentum,
+                    np.cos(angle) * momentum - np.sin(angle) * new_z,
+                )
+            # 3 and 4 U and ∇U, shortened
+            _potential_and_gradient(
+                target, temperature, new_z, new_energy, new_gradient
+            )
+            truncate_drift(scheme, new_z, new_gradient)
+            # 5 a kick, half of one at the end
+            if scheme.n_leaps > 0:
+                kick = 0.5 * angle if leap == scheme.n_leaps else angle
+                momentum -= kick * (new_gradient - new_z)
+        # 6 the Metropolis test
+        moves = np.ones(len(energy), dtype=bool)
+        if scheme.metropolis:
+            end = momentum
+            if scheme.n_leaps == 0:
+                end = (z - new_z + scheme.drift * new_gradient) / scheme.diffusion
+            gain = 0.5 * (_squares(noise) - _squares(end))
+            # comparisons with NaN are false: a proposal of energy NaN is rejected
+            moves = random.log_uniforms[step] <= energy - new_energy + gain
+        # 7 move the chains that pass
+        np.copyto(z, new_z, where=moves)
+        np.copyto(energy, new_energy, where=moves)
+        np.copyto(gradient, new_gradient, where=moves)
+        trace.accepted[:] += moves
+        trace.total[:] += z
+        trace.square[:] += z * z
 
 
-def _evaluation(target: Target, temperature: float) -> Callable[..., None]:
-    """Function that writes U(z) and ∇U(z) of a block of chains into two arrays."""
-    if target.code == QUADRATIC:
-        return partial(_quadratic, target)
-    if target.code == NUMPY:
+def truncate_drift(scheme: Scheme, z: Array, gradient: Array) -> None:
+    """Shorten ``∇U - z`` of each chain to at most twice the root of its dimension.
 
-        def plain(w: Array, _: bool, energy: Array, pull: Array) -> None:
-            weights = w.reshape(len(w), target.n_outputs, -1)
-            value, slope = rows_value_and_gradient(target, weights, temperature)
-            energy += value
-            pull += slope.reshape(pull.shape)
-
-        return partial(_with_rows, target, plain)
-    fixed = (
-        formula_of(target.code), target.parameters, target.features,
-        target.y.reshape(-1), target.weights, target.n_outputs, target.offset,
-    )  # fmt: skip
-
-    def compiled(w: Array, with_value: bool, energy: Array, pull: Array) -> None:
-        add_data_term(*fixed, w, temperature, with_value, energy, pull)
-
-    return partial(_with_rows, target, compiled)
+    Or ∇U itself, where the coordinates have no centre that suits all chains. Without a
+    Metropolis test, which accounts for it, nothing is shortened.
+    """
+    if not scheme.metropolis:
+        return
+    pull = gradient - z if scheme.centred else gradient
+    squares = _squares(pull)
+    longest = 4.0 * (z.size // z.shape[2])
+    far = squares > longest
+    if far.any():
+        centre = z[:, :, far] if scheme.centred else 0.0
+        factor = np.sqrt(longest / squares[far])
+        gradient[:, :, far] = centre + factor * pull[:, :, far]
 
 
-def _quadratic(
-    target: Target, z: Array, with_value: bool, energy: Array, gradient: Array
+def _squares(values: Array) -> Array:
+    """Sum of squares of each chain, (s,)."""
+    flat = values.reshape(-1, values.shape[2])
+    squares: Array = np.einsum("is,is->s", flat, flat)
+    return squares
+
+
+def _potential_and_gradient(
+    target: Target, temperature: float, z: Array, energy: Array, gradient: Array
 ) -> None:
-    """U = ½zᵀAz - bᵀz and its gradient Az - b."""
-    b = target.y[:, np.newaxis]
-    np.matmul(target.features, z, out=gradient)
-    if with_value:
-        energy[:] = np.einsum("is,is->s", 0.5 * gradient[0] - b, z[0])
-    gradient -= b
-
-
-def _with_rows(
-    target: Target,
-    data_term: Callable[..., None],
-    z: Array,
-    with_value: bool,
-    energy: Array,
-    gradient: Array,
-) -> None:
-    """½‖w‖² and the negative log likelihood of the weights w."""
-    m, c, s = target.features.shape[1], target.n_outputs, z.shape[2]
-    w = target.root @ z
-    w += target.centre[:, :, np.newaxis]
-    # (c, m, s) to outputs side by side, chains last
-    flat = w.reshape(c, m, s).transpose(1, 0, 2).reshape(m, c * s)
-    pull = np.zeros((m, c * s))
-    energy[:] = 0.5 * np.einsum("gps,gps->s", w, w)
-    data_term(flat, with_value, energy, pull)
-    w += pull.reshape(m, c, s).transpose(1, 0, 2).reshape(w.shape)
-    np.matmul(target.root.transpose(0, 2, 1), w, out=gradient)
+    """U(z) and ∇U(z) of a block of chains, by the likelihood's functions of rows."""
+    c = target.n_outputs
+    w = target.centre[:, :, np.newaxis] + target.root @ z
+    weights = w.reshape(c, -1, z.shape[2]).transpose(1, 0, 2)
+    value, slope = rows_value_and_gradient(target, weights, temperature)
+    energy[:] = value + 0.5 * np.einsum("gps,gps->s", w, w)
+    pull = w + slope.transpose(1, 0, 2).reshape(w.shape)
+    np.matmul(target.root.transpose(0, 2, 1), pull, out=gradient)
 
 
 def rows_value_and_gradient(

@@ -72,7 +72,7 @@ class Sample(NamedTuple):
     stopped: bool = False
 
 
-def chain_blocks(n_particles: int, size: int = 100) -> list[slice]:
+def chain_blocks(n_particles: int, size: int = 50) -> list[slice]:
     """Chains that share matrix products; the same whatever the number of workers.
 
     Narrower products are slower by a third.

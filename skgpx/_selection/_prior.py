@@ -12,6 +12,7 @@ from sklearn.base import clone
 from skgpx import diagnostics
 from skgpx._numerics import laplace
 from skgpx._numerics.smoothing import is_smoothed, smoothed
+from skgpx._parallel import side_by_side
 from skgpx._selection._candidates import Candidate, default_candidates, of_kernel
 from skgpx._selection._evidence import (
     SparseEvidence,
@@ -202,7 +203,7 @@ def learn_prior(
             [start] if start else _starts(groups, screening, likelihood, n_jobs, trend)
         )
         planned = len(rows.y) if n_inducing is None else n_inducing
-        best, needed = _by_laplace(starts, counted, inducing, planned, rng)
+        best, needed = _by_laplace(starts, counted, inducing, planned, rng, n_jobs)
         signal = best.gain > NOISE_PRICE and likelihood.n_outputs_ == 1
         if signal and split.abundant and decays(best.kernel, rows.X.shape[1]):
             best, exact_noise = _by_working_responses(best, counted, inducing, rng)
@@ -352,10 +353,12 @@ def _by_laplace(
     inducing: Any,
     planned: int,
     rng: np.random.Generator,
+    n_jobs: int | None,
 ) -> tuple[Found, int]:
     """Laplace's evidence from each start, and the points that it gains from.
 
-    For one latent function the points of a start are doubled while that gains.
+    For one latent function the points of a start are doubled while that gains. The
+    starts are searched side by side.
     """
     likelihood, n = starts[0].likelihood, len(rows.y)
     between = max(likelihood.n_outputs_ - 1, 1)
@@ -364,34 +367,58 @@ def _by_laplace(
     budget, order = 1.5e8 / between**2, rng.permutation(n)
     m = min(max(planned, 100), 250, most, n)
     m = m if budget / m**2 >= 1000 else min(m, 100)
+    is_single = likelihood.n_outputs_ == 1
+    counting_rows = subset(rows, order[:1500])
 
-    some = subset(rows, order[:1500])
-
-    def needed(one: Found, largest: int) -> int:
-        if likelihood.n_outputs_ > 1:
+    def points_needed(candidates: list[Found], largest: int) -> int:
+        if not is_single:
             return m
+        streams = rng.spawn(len(candidates))
+        items = list(zip(candidates, streams, strict=True))
+        shared = counting_rows, inducing, m, min(largest, n)
+        return max(side_by_side(_points_that_suffice, items, n_jobs, *shared))
 
-        def score(size: int) -> float:
-            how = some.X, one.kernel, min(size, len(some.y)), rng, some.weights
-            Z = select_inducing(inducing, *how)
-            return sparse_value(some, Z, one.kernel, one.likelihood)
-
-        return grow(score, m, min(largest, n), some.weights.sum())[0]
-
-    size = max(needed(one, max(_SEARCHED, m)) for one in starts)
+    size = points_needed(starts, max(_SEARCHED, m))
     while True:
-        part = subset(rows, order[: int(np.clip(budget / size**2, 300, 2000))])
-        ends = []
-        for one in starts:
-            how = part, one.kernel, one.likelihood, inducing, size, rng
-            evidence = SparseEvidence.selected(*how)
-            ends.append(maximise(one.candidate, [evidence], one.u, 40))
-        best = max(ends, key=lambda one: one.posterior)
+        n_rows = int(np.clip(budget / size**2, 300, 2000))
+        training_rows = subset(rows, order[:n_rows])
+        items = list(zip(starts, rng.spawn(len(starts)), strict=True))
+        shared = training_rows, inducing, size
+        ends = side_by_side(_maximise_laplace, items, n_jobs, *shared)
+        best = max(ends, key=lambda end: end.posterior)
         # the kernel that was found may need more points than where it started
-        larger = needed(best, 1000)
+        larger = points_needed([best], 1000)
         if min(larger, _SEARCHED) <= size:
             return best, larger if larger > m else 0
         starts, size = ends, min(larger, _SEARCHED)
+
+
+def _maximise_laplace(
+    rows: Rows, inducing: Any, size: int, start: Found, rng: np.random.Generator
+) -> Found:
+    """Maximise Laplace's evidence of some inducing points, selected at the start."""
+    evidence = SparseEvidence.selected(
+        rows, start.kernel, start.likelihood, inducing, size, rng
+    )
+    return maximise(start.candidate, [evidence], start.u, 40)
+
+
+def _points_that_suffice(
+    rows: Rows,
+    inducing: Any,
+    smallest: int,
+    largest: int,
+    start: Found,
+    rng: np.random.Generator,
+) -> int:
+    """Inducing points after which twice as many do not gain."""
+
+    def score(size: int) -> float:
+        m = min(size, len(rows.y))
+        Z = select_inducing(inducing, rows.X, start.kernel, m, rng, rows.weights)
+        return sparse_value(rows, Z, start.kernel, start.likelihood)
+
+    return grow(score, smallest, largest, rows.weights.sum())[0]
 
 
 def _by_working_responses(

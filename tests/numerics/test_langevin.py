@@ -109,6 +109,29 @@ def assert_same_run(ours, theirs):
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
 
 
+@groups_of_outputs
+def test_a_residual_is_averaged_over_its_nodes(rng, likelihood, groups):
+    target = row_target(likelihood, rng, n=langevin.ROWS + 9, weighted=True)
+    target = moved(with_offset(target, rng), rng, groups)
+    c, n = target.n_outputs, len(target.y)
+    average = target._replace(
+        std=0.2 + 0.3 * rng.random((n, c)),
+        nodes=rng.standard_normal((3, c)),
+        node_weights=np.array([0.5, 0.3, 0.2]),
+    )
+    z = 0.3 * rng.standard_normal((groups, target.root.shape[1], 2))
+    scheme = langevin.euler_maruyama(1e-3, metropolis=True)
+    ours, theirs = (
+        langevin.advance(
+            which, langevin.start(which, z), scheme, 1, np.random.default_rng(5)
+        )
+        for which in (average, average._replace(code=langevin.NUMPY))
+    )
+    assert_same_run(ours, theirs)
+    gap = np.abs(ours[0].gradient - langevin.start(target, ours[0].z).gradient)
+    assert np.max(gap) > 1e-3
+
+
 def test_quadratic_target_equals_the_gaussian_rows(rng):
     rows = row_target(Gaussian(noise_variance=0.4), rng, n=15)
     phi, y = rows.features, rows.y
