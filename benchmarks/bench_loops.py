@@ -1,7 +1,16 @@
-"""Loops around function draws: simulation of a neuron, and Thompson sampling.
+"""Loops: steps of chains, simulation of a neuron with draws, and Thompson sampling.
 
-    python -m benchmarks.bench_loops [--table simulation clouds thompson] [--seeds 10]
+    python -m benchmarks.bench_loops [--table steps simulation clouds thompson]
+                                     [--seeds 10]
 
+steps
+    CPU microseconds of a Metropolis step of 64 chains over 400 rows and 100 functions,
+    for each likelihood with a compiled formula: *ours*; *NumPy*, the same steps around
+    the likelihood's row functions; *torch*, the paper's unadjusted step in PyTorch with
+    its features computed once, where PyTorch is installed; and *floor*, the products
+    and normal numbers alone. *cold* and *cached* are CPU seconds of a new process until
+    its first step is done, with an empty folder of compiled kernels and a full one,
+    beyond those of importing the library.
 simulation
     A sparse process (32 points, optimal distribution) has learnt the drift of the
     FitzHugh-Nagumo neuron from 10 000 noisy increments. *ours* draws 1000 drifts and
@@ -24,6 +33,10 @@ thompson
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,19 +49,49 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 from threadpoolctl import threadpool_limits
 
-from benchmarks import neuron
+from benchmarks import neuron, speed
 from benchmarks.peers.iterative import simulate_iteratively, sparse_process
 from benchmarks.peers.weight_space import sample_weight_space
+from benchmarks.problems import make_problem
 from benchmarks.report import progress, report
 from benchmarks.timing import alternate
 from skgpx import DecoupledSampler, FunctionDraws
+from skgpx._numerics import langevin
 from skgpx.bases import draw_prior
+from skgpx.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Likelihood,
+    Poisson,
+    ShiftedMixture,
+    StudentT,
+)
 from skgpx.simulation import simulate_sde
 from skgpx.thompson import ThompsonSampler
 
 Array = NDArray[np.float64]
 Objective = Callable[[Array], Array]
 Ask = Callable[[Array, Array], Array]
+
+LIKELIHOODS: dict[str, Likelihood] = {
+    "normal, by sums over rows": Gaussian(0.04),
+    "StudentT": StudentT(df=4.0, scale=0.2),
+    "Bernoulli": Bernoulli(),
+    "probit": Bernoulli("probit"),
+    "counts, softplus": Poisson("softplus"),
+    "counts, exp": Poisson("exp"),
+    "counts, square": Poisson("square"),
+    "shifted mixture": ShiftedMixture(shift=2.0, noise_variance=0.04),
+    "three classes": Categorical(),
+}
+# names of those that the PyTorch step has
+TORCH_NAMES = {
+    "StudentT": "student_t",
+    "Bernoulli": "bernoulli",
+    "counts, square": "poisson",
+    "shifted mixture": "shifted_mixture",
+}
 
 N_PATHS = 1000
 # steps, and paths of the iterative simulation that are timed
@@ -61,6 +104,68 @@ NOISE_VARIANCE = 1e-3
 PROBLEMS = ((2, 64), (4, 192), (8, 512))
 N_MESH, N_STARTS = 10_000, 32
 N_BASIS = 256
+
+
+# ---- Steps of chains -----------------------------------------------------------------
+
+
+def measure_step(name: str, likelihood: Likelihood, n_rounds: int) -> dict[str, Any]:
+    """Microseconds a step of ours, of NumPy, of PyTorch and of the floor."""
+    target, z = speed.step_problem(likelihood)
+    contest = speed.metropolis_step(likelihood)
+    contenders = {"ours": contest.work, "floor": contest.reference}
+    if target.code != langevin.QUADRATIC:
+        plain = target._replace(code=langevin.NUMPY)
+        contenders["NumPy"] = speed.chain_steps(plain, z)
+    if name in TORCH_NAMES:
+        contenders |= torch_steps(TORCH_NAMES[name])
+    timing = alternate(contenders, n_rounds, clock=time.process_time)
+    row: dict[str, Any] = {"likelihood": name}
+    for contender in contenders:
+        microseconds = 1e6 * timing.seconds[contender].min() / speed.STEPS
+        row[f"{contender} µs"] = float(microseconds)
+    row["ours / floor"] = row["ours µs"] / row["floor µs"]
+    return row | compilation_seconds(name)
+
+
+def torch_steps(likelihood: str) -> dict[str, Callable[[], object]]:
+    """The authors' step in PyTorch, with features computed once."""
+    try:
+        from benchmarks.peers.langevin import TorchLangevin
+    except ImportError:
+        return {}
+    sizes = speed.STEP_ROWS, speed.STEP_BASIS, speed.STEP_CHAINS
+    peer = TorchLangevin(make_problem(likelihood, *sizes), "precomputed")
+
+    def steps() -> None:
+        for _ in range(speed.STEPS):
+            peer.step()
+
+    return {"torch": steps}
+
+
+def compilation_seconds(name: str) -> dict[str, float]:
+    """CPU seconds of a process until its first step, without those of the import."""
+    script = (
+        "import time; from benchmarks import bench_loops, speed\n"
+        f"problem = speed.step_problem(bench_loops.LIKELIHOODS[{name!r}])\n"
+        "start = time.process_time()\n"
+        "speed.chain_steps(*problem)()\n"
+        "print(time.process_time() - start)\n"
+    )
+    seconds = {}
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "SKGPX_NUMBA_CACHE": folder}
+        for state in ("cold", "cached"):
+            output = subprocess.run(
+                [sys.executable, "-c", script],
+                env=environment, capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            seconds[f"{state} s"] = float(output.stdout)
+    return seconds
+
+
+# ---- Draws ---------------------------------------------------------------------------
 
 
 def samplers(models: Sequence[neuron.SparseDrift]) -> list[DecoupledSampler]:
@@ -256,7 +361,7 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def main() -> None:
     """Measure simulation and Thompson sampling, and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    tables = ("simulation", "clouds", "thompson")
+    tables = ("steps", "simulation", "clouds", "thompson")
     parser.add_argument("--table", nargs="+", choices=tables, default=list(tables))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
@@ -264,6 +369,13 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, nargs="+", default=[2, 4, 8])
     arguments = parser.parse_args()
     with threadpool_limits(1):
+        if "steps" in arguments.table:
+            rows = []
+            for name, likelihood in LIKELIHOODS.items():
+                rows.append(measure_step(name, likelihood, arguments.rounds))
+                progress(rows[-1])
+            settings = {"rows": speed.STEP_ROWS, "chains": speed.STEP_CHAINS}
+            report("loops_steps", rows, {**settings, "threads": 1})
         if "simulation" in arguments.table:
             models = neuron.learn()
             settings = {"paths": N_PATHS, "rounds": arguments.rounds, "threads": 1}

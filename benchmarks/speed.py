@@ -105,10 +105,12 @@ def arithmetic() -> None:
 # ---- Chains: one Metropolis step, against its products and normal numbers ------------
 
 
-def metropolis_step(likelihood: Likelihood) -> Contest:
-    """Steps of 64 chains over 400 rows and 100 functions, in Laplace's coordinates."""
+def step_problem(
+    likelihood: Likelihood, n_rows: int = STEP_ROWS, n_chains: int = STEP_CHAINS
+) -> tuple[langevin.Target, Array]:
+    """Target over 100 functions in Laplace's coordinates, and chains to start from."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((STEP_ROWS, 4))
+    X = rng.standard_normal((n_rows, 4))
     centres = X[:STEP_BASIS]
     f = np.sin(X[:, 0]) + 0.5 * np.cos(2.0 * X[:, 1])
     y = example_targets(likelihood, f, rng)
@@ -129,22 +131,44 @@ def metropolis_step(likelihood: Likelihood) -> Contest:
         root = mode.root
         centre = mode.weights.T.reshape(root.shape[:2])
     moved = langevin.in_coordinates(target, centre, root)
-    z = rng.standard_normal((*centre.shape, STEP_CHAINS))
-    state = langevin.start(moved, z)
+    return moved, rng.standard_normal((*centre.shape, n_chains))
+
+
+def chain_steps(target: langevin.Target, z: Array) -> Step:
+    """Metropolis steps of a block of chains."""
+    state = langevin.start(target, z)
     scheme = langevin.ornstein_uhlenbeck(0.6)
 
     def steps() -> None:
-        langevin.advance(moved, state, scheme, STEPS, np.random.default_rng(1))
+        langevin.advance(target, state, scheme, STEPS, np.random.default_rng(1))
 
-    def products_and_normals() -> None:
+    return steps
+
+
+def products_and_normals(target: langevin.Target, z: Array, features: Array) -> Step:
+    """The products of as many steps over the features (n, m), and their noise."""
+    root = target.root
+    n_functions = features.shape[1]
+
+    def floor() -> None:
         noise = np.random.default_rng(1)
         for _ in range(STEPS):
             w = root @ noise.standard_normal(z.shape)
-            w = w.reshape(-1, STEP_BASIS, STEP_CHAINS)
+            w = w.reshape(-1, n_functions, z.shape[2])
             slope = features.T @ (features @ w)
             root.transpose(0, 2, 1) @ slope.reshape(z.shape)
 
-    return Contest(steps, products_and_normals)
+    return floor
+
+
+def metropolis_step(likelihood: Likelihood) -> Contest:
+    """Steps of 64 chains over 400 rows and 100 functions, in Laplace's coordinates."""
+    target, z = step_problem(likelihood)
+    features = target.features
+    if target.code == langevin.QUADRATIC:
+        # its steps do not depend on the rows; the floor is that of 400 rows
+        features = np.random.default_rng(0).standard_normal((STEP_ROWS, STEP_BASIS))
+    return Contest(chain_steps(target, z), products_and_normals(target, z, features))
 
 
 def example_targets(likelihood: Likelihood, f: Array, rng: Any) -> Array:

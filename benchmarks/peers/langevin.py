@@ -26,7 +26,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import gpytorch
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -131,6 +130,9 @@ def _gram(problem: Problem, arrangement: str) -> Callable[[], torch.Tensor]:
     """Return the function that gives k(Z, X), (m, n), each time it is needed."""
     Z, X = torch.tensor(problem.Z), torch.tensor(problem.X)
     if arrangement == "gpytorch":
+        # the other arrangements need PyTorch only
+        import gpytorch
+
         kernel = gpytorch.kernels.ScaleKernel(
             gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1])
         ).double()
