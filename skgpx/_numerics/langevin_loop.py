@@ -180,9 +180,8 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
             for j in range(s):
                 moved = z[i, j] - drift * gradient[i, j]
                 new_z[i, j] = moved + diffusion * noise[i, j]
-                if leaps:
-                    pull_z = gradient[i, j] - z[i, j]
-                    momentum[i, j] = noise[i, j] - 0.5 * angle * pull_z
+                pull_z = gradient[i, j] - z[i, j]
+                momentum[i, j] = noise[i, j] - 0.5 * angle * pull_z
 
         n_evaluations = scheme.n_leaps if leaps else 1
         for leap in range(1, n_evaluations + 1):
@@ -274,13 +273,16 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
                     for j in range(s):
                         away = new_gradient[i, j] - origin * new_z[i, j]
                         sums[j] += away * away
+                shortens = False
                 for j in range(s):
-                    if sums[j] > longest:
-                        factor = np.sqrt(longest / sums[j])
-                        for i in range(g * p):
+                    shortens |= sums[j] > longest
+                    sums[j] = min(1.0, np.sqrt(longest / sums[j]))
+                if shortens:
+                    for i in range(g * p):
+                        for j in range(s):
                             middle = origin * new_z[i, j]
                             away = new_gradient[i, j] - middle
-                            new_gradient[i, j] = middle + factor * away
+                            new_gradient[i, j] = middle + sums[j] * away
 
             # 5 a kick of the momentum by ∇U - z, half of one at the end
             if leaps:
@@ -293,14 +295,12 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
         for j in range(s):
             sums[j] = energy[j] - new_energy[j]
         if scheme.metropolis and not is_start:
-            per_diffusion = 1.0 / max(diffusion, 1e-300)
+            leap_share = 1.0 if leaps else 0.0
+            per_diffusion = 0.0 if leaps else 1.0 / diffusion
             for i in range(g * p):
                 for j in range(s):
-                    if leaps:
-                        end = momentum[i, j]
-                    else:
-                        end = z[i, j] - new_z[i, j] + drift * new_gradient[i, j]
-                        end *= per_diffusion
+                    back = z[i, j] - new_z[i, j] + drift * new_gradient[i, j]
+                    end = leap_share * momentum[i, j] + per_diffusion * back
                     sums[j] += 0.5 * (noise[i, j] * noise[i, j] - end * end)
 
         # 7 move the chains that pass, and add the states to the sums; comparisons with
