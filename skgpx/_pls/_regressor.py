@@ -122,9 +122,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         hyperparameters, and from the particles if their shape is the same.
     n_jobs : int or None, default=None
         Threads (or the workers of ``joblib.parallel_config``). The result is the same
-        to the last bit for every value. None is one for chains; the search for a
-        Gaussian likelihood and passes over many rows then take as many threads as BLAS
-        does, of which ``OMP_NUM_THREADS=1`` makes one.
+        to the last bit for every value: a task is a block of 50 particles, or a start
+        of the search for the kernel. None is one for chains; the search and passes over
+        many rows then take as many threads as BLAS does, of which
+        ``OMP_NUM_THREADS=1`` makes one.
     random_state : int, RandomState or None, default=None
         Seed of the chains and of subsets of rows.
 
