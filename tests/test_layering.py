@@ -109,7 +109,7 @@ CEILINGS = {
     "_decoupled": 5800,
     "_selection": 14500,
     "_latent": 2600,
-    "_draws": 14400,
+    "_draws": 17300,
     "bases": 14400,
     "kernels": 16800,
     "likelihoods": 26300,
