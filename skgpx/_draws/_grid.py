@@ -267,7 +267,8 @@ def split_stationary(
             f'prior="grid" draws functions of one to three numbers; got {n_features} '
             f'inputs, and the kernel {kernel!r}. Draw with prior="spectral".'
         )
-    stationary, others = [], []
+    stationary: list[Monomial] = []
+    others: list[Monomial] = []
     for term in expand(kernel):
         varies = bool(term.factors) and all(k.is_stationary() for k in term.factors)
         # a periodic kernel is a short series
@@ -331,10 +332,10 @@ def choose_grid(
         grid = Grid.of(covariance, box, n_nodes, width / (n_nodes - 1))
         error = grid.clipped
     else:
-        scales = np.geomspace(1e-3, 1e6, 2000)
-        sizes = np.prod([nodes(scale) for scale in scales], axis=1)
-        limit, place = 0.1, max(np.searchsorted(sizes, n_basis, side="right") - 1, 0)
-        grid = grid_of(float(scales[place]))
+        limit = 0.1
+        candidates = np.geomspace(1e-3, 1e6, 2000)
+        totals = np.prod([nodes(fineness) for fineness in candidates], axis=1)
+        grid = grid_of(float(candidates[totals <= max(n_basis, totals[0])][-1]))
         error = error_of(grid)
     if error > limit:
         warn(

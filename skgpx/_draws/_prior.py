@@ -402,7 +402,8 @@ def draw_prior(
         raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
     # only nets have more of the high frequencies where data determine the low ones
     observed = given if method == "qmc" else None
-    n, power, seed = choose_frequencies(latent, parts, n_basis, observed, own_rng)
+    number: Any = n_basis
+    n, power, seed = choose_frequencies(latent, parts, number, observed, own_rng)
     # the first group has the frequencies that were compared
     net, groups = np.random.default_rng(seed), []
     for group in np.array_split(np.arange(size), n_groups):
