@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from sklearn.gaussian_process.kernels import ExpSineSquared
+from sklearn.gaussian_process.kernels import ExpSineSquared, WhiteKernel
 
 from skgpx._draws._features import FeatureMap
 from skgpx._draws._frequencies import Conditioning, HeldOutErrors
@@ -270,10 +270,13 @@ def split_stationary(
     stationary: list[Monomial] = []
     others: list[Monomial] = []
     for term in expand(kernel):
-        varies = bool(term.factors) and all(k.is_stationary() for k in term.factors)
-        # a periodic kernel is a short series
-        series = [type(factor) for factor in term.factors] == [ExpSineSquared]
-        (stationary if varies and not series else others).append(term)
+        types = [type(factor) for factor in term.factors]
+        # constants and periodic kernels have exact features, noise has none
+        features = not types or types == [ExpSineSquared] or WhiteKernel in types
+        if not features and all(factor.is_stationary() for factor in term.factors):
+            stationary.append(term)
+        else:
+            others.append(term)
     covariance = StationarySum(tuple(stationary), n_features) if stationary else None
     return covariance, others
 

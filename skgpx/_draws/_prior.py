@@ -100,19 +100,26 @@ def decompose(kernel: Any, d: int, method: str = "qmc") -> list[Part]:
     """
     parts: list[Part] = []
     for term in expand(kernel):
-        types = [type(factor) for factor in term.factors]
-        if types == [GREKernel]:
-            # k(·, S) √p has the finite-rank covariance
-            (gre,), a = term.factors, term.coefficient
-            support = np.asarray(gre.support, dtype=np.float64)
-            sections = KernelSections(gre.kernel, support, np.sqrt(gre.masses))
-            parts.append((a, True, lambda *_, sections=sections: sections))
-            if gre.background > 0.0:
-                b = a * gre.background
-                background = decompose(gre.background_kernel(), d, method)
-                parts += [(b * variance, *others) for variance, *others in background]
-        elif types != [WhiteKernel]:
-            parts.append(_part(term, kernel, d, method))
+        parts += _parts(term, kernel, d, method)
+    return parts
+
+
+def _parts(term: Monomial, whole: Any, d: int, method: str = "qmc") -> list[Part]:
+    """Parts of one term of the expanded kernel: none for noise."""
+    types = [type(factor) for factor in term.factors]
+    if types == [WhiteKernel]:
+        return []
+    if types != [GREKernel]:
+        return [_part(term, whole, d, method)]
+    # k(·, S) √p has the finite-rank covariance
+    (gre,), a = term.factors, term.coefficient
+    support = np.asarray(gre.support, dtype=np.float64)
+    sections = KernelSections(gre.kernel, support, np.sqrt(gre.masses))
+    parts: list[Part] = [(a, True, lambda *_: sections)]
+    if gre.background > 0.0:
+        b = a * gre.background
+        background = decompose(gre.background_kernel(), d, method)
+        parts += [(b * variance, *others) for variance, *others in background]
     return parts
 
 
@@ -386,7 +393,7 @@ def draw_prior(
         points = np.empty((0, n_inputs)) if given is None else given.points
         box = box_of_grid(checked_domain(domain, n_inputs), points)
         draws = _draw_on_grid(
-            latent, n_inputs, n_outputs, size, box, n_basis, given, own_rng
+            kernel, n_inputs, n_outputs, size, box, n_basis, given, own_rng
         )
         return draws.with_process(process)
     try:
@@ -399,7 +406,7 @@ def draw_prior(
         term = RememberedTerm(PriorMemory(process, size, own_rng), np.arange(size))
         return FunctionDraws((term,), n_outputs, size, process)
     if not parts:
-        raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
+        raise _only_noise(kernel)
     # only nets have more of the high frequencies where data determine the low ones
     observed = given if method == "qmc" else None
     number: Any = n_basis
@@ -420,6 +427,10 @@ def draw_prior(
     return side_by_side(groups).with_process(process)
 
 
+def _only_noise(kernel: Any) -> ValueError:
+    return ValueError(f"{kernel!r} is observation noise only: no function to draw.")
+
+
 def _draw_on_grid(
     kernel: Any,
     n_inputs: int,
@@ -432,19 +443,24 @@ def _draw_on_grid(
 ) -> FunctionDraws:
     """Draws whose stationary part lives on a grid, and whose other parts are exact."""
     stationary, remaining = split_stationary(kernel, n_inputs)
-    parts = [_part(term, kernel, n_inputs) for term in remaining]
-    for term, (_, exact, _) in zip(remaining, parts, strict=True):
-        if not exact:
+    parts: list[Part] = []
+    for term in remaining:
+        of_term = _parts(term, kernel, n_inputs)
+        if not all(exact for _, exact, _ in of_term):
             raise ValueError(
-                f'prior="grid" needs stationary kernels, and linear ones beside them; '
+                'prior="grid" needs stationary kernels, and linear ones beside them; '
                 f"got a product of {list(term.factors)}, a part of {kernel!r}. Draw "
                 'with prior="spectral".'
             )
+        parts += of_term
+    if stationary is None and not parts:
+        raise _only_noise(kernel)
     grid_rng, seed_rng = rng.spawn(2)
     others = [(variance, features(1, 1.0, seed_rng)) for variance, _, features in parts]
     terms: list[Any] = []
     if stationary is not None:
-        grid = prior_on_grid(stationary, kernel, others, box, n_basis, given, seed_rng)
+        latent = latent_kernel(kernel)
+        grid = prior_on_grid(stationary, latent, others, box, n_basis, given, seed_rng)
         terms.append(grid.draw(n_outputs, size, grid_rng))
     for variance, features in others:
         width = features(np.zeros((1, n_inputs))).shape[1]

@@ -21,7 +21,7 @@ from skgpx import DecoupledSampler
 from skgpx._numerics import lattice
 from skgpx.bases import draw_prior
 from skgpx.exceptions import PredictionWarning
-from skgpx.kernels import Columns
+from skgpx.kernels import Columns, GREKernel
 from skgpx.thompson import ThompsonSampler
 from tests.draws.test_gradients import assert_slopes
 from tests.latent.conftest import assert_moments
@@ -155,6 +155,12 @@ def test_what_is_refused():
         draw(RBF(), [(0.0, 1.0)] * 4)
     with pytest.raises(ValueError, match="needs stationary kernels"):
         draw(DotProduct() * RBF(), SQUARE)
+    with pytest.raises(ValueError, match=r"WhiteKernel.* inside a product"):
+        draw(RBF() * WhiteKernel(), SQUARE)
+    with pytest.raises(ValueError, match="observation noise only"):
+        draw(WhiteKernel(), SQUARE)
+    with pytest.raises(ValueError, match="GREKernel"):
+        draw(RBF() + GREKernel(RBF(), np.ones((1, 2)), background=0.5), SQUARE)
     with pytest.raises(ValueError, match="domain must hold"):
         draw(RBF(), [(0.0, 1.0), (2.0, 2.0)])
     with pytest.raises(ValueError, match="needs a domain"):
