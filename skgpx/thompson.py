@@ -38,7 +38,8 @@ class ThompsonSampler(OneBlasThread):
         are scaled to [0, 1]; fixed ones become 0, and other values keep their distance.
     sampler : DecoupledSampler, regressor or None, default=None
         Model of the function on the unit box; clones of it are fitted. A regressor or a
-        search (GridSearchCV) stands for a DecoupledSampler around it. None stands for a
+        search (GridSearchCV) stands for a DecoupledSampler around it. With
+        ``prior="grid"`` its draws are defined on the unit box. None stands for a
         GaussianProcessRegressor with a Matérn-5/2 kernel, one lengthscale per input,
         and white noise, with ``normalize_y=True``.
     maximize : bool, default=False
@@ -319,6 +320,8 @@ class ThompsonSampler(OneBlasThread):
         sampler: DecoupledSampler = clone(self.sampler or DecoupledSampler())
         if sampler.estimator is None:
             sampler.set_params(estimator=_default_regressor(len(self.bounds)))
+        if sampler.prior == "grid" and sampler.domain is None:
+            sampler.set_params(domain=np.tile([0.0, 1.0], (len(self.bounds), 1)))
         since = self._n_tells - self._n_tells_at_refit
         due = self.refit_every is not None and (
             earlier is None or since >= self.refit_every

@@ -27,7 +27,7 @@ from skgpx._decoupled._regressors import (
     default_estimator,
     sparse_process,
 )
-from skgpx._draws import FunctionDraws
+from skgpx._draws import FunctionDraws, box_of_grid, checked_domain
 from skgpx._latent import LatentModel
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.weights import WeightParticles
@@ -95,17 +95,23 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         kernel and noise are learned, with RBF and Matern kernels to choose from: an
         exact one (GaussianProcessRegressor) of at most 1500 rows, above and for several
         targets ``PLSRegressor(n_neighbors=0)``, whose draws can be conditioned.
-    n_basis : int or "auto", default="auto"
-        Number of Fourier features of the prior, two for each frequency; best a power
-        of two. It affects the accuracy of the *covariance*; the mean is exact with any
-        number. "auto" takes as many as the covariance needs for the data at hand:
+    n_basis : int, "auto" or tuple of int, default="auto"
+        Number of Fourier features of the prior, two for each frequency, best a power
+        of two; with ``prior="grid"`` the number of nodes, in total or (a tuple) along
+        each axis. It affects the accuracy of the *covariance*; the mean is exact with
+        any number. "auto" takes as many as the covariance needs for the data at hand:
         standard deviations are predicted at points left out and at fresh inputs, inside
         the data and just outside, and compared with the exact ones.
-    prior : {"auto", "spectral", "exact"}, default="auto"
+    prior : {"auto", "spectral", "exact", "grid"}, default="auto"
         "spectral" draws the prior with features, and refuses kernels that have none.
         "exact" is exact for every kernel, remembers where a draw was evaluated, and
-        costs the cube of the number of points. "auto" is exact only if a part of the
-        kernel has no features.
+        costs the cube of the number of points. "grid" takes stationary kernels of one
+        to three inputs: it is exact at the nodes of a regular grid and a cubic spline
+        between them, and draws raise a ValueError outside of `domain`. "auto" is exact
+        only if a part of the kernel has no features.
+    domain : array-like of shape (n_features, 2) or None, default=None
+        Box in which draws with ``prior="grid"`` are defined; the rows of the fit are
+        added to it. None stands for their range and a fifth of it on either side.
     n_jobs : int or None, default=None
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
@@ -131,6 +137,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         Number of columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X, if they are all strings.
+    domain_ : ndarray of shape (n_features, 2) or None
+        Box in which draws are defined; None, for everywhere, unless ``prior="grid"``.
     categories_ : dict of ndarray
         Categories of the columns of X whose type is category, by name; a code is a
         position among them. Only if X has such columns.
@@ -184,8 +192,13 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": "no_validation",
-        "n_basis": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
-        "prior": [StrOptions({"auto", "spectral", "exact"})],
+        "n_basis": [
+            Interval(Integral, 2, None, closed="left"),
+            StrOptions({"auto"}),
+            tuple,
+        ],
+        "prior": [StrOptions({"auto", "spectral", "exact", "grid"})],
+        "domain": ["array-like", None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -197,14 +210,16 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         self,
         estimator: Any = None,
         *,
-        n_basis: int | str = "auto",
+        n_basis: int | str | tuple[int, ...] = "auto",
         prior: str = "auto",
+        domain: ArrayLike | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.estimator = estimator
         self.n_basis = n_basis
         self.prior = prior
+        self.domain = domain
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -263,6 +278,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         # what its own fit has found, and warned of
         self.findings_ += getattr(self.estimator_, "findings_", ())
         self._take_posterior(checked.shape[1])
+        domain = checked_domain(self.domain, checked.shape[1])
+        on_grid = self.prior == "grid" and self.posterior_ is not None
+        self.domain_ = box_of_grid(domain, checked) if on_grid else None
         clock.end_of("posterior")
         self.stage_seconds_ = clock.seconds
         reporter.finish()
@@ -561,8 +579,10 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         # errors of different sets of frequencies average out; the cosines of a set cost
         # as much as the product with the weights of a few tens of draws
         n_groups = min(8, max(1, size // 64))
-        how: Any = {"n_basis": self.n_basis, "prior": self.prior, "n_groups": n_groups}
-        return self.posterior_.draw(size, rng, **how)  # type: ignore[union-attr]
+        return self.posterior_.draw(  # type: ignore[union-attr]
+            size, rng, n_basis=self.n_basis, prior=self.prior, n_groups=n_groups,
+            domain=self.domain_,
+        )  # fmt: skip
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,6 +18,7 @@ from skgpx._draws._functions import (
     mapped_draws,
     side_by_side,
 )
+from skgpx._draws._grid import box_of_grid, checked_domain
 from skgpx._draws._mapped import InputMap, central_differences
 from skgpx._draws._prior import draw_prior
 from skgpx._draws._processes import FiniteProcess, KernelProcess
@@ -34,8 +35,10 @@ __all__ = [
     "LinearTerm",
     "Process",
     "Term",
+    "box_of_grid",
     "central_differences",
     "check_sections",
+    "checked_domain",
     "draw_prior",
     "linear_draws",
     "mapped_draws",

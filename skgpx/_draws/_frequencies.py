@@ -62,13 +62,21 @@ class HeldOutErrors:
     given : Conditioning
     rng : numpy.random.Generator
         Picks the points that are left out, and the fresh inputs.
+    box : ndarray of shape (d, 2), default=None
+        Where fresh inputs must lie; None for anywhere.
 
     Notes
     -----
     O(n^2) time where the factor of C is known.
     """
 
-    def __init__(self, kernel: Any, given: Conditioning, rng: np.random.Generator):
+    def __init__(
+        self,
+        kernel: Any,
+        given: Conditioning,
+        rng: np.random.Generator,
+        box: Array | None = None,
+    ):
         X, L = given.points, given.root
         noise = np.broadcast_to(np.asarray(given.noise_variance, float), len(X))
         if L is None:
@@ -80,6 +88,8 @@ class HeldOutErrors:
             _fresh_inputs(X, 8, rng, category_columns(kernel, X.shape[1])),
             np.arange(len(held_out)),
         )
+        if box is not None:
+            fresh = np.clip(fresh, *box.T)
         h = solve_lower(L, kernel(X, fresh))
         unit = np.zeros((len(X), len(each)))
         unit[held_out, each] = 1.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import WhiteKernel
 
 from skgpx._draws._features import (
@@ -23,6 +23,12 @@ from skgpx._draws._features import (
 )
 from skgpx._draws._frequencies import Conditioning, choose_frequencies
 from skgpx._draws._functions import FunctionDraws, side_by_side
+from skgpx._draws._grid import (
+    box_of_grid,
+    checked_domain,
+    prior_on_grid,
+    split_stationary,
+)
 from skgpx._draws._processes import KernelProcess
 from skgpx.kernels import (
     ColumnsSpectrum,
@@ -84,7 +90,7 @@ class TensorFeatures:
 Part = tuple[float, bool, Callable[[int, float, np.random.Generator], FeatureMap]]
 
 
-def decompose(kernel: Any, d: int) -> list[Part]:
+def decompose(kernel: Any, d: int, method: str = "qmc") -> list[Part]:
     """Independent parts of the process with this kernel, observation noise left out.
 
     Raises
@@ -94,23 +100,30 @@ def decompose(kernel: Any, d: int) -> list[Part]:
     """
     parts: list[Part] = []
     for term in expand(kernel):
-        types = [type(factor) for factor in term.factors]
-        if types == [GREKernel]:
-            # k(·, S) √p has the finite-rank covariance
-            (gre,), a = term.factors, term.coefficient
-            support = np.asarray(gre.support, dtype=np.float64)
-            sections = KernelSections(gre.kernel, support, np.sqrt(gre.masses))
-            parts.append((a, True, lambda *_, sections=sections: sections))
-            if gre.background > 0.0:
-                b = a * gre.background
-                background = decompose(gre.background_kernel(), d)
-                parts += [(b * variance, *others) for variance, *others in background]
-        elif types != [WhiteKernel]:
-            parts.append(_part(term, kernel, d))
+        parts += _parts(term, kernel, d, method)
     return parts
 
 
-def _part(term: Monomial, whole: Any, d: int) -> Part:
+def _parts(term: Monomial, whole: Any, d: int, method: str = "qmc") -> list[Part]:
+    """Parts of one term of the expanded kernel: none for noise."""
+    types = [type(factor) for factor in term.factors]
+    if types == [WhiteKernel]:
+        return []
+    if types != [GREKernel]:
+        return [_part(term, whole, d, method)]
+    # k(·, S) √p has the finite-rank covariance
+    (gre,), a = term.factors, term.coefficient
+    support = np.asarray(gre.support, dtype=np.float64)
+    sections = KernelSections(gre.kernel, support, np.sqrt(gre.masses))
+    parts: list[Part] = [(a, True, lambda *_: sections)]
+    if gre.background > 0.0:
+        b = a * gre.background
+        background = decompose(gre.background_kernel(), d, method)
+        parts += [(b * variance, *others) for variance, *others in background]
+    return parts
+
+
+def _part(term: Monomial, whole: Any, d: int, method: str = "qmc") -> Part:
     exact: list[FeatureMap] = []
     others: list[Any] = []
     for k in term.factors:
@@ -131,7 +144,7 @@ def _part(term: Monomial, whole: Any, d: int) -> Part:
     def features(n: int, tail_power: float, rng: np.random.Generator) -> FeatureMap:
         maps = list(exact)
         if spectra:
-            waves = sample_spectra(spectra, n, d, rng, "qmc", tail_power)
+            waves = sample_spectra(spectra, n, d, rng, method, tail_power)
             maps.append(FourierFeatures(*waves))
         if len(maps) > 1:
             return TensorFeatures(tuple(maps))
@@ -272,9 +285,11 @@ def draw_prior(
     rng: np.random.Generator,
     *,
     prior: str = "auto",
-    n_basis: int | str = 2048,
+    n_basis: int | str | tuple[int, ...] = 2048,
     n_groups: int = 1,
     given: Conditioning | None = None,
+    domain: ArrayLike | None = None,
+    method: str = "qmc",
 ) -> FunctionDraws:
     """Functions from the Gaussian process with mean zero and this kernel.
 
@@ -296,15 +311,19 @@ def draw_prior(
         Number of independent draws ``s``.
     rng : numpy.random.Generator
         Source of the draws.
-    prior : {"auto", "spectral", "exact"}, default="auto"
+    prior : {"auto", "spectral", "exact", "grid"}, default="auto"
         "spectral": Fourier features. "exact": exact draws that remember where they were
-        evaluated, at a cost cubic in the number of distinct points. "auto": exact draws
-        only if a part of the kernel has no features.
-    n_basis : int or "auto", default=2048
+        evaluated, at a cost cubic in the number of distinct points. "grid": draws of a
+        stationary kernel of one to three inputs, exact at the nodes of a regular grid
+        and cubic splines between them; a ValueError outside of the grid. "auto": exact
+        draws only if a part of the kernel has no features.
+    n_basis : int, "auto" or tuple of int, default=2048
         Number of Fourier features, two for each frequency, best a power of two; the
         terms of a sum share them equally. "auto" takes as many as it needs for an error
         of 2 % of the standard deviations of draws that are conditioned on what is
-        ``given``, up to 8192 (2048 if nothing is).
+        ``given``, up to 8192 (2048 if nothing is). For a grid the number of its nodes:
+        in total, or (a tuple) along each axis, those of
+        ``np.linspace(lower, upper, number)``; "auto" takes up to 65536.
     n_groups : int, default=1
         Number of independent sets of frequencies, each of ``n_basis`` features and
         serving its share of the draws. Errors of different groups average out.
@@ -312,6 +331,13 @@ def draw_prior(
         Points at which the draws will be conditioned, and their noise. Frequencies are
         a scrambled Sobol net of the spectral density; with data that determine the low
         ones, a net with importance weights that has more of the high ones.
+    domain : array-like of shape (d, 2), default=None
+        Box that a grid covers, in addition to the points that are given. None stands
+        for the range of these and a fifth of it on either side.
+    method : {"qmc", "mc", "orthogonal"}, default="qmc"
+        How frequencies are chosen, as in :class:`skgpx.SteinFourierFeatures`. "mc" is
+        for comparison: independent ones of the spectral density, whatever is given, as
+        published for decoupled sampling ([1]_, Section 2.2). "auto" is then 2048.
 
     Returns
     -------
@@ -322,14 +348,31 @@ def draw_prior(
     ------
     ValueError
         With ``prior="spectral"``, if a part of the kernel has no features; the
-        message names it. If an option is not one of those above. If the kernel is
-        not finite between equal points that are ``given``.
+        message names it. With ``prior="grid"``, if a part is neither stationary nor has
+        exact features, if there are more than three inputs or columns of categories, or
+        if there is neither a domain nor a point. If an option is not one of those
+        above. If the kernel is not finite between equal points that are ``given``.
 
     Warns
     -----
     PredictionWarning
-        If 8192 features do not suffice; if ``n_basis`` is a number with which an error
-        of more than 10 % of the standard deviations is expected.
+        If 8192 features or 65536 nodes do not suffice; if ``n_basis`` is a number with
+        which an error of more than 10 % of the standard deviations is expected.
+
+    Notes
+    -----
+    A grid is drawn by circulant embedding [2]_, O(N log N) for each draw and a torus of
+    N nodes, at least twice as many as the grid has along each axis. The torus grows
+    until negative eigenvalues of the embedding are less than a millionth of the
+    variance, or to 2^20 nodes; they are set to zero, and count as an error.
+
+    References
+    ----------
+    .. [1] Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently
+       sampling functions from Gaussian process posteriors", ICML 2020.
+    .. [2] Dietrich and Newsam, "Fast and exact simulation of stationary Gaussian
+       processes through circulant embedding of the covariance matrix", SIAM Journal on
+       Scientific Computing, 1997.
 
     Examples
     --------
@@ -341,13 +384,20 @@ def draw_prior(
     >>> draws(np.zeros((4, 2))).shape
     (4, 3)
     """
-    _check_options(prior, n_basis, n_groups)
+    _check_options(prior, n_basis, n_groups, method, n_inputs)
     if given is not None:
         check_sections(kernel, given.points)
     latent, own_rng = latent_kernel(kernel), rng.spawn(1)[0]
     process = KernelProcess.prior(latent, n_inputs, n_outputs)
+    if prior == "grid":
+        points = np.empty((0, n_inputs)) if given is None else given.points
+        box = box_of_grid(checked_domain(domain, n_inputs), points)
+        draws = _draw_on_grid(
+            kernel, n_inputs, n_outputs, size, box, n_basis, given, own_rng
+        )
+        return draws.with_process(process)
     try:
-        parts = None if prior == "exact" else decompose(kernel, n_inputs)
+        parts = None if prior == "exact" else decompose(kernel, n_inputs, method)
     except ValueError:
         if prior == "spectral":
             raise
@@ -356,8 +406,11 @@ def draw_prior(
         term = RememberedTerm(PriorMemory(process, size, own_rng), np.arange(size))
         return FunctionDraws((term,), n_outputs, size, process)
     if not parts:
-        raise ValueError(f"{kernel!r} is observation noise only: no function to draw.")
-    n, power, seed = choose_frequencies(latent, parts, n_basis, given, own_rng)
+        raise _only_noise(kernel)
+    # only nets have more of the high frequencies where data determine the low ones
+    observed = given if method == "qmc" else None
+    number: Any = n_basis
+    n, power, seed = choose_frequencies(latent, parts, number, observed, own_rng)
     # the first group has the frequencies that were compared
     net, groups = np.random.default_rng(seed), []
     for group in np.array_split(np.arange(size), n_groups):
@@ -374,12 +427,66 @@ def draw_prior(
     return side_by_side(groups).with_process(process)
 
 
-def _check_options(prior: str, n_basis: int | str, n_groups: int) -> None:
-    if prior not in ("auto", "spectral", "exact"):
-        raise ValueError(f'prior must be "auto", "spectral" or "exact"; got {prior!r}.')
-    if n_basis != "auto" and (isinstance(n_basis, str) or n_basis < 2):
+def _only_noise(kernel: Any) -> ValueError:
+    return ValueError(f"{kernel!r} is observation noise only: no function to draw.")
+
+
+def _draw_on_grid(
+    kernel: Any,
+    n_inputs: int,
+    n_outputs: int,
+    size: int,
+    box: Array,
+    n_basis: int | str | tuple[int, ...],
+    given: Conditioning | None,
+    rng: np.random.Generator,
+) -> FunctionDraws:
+    """Draws whose stationary part lives on a grid, and whose other parts are exact."""
+    stationary, remaining = split_stationary(kernel, n_inputs)
+    parts: list[Part] = []
+    for term in remaining:
+        of_term = _parts(term, kernel, n_inputs)
+        if not all(exact for _, exact, _ in of_term):
+            raise ValueError(
+                'prior="grid" needs stationary kernels, and linear ones beside them; '
+                f"got a product of {list(term.factors)}, a part of {kernel!r}. Draw "
+                'with prior="spectral".'
+            )
+        parts += of_term
+    if stationary is None and not parts:
+        raise _only_noise(kernel)
+    grid_rng, seed_rng = rng.spawn(2)
+    others = [(variance, features(1, 1.0, seed_rng)) for variance, _, features in parts]
+    terms: list[Any] = []
+    if stationary is not None:
+        latent = latent_kernel(kernel)
+        grid = prior_on_grid(stationary, latent, others, box, n_basis, given, seed_rng)
+        terms.append(grid.draw(n_outputs, size, grid_rng))
+    for variance, features in others:
+        width = features(np.zeros((1, n_inputs))).shape[1]
+        weights = rng.standard_normal((width, n_outputs, size))
+        terms.append(LinearTerm(features, np.sqrt(variance) * weights))
+    return FunctionDraws(merged(tuple(terms)), n_outputs, size)
+
+
+def _check_options(
+    prior: str, n_basis: Any, n_groups: int, method: str, n_inputs: int
+) -> None:
+    if prior not in ("auto", "spectral", "exact", "grid"):
+        raise ValueError(
+            f'prior must be "auto", "spectral", "exact" or "grid"; got {prior!r}.'
+        )
+    if isinstance(n_basis, tuple):
+        if prior != "grid" or len(n_basis) != n_inputs or min(n_basis) < 2:
+            raise ValueError(
+                'A tuple n_basis is for prior="grid": at least 2 nodes along each of '
+                f"{n_inputs} inputs; got {n_basis!r} with prior={prior!r}."
+            )
+    elif n_basis != "auto" and (isinstance(n_basis, str) or n_basis < 2):
         raise ValueError(
             f'n_basis must be "auto" or an integer of at least 2; got {n_basis!r}.'
         )
     if n_groups < 1:
         raise ValueError(f"n_groups must be at least 1; got {n_groups!r}.")
+    if method not in ("qmc", "mc", "orthogonal"):
+        raise ValueError(f'method must be "qmc", "mc" or "orthogonal"; got {method!r}.')

@@ -1,0 +1,398 @@
+"""Draws of a stationary process on a grid, exact at its nodes and splines between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from sklearn.gaussian_process.kernels import ExpSineSquared, WhiteKernel
+
+from skgpx._draws._features import FeatureMap
+from skgpx._draws._frequencies import Conditioning, HeldOutErrors
+from skgpx._numerics import lattice
+from skgpx.exceptions import PredictionWarning, warn
+from skgpx.kernels import Monomial, category_columns, expand
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+# Nodes that "auto" takes at most. Rows of interpolation weights at a time.
+_MOST_NODES, _ROWS = 2**16, 4096
+
+# ---- The process on a grid -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StationarySum:
+    """Covariance of a sum of products of stationary kernels.
+
+    Parameters
+    ----------
+    terms : tuple of Monomial
+    n_features : int
+    """
+
+    terms: tuple[Monomial, ...]
+    n_features: int
+
+    def __call__(self, lags: Array) -> Array:
+        """Covariances at lags (n, d), shape (n,)."""
+        origin, total = np.zeros((1, self.n_features)), np.zeros(len(lags))
+        for term in self.terms:
+            product = np.full(len(lags), term.coefficient)
+            for factor in term.factors:
+                product *= factor(lags, origin)[:, 0]
+            total += product
+        return total
+
+    def lengths(self, widths: Array) -> Array:
+        """Lag along each axis at which the correlation is a half, (d,).
+
+        At most twice the width of the domain, where a kernel hardly varies.
+        """
+        fractions = np.geomspace(1e-6, 2.0, 300)
+        lengths = np.empty(self.n_features)
+        for axis, width in enumerate(widths):
+            lags = np.zeros((len(fractions), self.n_features))
+            lags[:, axis] = fractions * width
+            below = self(lags) < 0.5 * self(np.zeros((1, self.n_features)))
+            place = np.argmax(below) if below.any() else -1
+            lengths[axis] = fractions[place] * width
+        return lengths
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A stationary process at the nodes of a grid, and its spline between them.
+
+    Parameters
+    ----------
+    box : ndarray of shape (d, 2)
+        Where the process is defined; the first node is the lower corner.
+    spacing : ndarray of shape (d,)
+        Distance of neighbouring nodes.
+    shape : tuple of int
+        Coefficients of the spline along each axis: one for each node, and one beyond
+        either end.
+    roots : ndarray of the shape of the torus
+        Roots of the eigenvalues of the covariance of the coefficients.
+    clipped : float
+        Variance in negative eigenvalues of the embedding, as a fraction.
+    """
+
+    box: Array
+    spacing: Array
+    shape: tuple[int, ...]
+    roots: Array
+    clipped: float
+
+    @classmethod
+    def of(
+        cls, covariance: StationarySum, box: Array, n_nodes: Any, spacing: Array
+    ) -> Grid:
+        """Grid with this number of nodes along each axis."""
+        shape = tuple(int(n) + 2 for n in n_nodes)
+        eigenvalues, clipped = lattice.embed(covariance, shape, spacing)
+        roots = np.sqrt(eigenvalues) / lattice.spline_transfer(eigenvalues.shape)
+        return cls(box, spacing, shape, roots, clipped)
+
+    def weights(self, X: Array) -> tuple[Index, Array, Array]:
+        """Coefficients, weights (n, 4^d) and slopes (n, 4^d, d) at the rows of X.
+
+        Raises
+        ------
+        ValueError
+            If a row is outside of the box.
+        """
+        low, high = self.box.T
+        slack = 1e-9 * (high - low)
+        outside = np.any(
+            np.abs(X - (low + high) / 2) > (high - low) / 2 + slack, axis=1
+        )
+        if outside.any():
+            raise ValueError(
+                f"These functions are defined on {self.box.tolist()}, the domain of "
+                f"their grid; got {X[outside][0].tolist()}. State a larger domain, or "
+                'draw with prior="spectral", which has none.'
+            )
+        positions = (np.clip(X, low, high) - low) / self.spacing
+        coefficients, weights, slopes = lattice.spline_weights(positions, self.shape)
+        return coefficients, weights, slopes / self.spacing
+
+    def interpolation(self, X: Array) -> csr_array:
+        """Matrix that maps coefficients to values at the rows of X."""
+        coefficients, weights, _ = self.weights(X)
+        n, width = weights.shape
+        starts = np.arange(0, n * width + 1, width)
+        size = n, int(np.prod(self.shape))
+        return csr_array((weights.ravel(), coefficients.ravel(), starts), shape=size)
+
+    def covariance(self, functionals: Array, X: Array) -> Array:
+        """Covariance of linear functionals (k, n) of the values at the rows of X."""
+        vectors = np.zeros((len(functionals), int(np.prod(self.shape))))
+        for first in range(0, len(X), _ROWS):
+            rows = slice(first, first + _ROWS)
+            vectors += (self.interpolation(X[rows]).T @ functionals[:, rows].T).T
+        product: Array = vectors @ lattice.multiply(self.roots, self.shape, vectors).T
+        return product
+
+    def draw(self, n_outputs: int, size: int, rng: np.random.Generator) -> GridTerm:
+        """Independent draws of each output."""
+        values = lattice.draw(self.roots, self.shape, n_outputs * size, rng)
+        return GridTerm(self, values.reshape(-1, n_outputs, size))
+
+
+# ---- Drawn functions -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GridTerm:
+    """Cubic splines on a grid.
+
+    Parameters
+    ----------
+    grid : Grid
+    coefficients : ndarray of shape (n_coefficients, c, s)
+    """
+
+    grid: Grid
+    coefficients: Array
+
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return len(self.grid.box)
+
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s)."""
+        flat = self.coefficients.reshape(len(self.coefficients), -1)
+        out += (self.grid.interpolation(X) @ flat).reshape(out.shape)
+
+    def at(self, X: Array) -> Array:
+        """Draw i at row i of X (s, d), shape (s, c)."""
+        return self.pairs(X, np.arange(len(X)))[0]
+
+    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        places, weights, slopes = self.grid.weights(X)
+        c = self.coefficients.shape[1]
+        own = self._by_draw[draws[:, np.newaxis], places].reshape(*places.shape, c)
+        values = np.einsum("pk,pkc->pc", weights, own)
+        return values, np.einsum("pkd,pkc->pcd", slopes, own)
+
+    @cached_property
+    def _by_draw(self) -> Array:
+        """Coefficients with those of a draw together, (s, n_coefficients, c)."""
+        return np.ascontiguousarray(self.coefficients.transpose(2, 0, 1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"grid": self.grid, "coefficients": self.coefficients}
+
+    def scaled(self, factor: Array | float) -> GridTerm:
+        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+        return replace(
+            self, coefficients=self.coefficients * np.reshape(factor, (-1, 1))
+        )
+
+    def select(self, draws: Index) -> GridTerm:
+        """Keep the draws at these positions."""
+        return replace(self, coefficients=self.coefficients[:, :, draws])
+
+
+# ---- The choice of a grid ------------------------------------------------------------
+
+
+def box_of_grid(domain: Array | None, points: Array) -> Array:
+    """Box that a grid covers: a domain and all points, (d, 2).
+
+    Without a domain the range of the points and a fifth of it on either side, or a
+    width of one where it is zero.
+
+    Raises
+    ------
+    ValueError
+        If there is neither a domain nor a point.
+    """
+    if domain is not None:
+        points = np.concatenate((domain.T, points))
+    elif not len(points):
+        raise ValueError(
+            'prior="grid" needs a domain: a lower and an upper bound of each of '
+            f"{points.shape[1]} inputs, between which functions are drawn; got None."
+        )
+    low, high = points.min(axis=0), points.max(axis=0)
+    if domain is None:
+        room = np.where(high > low, 0.2 * (high - low), 0.5)
+        low, high = low - room, high + room
+    return np.column_stack((low, high))
+
+
+def checked_domain(domain: ArrayLike | None, d: int) -> Array | None:
+    """A domain as an array (d, 2).
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, is not finite or has no width.
+    """
+    if domain is None:
+        return None
+    box = np.array(domain, dtype=np.float64)
+    if box.shape == (2,) and d == 1:
+        box = box[np.newaxis]
+    if box.shape != (d, 2) or not np.isfinite(box).all() or np.any(box @ [-1, 1] <= 0):
+        raise ValueError(
+            f"domain must hold a finite lower bound and a larger upper one for each of "
+            f"{d} inputs; got {np.asarray(domain).tolist()}."
+        )
+    return box
+
+
+def split_stationary(
+    kernel: Any, n_features: int
+) -> tuple[StationarySum | None, list[Monomial]]:
+    """What of a kernel is drawn on a grid, and the other terms.
+
+    Raises
+    ------
+    ValueError
+        If there are more than three inputs, or columns of categories.
+    """
+    if n_features > 3 or category_columns(kernel, n_features):
+        raise ValueError(
+            f'prior="grid" draws functions of one to three numbers; got {n_features} '
+            f'inputs, and the kernel {kernel!r}. Draw with prior="spectral".'
+        )
+    stationary: list[Monomial] = []
+    others: list[Monomial] = []
+    for term in expand(kernel):
+        types = [type(factor) for factor in term.factors]
+        # constants and periodic kernels have exact features, noise has none
+        features = not types or types == [ExpSineSquared] or WhiteKernel in types
+        if not features and all(factor.is_stationary() for factor in term.factors):
+            stationary.append(term)
+        else:
+            others.append(term)
+    covariance = StationarySum(tuple(stationary), n_features) if stationary else None
+    return covariance, others
+
+
+def choose_grid(
+    covariance: StationarySum,
+    box: Array,
+    n_basis: int | str | tuple[int, ...],
+    error_of: Callable[[Grid], float],
+) -> Grid:
+    """Grid whose draws have standard deviations that are nearly right.
+
+    Parameters
+    ----------
+    covariance : StationarySum
+    box : ndarray of shape (d, 2)
+        What the grid covers.
+    n_basis : "auto", int or tuple of int
+        Number of nodes: as many as an error of 2 % needs, at most 2^16; in total; or
+        along each axis, for an evaluation at the nodes only.
+    error_of : callable
+        Predicts the error of the standard deviations of draws on a grid.
+
+    Returns
+    -------
+    grid : Grid
+
+    Warns
+    -----
+    PredictionWarning
+        If an error of more than 2 % is predicted, or of more than 10 % where a number
+        of nodes was given; not for one along each axis, unless more than 2 % of the
+        variance is clipped.
+    """
+    width = box[:, 1] - box[:, 0]
+    lengths = covariance.lengths(width)
+
+    def nodes(fineness: float) -> Array:
+        return np.ceil(width / lengths * fineness) + 1
+
+    def grid_of(fineness: float) -> Grid:
+        return Grid.of(covariance, box, nodes(fineness), lengths / fineness)
+
+    if isinstance(n_basis, str):
+        limit, fineness = 0.02, 4.0
+        grid = grid_of(fineness)
+        error = error_of(grid)
+        while error > limit and np.prod(nodes(1.4 * fineness)) <= _MOST_NODES:
+            fineness *= 1.4
+            grid = grid_of(fineness)
+            error = error_of(grid)
+    elif isinstance(n_basis, tuple):
+        # who names the nodes looks at them, where draws are exact
+        n_nodes = np.array(n_basis)
+        limit = 0.02
+        grid = Grid.of(covariance, box, n_nodes, width / (n_nodes - 1))
+        error = grid.clipped
+    else:
+        limit = 0.1
+        candidates = np.geomspace(1e-3, 1e6, 2000)
+        totals = np.prod([nodes(fineness) for fineness in candidates], axis=1)
+        grid = grid_of(float(candidates[totals <= max(n_basis, totals[0])][-1]))
+        error = error_of(grid)
+    if error > limit:
+        warn(
+            f"With a grid of {int(np.prod(np.array(grid.shape) - 2))} nodes the "
+            f"standard deviations of draws are expected to be off by "
+            f"{100 * error:.2g} % between them (root mean square). Pass a larger "
+            'n_basis or a smaller domain, or use prior="spectral".',
+            PredictionWarning,
+        )
+    return grid
+
+
+def prior_on_grid(
+    covariance: StationarySum,
+    kernel: Any,
+    others: list[tuple[float, FeatureMap]],
+    box: Array,
+    n_basis: int | str | tuple[int, ...],
+    given: Conditioning | None,
+    rng: np.random.Generator,
+) -> Grid:
+    """Grid for the stationary part of a process.
+
+    Parameters
+    ----------
+    covariance : StationarySum
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance, without noise.
+    others : list of (variance, feature map)
+        The other parts of the process.
+    box : ndarray of shape (d, 2)
+    n_basis : "auto", int or tuple of int
+    given : Conditioning or None
+        What the draws will be conditioned on.
+    rng : numpy.random.Generator
+        Picks the inputs at which errors are predicted.
+    """
+    low, high = box.T
+    if given is not None:
+        errors = HeldOutErrors(kernel, given, rng, box)
+        rest = errors.covariance(others)
+
+        def error_given_data(grid: Grid) -> float:
+            drawn = grid.covariance(errors.functionals, errors.points)
+            return max(errors.misfit(rest + drawn)[0], grid.clipped)
+
+        return choose_grid(covariance, box, n_basis, error_given_data)
+    points = low + rng.random((32, len(box))) * (high - low)
+    exact = kernel.diag(points)
+    beside = exact - covariance(np.zeros((1, len(box))))
+
+    def error_of_prior(grid: Grid) -> float:
+        drawn = np.diagonal(grid.covariance(np.eye(len(points)), points))
+        logs = 0.5 * np.log((drawn + beside) / exact)
+        return max(float(np.sqrt(np.mean(logs**2))), grid.clipped)
+
+    return choose_grid(covariance, box, n_basis, error_of_prior)

@@ -1,0 +1,198 @@
+"""Stationary processes on a regular lattice: circulant embedding, and cubic splines.
+
+The covariance of a stationary process at the nodes of a lattice, wrapped around a torus
+of at least twice its width, is circulant: the Fourier transform diagonalises it [1]_.
+A process between the nodes is the cubic spline through the values at the nodes; on a
+torus its coefficients are a quotient of Fourier transforms.
+
+References
+----------
+.. [1] Dietrich and Newsam, "Fast and exact simulation of stationary Gaussian processes
+   through circulant embedding of the covariance matrix", SIAM Journal on Scientific
+   Computing, 1997.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+# Variance in negative eigenvalues, as a fraction, that is negligible. Nodes of the
+# largest torus that an embedding grows to: 8 MB for one function.
+_NEGLIGIBLE, _LARGEST_TORUS = 1e-6, 2**20
+# Lags of a torus at which a covariance is evaluated at a time.
+_LAGS = 2**16
+
+
+# ---- The embedding -------------------------------------------------------------------
+
+
+def embed(
+    covariance: Callable[[Array], Array], shape: Sequence[int], spacing: Array
+) -> tuple[Array, float]:
+    """Eigenvalues of a circulant matrix that holds the covariance of a lattice.
+
+    The torus has at least twice as many nodes as the lattice along each axis. It grows
+    by a half until negative eigenvalues are less than a millionth of the sum, or it
+    would have more than 2^20 nodes.
+
+    Parameters
+    ----------
+    covariance : callable
+        Maps lags (n, d) to covariances (n,).
+    shape : sequence of int
+        Nodes along each axis.
+    spacing : ndarray of shape (d,)
+        Distance of neighbouring nodes.
+
+    Returns
+    -------
+    eigenvalues : ndarray, one axis for each input
+        Not negative; their mean is the variance.
+    clipped : float
+        Size of the negative ones as a fraction of the sum of all: these have been set
+        to zero, and the others scaled such that the variance is right.
+    """
+    torus = tuple(fft.next_fast_len(2 * n) for n in shape)
+    while True:
+        eigenvalues = _eigenvalues(covariance, torus, spacing)
+        total = eigenvalues.sum()
+        positive = np.maximum(eigenvalues, 0.0)
+        clipped = float(positive.sum() / total - 1.0)
+        longer = tuple(fft.next_fast_len(n + n // 2) for n in torus)
+        if clipped <= _NEGLIGIBLE or np.prod(longer) > _LARGEST_TORUS:
+            return positive * (total / positive.sum()), clipped
+        torus = longer
+
+
+def _eigenvalues(
+    covariance: Callable[[Array], Array], torus: tuple[int, ...], spacing: Array
+) -> Array:
+    """Fourier transform of the covariance at the shortest lag to each node."""
+    lags = [fft.fftfreq(n, 1.0 / n) * h for n, h in zip(torus, spacing, strict=True)]
+    values = np.empty(int(np.prod(torus)))
+    for first in range(0, len(values), _LAGS):
+        nodes = np.arange(first, min(first + _LAGS, len(values)))
+        positions = np.unravel_index(nodes, torus)
+        columns = [axis[p] for axis, p in zip(lags, positions, strict=True)]
+        values[nodes] = covariance(np.column_stack(columns))
+    eigenvalues: Array = fft.fftn(values.reshape(torus)).real
+    return eigenvalues
+
+
+# ---- Processes with these eigenvalues ------------------------------------------------
+
+
+def spline_transfer(torus: Sequence[int]) -> Array:
+    """Eigenvalues of the map from coefficients of a cubic spline to values at nodes."""
+    transfer = np.ones(tuple(torus))
+    for axis, n in enumerate(torus):
+        factor = (2.0 + np.cos(2.0 * np.pi * np.arange(n) / n)) / 3.0
+        transfer *= np.expand_dims(factor, [k for k in range(len(torus)) if k != axis])
+    return transfer
+
+
+def draw(
+    roots: Array, shape: Sequence[int], size: int, rng: np.random.Generator
+) -> Array:
+    """Draws of the process with circulant covariance, at the nodes of a lattice.
+
+    Parameters
+    ----------
+    roots : ndarray of the shape of the torus
+        Square roots of the eigenvalues.
+    shape : sequence of int
+        Nodes of the lattice along each axis.
+    size : int
+        Number of draws.
+
+    Returns
+    -------
+    values : ndarray of shape (n_nodes, size)
+
+    Notes
+    -----
+    O(N log N) time for each draw and O(N) memory for a torus of N nodes.
+    """
+    corner = tuple(slice(n) for n in shape)
+    values = np.empty((int(np.prod(shape)), size))
+    for first in range(0, size, 2):
+        # real and imaginary part of F Λ^½ (a + ib) / √N are independent
+        white = np.empty(roots.shape, dtype=np.complex128)
+        white.real = rng.standard_normal(roots.shape)
+        white.imag = rng.standard_normal(roots.shape)
+        waves = fft.fftn(roots * white, norm="ortho", overwrite_x=True)[corner].ravel()
+        values[:, first] = waves.real
+        if first + 1 < size:
+            values[:, first + 1] = waves.imag
+    return values
+
+
+def multiply(roots: Array, shape: Sequence[int], vectors: Array) -> Array:
+    """Covariance of the values at the nodes times vectors (k, n_nodes)."""
+    corner = tuple(slice(n) for n in shape)
+    product = np.empty(vectors.shape)
+    for first in range(0, len(vectors), 2):
+        # C is real: real and imaginary part of C (a + ib) are C a and C b
+        pair = vectors[first : first + 2]
+        padded = np.zeros(roots.shape, dtype=np.complex128)
+        padded[corner] = (pair[0] + 1j * pair[-1]).reshape(shape)
+        waves = fft.ifftn(roots**2 * fft.fftn(padded, overwrite_x=True))[corner]
+        product[first] = waves.real.ravel()
+        if len(pair) == 2:
+            product[first + 1] = waves.imag.ravel()
+    return product
+
+
+# ---- Cubic splines -------------------------------------------------------------------
+
+
+def spline_weights(
+    positions: Array, shape: Sequence[int]
+) -> tuple[Index, Array, Array]:
+    """Coefficients that a cubic spline combines, their weights and their slopes.
+
+    Parameters
+    ----------
+    positions : ndarray of shape (n, d)
+        In units of the spacing, from the second coefficient along each axis.
+    shape : sequence of int
+        Coefficients along each axis.
+
+    Returns
+    -------
+    coefficients : ndarray of shape (n, 4^d)
+        Positions among the coefficients, the last axis varying fastest.
+    weights : ndarray of shape (n, 4^d)
+    slopes : ndarray of shape (n, 4^d, d)
+        Derivatives of the weights in the positions.
+    """
+    cell = np.clip(np.floor(positions).astype(np.intp), 0, np.asarray(shape) - 4)
+    t = positions - cell
+    by_axis = np.stack(
+        ((1.0 - t) ** 3, 3.0 * t**3 - 6.0 * t**2 + 4.0,
+         3.0 * (t + t**2 - t**3) + 1.0, t**3)
+    ) / 6.0  # fmt: skip
+    slope_by_axis = np.stack(
+        (-0.5 * (1.0 - t) ** 2, 1.5 * t**2 - 2.0 * t, 0.5 + t - 1.5 * t**2, 0.5 * t**2)
+    )
+    n, d = positions.shape
+    steps = np.append(np.cumprod(shape[:0:-1])[::-1], 1).astype(np.intp)
+    coefficients = np.empty((n, 4**d), dtype=np.intp)
+    weights, slopes = np.empty((n, 4**d)), np.empty((n, 4**d, d))
+    for k, corner in enumerate(itertools.product(range(4), repeat=d)):
+        factors = [by_axis[j, :, axis] for axis, j in enumerate(corner)]
+        coefficients[:, k] = (cell + corner) @ steps
+        weights[:, k] = np.prod(factors, axis=0)
+        for axis, j in enumerate(corner):
+            others = factors[:axis] + factors[axis + 1 :]
+            slope = slope_by_axis[j, :, axis]
+            slopes[:, k, axis] = np.prod([slope, *others], axis=0)
+    return coefficients, weights, slopes
