@@ -26,6 +26,8 @@ Tiers = tuple[tuple[Scheme, ...], ...]
 
 # Steps between the first two checks of convergence.
 ROUND = 10
+# Chains that try steps: fewer do not tell which goes farther.
+_TRIAL_CHAINS = 100
 # Acceptance times mobility of chains that need no other coordinates.
 LIVELY = 0.1
 
@@ -217,13 +219,13 @@ def adapt(
     rng: np.random.Generator,
     temperature: float = 1.0,
 ) -> tuple[Scheme, float]:
-    """The scheme that moves farthest in three steps of one block of chains.
+    """The scheme that moves farthest in three steps of at most a hundred chains.
 
     Maximises acceptance times mobility over the schemes of a tier, and tries the next
     tier, of smaller steps, if hardly any proposal is accepted. Returns the scheme and
     its acceptance times mobility.
     """
-    chains = langevin.start(target, z[:, :, chain_blocks(z.shape[2])[0]], temperature)
+    chains = langevin.start(target, z[:, :, :_TRIAL_CHAINS], temperature)
     best, best_score = schemes[-1][-1], 0.0
     for tier in schemes:
         for scheme in tier:
