@@ -32,6 +32,7 @@ from skgpx._validation import (
     Rows,
     StrOptions,
     check_kernel,
+    check_points,
     generator,
     kernel_of,
 )
@@ -66,7 +67,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         "optimizer": [StrOptions({"evidence"}), None],
         "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
         "n_particles": [Interval(Integral, 1, None, closed="left")],
-        "step_size": [Interval(Real, 0.0, None, closed="neither"), None],
+        "potential": [StrOptions({"projected", "optimal"})],
+        "init": [StrOptions({"laplace", "prior"}), "array-like"],
+        "step_size": [Interval(Real, 0.0, None, closed="neither"), "array-like", None],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0.0, None, closed="left")],
         "warm_start": ["boolean"],
@@ -134,13 +137,15 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             )
 
         shape = (len(Z), likelihood.n_outputs_, self.n_particles)
-        same = same and self.particles_.shape == shape
+        init = self.init if isinstance(self.init, str) else self._check_init(shape)
+        if same and self.particles_.shape == shape:
+            init = self.particles_
         result = infer(
             basis, rows, likelihood, stream,
             method=self.method, n_particles=self.n_particles,
             step_size=self.step_size, max_iter=self.max_iter, tol=self.tol,
+            potential=self.potential, init=init,
             n_jobs=self.n_jobs, noise_is_free=learn, report=report,
-            previous=self.particles_ if same else None,
         )  # fmt: skip
         clock.end_of("inference")
         fitted = self._fitted_attributes(found, result, units, form)
@@ -201,13 +206,32 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 f"likelihood, which for {likelihood!r} is zero almost everywhere. Use "
                 "Categorical(), or GWIClassifier, which averages it first."
             )
-        method, step = resolved_method(self.method, likelihood), self.step_size
+        method = resolved_method(self.method, likelihood)
+        step: Any = self.step_size
+        if step is not None and not isinstance(step, Real):
+            step = check_points("step_size", step, (None,))
+            if method != "ula" or not np.all(step > 0.0):
+                raise ValueError(
+                    'step_size expects a positive number or, for method="ula", '
+                    "positive numbers, one for each stretch of steps; got "
+                    f"{self.step_size!r} for method={method!r}."
+                )
         if method == "ou_mala" and step is not None and step > 1.0:
             raise ValueError(
                 'step_size of method="ou_mala" is 1 - rho, with rho the correlation of '
                 f"a proposal with the state it starts from; expected a number in (0, "
                 f"1], got {step!r}. Leave it None to have it adapted."
             )
+
+    def _check_init(self, shape: tuple[int, int, int]) -> Array:
+        """Weights at which the chains start, of the shape of `particles_`."""
+        try:
+            return check_points("init", self.init, shape)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} It holds the weights where the chains start: one for each "
+                "inducing input, latent output and particle, as particles_ does."
+            ) from error
 
     def _check_neighbors(self, likelihood: Likelihood, n_targets: int) -> None:
         """Refuse at once nearest rows where the model has none."""
@@ -323,6 +347,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "_record": found.record,
             "likelihood_": likelihood,
             "unexplained_": result.unexplained,
+            "_divergence_bound": result.divergence_bound,
             "inducing_points_": model.basis.inducing_points,
             "posterior_": model.affine(shift, scale),
             "particles_": result.particles,
