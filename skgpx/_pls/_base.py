@@ -38,7 +38,7 @@ from skgpx._validation import (
 )
 from skgpx.bases import NeighborBasis, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
-from skgpx.kernels import decays
+from skgpx.kernels import decays, with_support
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -94,7 +94,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         `form` is that in which the likelihood that was given is fitted.
         """
         given = getattr(self.likelihood, "noise_variance", None)
-        check_kernel(kernel := kernel_of(self), rows.X, given)
+        kernel = self._kernel_for(rows)
+        check_kernel(kernel, rows.X, given)
         self._check_method(likelihood)
         closed = resolved_method(self.method, likelihood) == "exact"
         clock = StageClock()
@@ -107,7 +108,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         # nearest rows they do not depend on the number of inducing points
         near = self.n_neighbors not in ("auto", 0)
         planned = None if near else self._count_inducing(rows, likelihood, closed)
-        same = self._continues()
+        requested = copy.deepcopy(kernel)
+        same = self._continues(requested)
         learn = self.optimizer is not None
         found = learn_prior(
             rows, likelihood, search,
@@ -153,6 +155,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if form is not None:
             evidence -= form.constant
         fitted["log_evidence_"] = evidence
+        fitted["_requested"] = requested
         vars(self).update(fitted, stage_seconds_=clock.seconds)
         reporter.finish()
         few = self._few_points(m, len(Z), rows, found, result)
@@ -189,12 +192,16 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             m, found.n_inducing, unexplained, automatic
         )
 
-    def _continues(self) -> bool:
+    def _kernel_for(self, rows: Rows) -> Any:
+        """The kernel that was given, with numbers for columns and these as support."""
+        return with_support(kernel_of(self), rows.X, rows.weights)
+
+    def _continues(self, kernel: Any) -> bool:
         """Whether this fit is a warm start from one of the same prior and columns."""
         return (
             self.warm_start
             and hasattr(self, "posterior_")
-            and self._request == self.kernel
+            and self._requested == kernel
             and self.inducing_points_.shape[1] == self.n_features_in_
         )
 
@@ -357,7 +364,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "energy_curve_": sample.energy_curve,
             # an exact draw counts as one step of a chain without autocorrelation
             "n_iter_": max(sample.n_iter, 1),
-            "_request": copy.deepcopy(self.kernel),
         }
 
 

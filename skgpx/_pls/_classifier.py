@@ -56,7 +56,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Potential of the density that particles follow: "optimal" averages the
         likelihood over the residual of the inducing inputs, which matters where they
         are few. A step takes as many times longer as the average has nodes: 12 to 96
-        for two classes, at most 64 for three and four, ``2 n_classes - 2`` for more.
+        for two classes, 16 for three and ``2 n_classes - 2`` for more, a rule of degree
+        three.
     n_particles : int, default=100
         Number of particles, which are independent chains.
     init : {"laplace", "prior"} or array of shape (M, n_outputs, n_particles), \

@@ -30,8 +30,8 @@ TOLERANCE = 3e-3
 _ROWS = 50
 # Places of the latent values, in prior standard deviations from the prior mean.
 _PLACES = np.linspace(-2.0, 2.0, 41)
-# The most nodes of a product rule of several variables.
-_LARGEST_PRODUCT = 64
+# Nodes of each of two variables.
+_PER_VARIABLE = 4
 # Latent values between which the slope of a convex nll still grows, or never does.
 _FAR = (50.0, 1e4)
 
@@ -84,18 +84,15 @@ def optimal_target(target: Target, residual_variance: Array) -> tuple[Target, fl
 def _rule_of_several(n_variables: int) -> tuple[Array, Array]:
     """Nodes (q, v) and weights (q,) for ξ ~ N(0, I) of several variables.
 
-    A product of Gauss-Hermite rules of three or more nodes, if it has 64 nodes at most:
-    exact for polynomials of the degree 2k - 1 in each variable. Otherwise the spherical
-    rule of degree three, of 2 v nodes.
+    Of two variables a product of Gauss-Hermite rules of four nodes, which is exact for
+    polynomials of degree seven; of more the spherical rule of degree three, 2 v nodes.
     """
-    k = int(np.floor(_LARGEST_PRODUCT ** (1.0 / n_variables) + 1e-9))
-    if k < 3:
+    if n_variables > 2:
         return expectation_nodes(n_variables)
-    points, weights = expectation_nodes(1, k)
-    axes = np.meshgrid(*[points[:, 0]] * n_variables, indexing="ij")
-    masses = np.meshgrid(*[weights] * n_variables, indexing="ij")
-    nodes = np.stack([axis.ravel() for axis in axes], axis=1)
-    return nodes, np.prod([mass.ravel() for mass in masses], axis=0)
+    points, weights = expectation_nodes(1, _PER_VARIABLE)
+    first, second = np.meshgrid(points[:, 0], points[:, 0], indexing="ij")
+    nodes = np.stack((first.ravel(), second.ravel()), axis=1)
+    return nodes, np.outer(weights, weights).ravel()
 
 
 def _averages_along_a_line(target: Target, direction: Array) -> Array:

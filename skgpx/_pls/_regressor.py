@@ -22,7 +22,6 @@ from skgpx._validation import (
     codes_of_grades,
     fit_context,
     in_unit_scale,
-    kernel_of,
     row_quantity,
     with_categories_of,
 )
@@ -363,7 +362,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         """Refuse at once a method that is not for it, and a noise given twice."""
         if isinstance(form.likelihood, Gaussian):
             given = form.likelihood.noise_parameter
-            check_kernel(kernel_of(self), form.rows.X, given)
+            check_kernel(self._kernel_for(form.rows), form.rows.X, given)
         else:
             # by the name that the likelihood was given
             resolved_method(self.method, form.stated)

@@ -194,3 +194,47 @@ def test_a_residual_that_is_much_wider_than_the_likelihood_is_reported():
     with pytest.warns(UserWarning, match="potential=.optimal."):
         model.fit(X, y)
     assert "potential not resolved" in [one.check for one in model.findings_]
+
+
+# ---- Algorithm 1: initial law and step sizes -----------------------------------------
+
+
+def test_chains_forget_their_initial_law():
+    X, y = labels()
+    settings = {**FEW, "n_particles": 400, "tol": 1.0, "max_iter": 60}
+    reference = PLSClassifier(**settings).fit(X, y).particles_
+    mean, std = reference.mean(axis=2), reference.std(axis=2)
+    error = std * np.sqrt(2.0 / 400.0)
+    far = np.full((4, 1, 400), 3.0)
+    for method, init, max_iter in (
+        ("ou_mala", "prior", 60),
+        ("mala", far, 200),
+        ("ula", "prior", 400),
+    ):
+        model = PLSClassifier(
+            **{**settings, "max_iter": max_iter}, method=method, init=init
+        )
+        particles = model.fit(X, y).particles_
+        assert np.max(np.abs(particles.mean(axis=2) - mean) / error) < LARGEST_Z
+        assert_allclose(particles.std(axis=2), std, rtol=0.25)
+    # the start itself: a step too small to move
+    model.set_params(init=far, step_size=1e-12, max_iter=20)
+    assert_allclose(model.fit(X, y).particles_, far, atol=1e-4)
+
+
+def test_a_schedule_of_step_sizes():
+    X, y = labels()
+    settings = {**FEW, "method": "ula", "n_particles": 20, "tol": 1.0, "max_iter": 60}
+    number, one = (
+        PLSClassifier(**settings, step_size=step_size).fit(X, y).particles_
+        for step_size in (0.01, [0.01])
+    )
+    assert_array_equal(number, one)
+    model = PLSClassifier(**settings, step_size=[0.01, 0.003, 0.001]).fit(X, y)
+    assert model.n_iter_ == 60
+    assert len(model.energy_curve_) == 6
+    for wrong in ({"step_size": [0.1, -0.1]}, {"step_size": [0.1], "method": "mala"}):
+        with pytest.raises(ValueError, match="step_size expects"):
+            PLSClassifier(**{**settings, **wrong}).fit(X, y)
+    with pytest.raises(ValueError, match="init must have shape .4, 1, 20."):
+        PLSClassifier(**settings, init=np.zeros((3, 1, 20))).fit(X, y)
