@@ -123,7 +123,7 @@ class GREKernel(RuledKernel, DerivedKernel):
         return False
 
     @property
-    def points(self) -> Array:
+    def _points(self) -> Array:
         """Support points, shape (n_support, d).
 
         Raises
@@ -142,7 +142,7 @@ class GREKernel(RuledKernel, DerivedKernel):
     @property
     def masses(self) -> Array:
         """Normalised masses ``p`` of the support points, shape (n_support,)."""
-        n = len(self.points)
+        n = len(self._points)
         if self.support_weights is None:
             return np.full(n, 1.0 / n)
         weights = np.asarray(self.support_weights, dtype=np.float64)
@@ -150,7 +150,7 @@ class GREKernel(RuledKernel, DerivedKernel):
 
     def features(self, X: Array) -> Array:
         """``k(X, S) sqrt(p)``, shape (n, n_support): the finite-rank part is A Aᵀ."""
-        A = self.kernel(X, self.points)
+        A = self.kernel(X, self._points)
         A *= np.sqrt(self.masses)
         return A
 
@@ -162,7 +162,7 @@ class GREKernel(RuledKernel, DerivedKernel):
         A, roots = self.features(X), np.sqrt(self.masses)
         Kbar, gradient = self.background_kernel()(X, eval_gradient=True)
         gradient = gradient * self.background
-        tangents = stacked_gradient(self.kernel, X, self.points)
+        tangents = stacked_gradient(self.kernel, X, self._points)
         for p in range(tangents.shape[2]):
             # ∂(A Aᵀ) = Ȧ Aᵀ + A Ȧᵀ
             half = (tangents[:, :, p] * roots) @ A.T
@@ -233,7 +233,7 @@ def _widened(kernel: Any) -> Any:
 
 def _sections(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
     """Evaluate the base kernel ``k(X, S)``, with its pullback."""
-    return matrix_and_pullback(kernel.kernel, X, kernel.points)
+    return matrix_and_pullback(kernel.kernel, X, kernel._points)
 
 
 def _join(kernel: GREKernel, inner: Array, background: float) -> Array:
@@ -274,7 +274,7 @@ def _diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
 
 @is_rule("input_gradient", GREKernel)
 def _inputs(kernel: GREKernel, X: Array, Z: Array) -> tuple[Array, Pullback]:
-    b, support = kernel.background, kernel.points
+    b, support = kernel.background, kernel._points
     A, pullback = matrix_and_input_pullback(kernel.kernel, X, support)
     B = kernel.kernel(Z, support) * kernel.masses
     wide = kernel.background_kernel()
