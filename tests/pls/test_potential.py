@@ -236,5 +236,5 @@ def test_a_schedule_of_step_sizes():
     for wrong in ({"step_size": [0.1, -0.1]}, {"step_size": [0.1], "method": "mala"}):
         with pytest.raises(ValueError, match="step_size expects"):
             PLSClassifier(**{**settings, **wrong}).fit(X, y)
-    with pytest.raises(ValueError, match="init must have shape .4, 1, 20."):
+    with pytest.raises(ValueError, match=r"init must have shape \(4, 1, 20\)"):
         PLSClassifier(**settings, init=np.zeros((3, 1, 20))).fit(X, y)
