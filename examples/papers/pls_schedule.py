@@ -141,13 +141,16 @@ def counts(n: int = 100) -> tuple[Array, Array, Kernel, Likelihood, float]:
     return X, y, ConstantKernel(16.0) * RBF(1.0), Poisson(link="square"), -0.55
 
 
-def described(name: str, values: Array) -> str:
-    """Modes of draws at one input."""
+def described(name: str, draws: Array, place: int) -> str:
+    """Modes of draws at one input, and the share of functions that are in both."""
+    values = draws[place]
     upper, lower = values[values > 0.0], values[values <= 0.0]
     parts = [f"{name:38s} upper share {len(upper) / len(values):.2f}"]
     for mode in (upper, lower):
         if len(mode) > 1:
             parts.append(f"mean {mode.mean():6.2f} std {mode.std(ddof=1):.3f}")
+    in_both = np.any(draws > 0.0, axis=0) & np.any(draws < 0.0, axis=0)
+    parts.append(f"in both {in_both.mean():.2f}")
     return ", ".join(parts)
 
 
@@ -183,7 +186,7 @@ def main() -> None:
         found[problem] = runs
         place = np.argmin(np.abs(GRID[:, 0] - at))
         for name, values in runs.items():
-            print(described(name, values[place]))
+            print(described(name, values, place))
         if problem == "unknown shift":
             # given the mode, the likelihood is that of regression
             exact = GaussianProcessRegressor(kernel, alpha=1.0, optimizer=None)
