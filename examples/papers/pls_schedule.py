@@ -10,7 +10,7 @@ from N(0, I) for a simulated time of 0.5, with the step sizes 1e-3, 8.4e-5, 7.1e
 one after the other, until the mean energy changes by less than one per cent. This is
 `PLSRegressor` with the prior of the paper, `GREKernel` around the inducing points, with
 `method="ula"`, `init` and `step_size`. The last run has 70 710 steps; smaller step
-sizes of the published grid (848 528 and 10 million steps) are left out.
+sizes of the published grid (841 thousand and ten million steps) are left out.
 
 Two likelihoods of the paper with two modes each: an unknown shift of all observations
 (its figure 6), and counts of rate f^2 (its figure 5). Printed at one input: the share
@@ -37,9 +37,8 @@ machine), "in both" the share of functions that take values in both modes:
 For the shift the rule of one per cent ends the search at 7.1e-6: the energy changed by
 half a per cent. The modes are not wide because of the step. Particles start between the
 modes, and nearly all end with some neighbourhoods of the inputs in one and some in the
-other, which they have not left after 0.5 units of time, whatever the step. For the
-shift the shares of the default are those of the posterior; those of the published run
-are those of the start.
+other, which they have not left after 0.5 units of time, whatever the step. The shares
+of the published run are those of the start; the default weighs modes by their evidence.
 """
 
 from __future__ import annotations
