@@ -45,6 +45,7 @@ _INFERENCE: dict[str, Callable[[Any], Any]] = {
     "products": lambda fit: fit.n_iter_ if hasattr(fit, "residuals_") else None,
     "largest_residual": lambda fit: float(np.max(fit.residuals_)),
     "last_change_in_stds": lambda fit: float(fit.change_),
+    "divergence_bound_nats": lambda fit: float(fit._divergence_bound),
     "acceptance": lambda fit: _of_chains(fit, fit.acceptance_),
     "largest_rhat": lambda fit: _of_chains(fit, np.max(fit.rhat_)),
     "smallest_ess": lambda fit: _of_chains(fit, np.min(fit.ess_)),

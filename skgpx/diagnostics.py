@@ -40,6 +40,7 @@ __all__ = [
     "no_signal",
     "only_noise",
     "overdispersion",
+    "potential_not_resolved",
     "residual_autocorrelation",
     "rows_not_converged",
     "runs_disagree",
@@ -683,6 +684,20 @@ def chains_not_converged(
         f"The chains have not converged: split R-hat is {r_hat:.3g} after {n_iter} "
         f"steps (tol={tol:g}) with an acceptance of {acceptance:.2g}. Increase "
         f"max_iter{other}{'' if log_concave else 'log-concave'}.",
+        ConvergenceWarning,
+    )
+
+
+def potential_not_resolved(error: float, tolerance: float) -> Finding | None:
+    """Quadrature of the optimal potential whose error is above its tolerance."""
+    if error <= tolerance:
+        return None
+    return Finding(
+        "potential not resolved",
+        'potential="optimal" averages the likelihood over the residual of the inducing '
+        f"points, with a relative error of up to {100.0 * error:.2g} % of the negative "
+        "log-likelihood of a row: the residual is much wider than the likelihood. Use "
+        'more inducing points, or potential="projected".',
         ConvergenceWarning,
     )
 

@@ -101,7 +101,7 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 # 10 % of slack, are reviewed when a release is made, and may rise where a method needs
 # it. The modules beside the folders are one room together, but for the program `demo`.
 CEILINGS = {
-    "_pls": 13700,
+    "_pls": 15500,
     "_spectral_vgp": 14800,
     "_stein": 9400,
     "_gwi": 11400,

@@ -32,12 +32,13 @@ from skgpx._validation import (
     Rows,
     StrOptions,
     check_kernel,
+    check_points,
     generator,
     kernel_of,
 )
 from skgpx.bases import NeighborBasis, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
-from skgpx.kernels import decays
+from skgpx.kernels import decays, with_support
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -66,7 +67,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         "optimizer": [StrOptions({"evidence"}), None],
         "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
         "n_particles": [Interval(Integral, 1, None, closed="left")],
-        "step_size": [Interval(Real, 0.0, None, closed="neither"), None],
+        "potential": [StrOptions({"projected", "optimal"})],
+        "init": [StrOptions({"laplace", "prior"}), "array-like"],
+        "step_size": [Interval(Real, 0.0, None, closed="neither"), "array-like", None],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0.0, None, closed="left")],
         "warm_start": ["boolean"],
@@ -91,7 +94,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         `form` is that in which the likelihood that was given is fitted.
         """
         given = getattr(self.likelihood, "noise_variance", None)
-        check_kernel(kernel := kernel_of(self), rows.X, given)
+        kernel = self._kernel_for(rows)
+        check_kernel(kernel, rows.X, given)
         self._check_method(likelihood)
         closed = resolved_method(self.method, likelihood) == "exact"
         clock = StageClock()
@@ -104,7 +108,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         # nearest rows they do not depend on the number of inducing points
         near = self.n_neighbors not in ("auto", 0)
         planned = None if near else self._count_inducing(rows, likelihood, closed)
-        same = self._continues()
+        requested = copy.deepcopy(kernel)
+        same = self._continues(requested)
         learn = self.optimizer is not None
         found = learn_prior(
             rows, likelihood, search,
@@ -134,13 +139,15 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             )
 
         shape = (len(Z), likelihood.n_outputs_, self.n_particles)
-        same = same and self.particles_.shape == shape
+        init = self.init if isinstance(self.init, str) else self._check_init(shape)
+        if same and self.particles_.shape == shape:
+            init = self.particles_
         result = infer(
             basis, rows, likelihood, stream,
             method=self.method, n_particles=self.n_particles,
             step_size=self.step_size, max_iter=self.max_iter, tol=self.tol,
+            potential=self.potential, init=init,
             n_jobs=self.n_jobs, noise_is_free=learn, report=report,
-            previous=self.particles_ if same else None,
         )  # fmt: skip
         clock.end_of("inference")
         fitted = self._fitted_attributes(found, result, units, form)
@@ -148,6 +155,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if form is not None:
             evidence -= form.constant
         fitted["log_evidence_"] = evidence
+        fitted["_requested"] = requested
         vars(self).update(fitted, stage_seconds_=clock.seconds)
         reporter.finish()
         few = self._few_points(m, len(Z), rows, found, result)
@@ -184,12 +192,16 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             m, found.n_inducing, unexplained, automatic
         )
 
-    def _continues(self) -> bool:
+    def _kernel_for(self, rows: Rows) -> Any:
+        """The kernel that was given, with numbers for columns and these as support."""
+        return with_support(kernel_of(self), rows.X, rows.weights)
+
+    def _continues(self, kernel: Any) -> bool:
         """Whether this fit is a warm start from one of the same prior and columns."""
         return (
             self.warm_start
             and hasattr(self, "posterior_")
-            and self._request == self.kernel
+            and self._requested == kernel
             and self.inducing_points_.shape[1] == self.n_features_in_
         )
 
@@ -201,13 +213,32 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 f"likelihood, which for {likelihood!r} is zero almost everywhere. Use "
                 "Categorical(), or GWIClassifier, which averages it first."
             )
-        method, step = resolved_method(self.method, likelihood), self.step_size
+        method = resolved_method(self.method, likelihood)
+        step: Any = self.step_size
+        if step is not None and not isinstance(step, Real):
+            step = check_points("step_size", step, (None,))
+            if method != "ula" or not np.all(step > 0.0):
+                raise ValueError(
+                    'step_size expects a positive number or, for method="ula", '
+                    "positive numbers, one for each stretch of steps; got "
+                    f"{self.step_size!r} for method={method!r}."
+                )
         if method == "ou_mala" and step is not None and step > 1.0:
             raise ValueError(
                 'step_size of method="ou_mala" is 1 - rho, with rho the correlation of '
                 f"a proposal with the state it starts from; expected a number in (0, "
                 f"1], got {step!r}. Leave it None to have it adapted."
             )
+
+    def _check_init(self, shape: tuple[int, int, int]) -> Array:
+        """Weights at which the chains start, of the shape of `particles_`."""
+        try:
+            return check_points("init", self.init, shape)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} It holds the weights where the chains start: one for each "
+                "inducing input, latent output and particle, as particles_ does."
+            ) from error
 
     def _check_neighbors(self, likelihood: Likelihood, n_targets: int) -> None:
         """Refuse at once nearest rows where the model has none."""
@@ -323,6 +354,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "_record": found.record,
             "likelihood_": likelihood,
             "unexplained_": result.unexplained,
+            "_divergence_bound": result.divergence_bound,
             "inducing_points_": model.basis.inducing_points,
             "posterior_": model.affine(shift, scale),
             "particles_": result.particles,
@@ -332,7 +364,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "energy_curve_": sample.energy_curve,
             # an exact draw counts as one step of a chain without autocorrelation
             "n_iter_": max(sample.n_iter, 1),
-            "_request": copy.deepcopy(self.kernel),
         }
 
 

@@ -23,6 +23,7 @@ from skgpx._numerics.weights import GaussianWeights, WeightParticles
 from skgpx._parallel import blas_jobs, parallel_map
 from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt, run_chains, settle
 from skgpx._pls._nearest_rows import condition_on_rows
+from skgpx._pls._potential import TOLERANCE, divergence_bound, optimal_target
 from skgpx._pls._tempering import of_both_signs, run_smc
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
@@ -38,6 +39,7 @@ from skgpx.bases import NeighborBasis, Nystroem, known_weights
 from skgpx.diagnostics import (
     Finding,
     chains_not_converged,
+    potential_not_resolved,
     rows_not_converged,
     runs_disagree,
     several_modes,
@@ -70,6 +72,9 @@ class Inference(NamedTuple):
         Mean of ``½ c_i var g(x_i)`` with the curvature c of the likelihood, which is
         ``1 / noise_variance`` for Gaussian noise: nats per observation by which the
         evidence may be too low.
+    divergence_bound : float
+        Bound (28) of Theorem 2 on the divergence from the optimal posterior, in nats;
+        NaN where the theorem does not hold, or the posterior is the optimal one.
     findings : tuple of Finding
         About the sampler.
     """
@@ -80,6 +85,7 @@ class Inference(NamedTuple):
     likelihood: Likelihood
     log_evidence: float = np.nan
     unexplained: float = np.nan
+    divergence_bound: float = np.nan
     findings: tuple[Finding | None, ...] = ()
 
 
@@ -110,12 +116,13 @@ def infer(
     *,
     method: str = "auto",
     n_particles: int = 100,
-    step_size: float | None = None,
+    step_size: float | Array | None = None,
     max_iter: int | None = None,
     tol: float = 1.1,
+    potential: str = "projected",
+    init: str | Array = "laplace",
     n_jobs: int | None = None,
     noise_is_free: bool = False,
-    previous: Array | None = None,
     report: Report | None = None,
 ) -> Inference:
     """Sample the posterior of the weights.
@@ -128,12 +135,10 @@ def infer(
     likelihood : Likelihood
         Prepared.
     rng : numpy.random.Generator
-    method, n_particles, step_size, max_iter, tol, n_jobs
+    method, n_particles, step_size, max_iter, tol, potential, init, n_jobs
         See :class:`~skgpx.PLSRegressor`.
     noise_is_free : bool, default=False
         Whether the noise variance of the closed form may still change.
-    previous : ndarray of shape (m, c, s), optional
-        Particles of an earlier fit, where the chains start instead.
     report : callable, optional
         Called after each round of steps; True stops the chains.
 
@@ -150,8 +155,15 @@ def infer(
         free = noise_is_free
         return _exact(basis, rows, likelihood, n_particles, n_jobs, free, rng)
     # 1 the target in the coordinates of the weights, its modes
-    plain, best, log_concave, gaps = target_and_modes(
-        basis, rows, likelihood, name == "smc", n_jobs, rng.spawn(1)[0]
+    optimal = potential == "optimal"
+    plain, best, log_concave, gaps, error = target_and_modes(
+        basis=basis,
+        rows=rows,
+        likelihood=likelihood,
+        by_rows=name == "smc",
+        optimal=optimal,
+        n_jobs=n_jobs,
+        rng=rng.spawn(1)[0],
     )
 
     def reported(target: Target) -> Callable[[Sample], bool]:
@@ -164,7 +176,7 @@ def infer(
     # 2 particles: tempered where there are several modes and some ten seconds suffice
     # (25 m steps of 400 particles, of 4 n m operations), or Langevin chains
     n, p = len(plain.y), plain.root.shape[1]
-    affordable = method == "auto" and n * p**2 <= 5e6
+    affordable = method == "auto" and n * p**2 * len(plain.nodes) <= 5e6
     rivals = bool(np.any(gaps < RIVAL))
     if name == "smc" or (rivals and affordable):
         target = plain
@@ -173,8 +185,20 @@ def infer(
         )
         groups = np.arange(n_particles) * (rivals or likelihood.symmetric)
     else:
-        how = name, n_particles, step_size, max_iter, tol, n_jobs, previous, reported
-        target, sample = _langevin(plain, best, basis, rng, *how)
+        target, sample = _langevin(
+            plain,
+            best,
+            basis,
+            rng,
+            method=name,
+            n_particles=n_particles,
+            step_size=step_size,
+            max_iter=max_iter,
+            tol=tol,
+            init=init,
+            n_jobs=n_jobs,
+            reported=reported,
+        )
         if not np.all(np.isfinite(sample.z)):
             raise ValueError(
                 f'method="{name}" diverged with step_size={step_size!r}. Use a smaller '
@@ -197,16 +221,20 @@ def infer(
         particles = np.ascontiguousarray(w.reshape(c, m, s).transpose(1, 0, 2))
         groups = 2 * groups[chosen] + mirrored
     model = _model(basis, spread_out(particles, groups), likelihood)
+    findings = (*findings, potential_not_resolved(error, TOLERANCE))
     found = Inference(model, particles, sample, likelihood, findings=findings)
     if isinstance(likelihood, Gaussian):
         bound, unexplained = _bound(basis, rows, likelihood, n_jobs)
         return found._replace(log_evidence=bound, unexplained=unexplained)
+    residual = _residual_of_rows(basis, rows, plain, likelihood)
+    bounded = log_concave and not optimal
     return found._replace(
         # Laplace's approximation from near the mode
         log_evidence=sparse_value(
             rows, basis.inducing_points, basis.kernel, likelihood, best.weights
         ),
-        unexplained=_left_out(basis, rows, plain, best),
+        unexplained=_left_out(plain, residual, best) / float(rows.weights.sum()),
+        divergence_bound=divergence_bound(plain, residual) if bounded else np.nan,
     )
 
 
@@ -287,14 +315,26 @@ def target_and_modes(
     rows: Rows,
     likelihood: Likelihood,
     by_rows: bool,
+    optimal: bool,
     n_jobs: int | None,
     rng: np.random.Generator,
-) -> tuple[Target, laplace.Mode, bool, Array]:
+) -> tuple[Target, laplace.Mode, bool, Array, float]:
     """Target in the coordinates of the weights, and the Laplace approximation.
 
-    It is that of the best of several modes where there can be more than one; then come
-    whether there can be only one, and how many nats the others are below it. Under
-    Gaussian noise the target consists of sums over the rows, unless `by_rows`.
+    Under Gaussian noise the target consists of sums over the rows, unless `by_rows`,
+    and the optimal potential is the projected one plus a constant (Lemma 4).
+
+    Returns
+    -------
+    target : Target
+    mode : Mode
+        The best one, where the potential may have several.
+    log_concave : bool
+        Whether it can have only one.
+    gaps : ndarray of shape (k,)
+        How many nats of evidence the other modes are below it.
+    error : float
+        Of the average over the residual, see `optimal_target`.
     """
     if isinstance(likelihood, Gaussian) and not by_rows:
         noise_variance = float(likelihood.variance(0.0))
@@ -302,35 +342,45 @@ def target_and_modes(
         weights = posterior(statistics, noise_variance)
         sums = statistics.gram / noise_variance, statistics.moment / noise_variance
         mode = laplace.Mode(weights.mean, weights.root, np.nan, 0, True)
-        return langevin.quadratic_target(*sums), mode, True, np.empty(0)
+        return langevin.quadratic_target(*sums), mode, True, np.empty(0), 0.0
     # threads: to send features takes as long as to compute them
     items = [(rows.X[i : i + _ROWS],) for i in range(0, len(rows.y), _ROWS)]
     jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
     features = np.concatenate(parallel_map(basis, items, jobs, in_threads=True))
     target = row_target(np.ascontiguousarray(features), rows, likelihood)
+    log_concave = is_log_concave(target)
+    error = 0.0
+    if optimal and not isinstance(likelihood, Gaussian):
+        residual = _residual_of_rows(basis, rows, target, likelihood)
+        target, error = optimal_target(target, residual)
     smooth, rough = smoothed(target), rough_latent_values(target)
     mode = laplace.find_mode(smooth, rough_start(target))
-    if is_log_concave(target):
-        return target, mode, True, np.empty(0)
+    if log_concave:
+        return target, mode, True, np.empty(0), error
     best, gaps = survey(smooth, mode, rough, likelihood.symmetric, rng)
-    return target, best, False, gaps
+    return target, best, False, gaps, error
 
 
-def _left_out(basis: Nystroem, rows: Rows, plain: Target, mode: laplace.Mode) -> float:
-    """Mean of ``½ c var g`` of the rows, c the curvatures at the mode."""
+def _residual_of_rows(
+    basis: Nystroem, rows: Rows, target: Target, likelihood: Likelihood
+) -> Array:
+    """Residual prior variance of the latent value of each row of a target, (n,)."""
+    factor = likelihood.row_form(rows.y, rows.weights, rows.known).factor
+    if factor is None:
+        return np.asarray(basis.residual_variance(rows.X, target.features))
+    # the likelihood is that of factor f
+    features = target.features / factor[:, np.newaxis]
+    return np.asarray(factor**2 * basis.residual_variance(rows.X, features))
+
+
+def _left_out(plain: Target, residual: Array, mode: laplace.Mode) -> float:
+    """Sum of ``½ c var g`` over the rows, c the curvatures at the mode."""
     target = smoothed(plain)
     f = langevin.latent_values(target, mode.weights)[:, :, np.newaxis]
     curvature = target.likelihood.row_curvature(target.y, f)[..., 0]
     # of all outputs, each of which has a residual
     bent = target.weights * np.einsum("icc->i", curvature)
-    form = plain.likelihood.row_form(rows.y, rows.weights, rows.known)
-    features = plain.features
-    if form.factor is not None:
-        # the likelihood is that of factor f
-        bent = form.factor**2 * bent
-        features = features / form.factor[:, np.newaxis]
-    residual = basis.residual_variance(rows.X, features)
-    return 0.5 * float(bent @ residual) / float(rows.weights.sum())
+    return 0.5 * float(bent @ residual)
 
 
 def nystroem_root(basis: Nystroem) -> Array:
@@ -356,17 +406,18 @@ def _langevin(
     mode: laplace.Mode,
     basis: Nystroem,
     rng: np.random.Generator,
+    *,
     method: str,
     n_particles: int,
-    step_size: float | None,
+    step_size: float | Array | None,
     max_iter: int | None,
     tol: float,
+    init: str | Array,
     n_jobs: int | None,
-    previous: Array | None,
     reported: Callable[[Target], Callable[[Sample], bool]],
 ) -> tuple[Target, Sample]:
-    """Langevin chains from a Laplace start, and the target in their coordinates."""
-    target, z = _started(plain, mode, basis, method, n_particles, previous, rng)
+    """Langevin chains from their initial law, and the target in their coordinates."""
+    target, z = _started(plain, mode, basis, method, n_particles, init, rng)
     tiers = CORRELATED if method == "ou_mala" else ADJUSTED
     tuned = method != "ula" and step_size is None
     if tuned:
@@ -374,25 +425,86 @@ def _langevin(
         if plain.code != langevin.QUADRATIC and score < 0.35:
             # the Laplace approximation is poor: move to the bulk of the posterior
             mode = laplace.refine(smoothed(plain), mode)
-            target, z = _started(plain, mode, basis, method, n_particles, previous, rng)
+            target, z = _started(plain, mode, basis, method, n_particles, init, rng)
             target, z, scheme = settle(plain, target, z, tiers, rng, n_jobs)
     elif method == "ou_mala":
-        scheme = langevin.ornstein_uhlenbeck(1.0 - min(step_size or 0.0, 1.0))
+        scheme = langevin.ornstein_uhlenbeck(1.0 - min(float(step_size or 0.0), 1.0))
+    elif method == "mala":
+        assert step_size is not None
+        scheme = langevin.euler_maruyama(float(step_size), metropolis=True)
     else:
         if step_size is None:
-            # a tenth of the largest stable step, 2 / λ_max of the Hessian H, where
-            # H = (root rootᵀ)⁻¹ at the mode: λ_max(TᵀHT) = σ_max(root⁻¹ T)²
-            inner = np.linalg.solve(mode.root, target.root)
-            step_size = 0.2 / float(np.linalg.norm(inner, 2, axis=(1, 2)).max()) ** 2
-        scheme = langevin.euler_maruyama(step_size, metropolis=method == "mala")
-    how: dict[str, Any] = {
-        "tol": tol,
-        "n_jobs": n_jobs,
-        "adaptive": tuned,
-        "report": reported(target),
-    }
-    most = max_iter or (20_000 if method == "ula" else 1000)
-    return target, run_chains(target, z, scheme, rng, max_iter=most, **how)
+            step_size = _stable_step(mode, target)
+        sample = _run_schedule(
+            target,
+            z,
+            np.atleast_1d(np.asarray(step_size, dtype=np.float64)),
+            rng,
+            max_iter=max_iter or 20_000,
+            tol=tol,
+            n_jobs=n_jobs,
+            report=reported(target),
+        )
+        return target, sample
+    sample = run_chains(
+        target,
+        z,
+        scheme,
+        rng,
+        max_iter=max_iter or 1000,
+        tol=tol,
+        n_jobs=n_jobs,
+        adaptive=tuned,
+        report=reported(target),
+    )
+    return target, sample
+
+
+def _stable_step(mode: laplace.Mode, target: Target) -> float:
+    """A tenth of the largest stable step of the Euler scheme, ``2 / λ_max``.
+
+    With the largest eigenvalue of the Hessian at the mode, ``H = (root rootᵀ)⁻¹``, in
+    the coordinates T of the target: ``λ_max(TᵀHT) = σ_max(root⁻¹ T)²``.
+    """
+    inner = np.linalg.solve(mode.root, target.root)
+    return 0.2 / float(np.linalg.norm(inner, 2, axis=(1, 2)).max()) ** 2
+
+
+def _run_schedule(
+    target: Target,
+    z: Array,
+    step_sizes: Array,
+    rng: np.random.Generator,
+    *,
+    max_iter: int,
+    tol: float,
+    n_jobs: int | None,
+    report: Report,
+) -> Sample:
+    """Algorithm 1: Euler-Maruyama steps (236) with one step size after the other.
+
+    Each is used for an equal share of the steps; the statistics of the sample are those
+    of the last.
+    """
+    curve, n_iter = np.empty(0), 0
+    for i, step_size in enumerate(step_sizes):
+        last = i == len(step_sizes) - 1
+        sample = run_chains(
+            target,
+            z,
+            langevin.euler_maruyama(float(step_size), metropolis=False),
+            rng,
+            max_iter=max_iter // len(step_sizes),
+            tol=tol if last else 0.0,
+            n_jobs=n_jobs,
+            report=report,
+        )
+        z = sample.z
+        curve = np.append(curve, sample.energy_curve)
+        n_iter += sample.n_iter
+        if sample.stopped or not np.all(np.isfinite(z)):
+            break
+    return sample._replace(energy_curve=curve, n_iter=n_iter)
 
 
 def _started(
@@ -401,21 +513,27 @@ def _started(
     basis: Nystroem,
     method: str,
     n_particles: int,
-    previous: Array | None,
+    init: str | Array,
     rng: np.random.Generator,
 ) -> tuple[Target, Array]:
-    """Target in the coordinates of the method; Laplace draws, or earlier particles.
+    """Target in the coordinates of the method, and particles of the initial law Q_0.
 
-    Those of the Hessian at the mode, or of the paper for its unadjusted scheme.
+    The coordinates are those of the Hessian at the mode, or those of the paper for its
+    unadjusted scheme.
     """
     groups, width = mode.root.shape[:2]
     centre, root = mode.weights.T.reshape(groups, width), mode.root
     z = rng.standard_normal((groups, width, n_particles))
-    if method != "ula" and previous is None:
+    of_laplace = isinstance(init, str) and init == "laplace"
+    if method != "ula" and of_laplace:
         return langevin.in_coordinates(plain, centre, root), z
-    w = centre[:, :, np.newaxis] + root @ z
-    if previous is not None:
-        w = previous.transpose(1, 0, 2).reshape(groups, width, -1)
+    if of_laplace:
+        w = centre[:, :, np.newaxis] + root @ z
+    elif isinstance(init, str):
+        # the prior, N(0, I)
+        w = z
+    else:
+        w = init.transpose(1, 0, 2).reshape(groups, width, -1)
     if method == "ula":
         c, one = plain.n_outputs, nystroem_root(basis)
         many = np.kron(np.eye(c), one)[np.newaxis] if groups == 1 else [one] * c

@@ -24,7 +24,7 @@ from skgpx.kernels._frequencies import (
     stationary_terms,
     stein_frequencies,
 )
-from skgpx.kernels._gre import GREKernel
+from skgpx.kernels._gre import GREKernel, with_support
 from skgpx.kernels._linear import Linear
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,

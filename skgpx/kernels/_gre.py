@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, Exponentiation, Product, Sum
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    Exponentiation,
+    Kernel,
+    Product,
+    Sum,
+)
 
-from skgpx.kernels._columns import DerivedKernel
+from skgpx.kernels._columns import Columns, DerivedKernel
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,
     matrix_and_input_pullback,
@@ -15,6 +21,9 @@ from skgpx.kernels._matrices import (
     stacked_gradient,
 )
 from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
+
+# The most rows of a fit that are taken as support.
+MOST_SUPPORT = 1000
 
 
 class GREKernel(RuledKernel, DerivedKernel):
@@ -32,12 +41,15 @@ class GREKernel(RuledKernel, DerivedKernel):
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         The base kernel ``k``, without a WhiteKernel.
-    support : ndarray of shape (n_support, d)
-        Points ``s_i`` of the empirical measure, usually (some of) the training
-        inputs.
+    support : ndarray of shape (n_support, d), default=None
+        Points ``s_i`` of the empirical measure. None stands for the rows of `fit`, as
+        in the paper: PLSRegressor and PLSClassifier put them into ``kernel_``, every
+        k-th of the rows in lexicographic order if there are more than 1000. They are
+        those of the fold behind scalers and in a cross-validation. Other estimators,
+        which know nothing of it, refuse a kernel without support.
     support_weights : ndarray of shape (n_support,), default=None
         Non-negative masses of the support points, scaled to sum to one. None
-        gives every point the same mass.
+        gives every point the same mass, and rows of `fit` their sample weights.
     background : float, default=1.0
         Factor of ``kbar``, dimensionless, not negative. With 0 (and fixed bounds)
         the prior is the plain integral over the support, whose variance vanishes
@@ -68,6 +80,17 @@ class GREKernel(RuledKernel, DerivedKernel):
     >>> kernel(np.array([[0.5], [100.0]])).round(3)
     array([[0.837, 0.   ],
            [0.   , 0.5  ]])
+
+    The rows of the fit, behind a scaler:
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skgpx import PLSRegressor
+    >>> model = PLSRegressor(GREKernel(RBF(0.5)), n_inducing=10, random_state=0)
+    >>> pipeline = make_pipeline(StandardScaler(), model)
+    >>> y = np.sin(10.0 * support[:, 0])
+    >>> pipeline.fit(support, y)[-1].kernel_.support.shape
+    (20, 1)
     """
 
     own = ("background",)
@@ -75,7 +98,7 @@ class GREKernel(RuledKernel, DerivedKernel):
     def __init__(
         self,
         kernel: Any,
-        support: Array,
+        support: Array | None = None,
         support_weights: Array | None = None,
         background: float = 1.0,
         background_bounds: tuple[float, float] | str = (1e-5, 1e5),
@@ -89,8 +112,9 @@ class GREKernel(RuledKernel, DerivedKernel):
     hyperparameter_background = RuledKernel._specified("background")
 
     def __repr__(self) -> str:
+        points = "rows of fit as" if self.support is None else len(self.support)
         return (
-            f"GREKernel({self.kernel!r}, {len(self.support)} support points, "
+            f"GREKernel({self.kernel!r}, {points} support points, "
             f"background={self.background:.3g})"
         )
 
@@ -99,9 +123,26 @@ class GREKernel(RuledKernel, DerivedKernel):
         return False
 
     @property
+    def _points(self) -> Array:
+        """Support points, shape (n_support, d).
+
+        Raises
+        ------
+        ValueError
+            If they are to be the rows of a fit that has not been made.
+        """
+        if self.support is None:
+            raise ValueError(
+                "GREKernel without support takes the rows that PLSRegressor or "
+                "PLSClassifier is fitted to; got no support in another place. Give "
+                "GREKernel(kernel, support=X)."
+            )
+        return np.asarray(self.support, dtype=np.float64)
+
+    @property
     def masses(self) -> Array:
         """Normalised masses ``p`` of the support points, shape (n_support,)."""
-        n = len(self.support)
+        n = len(self._points)
         if self.support_weights is None:
             return np.full(n, 1.0 / n)
         weights = np.asarray(self.support_weights, dtype=np.float64)
@@ -109,7 +150,7 @@ class GREKernel(RuledKernel, DerivedKernel):
 
     def features(self, X: Array) -> Array:
         """``k(X, S) sqrt(p)``, shape (n, n_support): the finite-rank part is A Aᵀ."""
-        A = self.kernel(X, self.support)
+        A = self.kernel(X, self._points)
         A *= np.sqrt(self.masses)
         return A
 
@@ -121,7 +162,7 @@ class GREKernel(RuledKernel, DerivedKernel):
         A, roots = self.features(X), np.sqrt(self.masses)
         Kbar, gradient = self.background_kernel()(X, eval_gradient=True)
         gradient = gradient * self.background
-        tangents = stacked_gradient(self.kernel, X, np.asarray(self.support))
+        tangents = stacked_gradient(self.kernel, X, self._points)
         for p in range(tangents.shape[2]):
             # ∂(A Aᵀ) = Ȧ Aᵀ + A Ȧᵀ
             half = (tangents[:, :, p] * roots) @ A.T
@@ -138,6 +179,41 @@ class GREKernel(RuledKernel, DerivedKernel):
         if self.background != 0.0:
             variances += self.background * self.background_kernel().diag(X)
         return variances
+
+
+def with_support(kernel: Any, X: Array, weights: Array) -> Any:
+    """Make rows X the support of every GREKernel without one inside a kernel, a copy.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel or None
+        A copy that is changed.
+    X : ndarray of shape (n, d)
+        Distinct rows of a fit.
+    weights : ndarray of shape (n,)
+        Their masses.
+
+    Raises
+    ------
+    ValueError
+        If a kernel has masses without points.
+    """
+    if isinstance(kernel, Columns):
+        X = kernel.part(X)
+    for name in ("kernel", "k1", "k2"):
+        part = getattr(kernel, name, None)
+        if isinstance(part, Kernel):
+            with_support(part, X, weights)
+    if isinstance(kernel, GREKernel) and kernel.support is None:
+        if kernel.support_weights is not None:
+            raise ValueError(
+                "GREKernel expects support_weights with the support to which they "
+                "belong; got support=None. Give both, or sample_weight to fit."
+            )
+        thinned = slice(None, None, -(-len(X) // MOST_SUPPORT))
+        kernel.support = X[thinned].copy()
+        kernel.support_weights = weights[thinned].copy()
+    return kernel
 
 
 def _widened(kernel: Any) -> Any:
@@ -157,7 +233,7 @@ def _widened(kernel: Any) -> Any:
 
 def _sections(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
     """Evaluate the base kernel ``k(X, S)``, with its pullback."""
-    return matrix_and_pullback(kernel.kernel, X, np.asarray(kernel.support, float))
+    return matrix_and_pullback(kernel.kernel, X, kernel._points)
 
 
 def _join(kernel: GREKernel, inner: Array, background: float) -> Array:
@@ -198,7 +274,7 @@ def _diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
 
 @is_rule("input_gradient", GREKernel)
 def _inputs(kernel: GREKernel, X: Array, Z: Array) -> tuple[Array, Pullback]:
-    b, support = kernel.background, np.asarray(kernel.support, float)
+    b, support = kernel.background, kernel._points
     A, pullback = matrix_and_input_pullback(kernel.kernel, X, support)
     B = kernel.kernel(Z, support) * kernel.masses
     wide = kernel.background_kernel()
