@@ -15,7 +15,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics import langevin
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.laplace import between_classes, contrasts
@@ -56,7 +55,6 @@ def optimal_target(target: Target, residual_variance: Array) -> tuple[Target, fl
     std = np.sqrt(residual_variance)[:, np.newaxis]
     spread = target._replace(
         std=np.repeat(std, target.n_outputs, axis=1),
-        code=langevin.NUMPY,
     )
     # a likelihood of classes does not change with the mean over the classes
     exchangeable = between_classes(spread) is not None
