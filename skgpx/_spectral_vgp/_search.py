@@ -498,6 +498,7 @@ class Search:
             MOST_ORDERED,
             int(statistics.reach()[0]),
         )
+        n_waves = max(n_waves, 1)
         functions = by_length(1, 2 * n_waves + 1)
         _, tables = statistics.tables(np.array([n_waves]))
         moments = np.stack([moment(functions, table) for table in tables], axis=1)
