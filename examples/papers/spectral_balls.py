@@ -5,7 +5,40 @@ variational approximations in Gaussian process regression", 2023.
 
     python examples/papers/spectral_balls.py [--full] [--plot FILE]
 
-FIGURES
+All of it is run through the public interface, with the settings of section 6: 2500
+uniform inputs, noise 0.1, published eigenvalues without pairs of sine and cosine.
+Priors end after 1201 functions in figures 1 to 3. Fourier functions come in whole pairs
+and the constant: 31 and 61 for 30 and 60. A run takes about 60 CPU seconds; ``--full``
+has 20 data sets instead of 10, and empirical features and m-DPP points of the
+exponential priors, too, 110 seconds more. The figures below are of a run of 20 data
+sets.
+
+Figures 1 to 3 have no numbers in print. Their claims, and what is seen here:
+
+* Bands cover the truth: 92 to 100 % of the points for all priors and variables.
+* Population and empirical features are alike: mean standard deviations of 0.176 and
+  0.180 for 31 and 30 functions under ``j^-2``.
+* m-DPP points are worst: 0.253, equidistant ones 0.220.
+* "For m = 60 they closely resemble the true posterior": mean standard deviations are
+  2.5 times the exact ones under ``j^-2`` and 18 times under the printed ``τ
+  exp(-τj/4)``. The claim holds for ``τ exp(-τj)``, with 1.06.
+* Bands at inducing points are about as wide as exact ones: 0.29 to 0.46 times as wide
+  under ``j^-2``, 0.96 times under ``τ exp(-τj)`` with 60 equidistant points.
+
+Corollaries 11 and 13, for a truth of regularity 1: balls of priors of regularity 1/2
+and 1 hold it in all data sets at all numbers of functions, but for the exponential
+prior of regularity 1 at the elbow (0.75; with radii times 1.5 in all). Those of
+regularity 3 hold it in none. Those of regularity 2 hold it at half of the published
+number of functions (three), and in none at that number and at the elbow: statement 3 of
+Corollary 11, which excludes this, is about larger samples. At regularity 1 the
+published number, 15, has balls of radius 0.058, the elbow, 63, of 0.020: the rate
+leaves out the noise.
+
+Figure 4: the noise standard deviation is 125.0 in the published order of functions,
+131.9 by pairs and 188.5 in the standard order, at m = 101; the paper prints about 124
+at m = 100, and its way to fill missing hours is not known. Series: PT08.S1 of the Air
+Quality data of the UCI Machine Learning Repository (S. De Vito, CC BY 4.0), in the
+gallery.
 """
 
 from __future__ import annotations

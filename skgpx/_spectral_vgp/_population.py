@@ -278,8 +278,8 @@ def _bound(search: Search, prior: Prior) -> float:
 def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:
     """Largest wave numbers, (d,), that the sums for a given rule must have.
 
-    Those of the functions of its basis; where their number is open, of raised waves;
-    those of all functions of an order.
+    Those of the functions of its basis; where their number is open, of raised waves and
+    of all functions of an order.
     Functions of the order of their length are shorter than the sums anyway.
 
     Raises
@@ -290,11 +290,12 @@ def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:
     rule, size = parameters["kernel"], parameters["n_basis"]
     if rule is None or isinstance(rule, Kernel | str):
         return np.zeros(len(box.period), np.int64)
-    if isinstance(rule, OrderedEigenvalues):
-        return rule.index(box, len(rule.order)).reach()
-    least = rule.n_raised if isinstance(rule, RaisedEigenvalues) else 1
+    is_raised = isinstance(rule, RaisedEigenvalues)
+    least = rule.n_raised if is_raised else 1
+    inner = rule.rule if is_raised else rule
     if isinstance(size, str):
-        size = least
+        n_ordered = len(inner.order) if isinstance(inner, OrderedEigenvalues) else 0
+        size = least + n_ordered
     if size < least:
         raise ValueError(
             f"The constant and the waves of {rule!r} are {least} functions; got "

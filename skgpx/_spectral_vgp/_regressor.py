@@ -553,8 +553,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     ) -> tuple[FourierState | SparseState, tuple[Finding | None, ...]]:
         """Sums over the rows for the basis, and findings; more may come if `adds`."""
         self.basis_, rng = self._resolved_basis(), generator(self.random_state)
-        names = "kernel", "n_basis", "noise_variance", "optimizer", "normalize_y"
-        names += "inducing", "order"
+        names = ["kernel", "n_basis", "inducing", "order"]
+        names += ["noise_variance", "optimizer", "normalize_y"]
         parameters = {name: getattr(self, name) for name in names}
         parameters["kernel"] = kernel_of(self)
         self._check_choices(parameters)

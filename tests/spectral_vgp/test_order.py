@@ -101,8 +101,9 @@ def test_an_order_of_ones_own_is_followed_whatever_the_number_of_functions():
     # waves far beyond those that are summed for few functions
     t = np.linspace(0.0, 1.0, 3000, endpoint=False)[:, np.newaxis]
     y = np.sin(2.0 * np.pi * 700.0 * t[:, 0])
-    rule = OrderedEigenvalues(PolynomialEigenvalues(), (0, 1399, 1400))
-    for n_basis in (3, "auto"):
+    ordered = OrderedEigenvalues(PolynomialEigenvalues(), (0, 1399, 1400))
+    raised = RaisedEigenvalues(ordered, ((5,),), 1.0)
+    for rule, n_basis in ((ordered, 3), (ordered, "auto"), (raised, "auto")):
         model = SpectralVGPRegressor(rule, n_basis=n_basis, **UNIT).fit(t, y)
         assert_allclose(model.predict(t), y, atol=0.01)
 
