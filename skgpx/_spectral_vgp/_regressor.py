@@ -481,7 +481,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             inflation * ball_radius(self.posterior_, coverage, self.domain_, X, j)
             for j in range(self.posterior_.n_outputs)
         ]
-        return np.reshape(radii, self._targets)[()]
+        by_target: Any = np.reshape(radii, self._targets)[()]
+        return by_target
 
     def credible_band(
         self,

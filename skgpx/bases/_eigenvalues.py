@@ -246,7 +246,7 @@ class GivenEigenvalues(RankedEigenvalues):
     scale: float = 1.0
 
     # the numbers of a sine and a cosine are those given
-    paired: ClassVar[bool] = False
+    paired: ClassVar[bool] = False  # type: ignore[misc]
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List functions by the length of their waves, at most as many as values."""
