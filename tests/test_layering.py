@@ -102,7 +102,7 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 # it. The modules beside the folders are one room together, but for the program `demo`.
 CEILINGS = {
     "_pls": 15500,
-    "_spectral_vgp": 14800,
+    "_spectral_vgp": 16800,
     "_stein": 9400,
     "_gwi": 11400,
     "_iterative": 7900,
@@ -110,7 +110,7 @@ CEILINGS = {
     "_selection": 14500,
     "_latent": 2600,
     "_draws": 17300,
-    "bases": 14400,
+    "bases": 16000,
     "kernels": 16800,
     "likelihoods": 26300,
     "metrics": 3700,

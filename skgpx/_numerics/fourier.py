@@ -163,6 +163,12 @@ def by_length(d: int, size: int) -> FourierIndex:
     return function_list(waves[order]).part(slice(size))
 
 
+def _names(index: FourierIndex) -> list[tuple[bool, *tuple[int, ...]]]:
+    """A hashable name of each function: whether it is a sine, and its wave."""
+    waves = index.waves.tolist()
+    return [(s, *wave) for s, wave in zip(index.sine.tolist(), waves, strict=True)]
+
+
 def raised(index: FourierIndex, waves: Integers) -> FourierIndex:
     """Reorder functions so that the pairs of some waves follow the constant.
 
@@ -177,11 +183,9 @@ def raised(index: FourierIndex, waves: Integers) -> FourierIndex:
     if not len(waves):
         return index
     first = function_list(waves)
-    listed = {tuple(wave): rank for wave, rank in zip(
-        index.waves.tolist(), index.ranks.tolist(), strict=True
-    )}  # fmt: skip
+    listed = dict(zip(_names(index), index.ranks.tolist(), strict=True))
     last = 2.0 * len(index) + 1.0
-    ranks = [listed.get(tuple(wave), last) for wave in first.waves.tolist()]
+    ranks = [listed.get(name, last) for name in _names(first)]
     chosen = {tuple(wave) for wave in first.waves.tolist()}
     later = np.array([tuple(w) not in chosen for w in index.waves.tolist()], bool)
     return FourierIndex(

@@ -57,6 +57,17 @@ def ball_radius(
     return float(np.ravel(model.scale)[output] * np.sqrt(square))
 
 
+def effective_dimension(model: LatentModel) -> Any:
+    """Functions that the data know, of each output: ``tr(I - B⁻¹)``.
+
+    B⁻¹ is the posterior covariance of the m whitened weights. Where the functions are
+    orthogonal on the rows this is ``Σ_j ν_j``, ``ν_j = n λ_j / (σ² + n λ_j)`` (3.1).
+    """
+    _, roots = model.weights.moments()
+    known = roots.shape[1] - np.sum(roots**2, axis=(1, 2))
+    return np.broadcast_to(known, model.n_outputs)
+
+
 def simultaneous_factor(
     model: LatentModel,
     coverage: float,

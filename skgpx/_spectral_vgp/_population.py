@@ -21,6 +21,7 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._selection import SearchRecord, counted_once
+from skgpx._spectral_vgp._credible import effective_dimension
 from skgpx._spectral_vgp._domain import (
     continued,
     data_domain,
@@ -29,6 +30,7 @@ from skgpx._spectral_vgp._domain import (
 )
 from skgpx._spectral_vgp._search import (
     MOST_FUNCTIONS,
+    MOST_ORDERED,
     Parameters,
     Prior,
     Search,
@@ -36,7 +38,12 @@ from skgpx._spectral_vgp._search import (
 )
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows, canonical_rows
-from skgpx.bases import Box, FourierSeries, RaisedEigenvalues
+from skgpx.bases import (
+    Box,
+    FourierSeries,
+    OrderedEigenvalues,
+    RaisedEigenvalues,
+)
 from skgpx.diagnostics import Finding, only_noise, too_few_basis_functions
 
 Array = NDArray[np.float64]
@@ -171,6 +178,7 @@ class FourierState:
             "spectrum_": np.multiply.outer(series.spectrum, scale**2),
             "cycles_": prior.cycles,
             "n_basis_": m,
+            "effective_dimension_": effective_dimension(model),
             "_record": SearchRecord(*record),
         }
         return attributes, _findings(search, prior, spectrum.eigenvalues, spectrum.tail)
@@ -226,6 +234,10 @@ def fit_population(
         )
         reach = np.array([most if isinstance(size, str) else max(size // 2 + 1, 64)])
         reach = np.maximum(reach, of_rule)
+        if parameters["order"] == "data":
+            # those of the first n functions
+            n_waves = MOST_ORDERED if adds else int(once.weights.sum()) // 2
+            reach = np.maximum(reach, min(n_waves, MOST_ORDERED))
     else:
         # rows that choose the prior where there are more
         few, salt = {2: 3000, 3: 2000}[d], int(rng.integers(2**63))
@@ -266,7 +278,8 @@ def _bound(search: Search, prior: Prior) -> float:
 def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:
     """Largest wave numbers, (d,), that the sums for a given rule must have.
 
-    Those of the functions of its basis; where their number is open, of raised waves.
+    Those of the functions of its basis; where their number is open, of raised waves and
+    of all functions of an order.
     Functions of the order of their length are shorter than the sums anyway.
 
     Raises
@@ -277,9 +290,12 @@ def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:
     rule, size = parameters["kernel"], parameters["n_basis"]
     if rule is None or isinstance(rule, Kernel | str):
         return np.zeros(len(box.period), np.int64)
-    least = rule.n_raised if isinstance(rule, RaisedEigenvalues) else 1
+    is_raised = isinstance(rule, RaisedEigenvalues)
+    least = rule.n_raised if is_raised else 1
+    inner = rule.rule if is_raised else rule
     if isinstance(size, str):
-        size = least
+        n_ordered = len(inner.order) if isinstance(inner, OrderedEigenvalues) else 0
+        size = least + n_ordered
     if size < least:
         raise ValueError(
             f"The constant and the waves of {rule!r} are {least} functions; got "

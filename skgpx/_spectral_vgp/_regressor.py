@@ -46,7 +46,7 @@ from skgpx._validation import (
     known_noise,
     row_quantity,
 )
-from skgpx.bases import has_spectrum
+from skgpx.bases import RankedEigenvalues, has_spectrum
 from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals, conclude
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian
@@ -78,7 +78,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         points and eigenvectors: the RBF). "series" is the paper's prior on the
         coefficients of Fourier functions, of regularity 1/2, with a learned scale; its
         period is the domain. A rule of :mod:`skgpx.bases`, such as
-        ``PolynomialEigenvalues(regularity=1.0)``, is a series prior of your own.
+        ``PolynomialEigenvalues(regularity=1.0)`` or ``ExponentialEigenvalues(rate)``,
+        is a series prior of your own.
     basis : {"auto", "fourier", "empirical", "inducing"}, default="auto"
         Inducing variables: integrals of f against Fourier functions on a box (the
         population spectral features, for up to three inputs and stationary kernels);
@@ -92,6 +93,22 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         doubles the Fourier functions of the search while the bound gains 0.01 nats an
         observation, and then takes at most 1501, until those left out add at most 2 %
         to the posterior variance; inducing points as many as the rows support.
+    inducing : str, array of shape (m, n_features) or callable, default="greedy"
+        Inducing points, for ``basis="inducing"``: "greedy" selection of rows by
+        conditional variance (random ones where `n_basis` is "auto" and ends at its
+        largest number); "k-means++" seeds; "random" rows; "m-dpp", a draw from the
+        determinantal point process of m rows with the kernel as its matrix, exact up to
+        3000 distinct rows; the points themselves, whatever `n_basis`; or ``inducing(X,
+        kernel, n_basis, rng)`` that returns such an array.
+    order : {"frequency", "data"}, default="frequency"
+        Which Fourier functions a series prior of one input gives its largest
+        eigenvalues: those of the longest waves, or those with the largest coefficients
+        in the data, ``|phi_j^T y| / n``, among the first n (section 6.2 of [1]_; at
+        most 6553 waves). The sine and the cosine of a wave are sorted together by their
+        power, which does not depend on the origin of X, and the constant stays first;
+        functions are sorted one by one, as published, if the rule has
+        ``paired=False``. With "data" `prior_` is an ``OrderedEigenvalues``, and no
+        waves are tested. The order uses y twice. `partial_fit` sorts by all rows seen.
     domain : array-like of shape (n_features, 2) or None, default=None
         Where the inputs of the data may lie: other rows are an error in `fit` and
         `partial_fit`. None is the range of the data of `fit` (or the first
@@ -131,6 +148,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
         Prior covariance with its hyperparameters, for the standardised y; None for a
         series prior.
+    effective_dimension_ : float or ndarray of shape (n_targets,)
+        Number of functions that the data know, of at most `n_basis_`: the trace of ``I
+        - C``, C the posterior covariance of the weights whose prior is N(0, I). Where
+        functions are orthogonal on the rows it is the sum of ``nu_j = n lambda_j /
+        (noise_variance + n lambda_j)``, (3.1) of [1]_.
     basis_ : {"fourier", "empirical", "inducing"}
         Kind of inducing variables used.
     cycles_ : ndarray of shape (n_cycles, n_features)
@@ -222,6 +244,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     _follows_from_sums: ClassVar[frozenset[str]] = frozenset(
         {"posterior_", "likelihood_", "noise_variance_", "log_evidence_", "_record"}
         | {"kernel_", "prior_", "spectrum_", "cycles_", "n_basis_", "domain_"}
+        | {"effective_dimension_"}
     )
 
     # of the rows of `fit`, where it is known
@@ -236,6 +259,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto"}),
         ],
+        "inducing": [
+            StrOptions({"greedy", "k-means++", "random", "m-dpp"}),
+            "array-like",
+            callable,
+        ],
+        "order": [StrOptions({"frequency", "data"})],
         "domain": ["array-like", None],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "optimizer": [StrOptions({"evidence"}), None],
@@ -250,6 +279,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         *,
         basis: str = "auto",
         n_basis: int | str = "auto",
+        inducing: Any = "greedy",
+        order: str = "frequency",
         domain: ArrayLike | None = None,
         noise_variance: float | None = None,
         optimizer: str | None = "evidence",
@@ -260,6 +291,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self.kernel = kernel
         self.basis = basis
         self.n_basis = n_basis
+        self.inducing = inducing
+        self.order = order
         self.domain = domain
         self.noise_variance = noise_variance
         self.optimizer = optimizer
@@ -397,7 +430,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         return self._merged(other)
 
     def credible_ball(
-        self, coverage: float = 0.95, X: ArrayLike | None = None
+        self,
+        coverage: float = 0.95,
+        X: ArrayLike | None = None,
+        *,
+        inflation: float = 1.0,
     ) -> float:
         """Radius of the L2 ball around the posterior mean that holds f.
 
@@ -408,11 +445,20 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         X : array-like of shape (n_rows, n_features), default=None
             Rows over which squared differences are averaged; None averages over
             `domain_`.
+        inflation : float, default=1.0
+            Factor of the radius, positive: ``M_n`` of Corollaries 11 and 13 of the
+            paper, which guarantee coverage of functions that are as smooth as the prior
+            for factors that grow with n, however slowly.
 
         Returns
         -------
         radius : float or ndarray of shape (n_targets,)
             Root mean square distance in the units of y.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is not in (0, 1) or `inflation` is not positive and finite.
 
         Notes
         -----
@@ -423,12 +469,20 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         """
         check_is_fitted(self)
         check_coverage(coverage)
+        if not 0.0 < inflation < np.inf:
+            raise ValueError(
+                f"inflation must be positive and finite; got {inflation!r}. Use 1.0 "
+                "for the radius of the posterior itself."
+            )
         if X is not None:
             X = check_X(self, X)
             self._warn_about(X)
-        how = self.posterior_, coverage, self.domain_, X
-        targets = range(self.posterior_.n_outputs)
-        return np.reshape([ball_radius(*how, j) for j in targets], self._targets)[()]
+        radii = [
+            inflation * ball_radius(self.posterior_, coverage, self.domain_, X, j)
+            for j in range(self.posterior_.n_outputs)
+        ]
+        by_target: Any = np.reshape(radii, self._targets)[()]
+        return by_target
 
     def credible_band(
         self,
@@ -500,9 +554,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     ) -> tuple[FourierState | SparseState, tuple[Finding | None, ...]]:
         """Sums over the rows for the basis, and findings; more may come if `adds`."""
         self.basis_, rng = self._resolved_basis(), generator(self.random_state)
-        names = "kernel", "n_basis", "noise_variance", "optimizer", "normalize_y"
+        names = ["kernel", "n_basis", "inducing", "order"]
+        names += ["noise_variance", "optimizer", "normalize_y"]
         parameters = {name: getattr(self, name) for name in names}
         parameters["kernel"] = kernel_of(self)
+        self._check_choices(parameters)
         if self._noise is not None:
             parameters["noise_variance"] = self._noise.reference
         if self.basis_ != "fourier":
@@ -621,6 +677,26 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             )
         return "fourier"
 
+    def _check_choices(self, parameters: dict[str, Any]) -> None:
+        """Refuse inducing points and an order that the functions do not have."""
+        inducing = parameters["inducing"]
+        is_default = isinstance(inducing, str) and inducing == "greedy"
+        if self.basis_ != "inducing" and not is_default:
+            raise ValueError(
+                'inducing is read with basis="inducing" only; got '
+                f"inducing={inducing!r} with basis={self.basis!r}, which has "
+                f"{self.basis_!r} features here."
+            )
+        kernel = parameters["kernel"]
+        is_ranked = isinstance(kernel, str | RankedEigenvalues)
+        if self.order == "data" and (not is_ranked or self.n_features_in_ > 1):
+            raise ValueError(
+                'order="data" is for a series prior on one column: kernel="series", '
+                "PolynomialEigenvalues, ExponentialEigenvalues or GivenEigenvalues of "
+                f"skgpx.bases; got kernel={kernel!r} and {self.n_features_in_} "
+                'column(s). Give one of these, or order="frequency".'
+            )
+
     def _given_domain(self) -> Array | None:
         """The parameter `domain` as an array (d, 2).
 
@@ -656,6 +732,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         noise = found["noise_variance_"]
         noise = noise if np.ndim(noise) else float(noise)
         found["noise_variance_"] = noise
+        dimension = np.reshape(found["effective_dimension_"], self._targets)
+        is_one = dimension.ndim == 0
+        found["effective_dimension_"] = float(dimension) if is_one else dimension
         found["likelihood_"] = Gaussian(1.0).prepare([0.0]).with_noise(noise)
         return found
 

@@ -23,6 +23,7 @@ from skgpx._selection import (
     inducing_by_capacity,
     learn_prior,
 )
+from skgpx._spectral_vgp._credible import effective_dimension
 from skgpx._spectral_vgp._domain import input_range
 from skgpx._spectral_vgp._search import Parameters, known_noise
 from skgpx._validation import Rows, standardisation
@@ -137,6 +138,7 @@ class SparseState:
             "spectrum_": np.multiply.outer(np.maximum(values, 0.0), units**2),
             "cycles_": np.empty((0, len(self.seen))),
             "n_basis_": self.basis.n_basis,
+            "effective_dimension_": effective_dimension(model),
             "_record": self.record,
         }
         return attributes, ()
@@ -174,6 +176,10 @@ def fit_sample(
     search, select = rng.spawn(2)
     kernel, size = parameters["kernel"], parameters["n_basis"]
     size = None if isinstance(size, str) else int(size)
+    inducing = parameters["inducing"]
+    places_are_given = not isinstance(inducing, str) and not callable(inducing)
+    if places_are_given:
+        size = len(inducing)
     if kernel is None and not learns:
         kernel = default_kernel(rows.X, rows.weights)
     likelihood = Gaussian(None if given is None else given / scale**2)
@@ -183,6 +189,7 @@ def fit_sample(
         search,
         kernel=kernel,
         learn=learns,
+        inducing=inducing,
         n_inducing=size,
         n_jobs=n_jobs,
     )
@@ -201,11 +208,16 @@ def fit_sample(
         if kind == "empirical":
             basis: Any = _eigenvectors(kernel, rows, size, least, select)
         elif size is None:
-            how = rows, kernel, least, "greedy", select, _MOST_FUNCTIONS
-            basis = Nystroem.from_kernel(kernel, inducing_by_capacity(*how)[0])
+            points, _ = inducing_by_capacity(
+                rows, kernel, least, inducing, select, largest=_MOST_FUNCTIONS
+            )
+            basis = Nystroem.from_kernel(kernel, points)
         else:
-            how = rows.X, kernel, min(len(rows.X), size), select, rows.weights
-            basis = Nystroem.from_kernel(kernel, select_inducing("greedy", *how))
+            most = size if places_are_given else min(len(rows.X), size)
+            points = select_inducing(
+                inducing, rows.X, kernel, most, select, rows.weights
+            )
+            basis = Nystroem.from_kernel(kernel, points)
         sums = row_statistics(basis, rows, n_jobs)
         given = noise, bounds, found.record, shift, scale
         return SparseState(basis, seen, sums, sums, *given)

@@ -19,10 +19,12 @@ from skgpx._numerics.fourier import (
     Box,
     FourierIndex,
     Integers,
+    by_length,
     combination,
     convolved,
     function_list,
     half_space,
+    moment,
     reach_of,
     strides_of,
     waves_of,
@@ -41,7 +43,12 @@ from skgpx._selection import stretched
 from skgpx._spectral_vgp._domain import box_of, innermost_kernel, kernel_of
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows
-from skgpx.bases import KernelEigenvalues, PolynomialEigenvalues, RaisedEigenvalues
+from skgpx.bases import (
+    KernelEigenvalues,
+    OrderedEigenvalues,
+    PolynomialEigenvalues,
+    RaisedEigenvalues,
+)
 from skgpx.kernels import split_noise, stated_log_density, stated_priors
 
 Array = NDArray[np.float64]
@@ -52,6 +59,8 @@ Parameters = dict[str, Any]
 # at most in a basis.
 FIRST_FUNCTIONS = {1: 101, 2: 201, 3: 301}
 MOST_SEARCHED, MOST_FUNCTIONS = 501, 1501
+# Waves of one input that are sorted by their power, at most: sums for them take 13 MB.
+MOST_ORDERED = 6553
 # Nats an observation that twice as many functions, or inducing points, must gain.
 GAIN = 0.01
 # Factors of the lengthscales, and share of the variance that is noise, to start from.
@@ -170,6 +179,9 @@ class Search:
         self.variance = float(np.mean(squares)) or 1.0
         optimizes = parameters["optimizer"] is not None
         self.rules = candidates(kernel, seen, self.weight)
+        is_ordered = parameters["order"] == "data"
+        if is_ordered:
+            self.rules = (self._ordered_by_data(self.rules[0]),)
         if isinstance(self.rules[0], RaisedEigenvalues):
             self.size = max(self.size, self.rules[0].n_raised)
         self.learns = optimizes and len(self.rules[0].theta) > 0
@@ -182,6 +194,7 @@ class Search:
         # the level of y, and waves that stand out, have a variance of their own
         series = kernel is None or isinstance(kernel, str)
         self.raises = self.learns and parameters["normalize_y"] and series
+        self.boosts = self.raises and self.grows and not is_ordered
         self.noise = known_noise(parameters, self.scale)
         given = kernel if isinstance(kernel, Kernel) else ConstantKernel()
         self.stated, white = stated_priors(given), split_noise(given)[2]
@@ -206,7 +219,7 @@ class Search:
             found = self.maximised(start, self.size)
         else:
             found = self.begun()
-            if self.raises and self.grows:
+            if self.boosts:
                 found = self.with_trend(found, self.with_waves(found))
         stop = report(found)
         while not stop and not found.only_noise:
@@ -470,6 +483,34 @@ class Search:
         level = ((0,) * self.d,) if self.raises else ()
         chosen = (tuple(int(k) for k in wave) for wave in waves)
         return RaisedEigenvalues(rule, (*level, *chosen), self.variance)
+
+    def _ordered_by_data(self, rule: Any) -> OrderedEigenvalues:
+        """The rule with the first n functions sorted by their size in the data.
+
+        ``φ_jᵀy / n`` estimates the coefficient of φ_j (section 6.2): its square is
+        summed over targets in units of each, and over the sine and the cosine where
+        these have one eigenvalue, so that the order does not depend on the origin.
+        """
+        period = self.domain[:, 1] - self.domain[:, 0]
+        statistics = self.statistics.on(Box(self.domain[:, 0], period))
+        n_waves = min(
+            (int(self.weight) - 1) // 2,
+            MOST_ORDERED,
+            int(statistics.reach()[0]),
+        )
+        n_waves = max(n_waves, 1)
+        functions = by_length(1, 2 * n_waves + 1)
+        _, tables = statistics.tables(np.array([n_waves]))
+        moments = np.stack([moment(functions, table) for table in tables], axis=1)
+        power = np.sum((moments / np.ravel(self.scale)) ** 2, axis=1)
+        if not rule.paired:
+            order = np.argsort(-power, kind="stable")
+        else:
+            by_wave = power[1:].reshape(-1, 2).sum(axis=1)
+            waves = np.argsort(-by_wave, kind="stable")
+            pairs = 2 * waves[:, np.newaxis] + np.array([1, 2])
+            order = np.append(0, pairs)
+        return OrderedEigenvalues(rule, tuple(order.tolist()))
 
     def _starts(self, rule: Any) -> Iterator[tuple[Any, float]]:
         """Rules and noise variances to start from."""

@@ -4,10 +4,13 @@ from skgpx._draws import Conditioning, InputMap, draw_prior, side_by_side
 from skgpx._numerics.fourier import Box
 from skgpx.bases._continued_series import ContinuedSeries
 from skgpx.bases._eigenvalues import (
+    ExponentialEigenvalues,
     GivenEigenvalues,
     KernelEigenvalues,
+    OrderedEigenvalues,
     PolynomialEigenvalues,
     RaisedEigenvalues,
+    RankedEigenvalues,
     has_spectrum,
 )
 from skgpx.bases._fourier import Fourier, FourierSeries, SeriesMarginals
@@ -22,12 +25,14 @@ __all__ = [
     "Conditioning",
     "ContinuedSeries",
     "EmpiricalSpectral",
+    "ExponentialEigenvalues",
     "Fourier",
     "FourierSeries",
     "GivenEigenvalues",
     "InputMap",
     "KernelEigenvalues",
     "Nystroem",
+    "OrderedEigenvalues",
     "PolynomialEigenvalues",
     "RaisedEigenvalues",
     "SeriesMarginals",

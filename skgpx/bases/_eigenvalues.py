@@ -15,12 +15,12 @@ as long as the images of a point are far away.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, zeta
+from scipy.special import gamma, gammaincc, gammaln, zeta
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
 
 from skgpx._numerics.fourier import (
@@ -58,10 +58,15 @@ class EigenvalueRule(Protocol):
         """Eigenvalues of listed functions and the variance of all others."""
 
 
-class _Scaled:
-    """A rule whose only parameter is the factor ``τ`` of all eigenvalues, `scale`."""
+class RankedEigenvalues:
+    """Eigenvalues ``λ_j`` given to functions by their rank, times a free factor ``τ``.
+
+    A subclass is a frozen dataclass with the attributes `scale`, the factor, and
+    `paired`: whether the sine and the cosine of a wave share the mean of their ranks.
+    """
 
     scale: float
+    paired: bool
 
     @property
     def theta(self) -> Array:
@@ -72,13 +77,39 @@ class _Scaled:
         """Return the rule with another scale."""
         return replace(self, scale=float(np.exp(theta[0])))  # type: ignore[type-var]
 
+    def index(self, box: Box, size: int) -> FourierIndex:
+        """List functions by the length of their waves."""
+        return self.ranked(by_length(len(box.period), size))
+
+    def ranked(self, index: FourierIndex) -> FourierIndex:
+        """Functions in the standard order, with the ranks that this rule gives them."""
+        if self.paired:
+            return index
+        return replace(index, ranks=np.arange(1.0, len(index) + 1.0))
+
+
+class _InfiniteSequence(RankedEigenvalues):
+    """A sequence without end, whose sum is known."""
+
+    def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
+        """Eigenvalues of listed functions and the variance of all others."""
+        d = len(box.period)
+        values = self.scale * self._sequence(index.ranks, d)
+        tail = max(float(self.scale * self._total(d) - values.sum()), 0.0)
+        return Spectrum(values, np.ones((len(values), 1)), tail, np.array([tail]))
+
+    def _sequence(self, ranks: Array, d: int) -> Array:
+        """``λ_j / τ`` at ranks j for d inputs."""
+        raise NotImplementedError
+
+    def _total(self, d: int) -> float:
+        """Sum of ``λ_j / τ`` over all functions of d inputs."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
-class PolynomialEigenvalues(_Scaled):
+class PolynomialEigenvalues(_InfiniteSequence):
     """``λ_j = τ j^(-1 - 2α/d)``: a prior of regularity α.
-
-    The sine and the cosine of a wave have the same eigenvalue, with j the mean of their
-    positions: the prior is stationary.
 
     Parameters
     ----------
@@ -86,6 +117,10 @@ class PolynomialEigenvalues(_Scaled):
         ``τ``, in squared units of y.
     regularity : float, default=0.5
         ``α``, positive.
+    paired : bool, default=True
+        The sine and the cosine of a wave have one eigenvalue, with j the mean of their
+        positions: the prior is stationary. False is the published prior, in which the
+        sine comes before the cosine: j = 2 and 3 for the longest wave.
 
     Notes
     -----
@@ -96,27 +131,106 @@ class PolynomialEigenvalues(_Scaled):
     ----------
     .. [1] Nieman, Szabó, van Zanten, "Uncertainty quantification for sparse spectral
        variational approximations in Gaussian process regression", 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx.bases import Box, PolynomialEigenvalues
+    >>> box = Box(np.zeros(1), np.ones(1))
+    >>> for rule in (PolynomialEigenvalues(), PolynomialEigenvalues(paired=False)):
+    ...     print(rule.spectrum(rule.index(box, 5), box).eigenvalues.round(3))
+    [1.    0.16  0.16  0.049 0.049]
+    [1.    0.25  0.111 0.062 0.04 ]
     """
 
     scale: float = 1.0
     regularity: float = 0.5
+    paired: bool = True
 
-    def index(self, box: Box, size: int) -> FourierIndex:
-        """List functions by the length of their waves."""
-        return by_length(len(box.period), size)
+    def _sequence(self, ranks: Array, d: int) -> Array:
+        """``j^(-1 - 2α/d)`` at ranks j."""
+        values: Array = ranks ** -(1.0 + 2.0 * self.regularity / d)
+        return values
 
-    def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
-        """Eigenvalues of listed functions and the variance of all others."""
-        s = 1.0 + 2.0 * self.regularity / len(box.period)
-        values = self.scale * index.ranks**-s
+    def _total(self, d: int) -> float:
+        """Sum over all functions."""
+        s = 1.0 + 2.0 * self.regularity / d
+        if not self.paired:
+            return float(zeta(s))
         # the constant has rank 1, pairs have the ranks 2r + ½
-        total = self.scale * (1.0 + 2.0 * 2.0**-s * zeta(s, 1.25))
-        tail = max(float(total - values.sum()), 0.0)
-        return Spectrum(values, np.ones((len(values), 1)), tail, np.array([tail]))
+        return float(1.0 + 2.0 * 2.0**-s * zeta(s, 1.25))
 
 
 @dataclass(frozen=True)
-class GivenEigenvalues(_Scaled):
+class ExponentialEigenvalues(_InfiniteSequence):
+    """``λ_j = τ exp(-c j^(1/d))``: a prior of analytic functions, made rougher by n.
+
+    Parameters
+    ----------
+    rate : float
+        ``c``, positive. A fit does not change it. For functions of regularity α and n
+        rows, (5.2) of [1]_ is ``n**(-1 / (d + 2 * alpha)) * log(n)``.
+    scale : float, default=1.0
+        ``τ``, in squared units of y.
+    paired : bool, default=True
+        Whether the sine and the cosine of a wave have one eigenvalue, with j the mean
+        of their positions; False is the published prior.
+
+    Notes
+    -----
+    The prior is (5.1) of [1]_, that of Corollaries 12 and 13; the numerical example of
+    section 6.1 has ``scale = τ_n`` and ``rate = τ_n / 4`` with ``τ_n`` of (5.2).
+
+    References
+    ----------
+    .. [1] Nieman, Szabó, van Zanten, "Uncertainty quantification for sparse spectral
+       variational approximations in Gaussian process regression", 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx.bases import Box, ExponentialEigenvalues
+    >>> n, alpha = 2500, 0.5
+    >>> rule = ExponentialEigenvalues(n ** (-1.0 / (1.0 + 2.0 * alpha)) * np.log(n))
+    >>> box = Box(np.zeros(1), np.ones(1))
+    >>> spectrum = rule.spectrum(rule.index(box, 5), box)
+    >>> spectrum.eigenvalues.round(3)
+    array([0.855, 0.676, 0.676, 0.495, 0.495])
+    >>> round(spectrum.tail, 3)
+    2.691
+    """
+
+    rate: float
+    scale: float = 1.0
+    paired: bool = True
+
+    def _sequence(self, ranks: Array, d: int) -> Array:
+        """``exp(-c j^(1/d))`` at ranks j."""
+        values: Array = np.exp(-self.rate * ranks ** (1.0 / d))
+        return values
+
+    def _total(self, d: int) -> float:
+        """Sum over all functions.
+
+        Terms one by one, and beyond them the formula of Euler and Maclaurin: the
+        integral, half of the first term and a twelfth of its slope.
+        """
+        first = 10_001.0
+        ranks = np.arange(1.0, first)
+        if self.paired:
+            # 1, 2.5, 2.5, 4.5, 4.5, ...
+            ranks[1:] = 2.0 * (ranks[1:] // 2.0) + 0.5
+        last = self._sequence(np.array([first]), d)[0]
+        slope = -self.rate / d * first ** (1.0 / d - 1.0) * last
+        # ∫ exp(-c x^(1/d)) dx from J on = d c^-d Γ(d, c J^(1/d))
+        limit = self.rate * first ** (1.0 / d)
+        integral = self.rate**-d * gamma(d + 1.0) * gammaincc(d, limit)
+        rest = integral + 0.5 * last - slope / 12.0
+        return float(self._sequence(ranks, d).sum() + rest)
+
+
+@dataclass(frozen=True)
+class GivenEigenvalues(RankedEigenvalues):
     """``λ_j = τ v_j`` for given numbers v, zero beyond them.
 
     Parameters
@@ -131,17 +245,115 @@ class GivenEigenvalues(_Scaled):
     values: tuple[float, ...]
     scale: float = 1.0
 
+    # the numbers of a sine and a cosine are those given
+    paired: ClassVar[bool] = False  # type: ignore[misc]
+
     def index(self, box: Box, size: int) -> FourierIndex:
         """List functions by the length of their waves, at most as many as values."""
-        size = min(size, len(self.values))
-        return by_length(len(box.period), size)
+        return super().index(box, min(size, len(self.values)))
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
         del box
-        m, v = len(index), self.scale * np.asarray(self.values)
-        tail = float(np.sum(v[m:]))
-        return Spectrum(v[:m], np.ones((m, 1)), tail, np.array([tail]))
+        v = self.scale * np.asarray(self.values)
+        places = index.ranks.astype(np.int64) - 1
+        listed = places < len(v)
+        values = np.where(listed, v[np.where(listed, places, 0)], 0.0)
+        tail = float(np.sum(np.delete(v, places[listed])))
+        return Spectrum(values, np.ones((len(index), 1)), tail, np.array([tail]))
+
+
+@dataclass(frozen=True)
+class OrderedEigenvalues:
+    """A rule that gives its eigenvalues to functions in an order of their own.
+
+    ``k(x, y) = Σ_j λ_j φ_(j)(x) φ_(j)(y)``: the largest eigenvalue goes to the function
+    ``φ_(1)`` that is first in the order, and so on.
+
+    Parameters
+    ----------
+    rule : PolynomialEigenvalues, ExponentialEigenvalues or GivenEigenvalues
+        The eigenvalues ``λ_j``.
+    order : tuple of int
+        Functions that come first, by their place in the standard order from zero on:
+        0 is the constant, 2k - 1 and 2k are the sine and the cosine of the k-th longest
+        wave. All others follow in the standard order. That of a paired rule begins with
+        the constant and lists whole pairs.
+
+    Raises
+    ------
+    ValueError
+        In a fit, if places are negative or occur twice, or those of a paired rule are
+        not in pairs.
+
+    Notes
+    -----
+    Section 6.2 of [1]_ sorts functions by the size of their coefficients in the data:
+    ``SpectralVGPRegressor(order="data")``.
+
+    References
+    ----------
+    .. [1] Nieman, Szabó, van Zanten, "Uncertainty quantification for sparse spectral
+       variational approximations in Gaussian process regression", 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx.bases import Box, OrderedEigenvalues, PolynomialEigenvalues
+    >>> rule = OrderedEigenvalues(PolynomialEigenvalues(), (0, 13, 14))
+    >>> box = Box(np.zeros(1), np.ones(1))
+    >>> index = rule.index(box, 5)
+    >>> index.waves.ravel()
+    array([0, 7, 7, 1, 1])
+    >>> rule.spectrum(index, box).eigenvalues.round(3)
+    array([1.   , 0.16 , 0.16 , 0.049, 0.049])
+    """
+
+    rule: Any
+    order: tuple[int, ...] = field(repr=False)
+
+    @property
+    def theta(self) -> Array:
+        """Free parameters of the rule."""
+        theta: Array = self.rule.theta
+        return theta
+
+    def with_theta(self, theta: Array) -> OrderedEigenvalues:
+        """Return the rule with other parameters."""
+        return replace(self, rule=self.rule.with_theta(theta))
+
+    def index(self, box: Box, size: int) -> FourierIndex:
+        """List the functions of the order, then the others by the length of waves."""
+        first = np.array(self.order, np.int64)
+        if len(np.unique(first)) < len(first) or np.any(first < 0):
+            raise ValueError(
+                "order must list different places from 0 on, each once; got "
+                f"{len(first)} places from {first.min()} to {first.max()}, "
+                f"{len(np.unique(first))} of them different."
+            )
+        n_listed = max(size, int(first.max(initial=0)) + 1)
+        # whole pairs
+        n_listed += 1 - n_listed % 2
+        standard = self.rule.ranked(by_length(len(box.period), n_listed))
+        others = np.setdiff1d(np.arange(n_listed), first)
+        places = np.concatenate((first, others))
+        waves = standard.waves[places]
+        in_pairs = not waves[0].any() and np.array_equal(waves[1::2], waves[2::2])
+        if self.rule.paired and not in_pairs:
+            raise ValueError(
+                "The order of a rule whose sines and cosines have equal eigenvalues "
+                "must begin with 0, the constant, and list the places 2k - 1 and 2k of "
+                f"each wave next to one another; got {self.order[:9]}... . Order "
+                "pairs, or take a rule with paired=False."
+            )
+        ordered = FourierIndex(waves, standard.sine[places], standard.ranks)
+        n_kept = len(self.rule.index(box, size))
+        return ordered.part(slice(n_kept))
+
+    def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
+        """Eigenvalues of listed functions and the variance of all others."""
+        spectrum: Spectrum = self.rule.spectrum(index, box)
+        return spectrum
 
 
 @dataclass(frozen=True)

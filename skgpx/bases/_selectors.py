@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 Selector = Callable[[Array, Any, int, np.random.Generator], ArrayLike]
 # A greedy selection from more distinct rows than this uses a random subset of them.
 _MAX_CANDIDATES = 20_000
+# Rows whose kernel matrix is decomposed for a determinantal point process, at most.
+_MAX_DECOMPOSED = 3000
 
 
 def select_inducing(
@@ -40,9 +42,12 @@ def select_inducing(
         at the rows taken before (the pivots of a Cholesky factorisation), and stops
         early when no more than 1e-10 of the prior variance is left anywhere.
         ``"k-means++"`` seeds spread over the inputs in units of the kernel's
-        lengthscales. ``"random"`` rows have probabilities proportional to their
-        weights, without repetition. An array of shape (m, d) is taken as it is. A
-        callable gets ``(X, kernel, n_inducing, rng)`` and returns such an array.
+        lengthscales. ``"m-dpp"`` is a draw from the determinantal point process of
+        fixed size [1]_: rows Z with probabilities proportional to ``det k(Z, Z)``, so
+        that rows that are alike repel one another. ``"random"`` rows have probabilities
+        proportional to their weights, without repetition. An array of shape (m, d) is
+        taken as it is. A callable gets ``(X, kernel, n_inducing, rng)`` and returns
+        such an array.
     X : ndarray of shape (n, d)
         Candidate rows.
     kernel : sklearn.gaussian_process.kernels.Kernel
@@ -70,6 +75,16 @@ def select_inducing(
     Greedy: O(n m^2) time in matrix products and O(n m) memory for ``m`` points. From
     more than 20 000 distinct rows they are chosen from a uniform sample of 20 000,
     drawn with ``rng``.
+
+    The determinantal process is exact from the eigenvectors of the kernel matrix, O(n^3
+    + n m^2) time and O(n^2) memory, for up to 3000 distinct rows; of more, a uniform
+    sample of 3000 is drawn first. Fewer points are returned where the rank of the
+    matrix is less than `n_inducing`.
+
+    References
+    ----------
+    .. [1] Kulesza and Taskar, "k-DPPs: Fixed-size determinantal point processes", ICML
+       2011.
     """
     if isinstance(inducing, str):
         if inducing not in _STRATEGIES:
@@ -161,17 +176,87 @@ def _greedy(
 ) -> NDArray[np.intp]:
     """Pivots of the kernel matrix; ties go to the first row."""
     del mass
-    candidates = np.arange(rows.shape[0])
-    if candidates.shape[0] > _MAX_CANDIDATES:
-        candidates = np.sort(rng.choice(candidates, _MAX_CANDIDATES, replace=False))
-        rows = rows[candidates]
-    entries, diagonal = _entries(kernel, rows)
+    candidates = _sampled(len(rows), _MAX_CANDIDATES, rng)
+    entries, diagonal = _entries(kernel, rows[candidates])
     return candidates[pivoted_cholesky(entries, diagonal, n_inducing).pivots]
 
 
 def _entries(kernel: Any, X: Array) -> tuple[Entries, Array]:
     """Evaluation of parts of ``k(X, X)``, and its diagonal."""
     return lambda i, j: kernel_matrix(kernel, X[i], X[j]), kernel.diag(X)
+
+
+def _sampled(n: int, n_largest: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """All of n places, or a sorted uniform sample of them."""
+    places = np.arange(n)
+    if n > n_largest:
+        places = np.sort(rng.choice(places, n_largest, replace=False))
+    return places
+
+
+def _determinantal(
+    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Draw from the determinantal point process of m rows, by its eigenvectors.
+
+    1. Draw m eigenvectors with probability ∝ the product of their eigenvalues.
+    2. Draw rows one by one with probability ∝ the squared length of their coordinates
+       in these that the rows before leave unexplained.
+    """
+    del mass
+    candidates = _sampled(len(rows), _MAX_DECOMPOSED, rng)
+    if n_inducing >= len(candidates):
+        return candidates
+    K = kernel_matrix(kernel, rows[candidates], rows[candidates])
+    eigenvalues, eigenvectors = np.linalg.eigh(K)
+    is_positive = eigenvalues > len(K) * np.finfo(float).eps * eigenvalues[-1]
+    eigenvalues = eigenvalues[is_positive]
+    size = min(n_inducing, len(eigenvalues))
+    members = _determinantal_eigenvectors(eigenvalues, size, rng)
+    V = eigenvectors[:, is_positive][:, members]
+    # rows of a Cholesky factor of V Vᵀ, whose pivots are drawn
+    explained = np.zeros((len(V), size))
+    left = np.sum(V**2, axis=1)
+    pivots = np.empty(size, np.intp)
+    for j in range(size):
+        i = rng.choice(len(left), p=left / left.sum())
+        pivots[j] = i
+        covariance = V @ V[i] - explained[:, :j] @ explained[i, :j]
+        explained[:, j] = covariance / np.sqrt(left[i])
+        left = np.maximum(left - explained[:, j] ** 2, 0.0)
+        left[i] = 0.0
+    return candidates[pivots]
+
+
+def _determinantal_eigenvectors(
+    eigenvalues: Array, m: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Places of m of N eigenvalues, drawn with probability ∝ their product.
+
+    With ``e_l(λ_1..λ_n)`` the elementary symmetric polynomials, in logarithms::
+
+        e_l(λ_1..λ_n) = e_l(λ_1..λ_n-1) + λ_n e_l-1(λ_1..λ_n-1)
+
+    From the last one on, λ_n is among the l that are left with the probability of the
+    second term.
+    """
+    log_values = np.log(eigenvalues)
+    N = len(log_values)
+    log_e = np.full((N + 1, m + 1), -np.inf)
+    log_e[:, 0] = 0.0
+    for n in range(1, N + 1):
+        with_last = log_values[n - 1] + log_e[n - 1, :-1]
+        log_e[n, 1:] = np.logaddexp(log_e[n - 1, 1:], with_last)
+    places = np.empty(m, np.intp)
+    n_left = m
+    for n in range(N, 0, -1):
+        if not n_left:
+            break
+        log_with_last = log_values[n - 1] + log_e[n - 1, n_left - 1]
+        if np.log(rng.random()) < log_with_last - log_e[n, n_left]:
+            n_left -= 1
+            places[n_left] = n - 1
+    return places
 
 
 def _k_means_plus_plus(
@@ -202,5 +287,6 @@ def _random(
 _STRATEGIES = {
     "greedy": _greedy,
     "k-means++": _k_means_plus_plus,
+    "m-dpp": _determinantal,
     "random": _random,
 }

@@ -10,8 +10,11 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx.bases import (
     Box,
+    ExponentialEigenvalues,
+    FourierSeries,
     GivenEigenvalues,
     KernelEigenvalues,
+    OrderedEigenvalues,
     PolynomialEigenvalues,
     RaisedEigenvalues,
     has_spectrum,
@@ -26,6 +29,12 @@ SPACE = Box(np.zeros(3), np.array([3.0, 5.0, 4.0]))
 RULES = [
     (PolynomialEigenvalues(2.0, 1.5), LINE),
     (PolynomialEigenvalues(2.0, 1.5), PLANE),
+    (PolynomialEigenvalues(2.0, 1.5, paired=False), LINE),
+    (ExponentialEigenvalues(0.1, 2.0), LINE),
+    (ExponentialEigenvalues(0.1, 2.0, paired=False), LINE),
+    (ExponentialEigenvalues(1.0, 2.0), PLANE),
+    (OrderedEigenvalues(PolynomialEigenvalues(2.0, 1.5), (0, 79, 80, 5, 6)), LINE),
+    (OrderedEigenvalues(GivenEigenvalues((3.0, 2.0, 1.0) * 9), (80, 3)), LINE),
     (GivenEigenvalues(tuple(0.9 ** np.arange(60)), 3.0), LINE),
     (KernelEigenvalues(2.0 * RBF(0.3) + ConstantKernel(0.4)), LINE),
     (KernelEigenvalues(RBF([0.3, 0.8]) * 2.0), PLANE),
@@ -43,6 +52,7 @@ rules = pytest.mark.parametrize(("rule", "box"), RULES, ids=lambda v: str(v)[:60
 def test_listed_eigenvalues_and_tail_are_the_same_total(rule, box, size):
     few = rule.spectrum(rule.index(box, size), box)
     many = rule.spectrum(rule.index(box, 55), box)
+    size = len(few.eigenvalues)
     between = np.sum(many.eigenvalues[size:])
     total = np.sum(many.eigenvalues) + many.tail
     assert abs(few.tail - many.tail - between) < 1e-12 * total
@@ -55,7 +65,7 @@ def test_slopes_by_differences(rule, box, size):
     index = rule.index(box, size)
     found = rule.spectrum(index, box)
     p = len(rule.theta)
-    assert found.slopes.shape == (size, p)
+    assert found.slopes.shape == (len(index), p)
     assert found.tail_slopes.shape == (p,)
     for j, step in enumerate(1e-5 * np.eye(p)):
         up, down = (
@@ -115,6 +125,64 @@ def test_published_polynomial_prior():
     # pairs r from 151 on have the eigenvalue (2r + 1/2)^-2 twice
     r = np.arange(151.0, 2e6)
     assert s.tail == pytest.approx(2.0 * np.sum((2.0 * r + 0.5) ** -2.0), rel=1e-3)
+
+
+UNPAIRED = [
+    (PolynomialEigenvalues(2.0, 1.0, paired=False), lambda j: 2.0 * j**-3.0),
+    (ExponentialEigenvalues(0.05, 2.0, False), lambda j: 2.0 * np.exp(-0.05 * j)),
+]
+
+
+@pytest.mark.parametrize(("rule", "sequence"), UNPAIRED, ids=["polynomial", "exp"])
+def test_published_priors_are_sequences_of_given_eigenvalues(rule, sequence):
+    values = sequence(np.arange(1.0, 4000.0))
+    given = GivenEigenvalues(tuple(values))
+    index = rule.index(LINE, 40)
+    found, expected = (one.spectrum(index, LINE) for one in (rule, given))
+    assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-13)
+    assert_allclose(found.tail, expected.tail, rtol=1e-3)
+    # the residual variance of few functions, which depends on x
+    X = np.linspace(-1.0, 2.0, 9)[:, np.newaxis]
+    ours, theirs = (FourierSeries.from_rule(r, LINE, 6) for r in (rule, given))
+    variances = [basis.residual_variance(X, basis(X)) for basis in (ours, theirs)]
+    assert_allclose(*variances, rtol=2e-3)
+    assert np.ptp(variances[0]) > 0.02 * variances[0].mean()
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("paired", [True, False])
+def test_exponential_eigenvalues_sum_to_their_total(d, paired):
+    j = np.arange(1.0, 3e5)
+    if paired:
+        j[1:] = 2.0 * (j[1:] // 2.0) + 0.5
+    box = {1: LINE, 2: PLANE, 3: SPACE}[d]
+    for rate in (0.6, 2.0, 400.0):
+        rule = ExponentialEigenvalues(rate, paired=paired)
+        spectrum = rule.spectrum(rule.index(box, 5), box)
+        total = spectrum.eigenvalues.sum() + spectrum.tail
+        assert_allclose(total, np.exp(-rate * j ** (1.0 / d)).sum(), rtol=1e-8)
+
+
+def test_an_order_gives_the_eigenvalues_to_other_functions():
+    rule = PolynomialEigenvalues(paired=False)
+    ordered = OrderedEigenvalues(rule, (9, 0, 4))
+    index = ordered.index(LINE, 6)
+    # sine 5, constant, cosine 2, and then as they come: sine 1, cosine 1, sine 2
+    assert index.waves.ravel().tolist() == [5, 0, 2, 1, 1, 2]
+    assert index.sine.tolist() == [True, False, False, True, False, True]
+    values = ordered.spectrum(index, LINE).eigenvalues
+    assert_allclose(values, np.arange(1.0, 7.0) ** -2.0)
+    standard = OrderedEigenvalues(rule, tuple(range(50)))
+    for size in (4, 80):
+        found, expected = (one.index(LINE, size) for one in (standard, rule))
+        assert np.array_equal(found.waves, expected.waves)
+        assert np.array_equal(found.ranks, expected.ranks)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 3), (1, 2, 0), (0, -1), (0, 1, 2, 1)])
+def test_orders_that_are_none(order):
+    with pytest.raises(ValueError, match="order"):
+        OrderedEigenvalues(PolynomialEigenvalues(), order).index(LINE, 9)
 
 
 def test_raised_waves_have_their_variance():

@@ -1,5 +1,7 @@
 """Choice of inducing points."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
@@ -7,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 from skgpx.bases import Nystroem, _selectors, select_inducing
 from skgpx.kernels import GREKernel
 
-STRATEGIES = ["greedy", "k-means++", "random"]
+STRATEGIES = ["greedy", "k-means++", "m-dpp", "random"]
 KERNEL = 2.0 * RBF([0.5, 1.0])
 
 
@@ -132,3 +134,32 @@ def test_many_rows_are_thinned(X, monkeypatch):
 def test_errors(inducing, message, X):
     with pytest.raises(ValueError, match=message):
         select(inducing, X)
+
+
+def test_determinantal_draws_have_the_probabilities_of_determinants():
+    X = np.array([[0.0], [0.3], [1.0], [1.2], [2.5]])
+    kernel = RBF(0.6)
+    pairs = list(itertools.combinations(range(5), 2))
+    K = kernel(X)
+    determinants = np.array([np.linalg.det(K[np.ix_(pair, pair)]) for pair in pairs])
+    expected = determinants / determinants.sum()
+    rng = np.random.default_rng(0)
+    n_draws = 2000
+    counts = dict.fromkeys(pairs, 0)
+    for _ in range(n_draws):
+        Z = select_inducing("m-dpp", X, kernel, 2, rng)
+        counts[tuple(sorted(np.searchsorted(X[:, 0], Z[:, 0])))] += 1
+    shares = np.array(list(counts.values())) / n_draws
+    z = (shares - expected) / np.sqrt(expected * (1.0 - expected) / n_draws)
+    assert np.abs(z).max() < 4.0
+
+
+def test_determinantal_draws_stop_at_the_rank_of_the_kernel(X):
+    assert len(select("m-dpp", X, DotProduct(0.0), 8)) == 2
+
+
+def test_determinantal_draws_from_a_sample_of_many_rows(X, monkeypatch):
+    monkeypatch.setattr(_selectors, "_MAX_DECOMPOSED", 20)
+    Z = select("m-dpp", X)
+    assert Z.shape == (8, 2)
+    assert len(np.unique(Z, axis=0)) == 8
