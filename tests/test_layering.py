@@ -104,7 +104,7 @@ CEILINGS = {
     "_pls": 13700,
     "_spectral_vgp": 14800,
     "_stein": 9400,
-    "_gwi": 11400,
+    "_gwi": 14100,
     "_iterative": 7900,
     "_decoupled": 5800,
     "_selection": 14500,
