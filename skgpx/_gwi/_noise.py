@@ -139,7 +139,9 @@ def is_plain(likelihood: Any, noise_model: Any) -> bool:
     )
 
 
-def check_noise(likelihood: Any, noise_model: Any, noise_variance: Any) -> None:
+def check_noise(
+    likelihood: Any, noise_model: Any, noise_variance: Any, calibrate: bool
+) -> None:
     """Check the parameters of the noise.
 
     Raises
@@ -166,6 +168,12 @@ def check_noise(likelihood: Any, noise_model: Any, noise_variance: Any) -> None:
             "noise_variance is that of normal noise which is the same everywhere; got "
             f"it with likelihood={likelihood!r} and noise_model={noise_model!r}. Omit "
             "it, or these."
+        )
+    if not (calibrate or is_plain(likelihood, noise_model)):
+        raise ValueError(
+            "calibrate=False keeps the normal noise of the evidence; got it with "
+            f"likelihood={likelihood!r} and noise_model={noise_model!r}, which are "
+            "learned from held-out errors. Omit it, or these."
         )
     if noise_model is not None and found.noise_parameter is not None:
         raise ValueError(

@@ -66,6 +66,7 @@ CONSTRAINTS: dict[str, Any] = {
     "kernel": [Kernel, None],
     "optimizer": [StrOptions({"evidence"}), None],
     "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "inducing": [StrOptions({"greedy", "k-means++", "random"})],
     "kernel_features": [HasMethods(["fit", "transform"]), None],
     "cv": ["cv_object", StrOptions({"prefit"})],
     "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
@@ -143,9 +144,14 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         it stays in the range that it has at these rows. "boosting" is a booster of few
         trees with the deviance of the gamma distribution; see Notes. None is noise
         that is the same everywhere.
+    calibrate : bool, default=True
+        Whether held-out errors scale the noise; False leaves that of the evidence, as
+        untempered predictions of the paper have it.
     n_inducing : int or "auto", default="auto"
-        Number of inducing points, by greedy conditional variance; "auto" is as many as
-        the kernel needs, at most 2500.
+        Number of inducing points; "auto" is as many as the kernel needs, at most 2500.
+    inducing : {"greedy", "k-means++", "random"}, default="greedy"
+        How they are chosen among the rows: by greedy conditional variance, spread over
+        the inputs, or at random, as in the paper.
     hidden_layer_sizes : array-like of int or int, default=(10, 10)
         Units of the hidden layers of the networks, with tanh.
     n_estimators : int, default=5
@@ -194,7 +200,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         mean over the held-out rows.
     variance_scale_ : float or ndarray of shape (n_targets,)
         Factor of predictive variances near the data that held-out errors support; one
-        without held-out rows, and where the noise is given.
+        without held-out rows or calibration, and where the noise is given.
     loss_curve_ : ndarray of shape (n_epochs,)
         Half the mean squared error of each epoch, of the standardised y and averaged
         over networks; only if networks were trained.
@@ -284,6 +290,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "likelihood": [StrOptions({"gaussian", "student_t"}), Likelihood, None],
         "noise_model": [StrOptions({"boosting"}), HasMethods(["fit", "predict"]), None],
+        "calibrate": ["boolean"],
     }
 
     def __init__(
@@ -295,7 +302,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         noise_variance: float | None = None,
         likelihood: Any = None,
         noise_model: Any = None,
+        calibrate: bool = True,
         n_inducing: int | str = "auto",
+        inducing: str = "greedy",
         hidden_layer_sizes: Any = (10, 10),
         n_estimators: int = 5,
         alpha: float = 1e-4,
@@ -313,7 +322,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         self.noise_variance = noise_variance
         self.likelihood = likelihood
         self.noise_model = noise_model
+        self.calibrate = calibrate
         self.n_inducing = n_inducing
+        self.inducing = inducing
         self.hidden_layer_sizes = hidden_layer_sizes
         self.n_estimators = n_estimators
         self.alpha = alpha
@@ -374,7 +385,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         """
         reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()
         self._check_groups(groups)
-        check_noise(self.likelihood, self.noise_model, self.noise_variance)
+        check_noise(
+            self.likelihood, self.noise_model, self.noise_variance, self.calibrate
+        )
         search, train, folds, scales = generator(self.random_state).spawn(4)
         rows, base = self._rows(X, y, sample_weight, groups, folds)
         clock.end_of("process" if base is None else "mean")
@@ -540,7 +553,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             noise = float(learned.likelihood.variance(0.0))
             T = float((near + noise) / before)
             calibration_rows = len(mean.held_out)
-        elif prior.noise_is_free and len(mean.held_out):
+        elif self.calibrate and prior.noise_is_free and len(mean.held_out):
             noise, T = _calibrated(noise, variance, own, rows, mean)
             calibration_rows = len(mean.held_out)
         else:

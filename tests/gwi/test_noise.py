@@ -216,6 +216,7 @@ def test_a_scale_that_is_given_stays():
         ({"likelihood": StudentT}, "must be"),
         ({"likelihood": StudentT(-1.0)}, "positive df"),
         ({"likelihood": "laplace"}, "likelihood"),
+        ({"calibrate": False, "noise_model": Ridge()}, "Omit it, or these"),
         ({"noise_model": "forest"}, "noise_model"),
         ({"noise_model": Ridge(), "noise_variance": 1.0}, "Omit it, or these"),
         ({"likelihood": StudentT(4.0, 1.0), "noise_model": Ridge()}, "Omit one"),
