@@ -25,7 +25,8 @@ appendix does not name.
 Prints the negative log density of the test rows plus the logarithm of the standard
 deviation of y, which is how Table 1 of the paper counts, and the RMSE in units of y,
 beside GWIRegressor with the published prior and inducing points, without calibration,
-and by default.
+and by default. About 70 seconds of processor time; docs/gwi.md has the figures of a
+run.
 """
 
 from __future__ import annotations
