@@ -36,7 +36,7 @@ _LEAST = 1e-3
 # Held-out rows that determine the parameters of the noise: three numbers need no more.
 _ROWS = 4000
 # Fewer held-out rows do not determine how noise varies.
-LEAST_ROWS = 10
+_LEAST_ROWS = 10
 # Bounds of the parameters, and their start.
 _SLOPES = (0.0, 2.0)
 _START = 0.7
@@ -213,27 +213,16 @@ def learn_noise(
         In the units of the errors; a scale that is None is learned, and ``df=None``
         too.
     noise_model : regressor, "boosting" or None
-        Of log |e|; None for one scale.
+        Of log |e|; None for one scale, which fewer than ten rows have in any case.
     rng : numpy.random.Generator
         Seeds the regressor.
     n_jobs : int or None
         Threads over folds.
-
-    Raises
-    ------
-    ValueError
-        If there are too few held-out rows for a noise model.
     """
     if isinstance(noise_model, str):
         noise_model = boosted_log_scale()
-    if noise_model is None:
+    if noise_model is None or len(rows.errors) < _LEAST_ROWS:
         return _parameters(rows, likelihood, np.zeros(len(rows.errors)), NoiseScale())
-    if len(rows.errors) < LEAST_ROWS:
-        raise ValueError(
-            f"noise_model needs at least {LEAST_ROWS} rows that the mean was not "
-            f"fitted to; got {len(rows.errors)}. Use noise_model=None, or a larger "
-            "validation_fraction for networks."
-        )
     # 1 h: regression of log |e|, and its out-of-fold predictions
     size = np.abs(rows.errors)
     least = _LEAST * np.sqrt(np.average(size**2, weights=rows.weights))

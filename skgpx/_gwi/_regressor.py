@@ -137,13 +137,14 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         Noise around the function: normal for None. Student's distribution has heavy
         tails; its scale and degrees of freedom maximise the density of the errors at
         held-out rows. ``StudentT(df)`` keeps the degrees of freedom, and its scale if
-        that is given. The process is fitted by normal noise in any case.
+        that is given. The process is fitted by normal noise in any case; without
+        held-out rows the noise is normal, too.
     noise_model : regressor, "boosting" or None, default=None
         How the scale of the noise varies: a regressor that is fitted to the logarithms
         of the absolute errors at held-out rows. Folds tell how much of it is kept, and
         it stays in the range that it has at these rows. "boosting" is a booster of few
-        trees with the deviance of the gamma distribution; see Notes. None is noise
-        that is the same everywhere.
+        trees with the deviance of the gamma distribution; see Notes. Noise is the same
+        everywhere for None, and with fewer than ten held-out rows.
     calibrate : bool, default=True
         Whether held-out errors scale the noise; False leaves that of the evidence, as
         untempered predictions of the paper have it.
@@ -215,7 +216,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     likelihood_ : Gaussian or StudentT
         The noise; with a noise model that of a typical row.
     noise_model_ : estimator or None
-        The noise model, fitted to the errors at all held-out rows.
+        The noise model, fitted to the errors at all held-out rows; None without one.
     findings_ : tuple of Finding
         Findings of the diagnostics of the fit.
     stage_seconds_ : dict
@@ -545,7 +546,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         differ by orders of magnitude. A noise that is given stays as it is.
         """
         learned = None
-        if learn is not None:
+        if learn is not None and len(mean.held_out):
             learned = learn(mean, variance)
             at = mean.held_out
             near = np.average(variance[at], weights=rows.weights[at])

@@ -208,6 +208,17 @@ def test_a_scale_that_is_given_stays():
     assert_same(fit(likelihood="gaussian"), fit(likelihood=Gaussian()))
 
 
+def test_few_held_out_rows_do_not_determine_how_noise_varies():
+    few = fit(rows=(X[:9], Y[:9]), **OTHER)
+    assert few.noise_model_ is None
+    assert few.likelihood_.scale > 0.0
+    none = fit("net", max_iter=2, validation_fraction=0.0, **OTHER)
+    plain = fit("net", max_iter=2, validation_fraction=0.0)
+    assert_same(none, plain)
+    one = fit(rows=(X[:1], Y[:1]), **OTHER)
+    assert np.isfinite(one.predict(NEW, return_std=True)[1]).all()
+
+
 @pytest.mark.parametrize(
     ("given", "match"),
     [
@@ -220,7 +231,6 @@ def test_a_scale_that_is_given_stays():
         ({"noise_model": "forest"}, "noise_model"),
         ({"noise_model": Ridge(), "noise_variance": 1.0}, "Omit it, or these"),
         ({"likelihood": StudentT(4.0, 1.0), "noise_model": Ridge()}, "Omit one"),
-        ({"mean": "net", "validation_fraction": 0.0, **OTHER}, "needs at least 10"),
     ],
 )
 def test_parameters_that_are_refused(given, match):
