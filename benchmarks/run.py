@@ -28,6 +28,7 @@ NAMES = (
     "calibration",
     "likelihoods",
     "varying_noise",
+    "noise_around_means",
     "comparison",
     "latency",
     "draws",
@@ -43,6 +44,7 @@ NAMES = (
 PEERS = {"step": "gpytorch", "draws": "botorch", "stein": "jax"}
 PEERS |= {"distributed": "distributed", "likelihoods": "statsmodels"}
 PEERS |= {"varying_noise": "statsmodels", "forecasts": "statsmodels"}
+PEERS |= {"noise_around_means": "statsmodels"}
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {
     "kernels": ("--check",),

@@ -45,6 +45,7 @@ class LatentEstimator(Reporting, BaseEstimator):
         """Predictive distribution at rows, with known exposures or noise."""
         X, likelihood = self._rows_to_predict(X), self.likelihood_
         known = row_quantity(likelihood, len(X), **given)
+        known = self._noise_at(X) if known is None else known
         if (t := self.posterior_.n_outputs // likelihood.n_outputs_) > 1:
             # several targets: the noise of each at each row
             known = likelihood.variance(0.0) if known is None else known[:, np.newaxis]
@@ -64,6 +65,9 @@ class LatentEstimator(Reporting, BaseEstimator):
     def _rows_to_predict(self, X: ArrayLike) -> Array:
         """Rows (n, d), checked."""
         return check_X(self, X)
+
+    def _noise_at(self, X: Array) -> Array | None:
+        """Noise parameters (n,) of rows of which none is given; None for one of all."""
 
     def _warn_about(self, X: Array) -> None:
         """Warn, once for a call, if the model is not made for rows X."""
@@ -139,8 +143,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         noise_variance : array-like of shape (n_rows,) or float, default=None
             Variance of the noise of the observations to predict, in squared units of y
             (squared scale for StudentT). None stands for that of `likelihood_`: the
-            learned or given one, or the mean over the rows of `fit` where each had its
-            own.
+            learned or given one, that of a `noise_model` at these rows, or the mean
+            over the rows of `fit` where each had its own.
 
         Returns
         -------

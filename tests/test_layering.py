@@ -104,7 +104,7 @@ CEILINGS = {
     "_pls": 15500,
     "_spectral_vgp": 16800,
     "_stein": 9400,
-    "_gwi": 11400,
+    "_gwi": 14100,
     "_iterative": 7900,
     "_decoupled": 5800,
     "_selection": 14500,

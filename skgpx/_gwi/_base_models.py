@@ -117,8 +117,10 @@ class BaseModel(NamedTuple):
     Attributes
     ----------
     cross_fit : CrossFit
+    rows : ndarray of shape (n, d)
+        Those of `cross_fit`, as the latent model has them.
     inputs : ndarray of shape (n, q)
-        Of the kernel, at the rows of `cross_fit`.
+        Of the kernel, at these rows.
     y : ndarray of shape (n,)
         Numbers or labels of these rows.
     map : InputMap or None
@@ -129,6 +131,7 @@ class BaseModel(NamedTuple):
     """
 
     cross_fit: CrossFit
+    rows: NDArray[Any]
     inputs: Array
     y: NDArray[Any]
     map: InputMap | None
@@ -177,7 +180,8 @@ class BaseModelMixin:
         how = {"cv": self.cv, "groups": groups, "stratify": stratify}
         found = cross_fit(mean, given, predict, **how, n_jobs=self.n_jobs)
         chosen = take_rows(given.X, found.positions)
-        inputs, y = form.rows(chosen), given.y[found.positions]
+        latent_rows, y = form.rows(chosen), given.y[found.positions]
+        inputs = latent_rows
         to_kernel, mean = None, found.estimator
         if features is not None or not form.numeric:
             if features is None:
@@ -191,7 +195,7 @@ class BaseModelMixin:
         self._form = form
         function = PredictionsAtRows(mean, form, predict)
         finding = frozen_base_model(frozen, self.cv)
-        return BaseModel(found, inputs, y, to_kernel, function, finding)
+        return BaseModel(found, latent_rows, inputs, y, to_kernel, function, finding)
 
     def _check_groups(self, groups: Any) -> None:
         """Raise a ValueError for groups beside a mean of the library's own."""
@@ -252,3 +256,20 @@ class KernelInputs:
         """Inputs of the kernel (n, q)."""
         features = self.transformer.transform(self.form.table(rows))
         return features.toarray() if hasattr(features, "toarray") else features
+
+
+def predictions_of(estimator: Any, X: Any) -> Array:
+    """Predictions as a column (n, 1), finite."""
+    values = np.asarray(estimator.predict(X), dtype=np.float64)
+    if values.shape not in ((len(X),), (len(X), 1)):
+        raise ValueError(
+            "A mean or noise model must predict one number for each row; "
+            f"{estimator!r} gives an array of shape {values.shape} for {len(X)} rows."
+        )
+    bad = int(np.sum(~np.isfinite(values)))
+    if bad:
+        raise ValueError(
+            "A mean or noise model must predict finite numbers; "
+            f"{estimator!r} predicts NaN or infinity at {bad} of {len(values)} rows."
+        )
+    return values.reshape(-1, 1)

@@ -84,6 +84,9 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         without a mean, or not at all.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points; "auto" is ``3 sqrt(n)``, but at least 50.
+    inducing : {"greedy", "k-means++", "random"}, default="greedy"
+        How they are chosen among the rows: by greedy conditional variance, spread over
+        the inputs, or at random, as in the paper.
     hidden_layer_sizes : array-like of int or int, default=(32,)
         Units of the hidden layers of each network, with tanh.
     n_estimators : int, default=5
@@ -197,6 +200,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         likelihood: Likelihood | None = None,
         optimizer: str | None = "evidence",
         n_inducing: int | str = "auto",
+        inducing: str = "greedy",
         hidden_layer_sizes: Any = (32,),
         n_estimators: int = 5,
         alpha: float = 1e-4,
@@ -213,6 +217,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         self.likelihood = likelihood
         self.optimizer = optimizer
         self.n_inducing = n_inducing
+        self.inducing = inducing
         self.hidden_layer_sizes = hidden_layer_sizes
         self.n_estimators = n_estimators
         self.alpha = alpha

@@ -41,7 +41,7 @@ def fit_process(
     likelihood : Likelihood
         Prepared, and smooth.
     given : GWIRegressor or GWIClassifier
-        With `kernel`, `optimizer` and `n_jobs`.
+        With `kernel`, `optimizer`, `inducing` and `n_jobs`.
     n_inducing : int or None
         None: as many as the kernel needs.
     noise_variance : float or None
@@ -65,14 +65,16 @@ def fit_process(
     )
     noise = noise_variance
     noise = float(found.likelihood.variance(0.0)) if noise is None else noise
-    several, how = rows.y.ndim > 1, ("greedy", select)
+    several, how = rows.y.ndim > 1, (given.inducing, select)
     if m is None and several:
         likelihood = found.likelihood
         Z = inducing_of_targets(rows, found.kernel, likelihood, *how, learn["learn"])
     elif m is None:
         Z, _ = inducing_by_capacity(rows, found.kernel, noise, *how)
     else:
-        Z = select_inducing("greedy", rows.X, found.kernel, m, select, rows.weights)
+        Z = select_inducing(
+            given.inducing, rows.X, found.kernel, m, select, rows.weights
+        )
     basis = Nystroem.from_kernel(found.kernel, Z)
     statistics = row_statistics(basis, rows, given.n_jobs)
     if several:

@@ -20,8 +20,16 @@ from skgpx._callbacks import (
     with_callbacks,
 )
 from skgpx._draws import InputMap
-from skgpx._gwi._base_models import BaseModel, BaseModelMixin
+from skgpx._gwi._base_models import BaseModel, BaseModelMixin, TableForm, predictions_of
 from skgpx._gwi._networks import hold_out, squared_error, stays_behind, train_networks
+from skgpx._gwi._noise import (
+    LearnedNoise,
+    NoiseRows,
+    check_noise,
+    is_plain,
+    learn_noise,
+    likelihood_of_errors,
+)
 from skgpx._gwi._process import fit_process, leave_one_out
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.variance_scale import fit_scale
@@ -48,7 +56,7 @@ from skgpx.diagnostics import (
     check_residuals,
     conclude,
 )
-from skgpx.likelihoods import Gaussian
+from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -58,6 +66,7 @@ CONSTRAINTS: dict[str, Any] = {
     "kernel": [Kernel, None],
     "optimizer": [StrOptions({"evidence"}), None],
     "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "inducing": [StrOptions({"greedy", "k-means++", "random"})],
     "kernel_features": [HasMethods(["fit", "transform"]), None],
     "cv": ["cv_object", StrOptions({"prefit"})],
     "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
@@ -124,9 +133,26 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     noise_variance : float or None, default=None
         Noise variance of the process, in squared units of y; None learns it together
         with the kernel, and calibrates it on held-out rows afterwards.
+    likelihood : {"gaussian", "student_t"}, StudentT or None, default=None
+        Noise around the function: normal for None. Student's distribution has heavy
+        tails; its scale and degrees of freedom maximise the density of the errors at
+        held-out rows. ``StudentT(df)`` keeps the degrees of freedom, and its scale if
+        that is given. The process is fitted by normal noise in any case; without
+        held-out rows the noise is normal, too.
+    noise_model : regressor, "boosting" or None, default=None
+        How the scale of the noise varies: a regressor that is fitted to the logarithms
+        of the absolute errors at held-out rows. Folds tell how much of it is kept, and
+        it stays in the range that it has at these rows. "boosting" is a booster of few
+        trees with the deviance of the gamma distribution; see Notes. Noise is the same
+        everywhere for None, and with fewer than ten held-out rows.
+    calibrate : bool, default=True
+        Whether held-out errors scale the noise; False leaves that of the evidence, as
+        untempered predictions of the paper have it.
     n_inducing : int or "auto", default="auto"
-        Number of inducing points, by greedy conditional variance; "auto" is as many as
-        the kernel needs, at most 2500.
+        Number of inducing points; "auto" is as many as the kernel needs, at most 2500.
+    inducing : {"greedy", "k-means++", "random"}, default="greedy"
+        How they are chosen among the rows: by greedy conditional variance, spread over
+        the inputs, or at random, as in the paper.
     hidden_layer_sizes : array-like of int or int, default=(10, 10)
         Units of the hidden layers of the networks, with tanh.
     n_estimators : int, default=5
@@ -171,10 +197,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     inducing_points_ : ndarray of shape (m, n_features)
     noise_variance_ : float or ndarray of shape (n_targets,)
         In squared units of y; that of `noise_variance` or of a WhiteKernel that is
-        fixed, if one is given, and otherwise after calibration.
+        fixed, if one is given, and otherwise after calibration; with a noise model the
+        mean over the held-out rows.
     variance_scale_ : float or ndarray of shape (n_targets,)
         Factor of predictive variances near the data that held-out errors support; one
-        without held-out rows, and where the noise is given.
+        without held-out rows or calibration, and where the noise is given.
     loss_curve_ : ndarray of shape (n_epochs,)
         Half the mean squared error of each epoch, of the standardised y and averaged
         over networks; only if networks were trained.
@@ -186,8 +213,10 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     posterior_ : LatentModel
         Mean, basis and posterior of the weights, from which every prediction is
         computed.
-    likelihood_ : Likelihood
-        Normal noise.
+    likelihood_ : Gaussian or StudentT
+        The noise; with a noise model that of a typical row.
+    noise_model_ : estimator or None
+        The noise model, fitted to the errors at all held-out rows; None without one.
     findings_ : tuple of Finding
         Findings of the diagnostics of the fit.
     stage_seconds_ : dict
@@ -213,6 +242,16 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     [1]_ start. With n rows the objective of the mean is ``Σ (y - m)² / (2 σ²) + mean
     (m - m_P)²``: least squares with a slight pull to the prior mean.
 
+    With `noise_model` or heavy tails the errors at held-out rows, where the process has
+    the variance r, are ``e = g + s(x) ε`` with ``g ~ N(0, r)``, ``log s(x) = a + b
+    h(x)`` and ε normal or Student. The noise model h is regressed on log|e|; a, b and
+    the degrees of freedom maximise the density of the errors at its out-of-fold
+    predictions. The prior of the degrees of freedom is Gamma(2, 0.1), from 2.5 to 100.
+    "boosting" is ``TransformedTargetRegressor(HistGradientBoostingRegressor(
+    loss="gamma", max_iter=40, max_leaf_nodes=6), func=np.exp, inverse_func=np.log)``,
+    which is fitted to |e|. Means and the process are the same as without. This is not
+    in the paper.
+
     A pass over the rows costs ``n p`` for networks of p parameters, the covariance ``n
     m²`` and a prediction ``m²`` a row.
 
@@ -232,12 +271,27 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     >>> mean, std = model.predict([[1.0], [60.0]], return_std=True)
     >>> bool(abs(mean[0] - np.sin(2.0)) < 0.1), bool(std[0] < 0.2), bool(std[1] > 0.4)
     (True, True, True)
+
+    Noise with heavy tails, whose scale grows with the input:
+
+    >>> from sklearn.linear_model import Ridge
+    >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.exp(X[:, 0]) * rng.standard_t(4, 150)
+    >>> model = GWIRegressor(
+    ...     "svgp", likelihood="student_t", noise_model=Ridge(), random_state=0
+    ... ).fit(X, y)
+    >>> low, high = model.predict_interval([[-2.0], [2.0]]).T
+    >>> width = high - low
+    >>> bool(width[1] > 3.0 * width[0])
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
         "mean": [StrOptions({"auto", "net", "svgp"}), HasMethods(["fit", "predict"])],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
+        "likelihood": [StrOptions({"gaussian", "student_t"}), Likelihood, None],
+        "noise_model": [StrOptions({"boosting"}), HasMethods(["fit", "predict"]), None],
+        "calibrate": ["boolean"],
     }
 
     def __init__(
@@ -247,7 +301,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         *,
         optimizer: str | None = "evidence",
         noise_variance: float | None = None,
+        likelihood: Any = None,
+        noise_model: Any = None,
+        calibrate: bool = True,
         n_inducing: int | str = "auto",
+        inducing: str = "greedy",
         hidden_layer_sizes: Any = (10, 10),
         n_estimators: int = 5,
         alpha: float = 1e-4,
@@ -263,7 +321,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         self.kernel = kernel
         self.optimizer = optimizer
         self.noise_variance = noise_variance
+        self.likelihood = likelihood
+        self.noise_model = noise_model
+        self.calibrate = calibrate
         self.n_inducing = n_inducing
+        self.inducing = inducing
         self.hidden_layer_sizes = hidden_layer_sizes
         self.n_estimators = n_estimators
         self.alpha = alpha
@@ -312,8 +374,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         ValueError
             For input that is not finite and two-dimensional, layers without units, a
             kernel that does not fit the columns of X, a mean that is a classifier or
-            predicts what is not finite, or groups without a regressor or fewer of them
-            than folds.
+            predicts what is not finite, groups without a regressor or fewer of them
+            than folds, a likelihood that is neither normal nor Student's, or heavy
+            tails or a noise model with several targets or with `noise_variance`.
 
         Warns
         -----
@@ -323,7 +386,10 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         """
         reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()
         self._check_groups(groups)
-        search, train, folds = generator(self.random_state).spawn(3)
+        check_noise(
+            self.likelihood, self.noise_model, self.noise_variance, self.calibrate
+        )
+        search, train, folds, scales = generator(self.random_state).spawn(4)
         rows, base = self._rows(X, y, sample_weight, groups, folds)
         clock.end_of("process" if base is None else "mean")
         check_kernel(kernel_of(self), rows.X, self.noise_variance)
@@ -342,7 +408,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         fitted = fit_process(rows, likelihood, self, m, noise, search)
         errors, variance = leave_one_out(*fitted[:2], rows)
         own = FittedMean("svgp", None, np.arange(len(errors)), rows.y - errors)
-        attributes = partial(self._attributes, *fitted, variance, own, rows, units)
+        learn = None
+        if not is_plain(self.likelihood, self.noise_model):
+            seed = int(scales.integers(2**31))
+            learn = partial(self._learn_noise, rows, base, groups, scale, seed)
+        attributes = partial(
+            self._attributes, *fitted, variance, own, rows, units, learn
+        )
         clock.end_of("process")
 
         # 2 the mean, and its predictions of held-out rows
@@ -364,13 +436,14 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         frozen = None if base is None else base.finding
         # the process is around a constant, a base model is not
         prior = CovarianceOfRows(fitted[2].kernel, fitted[1], zero=-shift / scale)
+        normal_around_constant = base is None and learn is None
         residual = _residual_findings(
             rows,
             mean,
             own,
             variance,
             fitted[1],
-            prior if base is None else None,
+            prior if normal_around_constant else None,
             noise_is_free=fitted[2].noise_is_free,
         )
         conclude(self, [frozen, *fitted[2].findings, *residual])
@@ -462,6 +535,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         own: FittedMean,
         rows: Rows,
         units: tuple[Any, Any],
+        learn: Callable[[FittedMean, Array], LearnedNoise] | None,
         mean: FittedMean,
     ) -> dict[str, Any]:
         """Fitted attributes of a mean, in the units of y.
@@ -471,21 +545,21 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         the noise: one factor of all variances is too large for most rows where they
         differ by orders of magnitude. A noise that is given stays as it is.
         """
-        at = mean.held_out
-        squares, weights = (rows.y[at] - mean.predictions) ** 2, rows.weights[at]
-        T: Any = np.ones(rows.y.shape[1:])[()]
-        calibrates = len(at) > 0 and prior.noise_is_free
-        if calibrates:
-            own_squares, v = (rows.y - own.predictions) ** 2, variance + noise
-            T = _scales(own_squares, v, rows.weights)
-            if mean.function is not None:
-                T = T * _scales(squares, v[at], weights, own_squares[at])
-            near, size = (
-                np.average(one, axis=0, weights=weights)
-                for one in (variance[at], squares)
-            )
-            most, added = np.maximum(noise, size), (T - 1.0) * (near + noise)
-            noise = np.clip(noise + added, np.minimum(T, 1.0) * noise, most)
+        learned = None
+        if learn is not None and len(mean.held_out):
+            learned = learn(mean, variance)
+            at = mean.held_out
+            near = np.average(variance[at], weights=rows.weights[at])
+            before = near + noise
+            noise = float(learned.likelihood.variance(0.0))
+            T = float((near + noise) / before)
+            calibration_rows = len(mean.held_out)
+        elif self.calibrate and prior.noise_is_free and len(mean.held_out):
+            noise, T = _calibrated(noise, variance, own, rows, mean)
+            calibration_rows = len(mean.held_out)
+        else:
+            T = np.ones(rows.y.shape[1:])[()]
+            calibration_rows = 0
         model = process
         if mean.function is not None:
             basis, zero = process.basis, np.zeros_like(process.weights.mean)
@@ -496,11 +570,18 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         shift, scale = units
         noise = noise * scale**2
         noise = noise if np.ndim(noise) else float(noise)
-        calibration_rows = len(at) if calibrates else 0
+        likelihood: Any = Gaussian(1.0).prepare([0.0]).with_noise(noise)
+        noise_scale, noise_model = None, None
+        if learned is not None:
+            likelihood = learned.likelihood.scaled(scale)
+            noise_model = learned.regressor
+            noise_scale = None if noise_model is None else learned.scale.scaled(scale)
         return {
             "posterior_": model.affine(shift, scale),
-            "likelihood_": Gaussian(1.0).prepare([0.0]).with_noise(noise),
+            "likelihood_": likelihood,
             "noise_variance_": noise,
+            "noise_model_": noise_model,
+            "_noise_scale": noise_scale,
             "kernel_": prior.kernel,
             "_record": prior.record._replace(calibration_rows=calibration_rows),
             "variance_scale_": T,
@@ -510,11 +591,63 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             **(mean.curves or {}),
         }
 
+    def _learn_noise(
+        self,
+        rows: Rows,
+        base: BaseModel | None,
+        groups: Any,
+        unit: float,
+        seed: int,
+        mean: FittedMean,
+        variance: Array,
+    ) -> LearnedNoise:
+        """Noise from the errors of a mean at held-out rows, for the standardised y."""
+        at = mean.held_out
+        table_rows = rows.X if base is None else base.rows
+        if groups is not None:
+            groups = np.asarray(groups)[base.cross_fit.positions][at]
+        held_out = NoiseRows(
+            errors=rows.y[at] - mean.predictions,
+            variance=variance[at],
+            weights=rows.weights[at],
+            rows=table_rows[at],
+            form=TableForm(rows.X[:0], True) if base is None else self._form,
+            groups=groups,
+        )
+        return learn_noise(
+            held_out,
+            likelihood_of_errors(self.likelihood).scaled(1.0 / unit),
+            self.noise_model,
+            np.random.default_rng(seed),
+            self.n_jobs,
+        )
+
+    def _noise_at(self, X: Array) -> Array | None:
+        return None if self._noise_scale is None else self._noise_scale(X)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # other estimators are means of one target
-        tags.target_tags.multi_output = isinstance(self.mean, str)
+        # other estimators are means of one target, other noise is that of one
+        plain = is_plain(self.likelihood, self.noise_model)
+        tags.target_tags.multi_output = plain and isinstance(self.mean, str)
         return tags
+
+
+def _calibrated(
+    noise: Any, variance: Array, own: FittedMean, rows: Rows, mean: FittedMean
+) -> tuple[Any, Any]:
+    """Variance of normal noise that held-out errors support, and the factor T."""
+    at = mean.held_out
+    squares, weights = (rows.y[at] - mean.predictions) ** 2, rows.weights[at]
+    own_squares, v = (rows.y - own.predictions) ** 2, variance + noise
+    T = _scales(own_squares, v, rows.weights)
+    if mean.function is not None:
+        T = T * _scales(squares, v[at], weights, own_squares[at])
+    near, size = (
+        np.average(one, axis=0, weights=weights) for one in (variance[at], squares)
+    )
+    most, added = np.maximum(noise, size), (T - 1.0) * (near + noise)
+    return np.clip(noise + added, np.minimum(T, 1.0) * noise, most), T
 
 
 def _scales(
@@ -569,20 +702,3 @@ def _residual_findings(
         else:
             findings.append(worse.of(j))
     return findings
-
-
-def predictions_of(estimator: Any, X: Any) -> Array:
-    """Predictions as a column (n, 1), finite."""
-    values = np.asarray(estimator.predict(X), dtype=np.float64)
-    if values.shape not in ((len(X),), (len(X), 1)):
-        raise ValueError(
-            f"The mean must predict one number for each row; {estimator!r} gives an "
-            f"array of shape {values.shape} for {len(X)} rows."
-        )
-    bad = int(np.sum(~np.isfinite(values)))
-    if bad:
-        raise ValueError(
-            f"The mean must predict finite numbers; {estimator!r} predicts NaN or "
-            f"infinity at {bad} of {len(values)} rows."
-        )
-    return values.reshape(-1, 1)

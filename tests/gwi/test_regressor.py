@@ -205,3 +205,34 @@ def test_constant_targets(mean):
     model = GWIRegressor(mean, max_iter=20, random_state=0).fit(X, np.full(60, 3.0))
     assert_allclose(model.predict(X), 3.0, atol=0.2)
     assert model.findings_ == ()
+
+
+def test_predictions_without_calibration_are_those_of_the_evidence(rows):
+    given = {"mean": "svgp", "noise_variance": None, "optimizer": "evidence"}
+    plain = fit(rows, **given, calibrate=False, n_inducing=15)
+    assert plain.variance_scale_ == 1.0
+    sparse = PLSRegressor(
+        plain.kernel_,
+        optimizer=None,
+        inducing=plain.inducing_points_,
+        likelihood=Gaussian(plain.noise_variance_),
+    ).fit(*rows)
+    ours, theirs = (m.predict(NEW, return_std=True) for m in (plain, sparse))
+    assert_allclose(ours, theirs, rtol=1e-6)
+    # a line misses the wave
+    given["mean"] = Ridge()
+    around, calibrated = (
+        fit(rows, **given, calibrate=choice, n_inducing=15) for choice in (False, True)
+    )
+    assert_allclose(around.noise_variance_, plain.noise_variance_, rtol=1e-6)
+    assert calibrated.noise_variance_ > 1.2 * around.noise_variance_
+
+
+def test_inducing_points_may_be_random_rows(rows):
+    model = fit(rows, mean="svgp", n_inducing=15, inducing="random")
+    points = model.inducing_points_
+    assert {tuple(point) for point in points} <= {tuple(row) for row in rows[0]}
+    greedy = fit(rows, mean="svgp", n_inducing=15).inducing_points_
+    assert not np.array_equal(points, greedy)
+    again = fit(rows, mean="svgp", n_inducing=15, inducing="random")
+    assert_array_equal(points, again.inducing_points_)

@@ -1,0 +1,328 @@
+"""Noise around a mean that is not normal, or not the same everywhere.
+
+Errors e at held-out rows, where the process has the variance r, are taken to be
+
+    e = g + s(x) ε,   g ~ N(0, r),   log s(x) = a + b h(x),
+
+with ε normal or Student, and h a regression of log |e|. Its out-of-fold predictions
+determine a, b and the degrees of freedom, so that a regression that has found nothing
+has no weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from skgpx._cross_fitting import cross_fit, seeded
+from skgpx._gwi._base_models import PredictionsAtRows, TableForm, predictions_of
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._table import Training, take_rows
+from skgpx._validation import check_likelihood_given
+from skgpx.likelihoods import Gaussian, StudentT
+
+Array = NDArray[np.float64]
+
+# Errors below this part of their root mean square count as that large: the logarithm of
+# an error near zero says little about the scale.
+_LEAST = 1e-3
+# Held-out rows that determine the parameters of the noise: three numbers need no more.
+_ROWS = 4000
+# Fewer held-out rows do not determine how noise varies.
+_LEAST_ROWS = 10
+# Bounds of the parameters, and their start.
+_SLOPES = (0.0, 2.0)
+_START = 0.7
+# With more than 2.5 degrees of freedom the standard deviation is 2.2 scales at most.
+_DF = (2.5, 100.0)
+
+
+class NoiseRows(NamedTuple):
+    """Held-out rows from which the noise is learned.
+
+    Attributes
+    ----------
+    errors : ndarray of shape (p,)
+        Of the mean, not fitted to these rows.
+    variance : ndarray of shape (p,)
+        r, of the process given the other rows.
+    weights : ndarray of shape (p,)
+        Frequency weights.
+    rows : ndarray of shape (p, d)
+        As the latent model has them.
+    form : TableForm
+        Of the table that the regression of the scale is given.
+    groups : ndarray of shape (p,) or None
+        Rows that are held out together.
+    """
+
+    errors: Array
+    variance: Array
+    weights: Array
+    rows: NDArray[Any]
+    form: TableForm
+    groups: NDArray[Any] | None
+
+
+@dataclass(frozen=True)
+class NoiseScale:
+    """Squared scale of the noise at rows, ``s² = exp(2 (a + b h(x)))``.
+
+    Parameters
+    ----------
+    log_scale : callable or None
+        h: maps rows to (n, 1). None is zero.
+    lowest, highest : float
+        Range of h at the rows of the fit, which h does not leave elsewhere.
+    intercept, slope : float
+        a and b.
+    """
+
+    log_scale: Callable[[NDArray[Any]], Array] | None = None
+    lowest: float = 0.0
+    highest: float = 0.0
+    intercept: float = 0.0
+    slope: float = 0.0
+
+    def __call__(self, rows: NDArray[Any]) -> Array:
+        """Squared scales (n,)."""
+        if self.log_scale is None:
+            return np.full(len(rows), np.exp(2.0 * self.intercept))
+        return self.squares(self.log_scale(rows)[:, 0])
+
+    def squares(self, h: Array) -> Array:
+        """Squared scales (n,) for values of h."""
+        inside = np.clip(h, self.lowest, self.highest)
+        squares: Array = np.exp(2.0 * (self.intercept + self.slope * inside))
+        return squares
+
+    def scaled(self, factor: float) -> NoiseScale:
+        """Those of y in units that are smaller by a factor."""
+        return replace(self, intercept=self.intercept + float(np.log(factor)))
+
+
+class LearnedNoise(NamedTuple):
+    """Noise around the mean.
+
+    Attributes
+    ----------
+    likelihood : Gaussian or StudentT
+        Prepared; its scale is the root mean square of those of the held-out rows.
+    scale : NoiseScale
+    regressor : estimator or None
+        Regression of the log scale, fitted to all held-out rows.
+    """
+
+    likelihood: Any
+    scale: NoiseScale
+    regressor: Any
+
+
+def likelihood_of_errors(given: Any) -> Any:
+    """The likelihood that was given, by its name too; ``df=None`` is learned."""
+    if given is None or isinstance(given, str):
+        return StudentT(df=None) if given == "student_t" else Gaussian()  # type: ignore[arg-type]
+    return given
+
+
+def is_plain(likelihood: Any, noise_model: Any) -> bool:
+    """Whether the noise is normal and the same everywhere."""
+    return noise_model is None and isinstance(
+        likelihood_of_errors(likelihood), Gaussian
+    )
+
+
+def check_noise(
+    likelihood: Any, noise_model: Any, noise_variance: Any, calibrate: bool
+) -> None:
+    """Check the parameters of the noise.
+
+    Raises
+    ------
+    ValueError
+        For another likelihood than normal or Student's, or parameters that exclude one
+        another.
+    """
+    if not isinstance(likelihood, str):
+        check_likelihood_given(likelihood)
+    found = likelihood_of_errors(likelihood)
+    if not isinstance(found, Gaussian | StudentT):
+        raise ValueError(
+            'GWIRegressor expects the likelihood "gaussian", "student_t", or '
+            f"StudentT(); got {likelihood!r}. PLSRegressor has others."
+        )
+    if isinstance(found, Gaussian) and found.noise_parameter is not None:
+        raise ValueError(
+            f"The variance of normal noise is noise_variance; got {likelihood!r}. Pass "
+            f"noise_variance={found.noise_parameter!r}."
+        )
+    if noise_variance is not None and not is_plain(likelihood, noise_model):
+        raise ValueError(
+            "noise_variance is that of normal noise which is the same everywhere; got "
+            f"it with likelihood={likelihood!r} and noise_model={noise_model!r}. Omit "
+            "it, or these."
+        )
+    if not (calibrate or is_plain(likelihood, noise_model)):
+        raise ValueError(
+            "calibrate=False keeps the normal noise of the evidence; got it with "
+            f"likelihood={likelihood!r} and noise_model={noise_model!r}, which are "
+            "learned from held-out errors. Omit it, or these."
+        )
+    if noise_model is not None and found.noise_parameter is not None:
+        raise ValueError(
+            "noise_model learns the scale of the noise, which the likelihood "
+            f"{likelihood!r} has. Omit one of them."
+        )
+
+
+def boosted_log_scale() -> TransformedTargetRegressor:
+    """Boosting of |e| by the deviance of the gamma distribution, as a model of log |e|.
+
+    The absolute error has the same relative spread whatever its size, which the gamma
+    distribution has, too; it is more robust than the squared error. Forty trees of six
+    leaves are few because errors say little about their scale.
+    """
+    boosting = HistGradientBoostingRegressor(
+        loss="gamma", max_iter=40, max_leaf_nodes=6
+    )
+    return TransformedTargetRegressor(
+        boosting, func=np.exp, inverse_func=np.log, check_inverse=False
+    )
+
+
+def learn_noise(
+    rows: NoiseRows,
+    likelihood: Any,
+    noise_model: Any,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> LearnedNoise:
+    """Scale and degrees of freedom of the noise, from errors at held-out rows.
+
+    Parameters
+    ----------
+    rows : NoiseRows
+    likelihood : Gaussian or StudentT
+        In the units of the errors; a scale that is None is learned, and ``df=None``
+        too.
+    noise_model : regressor, "boosting" or None
+        Of log |e|; None for one scale, which fewer than ten rows have in any case.
+    rng : numpy.random.Generator
+        Seeds the regressor.
+    n_jobs : int or None
+        Threads over folds.
+    """
+    if isinstance(noise_model, str):
+        noise_model = boosted_log_scale()
+    if noise_model is None or len(rows.errors) < _LEAST_ROWS:
+        return _parameters(rows, likelihood, np.zeros(len(rows.errors)), NoiseScale())
+    # 1 h: regression of log |e|, and its out-of-fold predictions
+    size = np.abs(rows.errors)
+    least = _LEAST * np.sqrt(np.average(size**2, weights=rows.weights))
+    target = np.log(np.maximum(size, max(least, 1e-12)))
+    training = Training(rows.form.table(rows.rows), target, rows.weights)
+    fits = cross_fit(
+        seeded(noise_model, rng),
+        training,
+        predictions_of,
+        groups=rows.groups,
+        n_jobs=n_jobs,
+    )
+    log_scale = PredictionsAtRows(fits.estimator, rows.form, predictions_of)
+    # 2 a, b and the degrees of freedom
+    known = log_scale(rows.rows)[:, 0]
+    at = np.flatnonzero(fits.held_out)
+    chosen = NoiseRows(
+        errors=rows.errors[fits.positions[at]],
+        variance=rows.variance[fits.positions[at]],
+        weights=fits.weights[at],
+        rows=take_rows(rows.rows, fits.positions[at]),
+        form=rows.form,
+        groups=None,
+    )
+    scale = NoiseScale(log_scale, float(known.min()), float(known.max()))
+    learned = _parameters(chosen, likelihood, fits.predictions[at, 0], scale)
+    return learned._replace(regressor=fits.estimator)
+
+
+def _parameters(
+    rows: NoiseRows, likelihood: Any, h: Array, scale: NoiseScale
+) -> LearnedNoise:
+    """Maximise ``Σ w log p(e | r, s)`` in a, b and the degrees of freedom.
+
+    The degrees of freedom have the prior Gamma(2, 0.1) of [1]_.
+
+    References
+    ----------
+    .. [1] Juárez and Steel, "Model-based clustering of non-Gaussian panel data based on
+       skew-t distributions", Journal of Business & Economic Statistics 28, 2010.
+    """
+    h = np.clip(h, scale.lowest, scale.highest)
+    step = -(-len(h) // _ROWS)
+    e = rows.errors[::step]
+    w = rows.weights[::step]
+    latent = LatentMixture(
+        np.zeros((len(e), 1, 1)), rows.variance[::step, None, None], np.ones(1)
+    )
+    centre = float(np.average(h, weights=rows.weights))
+    centred = h[::step] - centre
+    typical = 0.5 * np.log(max(float(np.average(e**2, weights=w)), 1e-24))
+    heavy = isinstance(likelihood, StudentT)
+    given = likelihood.noise_parameter
+
+    # each parameter with its start and bounds, those that are known between equal ones
+    start = np.array([typical - 0.25, _START, np.log(4.0)])
+    bounds = np.array(
+        [(typical - 8.0, typical + 2.0), _SLOPES, (np.log(_DF[0]), np.log(_DF[1]))]
+    )
+    if given is not None:
+        start[0] = 0.5 * np.log(given)
+        bounds[0] = start[0]
+    if scale.log_scale is None:
+        start[1] = 0.0
+        bounds[1] = 0.0
+    if not heavy or likelihood.df is not None:
+        start[2] = np.log(likelihood.df) if heavy else 0.0
+        bounds[2] = start[2]
+    free = np.flatnonzero(bounds[:, 0] < bounds[:, 1])
+
+    def noise(values: Array) -> Any:
+        return StudentT(float(np.exp(values[2])), 1.0) if heavy else Gaussian(1.0)
+
+    def deviance(chosen: Array) -> float:
+        values = start.copy()
+        values[free] = chosen
+        squares = np.exp(2.0 * (values[0] + values[1] * centred))
+        prepared = noise(values).prepare(e).at_rows(squares)
+        total = float(w @ prepared.predictive_log_density(e, latent))
+        # p(ν) = ν exp(-ν / 10), up to a factor
+        prior = values[2] - 0.1 * np.exp(values[2]) if 2 in free else 0.0
+        return -(total + float(prior)) / float(w.sum())
+
+    values = start.copy()
+    if len(free) and np.any(e != 0.0):
+        search = minimize(
+            deviance,
+            start[free],
+            method="L-BFGS-B",
+            bounds=bounds[free],
+            # beyond the error of the quadrature for Student's distribution
+            options={"eps": 1e-4},
+        )
+        values[free] = search.x
+    scale = replace(
+        scale,
+        intercept=float(values[0] - values[1] * centre),
+        slope=float(values[1]),
+    )
+    squares = scale.squares(h)
+    mean = float(np.average(squares, weights=rows.weights))
+    fitted = noise(values).prepare(rows.errors).with_noise(mean)
+    return LearnedNoise(fitted, scale, None)
