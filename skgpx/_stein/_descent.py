@@ -13,7 +13,13 @@ from scipy import optimize
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.expectations import log_density
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.svgd import bandwidths, see_others, stein_force
+from skgpx._numerics.svgd import (
+    bandwidths,
+    move,
+    see_others,
+    stein_force,
+    svgd_step,
+)
 from skgpx._numerics.variance_scale import fit_scale
 from skgpx._numerics.wave_evidence import (
     WaveGradient,
@@ -75,7 +81,8 @@ class SteinDescent:
     ):
         frequencies, warp = start.frequencies.copy(), copy.deepcopy(start.warp)
         self.mixture = start._replace(frequencies=frequencies, warp=warp)
-        self._rows, self._repulsion, self._max_iter = rows, repulsion, max_iter
+        self._rows, self._max_iter = rows, max_iter
+        self._repulsion = None if repulsion is None else float(repulsion)
         self._learning_rate, self._n_jobs = learning_rate, n_jobs
         self.loss_curve: list[float] = []
         self.validation_curve: list[float] = []
@@ -84,10 +91,11 @@ class SteinDescent:
         self._total = float(rows.weights.sum()) * (rows.y.size // len(rows.y))
         self._spaces: list[Workspace] = []
         # bandwidths, and which frequencies see others, where there are many columns
-        self._squares = np.empty(0)
+        self._factors = np.ones(start.frequencies.shape[-1])
+        self._squares = self._factors.copy()
         self._seen = np.empty(0, dtype=bool)
         # running means of Adam
-        self._means = np.zeros((2, *start.frequencies.shape))
+        self._means = np.zeros((2, start.frequencies[..., 0].size, len(self._factors)))
         n_network = 0 if start.warp is None else len(start.warp.parameters)
         self._network_means = np.zeros((2, n_network))
         # the share of the frequencies of a component among these and the rows: few
@@ -101,14 +109,14 @@ class SteinDescent:
             self._prior_weight = 0.0
         # terms of some columns have no frequencies in the others
         within = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
-        self._moves = np.logical_or(start.frequencies != 0.0, within)
+        moves = np.logical_or(start.frequencies != 0.0, within).reshape(-1, d)
         # frequencies come in units of 1 / ℓ, and the evidence has peaks as narrow as
         # 1 / std: an input that is wide for its lengthscale gets steps in that unit
         scale, weights = start.length_scale, rows.weights
         centred = rows.X - np.average(rows.X, axis=0, weights=weights)
         std = np.sqrt(np.average(centred**2, axis=0, weights=weights))
         ratios = np.divide(scale, std, out=np.ones_like(std), where=std > 0.0)
-        self._paces = np.minimum(ratios, 1.0)
+        self._paces = np.minimum(ratios, 1.0) * moves
 
     def run(
         self,
@@ -155,22 +163,22 @@ class SteinDescent:
             # at most 5 in units of lengthscales: a wave that the data support stays
             prior = np.clip(prior.reshape(omega.shape) / scale, -5.0, 5.0)
             slopes += self._prior_weight * prior
+        pool = omega.reshape(-1, d)
+        slopes = slopes.reshape(-1, d)
+        repulsion = self._repulsion
+        if repulsion is not None and d < _WIDE:
+            svgd_step(
+                pool, slopes, self._squares, self._factors, True, repulsion, False,
+                self._paces, self._means, step, rate,
+            )  # fmt: skip
+            return
         force = slopes
-        if self._repulsion is not None:
-            pool, slopes = omega.reshape(-1, d), slopes.reshape(-1, d)
-            if d < _WIDE or step % ROUND == 0:
-                self._squares = bandwidths(pool)
-            if d < _WIDE:
-                squares = self._squares
-                force = stein_force(pool, pool, slopes, squares, self._repulsion)
-            else:
-                if step % ROUND == 0:
-                    self._seen = see_others(pool, self._squares)
-                force = self._force_of_few(pool, slopes, self._repulsion)
-            force = force / len(omega)
-        slow, force = omega / self._paces, force.reshape(omega.shape) * self._moves
-        adam_step(slow, -force, *self._means, step + 1, rate)
-        np.multiply(slow, self._paces, out=omega)
+        if repulsion is not None:
+            if step % ROUND == 0:
+                self._squares = bandwidths(pool, self._factors)
+                self._seen = see_others(pool, self._squares)
+            force = self._force_of_few(pool, slopes, repulsion)
+        move(pool, force, self._paces, self._means, step, rate)
 
     def _force_of_few(self, pool: Array, slopes: Array, repulsion: float) -> Array:
         """The force where few frequencies see others; those are found once a round.

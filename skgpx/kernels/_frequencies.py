@@ -35,6 +35,12 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
+from skgpx._numerics.spectral import (
+    NORMAL,
+    NORMAL_MIXTURE,
+    STUDENT_T,
+    RadialDensity,
+)
 from skgpx._numerics.svgd import median_squares, transported
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import free_slopes, is_rule, no_sampler, rule_of
@@ -58,28 +64,29 @@ def _variances(alpha: float) -> tuple[Array, Array]:
     return log_gamma - np.log(alpha), log_density - logsumexp(log_density)
 
 
-def _elliptical(kernel: Any, omega: Array) -> tuple[Array, Array, Array, Array]:
-    """``log h(s)`` at ``s = |ℓω|²`` (R,), its slope in s, ``ℓω`` (R, d) and ℓ (d,)."""
-    half = 0.5 * omega.shape[1]
-    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), omega.shape[1])
-    scaled = omega * scales
-    square = np.einsum("rd,rd->r", scaled, scaled)
+def radial_density(kernel: Any, d: int) -> RadialDensity:
+    """The h of ``p(ω) = Π ℓ h(|ℓω|²)``, of frequencies (R, d)."""
+    half = 0.5 * d
     nu = float(getattr(kernel, "nu", np.inf))
     if type(kernel) is RationalQuadratic:
         # h = E (2πτ)^(-d/2) exp(-s / 2τ)
         log_tau, log_weights = _variances(float(kernel.alpha))
+        logs = log_weights - half * (np.log(2.0 * np.pi) + log_tau)
         rates = 0.5 * np.exp(-log_tau)
-        parts = log_weights - half * (np.log(2.0 * np.pi) + log_tau)
-        parts = parts - square[:, np.newaxis] * rates
-        logs = logsumexp(parts, axis=1)
-        slope = -np.exp(parts - logs[:, np.newaxis]) @ rates
-    elif nu == np.inf:
-        logs = -half * np.log(2.0 * np.pi) - 0.5 * square
-        slope = np.full(square.shape, -0.5)
-    else:
-        front = gammaln(nu + half) - gammaln(nu) - half * np.log(2.0 * np.pi * nu)
-        logs = front - (nu + half) * np.log1p(square / (2.0 * nu))
-        slope = -(nu + half) / (2.0 * nu + square)
+        return RadialDensity(NORMAL_MIXTURE, np.concatenate((logs, rates)))
+    if nu == np.inf:
+        return RadialDensity(NORMAL, np.array([-half * np.log(2.0 * np.pi)]))
+    front = gammaln(nu + half) - gammaln(nu) - half * np.log(2.0 * np.pi * nu)
+    return RadialDensity(STUDENT_T, np.array([front, nu + half, 2.0 * nu]))
+
+
+def _elliptical(kernel: Any, omega: Array) -> tuple[Array, Array, Array, Array]:
+    """``log h(s)`` at ``s = |ℓω|²`` (R,), its slope in s, ``ℓω`` (R, d) and ℓ (d,)."""
+    d = omega.shape[1]
+    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), d)
+    scaled = omega * scales
+    squares = np.einsum("rd,rd->r", scaled, scaled)
+    logs, slope = radial_density(kernel, d).log_density(squares)
     return logs, slope, scaled, scales
 
 
@@ -792,9 +799,14 @@ def stein_frequencies(
         slope: Array = rule(kernel, u * unit) * unit
         return slope
 
+    density: Any = score
+    scales = None
+    if rule is _elliptical_score:
+        density = radial_density(kernel, d)
+        scales = kernel.length_scale * unit
     factors = _bandwidth_factors(start / unit, input_variances * unit**2)
     # the first step is 0.1, where frequencies have spread one
-    moved = unit * transported(start / unit, score, n_steps, 0.1, factors)
+    moved = unit * transported(start / unit, density, n_steps, 0.1, factors, scales)
     # normal points hardly contract
     heavy = isinstance(spectrum, EllipticalSpectrum) and type(kernel) is not RBF
     return spectrum.with_even_radii(moved) if heavy else moved  # type: ignore[union-attr]
