@@ -28,9 +28,10 @@ from skgpx._numerics.wave_evidence import (
     wave_gradient,
 )
 from skgpx._parallel import workers
+from skgpx._stein._frequency_prior import FrequencyPrior
 from skgpx._stein._waves import Statistics, WaveMixture
 from skgpx._validation import Rows
-from skgpx.kernels import additive_terms, spectral_score
+from skgpx.kernels import additive_terms
 
 Array = NDArray[np.float64]
 
@@ -47,11 +48,11 @@ class SteinDescent:
     ----------
     start : WaveMixture
     rows : Rows
-    repulsion : float or None
+    settings : SteinRFFRegressor
+        Its repulsion, its prior of the frequencies, and n_jobs: threads over
+        components, with the same bits for every number.
     max_iter : int
     learning_rate : float
-    n_jobs : int or None
-        Threads over components; the same bits for every number.
 
     Attributes
     ----------
@@ -74,16 +75,16 @@ class SteinDescent:
         self,
         start: WaveMixture,
         rows: Rows,
-        repulsion: float | None,
+        settings: Any,
         max_iter: int,
         learning_rate: float,
-        n_jobs: int | None,
     ):
+        repulsion = settings.repulsion
         frequencies, warp = start.frequencies.copy(), copy.deepcopy(start.warp)
         self.mixture = start._replace(frequencies=frequencies, warp=warp)
         self._rows, self._max_iter = rows, max_iter
         self._repulsion = None if repulsion is None else float(repulsion)
-        self._learning_rate, self._n_jobs = learning_rate, n_jobs
+        self._learning_rate, self._n_jobs = learning_rate, settings.n_jobs
         self.loss_curve: list[float] = []
         self.validation_curve: list[float] = []
         self.n_iter = 0
@@ -98,15 +99,14 @@ class SteinDescent:
         self._means = np.zeros((2, start.frequencies[..., 0].size, len(self._factors)))
         n_network = 0 if start.warp is None else len(start.warp.parameters)
         self._network_means = np.zeros((2, n_network))
-        # the share of the frequencies of a component among these and the rows: few
-        # rows cannot identify many frequencies
         _, R, d = start.frequencies.shape
-        self._prior_weight = R * d / (R * d + self._total)
-        try:
-            spectral_score(start.kernel, start.frequencies[0, :1] / start.length_scale)
-        except ValueError:
-            # a kernel without a known score, such as a periodic one
-            self._prior_weight = 0.0
+        self._prior = FrequencyPrior.of(
+            settings.frequency_prior,
+            settings.frequency_prior_weight,
+            kernel=start.kernel,
+            shape=(R, d),
+            total=self._total,
+        )
         # terms of some columns have no frequencies in the others
         within = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
         moves = np.logical_or(start.frequencies != 0.0, within).reshape(-1, d)
@@ -158,11 +158,11 @@ class SteinDescent:
         """Equation (26), in place."""
         omega, scale = self.mixture.frequencies, self.mixture.length_scale
         slopes, d = np.stack([g.frequencies for g in found]) / scale, omega.shape[-1]
-        if self._prior_weight > 0.0:
-            prior = spectral_score(self.mixture.kernel, (omega / scale).reshape(-1, d))
-            # at most 5 in units of lengthscales: a wave that the data support stays
-            prior = np.clip(prior.reshape(omega.shape) / scale, -5.0, 5.0)
-            slopes += self._prior_weight * prior
+        prior = self._prior
+        if prior is not None:
+            score = prior.score((omega / scale).reshape(-1, d))
+            score = score.reshape(omega.shape) / scale
+            slopes += prior.weight * np.clip(score, -prior.limit, prior.limit)
         pool = omega.reshape(-1, d)
         slopes = slopes.reshape(-1, d)
         repulsion = self._repulsion

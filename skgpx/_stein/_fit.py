@@ -83,9 +83,8 @@ def fit_stein(
             "n_iter_": descent.n_iter,
         }
 
-    repulsion, n_steps = settings.repulsion, settings.max_iter
-    rate = settings.learning_rate
-    descent = SteinDescent(mixture, learning, repulsion, n_steps, rate, n_jobs).run(
+    n_steps, rate = settings.max_iter, settings.learning_rate
+    descent = SteinDescent(mixture, learning, settings, n_steps, rate).run(
         validation,
         settings.early_stopping,
         lambda now: report(lambda: solved(now.mixture, train, now, 1.0), now),
@@ -120,8 +119,14 @@ def fit_stein(
             record["calibration_rows"] = len(validation.y)
         if len(rows.y) <= largest:
             # some more steps by all rows
-            how = repulsion, -(-n_steps // 10), 0.5 * rate, n_jobs
-            mixture = SteinDescent(mixture, rows, *how).run().mixture
+            last = SteinDescent(
+                mixture,
+                rows,
+                settings,
+                max_iter=-(-n_steps // 10),
+                learning_rate=0.5 * rate,
+            )
+            mixture = last.run().mixture
             record["frequency_rows"] = len(rows.y)
         clock.end_of("calibration")
     mixture = mixture._replace(noise_variance=noise)
