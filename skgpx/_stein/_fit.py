@@ -12,6 +12,7 @@ from skgpx._callbacks import StageClock
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     Hyperparameters,
+    SearchBudget,
     inducing_by_capacity,
     learn_prior,
     regress_targets,
@@ -32,6 +33,10 @@ from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 Attributes = dict[str, Any]
+
+# The kernel is where frequencies start, and what the evidence moves them from: it
+# takes fewer rows than a kernel that predicts.
+_BUDGET = SearchBudget(screening_rows=250, training_rows=1000, carried_over=True)
 Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
 
 
@@ -180,8 +185,15 @@ def _begin(
         noise = None if noise is None else noise / float(np.mean(scale**2))
         likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
         learn, kernel = settings.optimizer is not None, kernel_of(settings)
-        how = {"kernel": kernel, "learn": learn, "trend": False}
-        prior = learn_prior(rows, likelihood, search, **how)
+        prior = learn_prior(
+            rows,
+            likelihood,
+            search,
+            kernel=kernel,
+            learn=learn,
+            budget=_BUDGET,
+            trend=False,
+        )
         variance: Any = float(prior.likelihood.variance(0.0))
         if rows.y.ndim > 1:
             some = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))

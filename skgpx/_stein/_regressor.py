@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentRegressor
@@ -28,7 +28,9 @@ from skgpx._validation import (
     Rows,
     StrOptions,
     canonical_rows,
+    check_is_fitted,
     check_kernel,
+    check_points,
     check_rows,
     fit_context,
     generator,
@@ -382,6 +384,33 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         """
         self._check_other(other)
         return self._merged(other)
+
+    def learned_kernel(self, differences: ArrayLike) -> NDArray[np.float64]:
+        """Kernel of each component, as a function of the difference of two inputs.
+
+        ``k_m(t) = sum_r a_r² cos(w_mr · t)``: the prior covariance of ``f(x)`` and
+        ``f(x + t)`` in component m. Their mean is the prior covariance of the mixture.
+
+        Parameters
+        ----------
+        differences : array-like of shape (n, n_features)
+            t; with a network, differences of ``x + l g(x)``.
+
+        Returns
+        -------
+        covariance : ndarray of shape (n_components, n) or (n_components, n, n_targets)
+            In squared units of y.
+
+        Raises
+        ------
+        ValueError
+            If differences are not finite or of other columns.
+        """
+        check_is_fitted(self)
+        shape = (None, self.n_features_in_)
+        t = check_points("differences", differences, shape)
+        squares = self.amplitudes_**2
+        return np.stack([np.cos(t @ omega.T) @ squares for omega in self.frequencies_])
 
     # ---- From parameters to a fit ----------------------------------------------------
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from skgpx._numerics.adam import cosine_decay
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.svgd import svgd_step
-from skgpx._validation import Interval, validate_params
+from skgpx._validation import Interval, check_points, validate_params
 
 Array = NDArray[np.float64]
 
@@ -125,7 +125,7 @@ def svgd(
     >>> moved.mean().round(1), moved.std().round(1)
     (np.float64(3.0), np.float64(2.0))
     """
-    moved = _checked_points(points)
+    moved = np.array(check_points("points", points, (None, None)))
     n, d = moved.shape
     pace = _one_per_coordinate("learning_rate", learning_rate, d)
     widths = None
@@ -146,20 +146,6 @@ def svgd(
             )  # fmt: skip
         if callback is not None and callback(step + 1, moved.copy()) is True:
             break
-    return moved
-
-
-def _checked_points(points: ArrayLike) -> Array:
-    """A copy of the points, (n, d)."""
-    moved = np.array(points, dtype=np.float64, order="C")
-    if moved.ndim != 2 or not moved.size:
-        raise ValueError(
-            "points must have the shape (n, d), with at least one point and one "
-            f"coordinate; got shape {moved.shape}. Reshape a single coordinate with "
-            "points.reshape(-1, 1)."
-        )
-    if not np.isfinite(moved).all():
-        raise ValueError("points must be finite; got NaN or infinite values.")
     return moved
 
 

@@ -415,6 +415,23 @@ def test_units_of_y():
     assert_allclose(large.log_evidence_, small.log_evidence_ - shift, rtol=1e-6)
 
 
+# ---- Learned kernels -----------------------------------------------------------------
+
+
+def test_the_learned_kernel_is_the_prior_covariance(fitted):
+    learned = fitted.learned_kernel(NEW - NEW[0])
+    for m, model in enumerate(fitted.posterior_.models):
+        phi = features(fitted, NEW, m)
+        assert_allclose(learned[m], phi @ phi[0], rtol=1e-10, atol=1e-10)
+        assert model.basis.n_basis == phi.shape[1]
+    with pytest.raises(ValueError, match="differences"):
+        fitted.learned_kernel(np.zeros((2, 5)))
+    both = clone(fitted).fit(X, np.column_stack((Y, 3.0 * Y)))
+    kernels = both.learned_kernel(np.zeros((1, 2)))
+    assert kernels.shape == (3, 1, 2)
+    assert_allclose(kernels[..., 1], 9.0 * kernels[..., 0], rtol=0.5)
+
+
 # ---- Priors of the frequencies -------------------------------------------------------
 
 

@@ -93,8 +93,8 @@ def test_nothing_that_was_passed_is_changed_and_a_callback_may_stop():
 @pytest.mark.parametrize(
     ("score", "points", "given", "named"),
     [
-        (lambda x: -x, [1.0, 2.0], {}, "shape \\(n, d\\)"),
-        (lambda x: -x, np.empty((0, 2)), {}, "at least one point"),
+        (lambda x: -x, [1.0, 2.0], {}, "points must have shape"),
+        (lambda x: -x, np.empty((0, 2)), {}, "points must have shape"),
         (lambda x: -x, [[np.nan]], {}, "points must be finite"),
         (lambda x: -x[:, 0], start(3, 1), {}, "got shape \\(3,\\)"),
         (lambda x: x / 0.0, start(3, 1), {}, "at 3 of 3 points"),
