@@ -36,7 +36,7 @@ Attributes = dict[str, Any]
 
 # The kernel is where frequencies start, and what the evidence moves them from: it
 # takes fewer rows than a kernel that predicts.
-_BUDGET = SearchBudget(screening_rows=250, training_rows=1000, carried_over=True)
+_BUDGET = SearchBudget(training_rows=1000, carried_over=True)
 Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
 
 
