@@ -92,7 +92,7 @@ def stein_force() -> Pair:
     def ours() -> object:
         pool = omega.reshape(-1, 8)
         squares = svgd.median_squares(pool)
-        return svgd.stein_force(pool, pool, slopes.reshape(-1, 8), squares)
+        return svgd.stein_force(pool, pool, slopes.reshape(-1, 8), squares, 1.0)
 
     return reference, ours, 1
 

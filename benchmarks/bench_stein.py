@@ -27,8 +27,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import add_data_argument, load
 from benchmarks.peers.stein_jax import JaxStein
 from benchmarks.report import progress, report
-from skgpx._numerics.adam import adam_step
-from skgpx._numerics.svgd import bandwidths, stein_force
+from skgpx._numerics.svgd import svgd_step
 from skgpx._numerics.wave_evidence import Waves, wave_gradient
 
 COMPONENTS, FREQUENCIES, NOISE = 6, 100, 0.05
@@ -42,7 +41,9 @@ class OurStein:
     def __init__(self, X, y, omega, length_scale, noise_variance):
         self._rows = X, y, np.ones(len(y))
         self.frequencies, self._t = omega.copy(), 0
-        self._first, self._second = np.zeros_like(omega), np.zeros_like(omega)
+        d = omega.shape[-1]
+        self._paces = np.ones((omega.size // d, d))
+        self._means = np.zeros((2, *self._paces.shape))
         self._amplitudes = np.full(omega.shape[1], omega.shape[1] ** -0.5)
         self._scale, self._noise = length_scale, noise_variance
         self._space = self._waves()[0].workspace(len(y))
@@ -53,15 +54,17 @@ class OurStein:
 
     def step(self):
         """Move the frequencies once."""
-        self._t += 1
         omega = self.frequencies
         found = (wave_gradient(*self._rows, w, self._space) for w in self._waves())
         slopes = np.stack([gradient.frequencies for gradient in found])
         d = omega.shape[-1]
         pool, slopes = omega.reshape(-1, d), (slopes / self._scale).reshape(-1, d)
-        force = stein_force(pool, pool, slopes, bandwidths(pool)) / len(omega)
-        force = force.reshape(omega.shape)
-        adam_step(omega, -force, self._first, self._second, self._t, 0.1)
+        ones = np.ones(d)
+        svgd_step(
+            pool, slopes, ones.copy(), ones, True, 1.0, False,
+            self._paces, self._means, self._t, 0.1,
+        )  # fmt: skip
+        self._t += 1
 
 
 def problem(name: str, folder: str | None) -> tuple[np.ndarray, ...]:

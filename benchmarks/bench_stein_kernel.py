@@ -172,6 +172,10 @@ def cases() -> Iterator[tuple[str, str, int, int]]:
         for d in (2, 4, 8, 16):
             for R in (50, 100, 200):
                 yield inputs, "RBF", d, R
+    for inputs in list(INPUTS)[:2]:
+        for d in (24, 32, 64):
+            for R in (20, 50, 200):
+                yield inputs, "RBF", d, R
     for name in list(KERNELS)[1:]:
         for d in (2, 8):
             for R in (50, 200):

@@ -17,7 +17,7 @@ from skgpx._predict_dist import (
 )
 from skgpx._predictive_distribution import PredictiveDistribution
 from skgpx._spectral_vgp import SpectralVGPRegressor
-from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor
+from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor, svgd
 from skgpx._version import __version__ as __version__
 
 # Loaded on first use.
@@ -49,6 +49,7 @@ __all__ = [
     "cross_val_predict_dist",
     "predict_dist",
     "sample_functions",
+    "svgd",
 ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
 
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
@@ -21,7 +21,7 @@ from skgpx._numerics._jit import ANNOUNCEMENT
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
-from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor
+from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor, svgd
 from skgpx.likelihoods import (
     Bernoulli,
     Gaussian,
@@ -109,9 +109,12 @@ def _features(X: Array, y: Array) -> None:
     points: dict[str, Any] = {"n_basis": 5, "basis": "inducing", "random_state": 0}
     SpectralVGPRegressor(RBF(0.3), **points).fit(X, y).partial_fit(X, y).predict(X)
     brief: dict[str, Any] = {"n_frequencies": 4, "random_state": 0}
-    SteinFourierFeatures(n_steps=2, **brief).fit(X)
+    for kernel in (RBF(), Matern(), RationalQuadratic()):
+        SteinFourierFeatures(kernel, n_steps=2, **brief).fit(X)
+    svgd(np.negative, X, n_steps=2)
     brief |= {"n_components": 2, "max_iter": 2, "optimizer": None}
     SteinRFFRegressor(RBF(0.3), **brief).fit(X, y)
+    SteinRFFRegressor(RBF(0.3), repulsion=None, **brief).fit(X, y)
     ExactGPRegressor(RBF(0.3), optimizer=None, n_draws=2, random_state=0).fit(X, y)
     sampler = DecoupledSampler(n_basis=16, random_state=0).fit(X, y)
     for n_draws in (1, 3):

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state, check_scalar, column_or_1d
 from sklearn.utils._param_validation import HasMethods as HasMethods
 from sklearn.utils._param_validation import Interval as Interval
 from sklearn.utils._param_validation import StrOptions as StrOptions
+from sklearn.utils._param_validation import validate_params as validate_params
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 from sklearn.utils.validation import check_is_fitted as check_is_fitted
 from sklearn.utils.validation import validate_data as _validate_data

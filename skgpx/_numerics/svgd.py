@@ -18,7 +18,9 @@ References
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +30,19 @@ from skgpx._numerics import radial
 from skgpx._numerics._jit import kernel
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.blas_threads import one_blas_thread
+from skgpx._numerics.spectral import RadialDensity
 
 Array = NDArray[np.float64]
+Score = Callable[[Array], Array]
 
 # Rows of the kernel matrix that are in memory at a time.
 _BLOCK = 256
+# Steps after which the bandwidths of a fixed density are found again: they change
+# slowly, and sorting takes time.
+_REFRESH = 5
 
 
+@kernel
 def median_squares(points: Array) -> Array:
     """Median of ``(x_ik - x_jk)²`` over all n² ordered pairs, for each column k.
 
@@ -50,8 +58,31 @@ def median_squares(points: Array) -> Array:
     -------
     medians : ndarray of shape (d,)
     """
-    columns = np.sort(points.T, axis=1)
-    return np.array([_median_square(column) for column in columns])
+    medians = np.empty(points.shape[1])
+    column = np.empty(len(points))
+    for k in range(medians.size):
+        for i in range(column.size):
+            column[i] = points[i, k]
+        _sort(column)
+        medians[k] = _median_square(column)
+    return medians
+
+
+@kernel
+def _sort(x: Array) -> None:
+    """Shell's sort, in place: ``np.sort`` would take three seconds to compile."""
+    gap = 1
+    while gap < x.size // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, x.size):
+            value = x[i]
+            j = i
+            while j >= gap and x[j - gap] > value:
+                x[j] = x[j - gap]
+                j -= gap
+            x[j] = value
+        gap //= 3
 
 
 @kernel
@@ -102,15 +133,18 @@ def _up_to(x: Array, bound: float) -> tuple[int, float, float]:
     return count, below, above
 
 
-def bandwidths(pool: Array, factors: Array | float = 1.0) -> Array:
-    """Squared bandwidths h (d,): medians over the pool (P, d), times factors.
+@kernel
+def bandwidths(pool: Array, factors: Array) -> Array:
+    """Squared bandwidths h (d,): medians over the pool (P, d), times factors (d,).
 
     With the factor d about the median of the squared distances, for columns of one
     spread; with 1 points hardly see one another for large d. The factor itself where
     the median is zero: of a single point, or a column of equal ones.
     """
-    medians = median_squares(pool)
-    return np.where(medians > 0.0, medians, 1.0) * factors
+    squares = median_squares(pool)
+    for k in range(squares.size):
+        squares[k] = factors[k] * (squares[k] if squares[k] > 0.0 else 1.0)
+    return squares
 
 
 def see_others(points: Array, squares: Array) -> NDArray[np.bool_]:
@@ -134,8 +168,9 @@ def see_others(points: Array, squares: Array) -> NDArray[np.bool_]:
     return seen
 
 
+@kernel
 def stein_force(
-    points: Array, pool: Array, slopes: Array, squares: Array, repulsion: float = 1.0
+    points: Array, pool: Array, slopes: Array, squares: Array, repulsion: float
 ) -> Array:
     """Force (R, d) of a pool on points.
 
@@ -145,7 +180,7 @@ def stein_force(
     pool, slopes : ndarray of shape (P, d)
     squares : ndarray of shape (d,)
         Squared bandwidths h.
-    repulsion : float, default=1.0
+    repulsion : float
         α; zero only smooths the slopes.
 
     Notes
@@ -153,58 +188,214 @@ def stein_force(
     The gradient in z is ``k (x - z) / h``, so that both sums are one product with the
     kernel matrix. O(R P d), in blocks of rows.
     """
-    root, d = np.sqrt(squares), len(squares)
-    centre = pool.mean(axis=0)
-    far = (pool - centre) / root
-    near = far if points is pool else (points - centre) / root
-    columns, factors = np.ascontiguousarray(far.T), np.ones((len(far), 2 * d + 1))
-    factors[:, :d], factors[:, d:-1] = slopes, far
-    force = np.empty(near.shape)
-    for first in range(0, len(near), _BLOCK):
-        rows = near[first : first + _BLOCK]
-        K = np.empty((len(rows), len(far)))
-        radial.radial_rows(radial.RBF, columns, rows, K)
-        total = K @ factors
-        away = rows * total[:, -1:] - total[:, d:-1]
-        np.add(total[:, :d], repulsion * away / root, out=force[first : first + _BLOCK])
+    R, d = points.shape
+    P = len(pool)
+    columns = np.empty((d, P))
+    factors = np.empty((P, 2 * d + 1))
+    near = np.empty((R, d))
+    for j in range(P):
+        factors[j, 2 * d] = 1.0
+    for k in range(d):
+        root = math.sqrt(squares[k])
+        # distances are exact where points are many bandwidths from the origin
+        centre = 0.0
+        for j in range(P):
+            centre += pool[j, k] / P
+        for j in range(P):
+            z = (pool[j, k] - centre) / root
+            columns[k, j] = z
+            factors[j, k] = slopes[j, k]
+            factors[j, d + k] = z
+        for i in range(R):
+            near[i, k] = (points[i, k] - centre) / root
+    force = np.empty((R, d))
+    size = min(_BLOCK, R)
+    K = np.empty((size, P))
+    sums = np.empty((size, 2 * d + 1))
+    for first in range(0, R, size):
+        n = min(size, R - first)
+        radial.radial_rows(radial.RBF, columns, near[first : first + n], K[:n])
+        # Σ_j k (g_j, z_j / √h, 1)
+        np.dot(K[:n], factors, sums[:n])
+        for i in range(n):
+            for k in range(d):
+                away = near[first + i, k] * sums[i, 2 * d] - sums[i, d + k]
+                away *= repulsion / math.sqrt(squares[k])
+                force[first + i, k] = sums[i, k] + away
     return force
+
+
+# ---- A step, and the steps along a density -------------------------------------------
+
+
+@kernel
+def move(
+    points: Array, force: Array, paces: Array, means: Array, step: int, rate: float
+) -> None:
+    """Take a step of Adam along the force, in place.
+
+    Parameters
+    ----------
+    points, force : ndarray of shape (R, d)
+        The points are changed.
+    paces : ndarray of shape (R, d)
+        Units of the step of each coordinate; zero keeps one where it is.
+    means : ndarray of shape (2, R, d)
+        Running means of Adam; changed.
+    step : int
+        From 0 on.
+    rate : float
+        Largest change in these units.
+    """
+    change = np.zeros(points.shape)
+    # Adam descends
+    adam_step(change, force, means[0], means[1], step + 1, rate)
+    for i in range(points.shape[0]):
+        for k in range(points.shape[1]):
+            points[i, k] -= paces[i, k] * change[i, k]
+
+
+@kernel
+def svgd_step(
+    points: Array,
+    slopes: Array,
+    squares: Array,
+    factors: Array,
+    fresh: bool,
+    repulsion: float,
+    mirrored: bool,
+    paces: Array,
+    means: Array,
+    step: int,
+    rate: float,
+) -> None:
+    """One step of SVGD: bandwidths, the mean force of the pool, Adam.
+
+    Parameters
+    ----------
+    points : ndarray of shape (R, d)
+        Changed.
+    slopes : ndarray of shape (R, d)
+        Of the log density at the points.
+    squares : ndarray of shape (d,)
+        Squared bandwidths; replaced by `bandwidths` with these factors if `fresh`.
+    repulsion : float
+        α.
+    mirrored : bool
+        Whether the pool has the mirror images of the points too, with the slopes of an
+        even density there.
+    paces, means, step, rate
+        Of :func:`move`.
+    """
+    R, d = points.shape
+    copies = 2 if mirrored else 1
+    pool = np.empty((copies * R, d))
+    pool_slopes = np.empty((copies * R, d))
+    for i in range(R):
+        for k in range(d):
+            pool[i, k] = points[i, k]
+            pool_slopes[i, k] = slopes[i, k]
+            if mirrored:
+                pool[R + i, k] = -points[i, k]
+                pool_slopes[R + i, k] = -slopes[i, k]
+    if fresh:
+        found = bandwidths(pool, factors)
+        for k in range(d):
+            squares[k] = found[k]
+    force = stein_force(points, pool, pool_slopes, squares, repulsion)
+    for i in range(R):
+        for k in range(d):
+            force[i, k] /= len(pool)
+    move(points, force, paces, means, step, rate)
 
 
 def transported(
     points: Array,
-    score: Callable[[Array], Array],
+    density: RadialDensity | Score,
     n_steps: int,
     learning_rate: float,
     factors: Array,
+    scales: Array | None = None,
 ) -> Array:
     """Move points by SVGD until they follow an even density, shape (R, d).
 
     The pool is that of the points and their mirror images: frequencies ω and -ω are one
-    wave.
+    wave. The whole loop is compiled where the density has a formula.
 
     Parameters
     ----------
     points : ndarray of shape (R, d)
         Where they start, best with the location and spread of the density.
-    score : callable
-        ``∇ log p`` at points (R, d), shape (R, d); an odd function.
+    density : RadialDensity or callable
+        ``h(|x scales|²)``; or ``∇ log p`` at points (R, d), an odd function.
     n_steps : int
         Number of steps of Adam.
     learning_rate : float
         Of the first step, in units of the points; it decays to zero as a cosine.
     factors : ndarray of shape (d,)
         Of the bandwidths, see `bandwidths`.
+    scales : ndarray of shape (d,), optional
+        Of a RadialDensity.
     """
-    moved, squares = np.array(points, dtype=np.float64, order="C"), factors
-    means = np.zeros((2, *moved.shape))
+    moved = np.array(points, dtype=np.float64, order="C")
     with one_blas_thread():
+        if isinstance(density, RadialDensity):
+            _transport(
+                moved,
+                density.formula,
+                density.parameters,
+                np.square(scales, dtype=np.float64),
+                n_steps,
+                learning_rate,
+                factors,
+            )
+            return moved
+        squares = np.array(factors, dtype=np.float64)
+        paces = np.ones(moved.shape)
+        means = np.zeros((2, *moved.shape))
         for step in range(n_steps):
-            scores = score(moved)
-            pool, slopes = (np.concatenate((a, -a)) for a in (moved, scores))
-            # they change slowly, and sorting takes time
-            if step % 5 == 0:
-                squares = bandwidths(pool, factors)
-            force = stein_force(moved, pool, slopes, squares) / len(pool)
+            slopes = np.ascontiguousarray(density(moved), dtype=np.float64)
+            fresh = step % _REFRESH == 0
             rate = cosine_decay(step, n_steps, learning_rate)
-            adam_step(moved, -force, means[0], means[1], step + 1, rate)
+            svgd_step(
+                moved, slopes, squares, factors, fresh, 1.0, True,
+                paces, means, step, rate,
+            )  # fmt: skip
     return moved
+
+
+@kernel
+def _transport(
+    points: Array,
+    formula: Any,
+    parameters: Array,
+    curvatures: Array,
+    n_steps: int,
+    learning_rate: float,
+    factors: Array,
+) -> None:
+    """:func:`transported`, in place, for ``h(Σ curvatures x²)`` of a formula."""
+    R, d = points.shape
+    squares = np.empty(d)
+    radii = np.empty(R)
+    radial_slopes = np.empty(R)
+    slopes = np.empty((R, d))
+    paces = np.empty((R, d))
+    means = np.zeros((2, R, d))
+    for i in range(R):
+        for k in range(d):
+            paces[i, k] = 1.0
+    for step in range(n_steps):
+        for i in range(R):
+            radii[i] = 0.0
+            for k in range(d):
+                radii[i] += curvatures[k] * points[i, k] * points[i, k]
+        formula(parameters, parameters, radii, False, radii, radial_slopes)
+        for i in range(R):
+            for k in range(d):
+                slopes[i, k] = 2.0 * radial_slopes[i] * curvatures[k] * points[i, k]
+        fresh = step % _REFRESH == 0
+        rate = cosine_decay(step, n_steps, learning_rate)
+        svgd_step(
+            points, slopes, squares, factors, fresh, 1.0, True, paces, means, step, rate
+        )

@@ -16,6 +16,7 @@ from skgpx._selection._prior import (
     learn_prior,
     with_base_rates,
 )
+from skgpx._selection._select import SearchBudget
 from skgpx._selection._sparse import (
     final_noise,
     grow,
@@ -29,6 +30,7 @@ __all__ = [
     "MOST",
     "NOISE_PRIOR",
     "Hyperparameters",
+    "SearchBudget",
     "SearchRecord",
     "WorkingResponses",
     "counted_once",

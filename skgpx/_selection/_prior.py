@@ -27,6 +27,7 @@ from skgpx._selection._evidence import (
 from skgpx._selection._select import (
     NOISE_PRICE,
     Found,
+    SearchBudget,
     Split,
     maximise,
     screen,
@@ -135,7 +136,7 @@ def learn_prior(
     learn: bool = True,
     inducing: Any = "greedy",
     n_inducing: int | None = None,
-    screening_rows: int = 500,
+    budget: SearchBudget | None = None,
     n_jobs: int | None = None,
     previous: Hyperparameters | None = None,
     trend: bool = True,
@@ -158,8 +159,8 @@ def learn_prior(
     inducing : str, array or callable
     n_inducing : int, optional
         Of the model; None is as many as it takes, for Gaussian noise.
-    screening_rows : int, default=500
-        Rows that the first searches read, for Gaussian noise.
+    budget : SearchBudget, optional
+        Rows that the searches read, for Gaussian noise.
     n_jobs : int or None
     previous : Hyperparameters, optional
         Of an earlier fit, where the search starts.
@@ -182,7 +183,7 @@ def learn_prior(
             kernel, likelihood, record=record, amplitude_is_free=amplitude_is_free
         )
     counted = rows if likelihood.discrete else counted_once(rows)
-    split = Split.of(counted, screening_rows, rng)
+    split = Split.of(counted, budget or SearchBudget(), rng)
     start = None if previous is None else previous.found
     if start is not None:
         start = start._replace(likelihood=likelihood)
@@ -454,7 +455,7 @@ def _by_working_responses(
     free = likelihood.location_scale and len(likelihood.theta)
     start = (Gaussian() if free else Gaussian(level)).prepare(z, ones, normal.known)
     start = with_noise(start, level) if free else start
-    near = Split.of(normal, SEARCHED_ROWS, rng)
+    near = Split.of(normal, SearchBudget(screening_rows=SEARCHED_ROWS), rng)
     best = trained([found._replace(likelihood=start)], near)
     ratio = float(best.likelihood.variance(0.0)) / level
     likelihood = likelihood.scaled(ratio**0.5) if free else likelihood

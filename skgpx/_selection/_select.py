@@ -183,6 +183,26 @@ def _descend(
 # ---- Among candidates ----------------------------------------------------------------
 
 
+class SearchBudget(NamedTuple):
+    """How many rows a search reads, for Gaussian noise, and where it starts.
+
+    Attributes
+    ----------
+    screening_rows : int
+        Rows that compare the candidates.
+    training_rows : int
+        Rows that train the best one, where they are not abundant.
+    carried_over : bool
+        Whether a family starts where its smoother counterpart ended, on a part of the
+        rows as well, and not from starts of its own: a rougher family may then miss
+        what the smoother one has missed.
+    """
+
+    screening_rows: int = 500
+    training_rows: int = SEARCHED_ROWS
+    carried_over: bool = False
+
+
 class Split(NamedTuple):
     """Rows in a random order, and the first of them.
 
@@ -195,22 +215,26 @@ class Split(NamedTuple):
         All of them.
     order : ndarray of shape (n,)
         Their positions in the random order.
+    carried_over : bool
+        As in `SearchBudget`.
     """
 
     screening: Rows
     training: Rows
     rows: Rows
     order: NDArray[np.intp]
+    carried_over: bool = False
 
     @classmethod
-    def of(cls, rows: Rows, screening: int, rng: np.random.Generator) -> Split:
+    def of(cls, rows: Rows, budget: SearchBudget, rng: np.random.Generator) -> Split:
         """Draw the order, in which rows of larger weight tend to come first."""
         # by y: the order of the columns of X does not matter
         by_y = np.lexsort(np.atleast_2d(rows.y.T)[::-1])
         keys = rng.exponential(size=len(by_y)) / rows.weights[by_y]
         order = by_y[np.argsort(keys, kind="stable")]
-        first = [subset(rows, order[:size]) for size in (screening, SEARCHED_ROWS)]
-        return cls(*first, rows, order)
+        screening = subset(rows, order[: budget.screening_rows])
+        training = subset(rows, order[: budget.training_rows])
+        return cls(screening, training, rows, order, budget.carried_over)
 
     @property
     def abundant(self) -> bool:
@@ -254,7 +278,7 @@ def select(
     few, rows = split.screening, split.training
     first = screen(few, likelihood, groups[0])
     # on a part of the rows a rougher family may see what a smoother one has missed
-    near = first if len(few.y) == len(rows.y) else []
+    near = first if split.carried_over or len(few.y) == len(rows.y) else []
     rest = [(group, near) for group in groups[1:]]
     screened = [first, *side_by_side(screen, rest, n_jobs, few, likelihood)]
     family = max(screened, key=lambda group: max(one.posterior for one in group))

@@ -13,7 +13,13 @@ from scipy import optimize
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.expectations import log_density
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.svgd import bandwidths, see_others, stein_force
+from skgpx._numerics.svgd import (
+    bandwidths,
+    move,
+    see_others,
+    stein_force,
+    svgd_step,
+)
 from skgpx._numerics.variance_scale import fit_scale
 from skgpx._numerics.wave_evidence import (
     WaveGradient,
@@ -22,9 +28,10 @@ from skgpx._numerics.wave_evidence import (
     wave_gradient,
 )
 from skgpx._parallel import workers
+from skgpx._stein._frequency_prior import FrequencyPrior
 from skgpx._stein._waves import Statistics, WaveMixture
 from skgpx._validation import Rows
-from skgpx.kernels import additive_terms, spectral_score
+from skgpx.kernels import additive_terms
 
 Array = NDArray[np.float64]
 
@@ -41,11 +48,11 @@ class SteinDescent:
     ----------
     start : WaveMixture
     rows : Rows
-    repulsion : float or None
+    settings : SteinRFFRegressor
+        Its repulsion, its prior of the frequencies, and n_jobs: threads over
+        components, with the same bits for every number.
     max_iter : int
     learning_rate : float
-    n_jobs : int or None
-        Threads over components; the same bits for every number.
 
     Attributes
     ----------
@@ -68,15 +75,16 @@ class SteinDescent:
         self,
         start: WaveMixture,
         rows: Rows,
-        repulsion: float | None,
+        settings: Any,
         max_iter: int,
         learning_rate: float,
-        n_jobs: int | None,
     ):
+        repulsion = settings.repulsion
         frequencies, warp = start.frequencies.copy(), copy.deepcopy(start.warp)
         self.mixture = start._replace(frequencies=frequencies, warp=warp)
-        self._rows, self._repulsion, self._max_iter = rows, repulsion, max_iter
-        self._learning_rate, self._n_jobs = learning_rate, n_jobs
+        self._rows, self._max_iter = rows, max_iter
+        self._repulsion = None if repulsion is None else float(repulsion)
+        self._learning_rate, self._n_jobs = learning_rate, settings.n_jobs
         self.loss_curve: list[float] = []
         self.validation_curve: list[float] = []
         self.n_iter = 0
@@ -84,31 +92,31 @@ class SteinDescent:
         self._total = float(rows.weights.sum()) * (rows.y.size // len(rows.y))
         self._spaces: list[Workspace] = []
         # bandwidths, and which frequencies see others, where there are many columns
-        self._squares = np.empty(0)
+        self._factors = np.ones(start.frequencies.shape[-1])
+        self._squares = self._factors.copy()
         self._seen = np.empty(0, dtype=bool)
         # running means of Adam
-        self._means = np.zeros((2, *start.frequencies.shape))
+        self._means = np.zeros((2, start.frequencies[..., 0].size, len(self._factors)))
         n_network = 0 if start.warp is None else len(start.warp.parameters)
         self._network_means = np.zeros((2, n_network))
-        # the share of the frequencies of a component among these and the rows: few
-        # rows cannot identify many frequencies
         _, R, d = start.frequencies.shape
-        self._prior_weight = R * d / (R * d + self._total)
-        try:
-            spectral_score(start.kernel, start.frequencies[0, :1] / start.length_scale)
-        except ValueError:
-            # a kernel without a known score, such as a periodic one
-            self._prior_weight = 0.0
+        self._prior = FrequencyPrior.of(
+            settings.frequency_prior,
+            settings.frequency_prior_weight,
+            kernel=start.kernel,
+            shape=(R, d),
+            total=self._total,
+        )
         # terms of some columns have no frequencies in the others
         within = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
-        self._moves = np.logical_or(start.frequencies != 0.0, within)
+        moves = np.logical_or(start.frequencies != 0.0, within).reshape(-1, d)
         # frequencies come in units of 1 / ℓ, and the evidence has peaks as narrow as
         # 1 / std: an input that is wide for its lengthscale gets steps in that unit
         scale, weights = start.length_scale, rows.weights
         centred = rows.X - np.average(rows.X, axis=0, weights=weights)
         std = np.sqrt(np.average(centred**2, axis=0, weights=weights))
         ratios = np.divide(scale, std, out=np.ones_like(std), where=std > 0.0)
-        self._paces = np.minimum(ratios, 1.0)
+        self._paces = np.minimum(ratios, 1.0) * moves
 
     def run(
         self,
@@ -150,27 +158,27 @@ class SteinDescent:
         """Equation (26), in place."""
         omega, scale = self.mixture.frequencies, self.mixture.length_scale
         slopes, d = np.stack([g.frequencies for g in found]) / scale, omega.shape[-1]
-        if self._prior_weight > 0.0:
-            prior = spectral_score(self.mixture.kernel, (omega / scale).reshape(-1, d))
-            # at most 5 in units of lengthscales: a wave that the data support stays
-            prior = np.clip(prior.reshape(omega.shape) / scale, -5.0, 5.0)
-            slopes += self._prior_weight * prior
+        prior = self._prior
+        if prior is not None:
+            score = prior.score((omega / scale).reshape(-1, d))
+            score = score.reshape(omega.shape) / scale
+            slopes += prior.weight * np.clip(score, -prior.limit, prior.limit)
+        pool = omega.reshape(-1, d)
+        slopes = slopes.reshape(-1, d)
+        repulsion = self._repulsion
+        if repulsion is not None and d < _WIDE:
+            svgd_step(
+                pool, slopes, self._squares, self._factors, True, repulsion, False,
+                self._paces, self._means, step, rate,
+            )  # fmt: skip
+            return
         force = slopes
-        if self._repulsion is not None:
-            pool, slopes = omega.reshape(-1, d), slopes.reshape(-1, d)
-            if d < _WIDE or step % ROUND == 0:
-                self._squares = bandwidths(pool)
-            if d < _WIDE:
-                squares = self._squares
-                force = stein_force(pool, pool, slopes, squares, self._repulsion)
-            else:
-                if step % ROUND == 0:
-                    self._seen = see_others(pool, self._squares)
-                force = self._force_of_few(pool, slopes, self._repulsion)
-            force = force / len(omega)
-        slow, force = omega / self._paces, force.reshape(omega.shape) * self._moves
-        adam_step(slow, -force, *self._means, step + 1, rate)
-        np.multiply(slow, self._paces, out=omega)
+        if repulsion is not None:
+            if step % ROUND == 0:
+                self._squares = bandwidths(pool, self._factors)
+                self._seen = see_others(pool, self._squares)
+            force = self._force_of_few(pool, slopes, repulsion)
+        move(pool, force, self._paces, self._means, step, rate)
 
     def _force_of_few(self, pool: Array, slopes: Array, repulsion: float) -> Array:
         """The force where few frequencies see others; those are found once a round.

@@ -216,6 +216,10 @@ class SteinFourierFeatures(
     distribution of the radius, in their order. Products of such kernels have no known
     density; their frequencies stay those of a Halton sequence.
 
+    In many columns (from about 24 on), or with few frequencies, there is little to
+    gain. The moved frequencies are kept only where they approximate the kernel at
+    random differences better than those they started from and than orthogonal ones.
+
     The guide, `docs/stein.md`, has figures by the number of inputs, and lists which
     claims of the paper hold.
 

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentRegressor
@@ -20,13 +20,17 @@ from skgpx._callbacks import (
 from skgpx._row_statistics import AdditiveModel
 from skgpx._stein._descent import SteinDescent
 from skgpx._stein._fit import fit_stein
+from skgpx._stein._frequency_prior import checked_score
 from skgpx._stein._waves import SteinState
 from skgpx._validation import (
+    HasMethods,
     Interval,
     Rows,
     StrOptions,
     canonical_rows,
+    check_is_fitted,
     check_kernel,
+    check_points,
     check_rows,
     fit_context,
     generator,
@@ -59,6 +63,18 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Strength of the repulsion between frequencies; 0 only smooths the gradients
         over neighbouring frequencies. None moves each frequency by the gradient of its
         own component: an ensemble of independent fits from different starts.
+    frequency_prior : "kernel", Kernel, distribution, callable or None, default="kernel"
+        Prior of the frequencies while they move, in radians per unit of X. "kernel":
+        the spectral density that they start from, whose slope is at most 5 in units of
+        the lengthscales. A kernel of scikit-learn stands for its spectral density:
+        ``RBF(l)`` is the normal distribution of standard deviation 1 / l. An object
+        with the method ``logpdf``, such as a frozen distribution of scipy.stats, is the
+        density of each entry, or of a frequency if it is multivariate; its slopes are
+        central differences. A function from frequencies (n, d) to the gradient of
+        their log density, (n, d). None is a flat prior: maximum likelihood.
+    frequency_prior_weight : float or "auto", default="auto"
+        Factor of the log prior beside the log evidence of each component. "auto" is
+        ``R d / (R d + n)``, so that few rows leave the frequencies near the prior.
     max_iter : int, default=300
         Largest number T of steps. 0 leaves the frequencies as they start.
     learning_rate : float, default=0.4
@@ -197,6 +213,17 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "n_frequencies": [Interval(Integral, 1, None, closed="left")],
         "repulsion": [Interval(Real, 0.0, None, closed="left"), None],
+        "frequency_prior": [
+            StrOptions({"kernel"}),
+            Kernel,
+            HasMethods("logpdf"),
+            callable,
+            None,
+        ],
+        "frequency_prior_weight": [
+            Interval(Real, 0.0, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
         "hidden_layer_sizes": [
@@ -223,6 +250,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         n_components: int = 6,
         n_frequencies: int = 100,
         repulsion: float | None = 1.0,
+        frequency_prior: Any = "kernel",
+        frequency_prior_weight: float | str = "auto",
         max_iter: int = 300,
         learning_rate: float = 0.4,
         hidden_layer_sizes: Any = (),
@@ -239,6 +268,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         self.n_components = n_components
         self.n_frequencies = n_frequencies
         self.repulsion = repulsion
+        self.frequency_prior = frequency_prior
+        self.frequency_prior_weight = frequency_prior_weight
         self.max_iter = max_iter
         self.learning_rate = learning_rate
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -354,12 +385,41 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         self._check_other(other)
         return self._merged(other)
 
+    def learned_kernel(self, differences: ArrayLike) -> NDArray[np.float64]:
+        """Kernel of each component, as a function of the difference of two inputs.
+
+        ``k_m(t) = sum_r a_r² cos(w_mr · t)``: the prior covariance of ``f(x)`` and
+        ``f(x + t)`` in component m. Their mean is the prior covariance of the mixture.
+
+        Parameters
+        ----------
+        differences : array-like of shape (n, n_features)
+            t; with a network, differences of ``x + l g(x)``.
+
+        Returns
+        -------
+        covariance : ndarray of shape (n_components, n) or (n_components, n, n_targets)
+            In squared units of y.
+
+        Raises
+        ------
+        ValueError
+            If differences are not finite or of other columns.
+        """
+        check_is_fitted(self)
+        shape = (None, self.n_features_in_)
+        t = check_points("differences", differences, shape)
+        squares = self.amplitudes_**2
+        return np.stack([np.cos(t @ omega.T) @ squares for omega in self.frequencies_])
+
     # ---- From parameters to a fit ----------------------------------------------------
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
         refuse_categories(self)
         check_kernel(kernel_of(self), X, self.noise_variance)
+        if self.frequency_prior is not None and self.frequency_prior != "kernel":
+            checked_score(self.frequency_prior, X.shape[1])
         return canonical_rows(X, y, weights)
 
     def _begin(self, rows: Rows, report: Callable[..., bool]) -> None:

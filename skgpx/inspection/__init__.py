@@ -7,6 +7,7 @@ transformed targets.
 """
 
 from skgpx.inspection._along_column import FunctionDrawsDisplay, PredictiveDisplay
+from skgpx.inspection._components import LearnedKernelDisplay, MixtureDensityDisplay
 from skgpx.inspection._coverage import CoverageDisplay
 from skgpx.inspection._terms import TermEffectDisplay
 from skgpx.inspection._trace import TraceDisplay
@@ -14,6 +15,8 @@ from skgpx.inspection._trace import TraceDisplay
 __all__ = [
     "CoverageDisplay",
     "FunctionDrawsDisplay",
+    "LearnedKernelDisplay",
+    "MixtureDensityDisplay",
     "PredictiveDisplay",
     "TermEffectDisplay",
     "TraceDisplay",

@@ -35,6 +35,12 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
+from skgpx._numerics.spectral import (
+    NORMAL,
+    NORMAL_MIXTURE,
+    STUDENT_T,
+    RadialDensity,
+)
 from skgpx._numerics.svgd import median_squares, transported
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import free_slopes, is_rule, no_sampler, rule_of
@@ -58,28 +64,29 @@ def _variances(alpha: float) -> tuple[Array, Array]:
     return log_gamma - np.log(alpha), log_density - logsumexp(log_density)
 
 
-def _elliptical(kernel: Any, omega: Array) -> tuple[Array, Array, Array, Array]:
-    """``log h(s)`` at ``s = |ℓω|²`` (R,), its slope in s, ``ℓω`` (R, d) and ℓ (d,)."""
-    half = 0.5 * omega.shape[1]
-    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), omega.shape[1])
-    scaled = omega * scales
-    square = np.einsum("rd,rd->r", scaled, scaled)
+def radial_density(kernel: Any, d: int) -> RadialDensity:
+    """The h of ``p(ω) = Π ℓ h(|ℓω|²)``, of frequencies (R, d)."""
+    half = 0.5 * d
     nu = float(getattr(kernel, "nu", np.inf))
     if type(kernel) is RationalQuadratic:
         # h = E (2πτ)^(-d/2) exp(-s / 2τ)
         log_tau, log_weights = _variances(float(kernel.alpha))
+        logs = log_weights - half * (np.log(2.0 * np.pi) + log_tau)
         rates = 0.5 * np.exp(-log_tau)
-        parts = log_weights - half * (np.log(2.0 * np.pi) + log_tau)
-        parts = parts - square[:, np.newaxis] * rates
-        logs = logsumexp(parts, axis=1)
-        slope = -np.exp(parts - logs[:, np.newaxis]) @ rates
-    elif nu == np.inf:
-        logs = -half * np.log(2.0 * np.pi) - 0.5 * square
-        slope = np.full(square.shape, -0.5)
-    else:
-        front = gammaln(nu + half) - gammaln(nu) - half * np.log(2.0 * np.pi * nu)
-        logs = front - (nu + half) * np.log1p(square / (2.0 * nu))
-        slope = -(nu + half) / (2.0 * nu + square)
+        return RadialDensity(NORMAL_MIXTURE, np.concatenate((logs, rates)))
+    if nu == np.inf:
+        return RadialDensity(NORMAL, np.array([-half * np.log(2.0 * np.pi)]))
+    front = gammaln(nu + half) - gammaln(nu) - half * np.log(2.0 * np.pi * nu)
+    return RadialDensity(STUDENT_T, np.array([front, nu + half, 2.0 * nu]))
+
+
+def _elliptical(kernel: Any, omega: Array) -> tuple[Array, Array, Array, Array]:
+    """``log h(s)`` at ``s = |ℓω|²`` (R,), its slope in s, ``ℓω`` (R, d) and ℓ (d,)."""
+    d = omega.shape[1]
+    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), d)
+    scaled = omega * scales
+    squares = np.einsum("rd,rd->r", scaled, scaled)
+    logs, slope = radial_density(kernel, d).log_density(squares)
     return logs, slope, scaled, scales
 
 
@@ -759,7 +766,8 @@ def stein_frequencies(
     -----
     O(n² d) for each step. Distributions with heavy tails: the points contract, and
     their radii are replaced by quantiles of the distribution of the radius, in the same
-    order.
+    order. The frequencies where they start, or orthogonal ones, are returned if they
+    approximate the kernel better at 500 differences of normal rows of these variances.
     """
     if type(kernel) is Columns:
         columns = kernel.indices(len(input_variances))
@@ -792,12 +800,33 @@ def stein_frequencies(
         slope: Array = rule(kernel, u * unit) * unit
         return slope
 
+    density: Any = score
+    scales = None
+    if rule is _elliptical_score:
+        density = radial_density(kernel, d)
+        scales = kernel.length_scale * unit
     factors = _bandwidth_factors(start / unit, input_variances * unit**2)
     # the first step is 0.1, where frequencies have spread one
-    moved = unit * transported(start / unit, score, n_steps, 0.1, factors)
-    # normal points hardly contract
-    heavy = isinstance(spectrum, EllipticalSpectrum) and type(kernel) is not RBF
-    return spectrum.with_even_radii(moved) if heavy else moved  # type: ignore[union-attr]
+    moved = unit * transported(start / unit, density, n_steps, 0.1, factors, scales)
+    if isinstance(spectrum, EllipticalSpectrum) and type(kernel) is not RBF:
+        moved = spectrum.with_even_radii(moved)
+    # SVGD gains nothing where there are too few points for the columns
+    candidates = [moved, start]
+    if spectrum is not None:
+        candidates.append(sample_spectra([spectrum], n, d, rng, "orthogonal")[0])
+    # 500 differences of two normal rows
+    normal = rng.standard_normal((500, d))
+    differences = normal * np.sqrt(2.0 * input_variances)
+    errors = [_correlation_error(kernel, omega, differences) for omega in candidates]
+    return candidates[int(np.argmin(errors))]
+
+
+def _correlation_error(kernel: Any, frequencies: Array, differences: Array) -> float:
+    """Mean square of ``mean_r cos(ω_r·δ) - k(δ) / k(0)`` over differences δ (n, d)."""
+    d = differences.shape[1]
+    correlations = kernel(differences, np.zeros((1, d)))[:, 0] / _variance(kernel, d)
+    waves = np.cos(differences @ frequencies.T).mean(axis=1)
+    return float(np.mean((waves - correlations) ** 2))
 
 
 def _bandwidth_factors(points: Array, variances: Array) -> Array:
@@ -805,12 +834,13 @@ def _bandwidth_factors(points: Array, variances: Array) -> Array:
 
     Their product with the mean squared difference of the inputs is the best on average
     over inputs narrower and wider than the kernel, 1 to 32 columns. Below the lower
-    bound points do not see one another and contract; above the upper one all are one.
+    bound points do not see one another and contract, the more the more columns there
+    are; above the upper one all are one.
     """
     d = points.shape[1]
     resolved = 1.4 * (d / 4.0) ** 0.2
     factors = resolved / np.maximum(2.0 * variances * _medians(points), 1e-300)
-    return np.clip(factors, 0.15 * d**1.2, 8.0 * d)
+    return np.clip(factors, max(0.15 * d**1.2, 0.04 * d**1.9), 8.0 * d)
 
 
 def _medians(points: Array) -> Array:

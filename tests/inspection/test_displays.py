@@ -21,6 +21,8 @@ from skgpx import PLSRegressor, SteinRFFRegressor, metrics
 from skgpx.inspection import (
     CoverageDisplay,
     FunctionDrawsDisplay,
+    LearnedKernelDisplay,
+    MixtureDensityDisplay,
     PredictiveDisplay,
     TermEffectDisplay,
     TraceDisplay,
@@ -234,3 +236,30 @@ def test_effects_of_named_categories_and_of_models_without_terms():
     waves = skgpx.SpectralVGPRegressor(n_basis=9).fit(X, Y)
     with pytest.raises(ValueError, match="on inducing points"):
         TermEffectDisplay.from_estimator(waves, X)
+
+
+def test_components_of_learned_waves():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (60, 2))
+    y = np.sin(4.0 * X[:, 0]) + X[:, 1]
+    frame = pd.DataFrame(X, columns=["depth", "age"])
+    small = {"n_components": 3, "n_frequencies": 10, "max_iter": 5, "random_state": 0}
+    model = SteinRFFRegressor(**small).fit(frame, y)
+    kernels = LearnedKernelDisplay.from_estimator(model, frame, resolution=7)
+    assert list(kernels.curves) == ["depth", "age"]
+    tau, components, start = kernels.curves["age"]
+    differences = np.column_stack((np.zeros(7), tau))
+    learned = model.learned_kernel(differences)
+    assert_allclose(components, learned / learned[:, :1])
+    assert start[0] == components[0, 0] == 1.0
+
+    densities = MixtureDensityDisplay.from_estimator(model, frame[:2], y[:2])
+    for i, grid in enumerate(densities.grids):
+        rows = frame.iloc[np.full(len(grid), i)]
+        expected = np.exp(model.log_predictive_density(rows, grid))
+        assert_allclose(densities.densities[i].mean(axis=0), expected, rtol=1e-8)
+    other = PLSRegressor(random_state=0).fit(frame, y)
+    for display in (LearnedKernelDisplay, MixtureDensityDisplay):
+        with pytest.raises(ValueError, match="SteinRFFRegressor"):
+            display.from_estimator(other, frame[:2])
+    pyplot.close("all")

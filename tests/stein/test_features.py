@@ -106,6 +106,24 @@ def test_moved_frequencies_are_better_than_those_they_start_from(kernel, d, boun
     assert error("stein") < bound * error("halton") < bound * error("mc")
 
 
+@pytest.mark.parametrize("spread", ["cube", "normal"])
+@pytest.mark.parametrize(("d", "R"), [(2, 20), (8, 50), (24, 20), (32, 50), (64, 20)])
+def test_moved_frequencies_are_never_worse(spread, d, R):
+    errors = {"stein": 0.0, "halton": 0.0, "orthogonal": 0.0, "mc": 0.0}
+    for seed in (0, 1):
+        X = rows(200, d, seed)
+        kernel = RBF(np.sqrt(d))
+        if spread == "cube":
+            X = np.random.default_rng(seed).random((200, d))
+            kernel = RBF(1.0)
+        for method in errors:
+            given = {"n_frequencies": R, "method": method, "random_state": seed}
+            errors[method] += relative_error(kernel, X, **given)
+    # two seeds of frequencies that are chosen by other rows
+    others = min(errors["halton"], errors["orthogonal"], errors["mc"])
+    assert errors["stein"] < 1.05 * others
+
+
 @methods
 def test_more_frequencies_and_other_units(method):
     X, kernel = rows(100, 3), RBF(1.5)

@@ -11,7 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    WhiteKernel,
+)
 
 from skgpx import SteinRFFRegressor
 from skgpx._numerics.wave_evidence import Waves, wave_evidence, wave_gradient
@@ -408,3 +413,57 @@ def test_units_of_y():
     assert_allclose(large.noise_variance_, 1e6 * small.noise_variance_, rtol=1e-6)
     shift = len(Y) * np.log(1000.0)
     assert_allclose(large.log_evidence_, small.log_evidence_ - shift, rtol=1e-6)
+
+
+# ---- Learned kernels -----------------------------------------------------------------
+
+
+def test_the_learned_kernel_is_the_prior_covariance(fitted):
+    learned = fitted.learned_kernel(NEW - NEW[0])
+    for m, model in enumerate(fitted.posterior_.models):
+        phi = features(fitted, NEW, m)
+        assert_allclose(learned[m], phi @ phi[0], rtol=1e-10, atol=1e-10)
+        assert model.basis.n_basis == phi.shape[1]
+    with pytest.raises(ValueError, match="differences"):
+        fitted.learned_kernel(np.zeros((2, 5)))
+    both = clone(fitted).fit(X, np.column_stack((Y, 3.0 * Y)))
+    kernels = both.learned_kernel(np.zeros((1, 2)))
+    assert kernels.shape == (3, 1, 2)
+    assert_allclose(kernels[..., 1], 9.0 * kernels[..., 0], rtol=0.5)
+
+
+# ---- Priors of the frequencies -------------------------------------------------------
+
+
+def test_one_prior_in_every_form():
+    plain = SteinRFFRegressor(**FIXED | SMALL)
+
+    def learned(prior, weight=1.0):
+        given = {"frequency_prior": prior, "frequency_prior_weight": weight}
+        return clone(plain).set_params(**given).fit(X, Y).frequencies_
+
+    by_kernel = learned(RBF(0.5))
+    normal = multivariate_normal(np.zeros(2), 4.0 * np.eye(2))
+    for prior in (norm(0.0, 2.0), normal, lambda omega: -omega / 4.0):
+        assert_allclose(learned(prior), by_kernel, rtol=1e-4, atol=1e-4)
+    assert_array_equal(learned(RBF(0.5), weight=0.0), learned(None))
+    # the kernel that they start from, with the weight of the paper's notation
+    R, d, n = SMALL["n_frequencies"], 2, len(Y)
+    own = learned(FIXED["kernel"], R * d / (R * d + n))
+    assert_allclose(own, plain.fit(X, Y).frequencies_, rtol=1e-8)
+    # a strong prior holds the frequencies where it is narrow
+    assert np.std(learned(norm(0.0, 0.1), weight=100.0)) < 0.5 * np.std(by_kernel)
+
+
+@pytest.mark.parametrize(
+    ("prior", "named"),
+    [
+        (3.0, "frequency_prior"),
+        (DotProduct(), "spectral"),
+        (multivariate_normal(np.zeros(3)), "logpdf|dimension|shape|broadcast"),
+        (lambda omega: omega[:, 0], "gradient of the log density"),
+    ],
+)
+def test_priors_that_cannot_be(prior, named):
+    with pytest.raises(ValueError, match=named):
+        SteinRFFRegressor(frequency_prior=prior, **SMALL).fit(X, Y)

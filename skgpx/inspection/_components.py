@@ -1,0 +1,252 @@
+"""Components of a mixture of learned waves: their kernels, and their densities."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skgpx._validation import check_count, check_is_fitted
+from skgpx._wrapped import unwrapped
+from skgpx.inspection._axes import axes_of
+
+Array = NDArray[np.float64]
+
+
+class LearnedKernelDisplay:
+    """Kernels that a SteinRFFRegressor has learned, a panel for each column of X.
+
+    Thin lines are the components, the thick one is their mean, and the dashed one is
+    the kernel whose spectral density the frequencies started from. Figures 1, 4, 6, 8
+    and 10 of Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
+
+    Made by :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    curves : dict of tuples (tau, components, start)
+        By the names of the columns: differences of two inputs in the column, (k,); the
+        correlations of the components there, (M, k); those of the first kernel, (k,).
+
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib.axes.Axes
+        One for each column.
+    figure_ : matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx import SteinRFFRegressor
+    >>> from skgpx.inspection import LearnedKernelDisplay
+    >>> X = np.random.default_rng(0).uniform(-2.0, 2.0, (80, 2))
+    >>> y = np.sin(3.0 * X[:, 0]) + X[:, 1]
+    >>> model = SteinRFFRegressor(n_components=2, n_frequencies=20, random_state=0)
+    >>> display = LearnedKernelDisplay.from_estimator(model.fit(X, y), X)
+    >>> list(display.curves)
+    ['x0', 'x1']
+    """
+
+    def __init__(self, curves: dict[str, tuple[Array, Array, Array]]):
+        self.curves = curves
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, resolution: int = 200, ax: Any = None
+    ) -> Self:
+        """Draw the learned kernels of a fitted model.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted SteinRFFRegressor, or a pipeline or search around one.
+        X : array-like of shape (n_rows, n_features)
+            Rows over whose range differences are shown, in each column.
+        resolution : int, default=200
+            Number of differences.
+        ax : array of matplotlib.axes.Axes, default=None
+            One for each column; None is a new figure.
+
+        Returns
+        -------
+        display : LearnedKernelDisplay
+
+        Raises
+        ------
+        ValueError
+            If the model has no learned kernel.
+        """
+        model, X = unwrapped(estimator, X)
+        check_is_fitted(model)
+        if not hasattr(model, "learned_kernel"):
+            raise ValueError(
+                "LearnedKernelDisplay needs a fitted SteinRFFRegressor, whose "
+                f"components have kernels of their own; got {model!r}."
+            )
+        k = check_count(resolution, "resolution")
+        rows = model._rows_to_predict(X)
+        d = rows.shape[1]
+        origin = np.zeros((1, d))
+        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])
+        curves = {}
+        for j, name in enumerate(names):
+            tau = np.linspace(0.0, float(np.ptp(rows[:, j])), k)
+            differences = np.zeros((k, d))
+            differences[:, j] = tau
+            learned = model.learned_kernel(differences)
+            learned = learned if learned.ndim == 2 else learned[..., 0]
+            start = model.kernel_(differences, origin)[:, 0]
+            variance = model.kernel_.diag(origin)[0]
+            curves[str(name)] = (tau, learned / learned[:, :1], start / variance)
+        return cls(curves).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : array of matplotlib.axes.Axes, default=None
+            One for each column; None is a new figure.
+
+        Returns
+        -------
+        self : LearnedKernelDisplay
+        """
+        self.figure_, axes = axes_of(ax, len(self.curves))
+        self.axes_ = np.atleast_1d(axes)
+        for panel, (name, curve) in zip(self.axes_, self.curves.items(), strict=True):
+            tau, components, start = curve
+            panel.plot(tau, components.T, color="C0", linewidth=0.8, alpha=0.5)
+            panel.plot(tau, components.mean(axis=0), color="C0", label="learned")
+            panel.plot(tau, start, color="0.3", linestyle="--", label="start")
+            panel.set_xlabel(f"difference in {name}")
+        self.axes_[0].set_ylabel("correlation")
+        self.axes_[0].legend()
+        return self
+
+
+class MixtureDensityDisplay:
+    """Predictive densities of the components of a mixture, and of the mixture.
+
+    A panel for each row; figures 5, 7, 9 and 11 of Warren, Oliveira and Ramos, "Stein
+    random feature regression", UAI 2024.
+
+    Made by :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    grids : ndarray of shape (n_rows, k)
+        Values of y.
+    densities : ndarray of shape (n_rows, M, k)
+        Of the components, per unit of y; the density of the mixture is their mean.
+    y : ndarray of shape (n_rows,) or None, default=None
+        What was observed.
+
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib.axes.Axes
+        One for each row.
+    figure_ : matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx import SteinRFFRegressor
+    >>> from skgpx.inspection import MixtureDensityDisplay
+    >>> X = np.random.default_rng(0).uniform(-2.0, 2.0, (80, 1))
+    >>> y = np.sin(3.0 * X[:, 0])
+    >>> model = SteinRFFRegressor(n_components=3, n_frequencies=20, random_state=0)
+    >>> display = MixtureDensityDisplay.from_estimator(model.fit(X, y), X[:2], y[:2])
+    >>> display.densities.shape
+    (2, 3, 300)
+    """
+
+    def __init__(self, grids: Array, densities: Array, y: Array | None = None):
+        self.grids = grids
+        self.densities = densities
+        self.y = y
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        resolution: int = 300,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the densities of y at a few rows.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted SteinRFFRegressor of one target, or a pipeline or search around
+            one.
+        X : array-like of shape (n_rows, n_features)
+            Rows, at most twenty.
+        y : array-like of shape (n_rows,), default=None
+            Their targets, shown as lines.
+        resolution : int, default=300
+            Number of values of y.
+        ax : array of matplotlib.axes.Axes, default=None
+            One for each row; None is a new figure.
+
+        Returns
+        -------
+        display : MixtureDensityDisplay
+
+        Raises
+        ------
+        ValueError
+            If the model is not such a mixture, or there are more rows.
+        """
+        model, X = unwrapped(estimator, X)
+        check_is_fitted(model)
+        models = getattr(model.posterior_, "models", ())
+        if not models or np.ndim(model.noise_variance_):
+            raise ValueError(
+                "MixtureDensityDisplay needs a mixture with normal noise and one "
+                f"target, such as a fitted SteinRFFRegressor; got {model!r}."
+            )
+        k = check_count(resolution, "resolution")
+        rows = model._rows_to_predict(X)
+        if len(rows) > 20:
+            raise ValueError(f"X must have at most 20 rows; got {len(rows)}.")
+        moments = [component.marginals(rows).moments() for component in models]
+        mean = np.stack([part[0][:, 0] for part in moments], axis=1)
+        variance = np.stack([part[1][:, 0] for part in moments], axis=1)
+        std = np.sqrt(variance + model.noise_variance_)[..., np.newaxis]
+        low = np.min(mean[..., np.newaxis] - 4.0 * std, axis=1)
+        high = np.max(mean[..., np.newaxis] + 4.0 * std, axis=1)
+        grids = low + (high - low) * np.linspace(0.0, 1.0, k)
+        z = (grids[:, np.newaxis] - mean[..., np.newaxis]) / std
+        densities = np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * std)
+        targets = None if y is None else np.asarray(y, dtype=np.float64)
+        return cls(grids, densities, targets).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : array of matplotlib.axes.Axes, default=None
+            One for each row; None is a new figure.
+
+        Returns
+        -------
+        self : MixtureDensityDisplay
+        """
+        self.figure_, axes = axes_of(ax, len(self.grids))
+        self.axes_ = np.atleast_1d(axes)
+        for i, panel in enumerate(self.axes_):
+            grid, components = self.grids[i], self.densities[i]
+            panel.plot(grid, components.T, color="C0", linewidth=0.8, alpha=0.5)
+            panel.plot(grid, components.mean(axis=0), color="C0", label="mixture")
+            if self.y is not None:
+                panel.axvline(self.y[i], color="0.3", linestyle="--", label="observed")
+            panel.set_xlabel("y")
+        self.axes_[0].set_ylabel("density")
+        self.axes_[0].legend()
+        return self
