@@ -56,7 +56,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             StrOptions({"auto"}),
         ],
         "inducing": [
-            StrOptions({"greedy", "k-means++", "random"}),
+            StrOptions({"greedy", "k-means++", "random", "m-dpp"}),
             "array-like",
             callable,
         ],

@@ -18,7 +18,7 @@ from skgpx._numerics.langevin import (
     split_r_hat,
 )
 from skgpx._numerics.smoothing import smoothed
-from skgpx._parallel import workers
+from skgpx._parallel import parallel_map, workers
 
 Array = NDArray[np.float64]
 Report = Callable[["Sample"], bool]
@@ -218,25 +218,40 @@ def adapt(
     schemes: Tiers,
     rng: np.random.Generator,
     temperature: float = 1.0,
+    n_jobs: int | None = 1,
 ) -> tuple[Scheme, float]:
     """The scheme that moves farthest in three steps of at most a hundred chains.
 
-    Maximises acceptance times mobility over the schemes of a tier, and tries the next
-    tier, of smaller steps, if hardly any proposal is accepted. Returns the scheme and
-    its acceptance times mobility.
+    Maximises acceptance times mobility over the schemes of a tier, which are tried side
+    by side, and tries the next tier, of smaller steps, if hardly any proposal is
+    accepted. Returns the scheme and its acceptance times mobility.
     """
     chains = langevin.start(target, z[:, :, :_TRIAL_CHAINS], temperature)
     best, best_score = schemes[-1][-1], 0.0
     for tier in schemes:
-        for scheme in tier:
-            stream = rng.spawn(1)[0]
-            _, trace = langevin.advance(target, chains, scheme, 3, stream, temperature)
-            score = trace.accepted.mean() / 3.0 * scheme.mobility
+        items = list(zip(tier, rng.spawn(len(tier)), strict=True))
+        trial = target, chains, temperature
+        # threads: to send the features takes longer than three steps
+        acceptances = parallel_map(_acceptance, items, n_jobs, *trial, in_threads=True)
+        for scheme, acceptance in zip(tier, acceptances, strict=True):
+            score = acceptance * scheme.mobility
             if score > best_score:
                 best, best_score = scheme, score
         if best_score > 0.01:
             break
     return best, float(best_score)
+
+
+def _acceptance(
+    target: Target,
+    chains: Chains,
+    temperature: float,
+    scheme: Scheme,
+    rng: np.random.Generator,
+) -> float:
+    """Share of the proposals that are accepted in three steps."""
+    _, trace = langevin.advance(target, chains, scheme, 3, rng, temperature)
+    return float(trace.accepted.mean()) / 3.0
 
 
 def settle(
@@ -264,7 +279,7 @@ def settle(
     n_jobs : int or None
     """
     how: dict[str, Any] = {"max_iter": 2 * ROUND, "tol": 0.0, "n_jobs": n_jobs}
-    scheme, _ = adapt(local, z, schemes, rng)
+    scheme, _ = adapt(local, z, schemes, rng, n_jobs=n_jobs)
     for _ in range(5):
         sample = run_chains(local, z, scheme, rng, **how)
         if sample.acceptance * scheme.mobility > LIVELY:
@@ -276,5 +291,5 @@ def settle(
         local = langevin.in_coordinates(target, centre, root)
         away = w - centre[:, :, np.newaxis]
         z = np.asarray(np.linalg.solve(root, away), dtype=np.float64)
-        scheme, _ = adapt(local, z, schemes, rng)
+        scheme, _ = adapt(local, z, schemes, rng, n_jobs=n_jobs)
     return local, z, scheme

@@ -421,7 +421,7 @@ def _langevin(
     tiers = CORRELATED if method == "ou_mala" else ADJUSTED
     tuned = method != "ula" and step_size is None
     if tuned:
-        scheme, score = adapt(target, z, tiers, rng)
+        scheme, score = adapt(target, z, tiers, rng, n_jobs=n_jobs)
         if plain.code != langevin.QUADRATIC and score < 0.35:
             # the Laplace approximation is poor: move to the bulk of the posterior
             mode = laplace.refine(smoothed(plain), mode)

@@ -201,7 +201,7 @@ def run_smc(
     w = everything[:, :, resample(np.repeat(evidences, size), n_particles, rng)]
     local = _around_nothing(target, everything, 1.0)
     z = np.asarray(np.linalg.solve(local.root, w), dtype=np.float64)
-    scheme, _ = adapt(local, z, LOCAL, rng)
+    scheme, _ = adapt(local, z, LOCAL, rng, n_jobs=n_jobs)
     sample = run_chains(
         local, z, scheme, rng,
         max_iter=4 * ROUND, tol=0.0, n_jobs=n_jobs, report=report,
