@@ -41,8 +41,9 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Largest number M of inducing inputs; "auto" is ``3 sqrt(n)`` within a budget of
         operations and of ``M n_classes``, but no fewer than 100; with two classes up
         to 500 while twice as many gain evidence.
-    inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
-        How they are chosen; an array holds the points themselves.
+    inducing : str, array or callable, default="greedy"
+        How they are chosen: "greedy", "k-means++", "random" or "m-dpp", see
+        :func:`~skgpx.bases.select_inducing`; an array holds the points themselves.
     n_neighbors : int or "auto", default="auto"
         For two classes: number of the nearest rows that complete the inducing inputs,
         under the closest normal distribution instead of chains; 0 for none. "auto" is

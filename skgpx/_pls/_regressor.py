@@ -58,11 +58,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         chains, ``4 n M n_particles`` operations, below 8e9, but no fewer than 100
         either, and with one latent function up to 500 while twice as many gain
         evidence. Accuracy and cost grow with it.
-    inducing : {"greedy", "k-means++", "random"}, array or callable, default="greedy"
-        Greedy selection by conditional variance, which depends neither on duplicates
+    inducing : str, array or callable, default="greedy"
+        "greedy" selection by conditional variance, which depends neither on duplicates
         nor on the order of rows (for Gaussian noise, random rows instead where
-        ``n_inducing="auto"`` ends at its largest number); seeds of k-means; random
-        rows; the points themselves, of shape (M, n_features); or ``inducing(X,
+        ``n_inducing="auto"`` ends at its largest number); "k-means++" seeds;
+        "random" rows; "m-dpp", a draw from the determinantal process of the kernel
+        matrix; the points themselves, of shape (M, n_features); or ``inducing(X,
         kernel, n_inducing, rng)`` that returns such an array.
     n_neighbors : int or "auto", default="auto"
         For one latent function: number N of the nearest rows on which the residual of
