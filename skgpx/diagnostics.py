@@ -286,7 +286,8 @@ def varying_noise(
         f"times as large in the third of the rows with its {high} values, where "
         f"intervals are too narrow, as in the third with its {low}, where they are too "
         f"wide. A likelihood whose noise varies would gain about {gain:.2g} nats per "
-        f"observation: use PLSRegressor(likelihood=Heteroscedastic{name}()){outliers}.",
+        f"observation: use PLSRegressor(likelihood=Heteroscedastic{name}()){outliers}; "
+        'or GWIRegressor(noise_model="boosting"), around any mean.',
     )
 
 
@@ -345,7 +346,8 @@ def heavy_tails(
         f"The residuals have heavy tails: {100.0 * far:.2g} % of them are beyond three "
         "standard deviations, where normal noise has 0.27 %, and pull the mean towards "
         f"themselves. Student-t noise would gain about {gain:.2g} nats per "
-        "observation: use PLSRegressor(likelihood=StudentT()).",
+        "observation: use PLSRegressor(likelihood=StudentT()), or "
+        'GWIRegressor(likelihood="student_t"), around any mean.',
     )
 
 

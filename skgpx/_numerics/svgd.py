@@ -335,7 +335,7 @@ def transported(
     factors : ndarray of shape (d,)
         Of the bandwidths, see `bandwidths`.
     scales : ndarray of shape (d,), optional
-        Of a RadialDensity.
+        Of a RadialDensity; ones by default.
     """
     moved = np.array(points, dtype=np.float64, order="C")
     with one_blas_thread():
@@ -344,7 +344,7 @@ def transported(
                 moved,
                 density.formula,
                 density.parameters,
-                np.square(scales, dtype=np.float64),
+                np.ones(moved.shape[1]) if scales is None else np.square(scales),
                 n_steps,
                 learning_rate,
                 factors,
