@@ -218,6 +218,8 @@ def share_of_prior(kernel: Any, X: Array, variance: Array) -> Array:
 
 def fading(prior_share: Array, edge: float) -> Array:
     """Share h of the mean that is kept, from the share of the variance left."""
+    if np.isinf(edge):
+        return np.ones(len(prior_share))
     kept: Array = (1.0 - prior_share) / max(1.0 - edge, 1e-3)
     return np.minimum(kept, 1.0)
 
@@ -235,7 +237,7 @@ class ClassScale(NamedTuple):
     variance_factor : float
         b.
     edge : float
-        Share of the prior variance from which on scores fade.
+        Share of the prior variance from which on scores fade; infinite if never.
     """
 
     score_factor: float = 1.0

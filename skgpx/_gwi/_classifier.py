@@ -79,6 +79,10 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     likelihood : Bernoulli, Categorical, RobustMax or None, default=None
         None means ``Bernoulli()`` for two classes, ``Categorical()`` for more;
         ``RobustMax()`` is that of the paper, with one output for each class.
+    calibrate : bool, default=True
+        Whether held-out rows scale the scores and the prior variance, and scores fade
+        far from the data. False leaves the variance of the evidence around the scores
+        as they are, the published model.
     optimizer : {"evidence"} or None, default="evidence"
         How the kernel is learned: by Laplace's approximation of the evidence of a model
         without a mean, or not at all.
@@ -187,6 +191,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
+        "calibrate": ["boolean"],
         # checked in `fit`, with a clearer message
         "mean": "no_validation",
         "likelihood": "no_validation",
@@ -198,6 +203,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         kernel: Any = None,
         *,
         likelihood: Likelihood | None = None,
+        calibrate: bool = True,
         optimizer: str | None = "evidence",
         n_inducing: int | str = "auto",
         inducing: str = "greedy",
@@ -215,6 +221,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         self.mean = mean
         self.kernel = kernel
         self.likelihood = likelihood
+        self.calibrate = calibrate
         self.optimizer = optimizer
         self.n_inducing = n_inducing
         self.inducing = inducing
@@ -485,8 +492,12 @@ class _Problem:
     def _scale(self, mean: FittedMean) -> ClassScale:
         """Factors of the scores and of the prior variance, unless it is given.
 
+        Without calibration both are one, and scores do not fade.
+
         The mode of a process whose variance is given has no factor either.
         """
+        if not self._estimator.calibrate:
+            return ClassScale(edge=np.inf)
         codes, *parts = self._held_out(mean)
         weights = self._rows.weights[mean.held_out]
         variance_is_free = self._prior.amplitude_is_free

@@ -87,6 +87,23 @@ def test_variance_grows_to_that_of_the_prior():
     assert_allclose(mean, [model.likelihood_.base_latent_] * 2, atol=1e-9)
 
 
+def test_without_calibration_the_scores_are_those_of_the_classifier():
+    model = GWIClassifier(LogisticRegression(), calibrate=False, **BRIEF).fit(X, TWO)
+    scale = model.scale_
+    assert (scale.score_factor, scale.variance_factor) == (1.0, 1.0)
+    calibrated = GWIClassifier(LogisticRegression(), **BRIEF).fit(X, TWO)
+    mean, _ = model.latent_mean_and_variance(X)
+    scaled, _ = calibrated.latent_mean_and_variance(X)
+    # most rows are no farther from the data than the edge
+    ratio = scaled / mean
+    factor = calibrated.scale_.score_factor
+    assert np.mean(np.isclose(ratio, factor, rtol=1e-6)) > 0.8
+    # far away they are not those of the class frequencies
+    far, variance = model.latent_mean_and_variance(FAR)
+    assert np.all(np.abs(far) > 3.0)
+    assert_allclose(variance, model.kernel_.diag(FAR))
+
+
 class Tripwire(ClassifierMixin, BaseEstimator):
     """Says the same as before, and must not be fitted again."""
 
