@@ -23,7 +23,7 @@ from skgpx._numerics.weights import GaussianWeights, WeightParticles
 from skgpx._parallel import blas_jobs, parallel_map
 from skgpx._pls._chains import ADJUSTED, CORRELATED, Sample, adapt, run_chains, settle
 from skgpx._pls._nearest_rows import condition_on_rows
-from skgpx._pls._potential import TOLERANCE, divergence_bound, optimal_target
+from skgpx._pls._potential import Quadrature, divergence_bound, optimal_target
 from skgpx._pls._tempering import of_both_signs, run_smc
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
@@ -156,7 +156,7 @@ def infer(
         return _exact(basis, rows, likelihood, n_particles, n_jobs, free, rng)
     # 1 the target in the coordinates of the weights, its modes
     optimal = potential == "optimal"
-    plain, best, log_concave, gaps, error = target_and_modes(
+    plain, best, log_concave, gaps, quadrature = target_and_modes(
         basis=basis,
         rows=rows,
         likelihood=likelihood,
@@ -221,7 +221,8 @@ def infer(
         particles = np.ascontiguousarray(w.reshape(c, m, s).transpose(1, 0, 2))
         groups = 2 * groups[chosen] + mirrored
     model = _model(basis, spread_out(particles, groups), likelihood)
-    findings = (*findings, potential_not_resolved(error, TOLERANCE))
+    unresolved = potential_not_resolved(quadrature.error, quadrature.tolerance)
+    findings = (*findings, unresolved)
     found = Inference(model, particles, sample, likelihood, findings=findings)
     if isinstance(likelihood, Gaussian):
         bound, unexplained = _bound(basis, rows, likelihood, n_jobs)
@@ -333,7 +334,7 @@ def target_and_modes(
         Whether it can have only one.
     gaps : ndarray of shape (k,)
         How many nats of evidence the other modes are below it.
-    error : float
+    quadrature : Quadrature
         Of the average over the residual, see `optimal_target`.
     """
     if isinstance(likelihood, Gaussian) and not by_rows:
@@ -342,23 +343,24 @@ def target_and_modes(
         weights = posterior(statistics, noise_variance)
         sums = statistics.gram / noise_variance, statistics.moment / noise_variance
         mode = laplace.Mode(weights.mean, weights.root, np.nan, 0, True)
-        return langevin.quadratic_target(*sums), mode, True, np.empty(0), 0.0
+        quadratic = langevin.quadratic_target(*sums)
+        return quadratic, mode, True, np.empty(0), Quadrature(0.0, 0.0)
     # threads: to send features takes as long as to compute them
     items = [(rows.X[i : i + _ROWS],) for i in range(0, len(rows.y), _ROWS)]
     jobs = blas_jobs(n_jobs) if len(items) > 1 else 1
     features = np.concatenate(parallel_map(basis, items, jobs, in_threads=True))
     target = row_target(np.ascontiguousarray(features), rows, likelihood)
     log_concave = is_log_concave(target)
-    error = 0.0
+    quadrature = Quadrature(error=0.0, tolerance=0.0)
     if optimal and not isinstance(likelihood, Gaussian):
         residual = _residual_of_rows(basis, rows, target, likelihood)
-        target, error = optimal_target(target, residual)
+        target, quadrature = optimal_target(target, residual)
     smooth, rough = smoothed(target), rough_latent_values(target)
     mode = laplace.find_mode(smooth, rough_start(target))
     if log_concave:
-        return target, mode, True, np.empty(0), error
+        return target, mode, True, np.empty(0), quadrature
     best, gaps = survey(smooth, mode, rough, likelihood.symmetric, rng)
-    return target, best, False, gaps, error
+    return target, best, False, gaps, quadrature
 
 
 def _residual_of_rows(

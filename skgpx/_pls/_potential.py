@@ -11,9 +11,11 @@ has ξ = 0.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target
@@ -21,21 +23,41 @@ from skgpx._numerics.laplace import between_classes, contrasts
 
 Array = NDArray[np.float64]
 
-# Gauss-Hermite rules of one variable that are tried, and the reference for them.
-_SIZES = (12, 24, 48, 96)
-_REFERENCE = 192
-# Largest relative error of a rule, at some rows and places.
-TOLERANCE = 3e-3
+# Nodes of the Gauss-Hermite rules that are tried, of one variable and of each of two;
+# the reference for them is the last of them doubled. Nodes of the quasi-random
+# reference for the spherical rule of more variables.
+_SIZES = {1: (12, 24, 48, 96), 2: (4, 8, 16)}
+_REFERENCE = 1024
+# Largest relative error of a rule, at some rows and places; of several variables, where
+# nodes are dear and the reference of the spherical rule is itself not exact, another.
+_TOLERANCE, _TOLERANCE_OF_SEVERAL = 3e-3, 3e-2
 _ROWS = 50
-# Places of the latent values, in prior standard deviations from the prior mean.
+# Places of the latent values, in prior standard deviations from the prior mean; and
+# of several latent functions, along the first few of them.
 _PLACES = np.linspace(-2.0, 2.0, 41)
-# Nodes of each of two variables.
-_PER_VARIABLE = 4
+_FEW_PLACES, _FEW_DIRECTIONS = np.linspace(-2.0, 2.0, 9), 3
 # Latent values between which the slope of a convex nll still grows, or never does.
 _FAR = (50.0, 1e4)
 
 
-def optimal_target(target: Target, residual_variance: Array) -> tuple[Target, float]:
+class Quadrature(NamedTuple):
+    """How the likelihood is averaged over the residual.
+
+    Attributes
+    ----------
+    error : float
+        Of the average nll, relative to one nat and the nll above its minimum.
+    tolerance : float
+        The error that a rule may have.
+    """
+
+    error: float
+    tolerance: float
+
+
+def optimal_target(
+    target: Target, residual_variance: Array
+) -> tuple[Target, Quadrature]:
     """Target of the optimal potential V*, equation (26), instead of the projected one.
 
     Parameters
@@ -48,53 +70,61 @@ def optimal_target(target: Target, residual_variance: Array) -> tuple[Target, fl
     Returns
     -------
     target : Target
-    error : float
-        Of the average over ξ, relative to one nat and the nll above its minimum; zero
-        for several variables, where nothing is compared.
+        With the smallest rule whose error is within the tolerance, or the largest.
+    quadrature : Quadrature
     """
     std = np.sqrt(residual_variance)[:, np.newaxis]
-    spread = target._replace(
-        std=np.repeat(std, target.n_outputs, axis=1),
-    )
+    spread = target._replace(std=np.repeat(std, target.n_outputs, axis=1))
     # a likelihood of classes does not change with the mean over the classes
     exchangeable = between_classes(spread) is not None
     c = target.n_outputs
     directions = contrasts(c) if exchangeable else np.eye(c)
-    if directions.shape[1] > 1:
-        nodes, node_weights = _rule_of_several(directions.shape[1])
-        nodes = nodes @ directions.T
-        return spread._replace(nodes=nodes, node_weights=node_weights), 0.0
-    reference = None
-    for size in (_REFERENCE, *_SIZES):
-        nodes, node_weights = expectation_nodes(1, size)
-        rule = spread._replace(nodes=nodes @ directions.T, node_weights=node_weights)
-        average = _averages_along_a_line(rule, directions[:, 0])
-        if reference is None:
-            reference = average
-            excess = average - average.min(axis=1, keepdims=True)
-            continue
-        error = float(np.max(np.abs(average - reference) / (1.0 + excess)))
-        if error <= TOLERANCE:
+    reference, *rules = (
+        spread._replace(nodes=nodes @ directions.T, node_weights=node_weights)
+        for nodes, node_weights in _rules(directions.shape[1])
+    )
+    exact = _averages_along_lines(reference, directions)
+    excess = exact - exact.min(axis=-1, keepdims=True)
+    single = directions.shape[1] == 1
+    tolerance = _TOLERANCE if single else _TOLERANCE_OF_SEVERAL
+    for rule in rules:
+        average = _averages_along_lines(rule, directions)
+        error = float(np.max(np.abs(average - exact) / (1.0 + excess)))
+        if error <= tolerance:
             break
-    return rule, error
+    return rule, Quadrature(error, tolerance)
 
 
-def _rule_of_several(n_variables: int) -> tuple[Array, Array]:
-    """Nodes (q, v) and weights (q,) for ξ ~ N(0, I) of several variables.
+def _rules(n_variables: int) -> Iterator[tuple[Array, Array]]:
+    """Nodes (q, v) and weights (q,) for ξ ~ N(0, I): a reference, then few to many.
 
-    Of two variables a product of Gauss-Hermite rules of four nodes, which is exact for
-    polynomials of degree seven; of more the spherical rule of degree three, 2 v nodes.
+    Of one or two variables products of Gauss-Hermite rules; of more the spherical rule
+    of degree three, of 2 v nodes, and as its reference quasi-random numbers.
     """
     if n_variables > 2:
-        return expectation_nodes(n_variables)
-    points, weights = expectation_nodes(1, _PER_VARIABLE)
-    first, second = np.meshgrid(points[:, 0], points[:, 0], indexing="ij")
-    nodes = np.stack((first.ravel(), second.ravel()), axis=1)
-    return nodes, np.outer(weights, weights).ravel()
+        # imported here because it takes long
+        from scipy.stats import qmc
+
+        points = qmc.Sobol(n_variables, seed=0).random(_REFERENCE)
+        yield ndtri(points), np.full(_REFERENCE, 1.0 / _REFERENCE)
+        yield expectation_nodes(n_variables)
+        return
+    sizes = _SIZES[n_variables]
+    for size in (2 * sizes[-1], *sizes):
+        points, masses = expectation_nodes(1, size)
+        axes = np.meshgrid(*[points[:, 0]] * n_variables, indexing="ij")
+        factors = np.meshgrid(*[masses] * n_variables, indexing="ij")
+        nodes = np.stack([axis.ravel() for axis in axes], axis=1)
+        yield nodes, np.prod(factors, axis=0).ravel()
 
 
-def _averages_along_a_line(target: Target, direction: Array) -> Array:
-    """Average nll of some rows at places along a line through the prior mean."""
+def _averages_along_lines(target: Target, directions: Array) -> Array:
+    """Average nll of some rows at places along lines through the prior mean.
+
+    Shape (lines, rows, places); one line for each of the first few directions (c, v).
+    """
+    single = directions.shape[1] == 1
+    places = _PLACES if single else _FEW_PLACES
     rows = np.unique(np.linspace(0, len(target.y) - 1, _ROWS).astype(np.intp))
     likelihood = target.likelihood.at_some(rows)
     std = target.std[rows][:, :, np.newaxis]
@@ -103,12 +133,14 @@ def _averages_along_a_line(target: Target, direction: Array) -> Array:
     )
     shape = (len(target.y), target.n_outputs)
     centre = np.broadcast_to(target.offset, shape)[rows][:, :, np.newaxis]
-    step = prior_std[:, np.newaxis, np.newaxis] * direction[:, np.newaxis]
-    f = centre + step * _PLACES
-    average = np.zeros((len(rows), len(_PLACES)))
-    for node, weight in zip(target.nodes, target.node_weights, strict=True):
-        at = f + std * node[:, np.newaxis]
-        average += weight * likelihood.row_nll(target.y[rows], at)
+    lines = directions.T[:_FEW_DIRECTIONS]
+    average = np.zeros((len(lines), len(rows), len(places)))
+    for line, direction in enumerate(lines):
+        step = prior_std[:, np.newaxis, np.newaxis] * direction[:, np.newaxis]
+        f = centre + step * places
+        for node, weight in zip(target.nodes, target.node_weights, strict=True):
+            at = f + std * node[:, np.newaxis]
+            average[line] += weight * likelihood.row_nll(target.y[rows], at)
     return average
 
 

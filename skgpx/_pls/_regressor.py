@@ -115,7 +115,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Step of the dynamics; None adapts it, or takes it from the largest eigenvalue
         of the Hessian for "ula". For "ou_mala" the 1 - rho of its proposal, in (0, 1].
         "smc" always adapts it. For "ula" also a schedule: several sizes, each of which
-        is used for an equal share of `max_iter` steps, one after the other.
+        is used for an equal share of `max_iter` steps, rounded up to tens and to at
+        least twenty, one after the other.
     max_iter : int or None, default=None
         Largest number of steps of each chain, at least 20 being taken; None means
         1000, and 20 000 for "ula". Not used by "exact" and "smc".

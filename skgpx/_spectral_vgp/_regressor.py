@@ -469,7 +469,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         """
         check_is_fitted(self)
         check_coverage(coverage)
-        if not 0.0 < inflation < np.inf:
+        if not (isinstance(inflation, Real) and 0.0 < inflation < np.inf):
             raise ValueError(
                 f"inflation must be positive and finite; got {inflation!r}. Use 1.0 "
                 "for the radius of the posterior itself."

@@ -16,6 +16,7 @@ as long as the images of a point are far away.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -88,6 +89,15 @@ class RankedEigenvalues:
         return replace(index, ranks=np.arange(1.0, len(index) + 1.0))
 
 
+def _check_positive(name: str, value: Any) -> None:
+    """Refuse a parameter of eigenvalues under which their sum is infinite."""
+    if not (isinstance(value, Real) and 0.0 < value < np.inf):
+        raise ValueError(
+            f"{name} must be a positive, finite number, with which eigenvalues have a "
+            f"finite sum; got {value!r}."
+        )
+
+
 class _InfiniteSequence(RankedEigenvalues):
     """A sequence without end, whose sum is known."""
 
@@ -147,6 +157,9 @@ class PolynomialEigenvalues(_InfiniteSequence):
     regularity: float = 0.5
     paired: bool = True
 
+    def __post_init__(self) -> None:
+        _check_positive("regularity", self.regularity)
+
     def _sequence(self, ranks: Array, d: int) -> Array:
         """``j^(-1 - 2α/d)`` at ranks j."""
         values: Array = ranks ** -(1.0 + 2.0 * self.regularity / d)
@@ -203,6 +216,9 @@ class ExponentialEigenvalues(_InfiniteSequence):
     rate: float
     scale: float = 1.0
     paired: bool = True
+
+    def __post_init__(self) -> None:
+        _check_positive("rate", self.rate)
 
     def _sequence(self, ranks: Array, d: int) -> Array:
         """``exp(-c j^(1/d))`` at ranks j."""
@@ -324,7 +340,13 @@ class OrderedEigenvalues:
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the functions of the order, then the others by the length of waves."""
-        first = np.array(self.order, np.int64)
+        places = np.asarray(self.order, dtype=np.float64)
+        if not np.array_equal(places, np.round(places)):
+            raise ValueError(
+                f"The order must hold whole numbers, the places of functions; got "
+                f"{self.order!r}."
+            )
+        first = places.astype(np.int64)
         if len(np.unique(first)) < len(first) or np.any(first < 0):
             raise ValueError(
                 "order must list different places from 0 on, each once; got "

@@ -47,6 +47,20 @@ RULES = [
 rules = pytest.mark.parametrize(("rule", "box"), RULES, ids=lambda v: str(v)[:60])
 
 
+@pytest.mark.parametrize("value", [0.0, -0.5, np.nan, np.inf, "a"])
+def test_eigenvalues_without_a_finite_sum_are_refused(value):
+    with pytest.raises(ValueError, match=r"rate must be a positive.*got"):
+        ExponentialEigenvalues(value)
+    with pytest.raises(ValueError, match=r"regularity must be a positive.*got"):
+        PolynomialEigenvalues(regularity=value)
+
+
+def test_places_of_an_order_are_whole_numbers():
+    rule = OrderedEigenvalues(PolynomialEigenvalues(), (0, 5.5, 6))
+    with pytest.raises(ValueError, match="whole numbers"):
+        rule.index(Box(np.zeros(1), np.ones(1)), 5)
+
+
 @rules
 @pytest.mark.parametrize("size", [30, 31])
 def test_listed_eigenvalues_and_tail_are_the_same_total(rule, box, size):
