@@ -5,6 +5,9 @@ of amplitudes a, ``Φ = [a cos Z, a sin Z]`` (n, m) with m = 2 R; as in ``regres
 
     B = I + ΦᵀΦ / σ²,   S = B⁻¹,   w̄ = S Φᵀy / σ²
 
+A pair of waves has the mean of the features of both, ``a/2 [cos Z + cos Z', sin Z +
+sin Z']``, as in generalised spectral kernels: a process that is not stationary.
+
 Rows go through in blocks; nothing has the size n², and beside the blocks nothing n m.
 """
 
@@ -34,10 +37,11 @@ class Waves(NamedTuple):
 
     Attributes
     ----------
-    frequencies : ndarray of shape (R, d)
+    frequencies : ndarray of shape (R, d), or (R, 2, d) for pairs
         W, angular, in radians per unit of the inputs.
     amplitudes : ndarray of shape (R,)
-        a; the sum of their squares is the variance of the process.
+        a; the sum of their squares is the variance of the process, of pairs at the
+        origin.
     noise_variance : float, or ndarray of shape (t,) for t targets
         σ².
     """
@@ -46,11 +50,26 @@ class Waves(NamedTuple):
     amplitudes: Array
     noise_variance: Any
 
+    def singles(self) -> list[Waves]:
+        """Waves whose features add up to these: of pairs two, with amplitudes a / 2."""
+        if self.frequencies.ndim == 2:
+            return [self]
+        halves = 0.5 * self.amplitudes
+        return [
+            self._replace(frequencies=omega, amplitudes=halves)
+            for omega in self.frequencies.swapaxes(0, 1)
+        ]
+
     def features(self, X: Array, space: Array | None = None) -> Array:
         """Features (m, n) at rows X (n, d): cosines, then sines.
 
         In the memory of `space`, if that is given: flat, for m n numbers or more.
         """
+        if self.frequencies.ndim == 3:
+            first, second = self.singles()
+            total = first.features(X, space)
+            total += second.features(X)
+            return total
         shape = 2 * len(self.frequencies), len(X)
         flat = np.empty(math.prod(shape)) if space is None else space
         out = flat[: math.prod(shape)].reshape(shape)
@@ -73,7 +92,7 @@ class WaveGradient(NamedTuple):
     ----------
     value : float
         In nats.
-    frequencies : ndarray of shape (R, d)
+    frequencies : ndarray of shape (R, d) or (R, 2, d)
         Derivative in W.
     inputs : ndarray of shape (n, d) or None
         Derivative in the inputs of the rows, if that was requested.
@@ -125,12 +144,15 @@ def wave_gradient(
     -----
     For each block one symmetric product, ``ΦᵀΦ``, and one product ``S Φᵀ``, with the
     sum over targets of ``S / σ²`` in place of S; one Cholesky factor and one inverse
-    a target: ``3 n m² + t m³`` multiplications and additions.
+    a target: ``3 n m² + t m³`` multiplications and additions. The derivative in the
+    features of a pair is that in the features of each of its waves.
     """
     space = waves.workspace(len(y)) if space is None else space
     value, mean, spread = _solved(X, y, weights, waves, space)
     targets, noise = np.atleast_2d(y.T), np.reshape(waves.noise_variance, (-1, 1))
-    by_wave, by_row = np.zeros(waves.frequencies.shape), []
+    singles = waves.singles()
+    by_wave = np.zeros((len(singles), *singles[0].frequencies.shape))
+    by_row = np.zeros(X.shape) if inputs else None
     for first in range(0, len(y), _BLOCK):
         block = slice(first, first + _BLOCK)
         points, w = X[block], weights[block, np.newaxis]
@@ -142,13 +164,20 @@ def wave_gradient(
         product = space[1][: features.size].reshape(shape)
         np.matmul(spread, features, out=product)
         misfits = (targets[:, block] - mean @ features) / noise
-        _to_phase_slopes(features, mean, misfits, product)
-        slopes = product[: len(product) // 2]
-        by_wave += slopes @ (w * points)
-        if inputs:
-            by_row.append(w * (slopes.T @ waves.frequencies))
-    by_input = np.concatenate(by_row) if inputs else None
-    return WaveGradient(value, by_wave, by_input)
+        for single, by_single in zip(singles, by_wave, strict=True):
+            single_features = features
+            by_feature = product
+            if len(singles) == 2:
+                # the derivative in the sum is that in the features of each wave
+                single_features = single.features(points)
+                by_feature = product.copy()
+            _to_phase_slopes(single_features, mean, misfits, by_feature)
+            slopes = by_feature[: len(by_feature) // 2]
+            by_single += slopes @ (w * points)
+            if by_row is not None:
+                by_row[block] += w * (slopes.T @ single.frequencies)
+    by_frequency = by_wave.swapaxes(0, 1).reshape(waves.frequencies.shape)
+    return WaveGradient(value, by_frequency, by_row)
 
 
 def _solved(

@@ -29,7 +29,7 @@ from skgpx._numerics.wave_evidence import (
 )
 from skgpx._parallel import workers
 from skgpx._stein._frequency_prior import FrequencyPrior
-from skgpx._stein._waves import Statistics, WaveMixture
+from skgpx._stein._waves import NetworkWarp, Statistics, WaveMixture
 from skgpx._validation import Rows
 from skgpx.kernels import additive_terms
 
@@ -91,32 +91,34 @@ class SteinDescent:
         # observations of all targets
         self._total = float(rows.weights.sum()) * (rows.y.size // len(rows.y))
         self._spaces: list[Workspace] = []
-        # bandwidths, and which frequencies see others, where there are many columns
-        self._factors = np.ones(start.frequencies.shape[-1])
+        # particles: a frequency, or both of a pair in one
+        M, R, *shape = start.frequencies.shape
+        d = shape[-1]
+        # bandwidths, and which particles see others, where there are many columns
+        self._factors = np.ones(int(np.prod(shape)))
         self._squares = self._factors.copy()
         self._seen = np.empty(0, dtype=bool)
         # running means of Adam
-        self._means = np.zeros((2, start.frequencies[..., 0].size, len(self._factors)))
-        n_network = 0 if start.warp is None else len(start.warp.parameters)
+        self._means = np.zeros((2, M * R, len(self._factors)))
+        n_network = len(warp.parameters) if isinstance(warp, NetworkWarp) else 0
         self._network_means = np.zeros((2, n_network))
-        _, R, d = start.frequencies.shape
         self._prior = FrequencyPrior.of(
             settings.frequency_prior,
             settings.frequency_prior_weight,
             kernel=start.kernel,
-            shape=(R, d),
+            shape=(R, *shape),
             total=self._total,
         )
         # terms of some columns have no frequencies in the others
         within = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
-        moves = np.logical_or(start.frequencies != 0.0, within).reshape(-1, d)
+        moves = np.logical_or(start.frequencies != 0.0, within)
         # frequencies come in units of 1 / ℓ, and the evidence has peaks as narrow as
         # 1 / std: an input that is wide for its lengthscale gets steps in that unit
         scale, weights = start.length_scale, rows.weights
         centred = rows.X - np.average(rows.X, axis=0, weights=weights)
         std = np.sqrt(np.average(centred**2, axis=0, weights=weights))
         ratios = np.divide(scale, std, out=np.ones_like(std), where=std > 0.0)
-        self._paces = np.minimum(ratios, 1.0) * moves
+        self._paces = (np.minimum(ratios, 1.0) * moves).reshape(M * R, -1)
 
     def run(
         self,
@@ -129,10 +131,12 @@ class SteinDescent:
         with workers(self._n_jobs, in_threads=True) as run:
             for step in range(self._max_iter):
                 rows, warp, pullback = self._rows, mixture.warp, None
-                if warp is not None:
+                if isinstance(warp, NetworkWarp):
                     mapped, pullback = warp.with_pullbacks(rows.X)
                     rows = rows._replace(X=mapped)
-                waves, inputs = mixture.waves(), warp is not None
+                elif warp is not None:
+                    rows = rows._replace(X=warp(rows.X))
+                waves, inputs = mixture.waves(), pullback is not None
                 items = [(rows, one, self._spaces, inputs) for one in waves]
                 found = run(_gradient, items)
                 loss = -float(np.mean([gradient.value for gradient in found]))
@@ -143,7 +147,7 @@ class SteinDescent:
                         break
                 rate = cosine_decay(step, self._max_iter, self._learning_rate)
                 self._move_frequencies(found, step, rate)
-                if warp is not None and pullback is not None:
+                if isinstance(warp, NetworkWarp) and pullback is not None:
                     by_row = np.mean([gradient.inputs for gradient in found], axis=0)
                     # the weight of the log prior, and the rate of the network
                     slope = pullback(by_row)[1] + 0.3 * warp.prior_slope()
@@ -157,12 +161,13 @@ class SteinDescent:
     ) -> None:
         """Equation (26), in place."""
         omega, scale = self.mixture.frequencies, self.mixture.length_scale
-        slopes, d = np.stack([g.frequencies for g in found]) / scale, omega.shape[-1]
+        slopes = np.stack([g.frequencies for g in found]) / scale
         prior = self._prior
         if prior is not None:
-            score = prior.score((omega / scale).reshape(-1, d))
+            score = prior.score((omega / scale).reshape(-1, len(scale)))
             score = score.reshape(omega.shape) / scale
             slopes += prior.weight * np.clip(score, -prior.limit, prior.limit)
+        d = len(self._factors)
         pool = omega.reshape(-1, d)
         slopes = slopes.reshape(-1, d)
         repulsion = self._repulsion

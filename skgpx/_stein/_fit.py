@@ -19,6 +19,7 @@ from skgpx._selection import (
 )
 from skgpx._stein._descent import SteinDescent, calibrated
 from skgpx._stein._start import (
+    as_pairs,
     leave_one_out,
     peaks,
     starting_waves,
@@ -65,11 +66,11 @@ def fit_stein(
         Called after each round with a function that returns the fitted attributes as if
         learning ended there, which it does if `report` returns True.
     """
-    split, search, sample, start, network = rng.spawn(5)
+    split, search, sample, start, network, pairs = rng.spawn(6)
     n_jobs, largest = settings.n_jobs, settings.n_learning_rows
     rows, train, validation, shift, scale = _split(rows, settings, split)
     chosen = np.sort(sample.permutation(len(train.y))[:largest])
-    learning, streams = train.take(chosen), (search, start, network)
+    learning, streams = train.take(chosen), (search, start, network, pairs)
     given = settings, scale, hidden, streams
     prior, noise, mixture, findings = _begin(train, learning, *given)
     clock.end_of("search")
@@ -179,7 +180,7 @@ def _begin(
     Each target has the noise of its own evidence beside inducing points. Findings are
     those of the search for the kernel, unless waves stand out of it.
     """
-    search, start, network = streams
+    search, start, network, pairs = streams
 
     def begun(rows: Rows) -> tuple[Hyperparameters, Any, WaveMixture]:
         noise = settings.noise_variance
@@ -211,6 +212,7 @@ def _begin(
         return prior, variance, starting_waves(prior.kernel, least, shape, start)
 
     prior, noise, mixture = begun(train)
+    findings: list[Finding | None] = list(prior.findings)
     if hidden:
         unit = mixture.length_scale
         warp = NetworkWarp(hidden, train.X, train.weights, unit, network)
@@ -220,5 +222,7 @@ def _begin(
         if found is not None:
             prior, noise, mixture = begun(without_peaks(train, found))
             mixture = with_peaks(mixture, found, prior.amplitude_is_free)
-            return prior, noise, mixture, []
-    return prior, noise, mixture, list(prior.findings)
+            findings = []
+    if settings.non_stationary:
+        mixture = as_pairs(mixture, train, pairs)
+    return prior, noise, mixture, findings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ class FrequencyPrior(NamedTuple):
 
     @classmethod
     def of(
-        cls, given: Any, weight: Any, kernel: Any, shape: tuple[int, int], total: float
+        cls, given: Any, weight: Any, kernel: Any, shape: tuple[int, ...], total: float
     ) -> FrequencyPrior | None:
         """The prior that parameters of the estimator name; None without one.
 
@@ -46,7 +47,8 @@ class FrequencyPrior(NamedTuple):
         kernel : sklearn.gaussian_process.kernels.Kernel
             That of the first frequencies.
         shape : tuple of int
-            R and d.
+            R and d, for pairs R, 2 and d: the log density of a pair is the mean of
+            those of its frequencies, and that of a wave where both are equal.
         total : float
             Number of observations.
 
@@ -55,11 +57,14 @@ class FrequencyPrior(NamedTuple):
         ValueError
             If a score or a density is unknown, or has a wrong shape.
         """
-        R, d = shape
+        d = shape[-1]
         if weight == "auto":
             # the share of the frequencies of a component among these and the rows: few
             # rows cannot identify many frequencies
-            weight = R * d / (R * d + total)
+            size = math.prod(shape)
+            weight = size / (size + total)
+        if len(shape) == 3:
+            weight = 0.5 * weight
         if given is None or weight == 0.0:
             return None
         if not isinstance(given, str):

@@ -86,6 +86,13 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         and shared by all components: waves of ``x + l g(x)``, l the lengthscales, a
         deep kernel for functions that change faster in some places than in others. It
         begins at zero. (32, 32, 32) is the network of the paper; () is none.
+    non_stationary : bool, default=False
+        Whether each wave is a pair of frequencies (w, w'), both of which are learned:
+        generalised spectral features [3]_, the mean of the features of both, for
+        functions that differ from place to place. A pair is a wave of the mean
+        frequency times ``cos(v · (x - c))``, with v half the difference and c the mean
+        of the rows, so that its variance is largest at c. The differences begin
+        small.
     optimizer : "evidence" or None, default="evidence"
         How hyperparameters are found: by the exact evidence of at most 1500 rows,
         from 4500 rows on by the density of rows given nearest ones; or not at all.
@@ -114,12 +121,13 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     Attributes
     ----------
     frequencies_ : ndarray of shape (n_components, n_frequencies, n_features)
-        In radians per unit of X; with a network, per unit of ``x + l g(x)``.
+        In radians per unit of X; with a network, per unit of ``x + l g(x)``. Pairs have
+        the shape (n_components, n_frequencies, 2, n_features).
     amplitudes_ : ndarray of shape (n_frequencies,) or (n_frequencies, n_targets)
         Prior standard deviations of the weights of each wave, in units of y.
     spectrum_ : ndarray of shape (n_components, n_frequencies[, n_targets])
         Posterior mean of the mean square of each wave, in squared units of y: to be
-        plotted over `frequencies_`.
+        plotted over `frequencies_`. Of a pair it is that near the mean of the rows.
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         Kernel whose spectral density gave the first frequencies, for the standardised
         y.
@@ -187,6 +195,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     .. [1] Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
     .. [2] Lazaro-Gredilla et al., "Sparse spectrum Gaussian process regression",
        JMLR 11, 2010.
+    .. [3] Ton, Flaxman, Sejdinovic and Bhatt, "Spatial mapping with Gaussian processes
+       and nonstationary Fourier features", Spatial Statistics 28, 2018.
 
     Examples
     --------
@@ -230,6 +240,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             "array-like",
             Interval(Integral, 1, None, closed="left"),
         ],
+        "non_stationary": ["boolean"],
         "optimizer": [StrOptions({"evidence"}), None],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "validation_fraction": [
@@ -255,6 +266,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         max_iter: int = 300,
         learning_rate: float = 0.4,
         hidden_layer_sizes: Any = (),
+        non_stationary: bool = False,
         optimizer: str | None = "evidence",
         noise_variance: float | None = None,
         validation_fraction: float | str = "auto",
@@ -273,6 +285,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         self.max_iter = max_iter
         self.learning_rate = learning_rate
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.non_stationary = non_stationary
         self.optimizer = optimizer
         self.noise_variance = noise_variance
         self.validation_fraction = validation_fraction
@@ -404,9 +417,17 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Raises
         ------
         ValueError
-            If differences are not finite or of other columns.
+            If differences are not finite or of other columns; for pairs of frequencies,
+            whose covariance is no function of the difference.
         """
         check_is_fitted(self)
+        if self.frequencies_.ndim == 4:
+            raise ValueError(
+                "learned_kernel needs a stationary model: with non_stationary=True the "
+                "covariance of f(x) and f(x + t) depends on x. The mean of "
+                "basis(X) @ basis(Y).T over the bases of posterior_.models is the "
+                "prior covariance of the standardised y at rows X and Y."
+            )
         shape = (None, self.n_features_in_)
         t = check_points("differences", differences, shape)
         squares = self.amplitudes_**2
@@ -429,6 +450,12 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             raise ValueError(
                 "hidden_layer_sizes must be positive integers, one for each hidden "
                 f"layer, such as (32, 32, 32); got {given!r}."
+            )
+        if self.non_stationary and self.max_iter == 0:
+            raise ValueError(
+                "non_stationary=True needs max_iter of at least 1: the frequencies of "
+                "a pair begin next to each other, and only learning parts them; got "
+                "max_iter=0."
             )
         clock, rng = StageClock(), generator(self.random_state)
         sizes = tuple(map(int, hidden))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from skgpx._numerics.regression import posterior, weight_statistics
 from skgpx._numerics.wave_evidence import Waves
 from skgpx._stein._features import kernel_waves
-from skgpx._stein._waves import WaveMixture
+from skgpx._stein._waves import Centring, WaveMixture
 from skgpx._validation import Rows
 
 Array = NDArray[np.float64]
@@ -18,6 +18,8 @@ Rng = np.random.Generator
 
 # Median of |N(0, 1)|.
 _HALF_NORMAL = 0.6744897501960817
+# Standard deviation of half the difference of the two frequencies of a pair.
+_SEPARATION = 0.3
 
 
 def starting_waves(
@@ -40,6 +42,26 @@ def starting_waves(
     amplitudes = samples[0].amplitudes
     mixture = omega * scale, amplitudes, np.array(scale), noise_variance
     return WaveMixture(kernel, *mixture)
+
+
+def as_pairs(start: WaveMixture, rows: Rows, rng: Rng) -> WaveMixture:
+    """Pairs ``(ω + δ, ω - δ)`` about the frequencies, of the centred rows.
+
+    The evidence is even in δ: at zero its slope vanishes, and the pairs would stay
+    together. Entries of δ are normal, `_SEPARATION` in units of one over the length
+    scale, or over the standard deviation of an input that is wider; a frequency that is
+    zero, of a term of other columns, stays.
+    """
+    centring = Centring(np.average(rows.X, axis=0, weights=rows.weights))
+    squares = centring(rows.X) ** 2
+    std = np.sqrt(np.average(squares, axis=0, weights=rows.weights))
+    omega = start.frequencies
+    delta = _SEPARATION * rng.standard_normal(omega.shape) * (omega != 0.0)
+    delta /= np.maximum(std / start.length_scale, 1.0)
+    pairs = np.stack((omega + delta, omega - delta), axis=2)
+    # a network centres its inputs itself
+    warp = centring if start.warp is None else start.warp
+    return start._replace(frequencies=pairs, warp=warp)
 
 
 # ---- Waves that stand out of the periodogram -----------------------------------------

@@ -1,15 +1,17 @@
-"""Sets of waves, inputs through a network, and the sums over rows of a posterior."""
+"""Sets of waves or pairs, maps of their inputs, and sums over rows of a posterior."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from skgpx._draws import FourierFeatures, FunctionDraws, Term, linear_draws
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
@@ -22,7 +24,30 @@ from skgpx.likelihoods import Gaussian
 Array = NDArray[np.float64]
 Statistics = tuple[WeightStatistics, ...]
 
-# ---- A network in front of the waves -------------------------------------------------
+# ---- In front of the waves: centring, or a network -----------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Centring:
+    """Inputs from the mean of the rows, the origin of pairs: ``h(x) = x - c``.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,)
+    floats_per_row : int
+        Numbers in memory while one row is mapped.
+    """
+
+    centre: Array
+    floats_per_row: ClassVar[int] = 0
+
+    def __call__(self, X: Array) -> Array:
+        """Mapped rows (n, d)."""
+        return X - self.centre
+
+    def with_pullback(self, X: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """Mapped rows, and a function from derivatives in these to the rows'."""
+        return self(X), lambda G: G
 
 
 class NetworkWarp:
@@ -47,6 +72,8 @@ class NetworkWarp:
     network : Perceptron
     parameters : ndarray
         Of g; learning moves them in place.
+    floats_per_row : int
+        Numbers in memory while one row is mapped.
     """
 
     def __init__(
@@ -59,6 +86,7 @@ class NetworkWarp:
     ):
         d = X.shape[1]
         self.network = Perceptron((d, *hidden, d))
+        self.floats_per_row = 2 * sum(self.network.sizes)
         self.parameters = self.network.start(rng)
         self.network.layers(self.parameters)[-1][0][:] = 0.0
         self._centre = np.average(X, axis=0, weights=weights)
@@ -109,6 +137,55 @@ class NetworkWarp:
 # ---- Sets of waves -------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class FourierPairs(Fourier):
+    """Features of pairs of waves: the mean of the features of both waves.
+
+    ::
+
+        φ(x) = a/2 [cos(ω·x) + cos(ω'·x), sin(ω·x) + sin(ω'·x)]
+             = a cos(v·x) [cos(u·x), sin(u·x)],   u = (ω + ω') / 2,  v = (ω - ω') / 2
+
+    Frequencies are of shape (R, 2, d).
+    """
+
+    @cached_property
+    def waves(self) -> FourierFeatures:
+        """Features of the first waves of all pairs, then of the second."""
+        omega = np.concatenate(self.frequencies.swapaxes(0, 1) / self.length_scale)
+        return FourierFeatures(omega, np.tile(0.5 * self.amplitudes, 2))
+
+    def __call__(self, X: Array) -> Array:
+        """Features (n, 2 R); their prior weights are N(0, I)."""
+        each = self.waves(X).reshape(len(X), 2, 2, -1)
+        return np.sum(each, axis=2).reshape(len(X), -1)
+
+    @property
+    def floats_per_row(self) -> int:
+        """Numbers in memory for the features of one row, of both waves."""
+        return 2 * super().floats_per_row
+
+    def draw(
+        self, weights: Array, rng: np.random.Generator, **prior: Any
+    ) -> FunctionDraws:
+        """Functions ``φᵀw``, sums of single waves: those of a pair share a weight."""
+        del rng, prior
+        return self._sums_of_waves(weights)
+
+    def all_features(self, X: Array) -> Array:
+        """Functions that draws are combinations of: those of the basis."""
+        return self(X)
+
+    def all_terms(self, weights: Array) -> tuple[Term, ...]:
+        """Terms of the functions with these weights (2 R, c, s)."""
+        return self._sums_of_waves(weights).terms
+
+    def _sums_of_waves(self, weights: Array) -> FunctionDraws:
+        _, c, s = weights.shape
+        shared = weights.reshape(2, 1, -1, c, s).repeat(2, axis=1)
+        return linear_draws(self.waves, shared.reshape(-1, c, s))
+
+
 class WaveMixture(NamedTuple):
     """Sets of waves with common amplitudes: what learning moves.
 
@@ -116,13 +193,13 @@ class WaveMixture(NamedTuple):
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Whose spectral density is the prior of the frequencies.
-    frequencies : ndarray of shape (M, R, d)
+    frequencies : ndarray of shape (M, R, d), or (M, R, 2, d) for pairs
         Ω, in radians per length scale.
     amplitudes : ndarray of shape (R,)
     length_scale : ndarray of shape (d,)
         ℓ, the unit of each input.
     noise_variance : float, or ndarray of shape (t,) for t targets
-    warp : NetworkWarp or None
+    warp : NetworkWarp, Centring or None
         What inputs go through before.
     """
 
@@ -131,7 +208,7 @@ class WaveMixture(NamedTuple):
     amplitudes: Array
     length_scale: Array
     noise_variance: Any
-    warp: NetworkWarp | None = None
+    warp: NetworkWarp | Centring | None = None
 
     def waves(self) -> list[Waves]:
         """Each set, in radians per unit of the inputs."""
@@ -141,11 +218,12 @@ class WaveMixture(NamedTuple):
     def bases(self) -> list[Any]:
         """The basis of each component."""
         rest = self.amplitudes, self.length_scale
-        waves = [Fourier(omega, *rest) for omega in self.frequencies]
+        family = FourierPairs if self.frequencies.ndim == 4 else Fourier
+        waves = [family(omega, *rest) for omega in self.frequencies]
         warp: Any = self.warp
         if warp is None:
             return waves
-        floats = 2 * sum(warp.network.sizes)
+        floats = warp.floats_per_row
         seen = InputMap(warp, len(self.length_scale), floats_per_row=floats)
         return [Warped(wave, seen) for wave in waves]
 

@@ -51,6 +51,38 @@ def test_finite_differences(rng, n, monkeypatch):
         assert_allclose(got, expected, atol=1e-7 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("n", [30, 41])
+def test_pairs_by_finite_differences_and_as_single_waves(rng, n, monkeypatch):
+    monkeypatch.setattr(module, "_BLOCK", 40)
+    X, y, weights, waves = problem(rng, n)
+    Y, noises = np.column_stack((y, y**2)), np.array([0.2, 0.5])
+    pairs = waves._replace(
+        frequencies=rng.normal(size=(6, 2, 3)), noise_variance=noises
+    )
+    found = wave_gradient(X, Y, weights, pairs, inputs=True)
+
+    def by_wave(W):
+        return wave_evidence(X, Y, weights, pairs._replace(frequencies=W))
+
+    def by_input(X):
+        return wave_evidence(X, Y, weights, pairs)
+
+    for got, function, at in (
+        (found.frequencies, by_wave, pairs.frequencies),
+        (found.inputs, by_input, X),
+    ):
+        expected = slopes(function, at)
+        assert_allclose(got, expected, atol=1e-7 * np.abs(expected).max())
+    # equal frequencies are a wave, at which the slope of the difference vanishes
+    equal = waves._replace(frequencies=waves.frequencies[:, np.newaxis].repeat(2, 1))
+    single = wave_gradient(X, y, weights, waves, inputs=True)
+    both = wave_gradient(X, y, weights, equal, inputs=True)
+    assert_allclose(both.value, single.value, rtol=1e-12)
+    assert_allclose(both.frequencies.sum(axis=1), single.frequencies, atol=1e-9)
+    assert_allclose(*both.frequencies.swapaxes(0, 1), atol=1e-9)
+    assert_allclose(both.inputs, single.inputs, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("n", "R"),
     [(30, 6), (2047, 6), (2048, 6), (2049, 6), (90, 31), (90, 32), (90, 33), (90, 65)],

@@ -34,6 +34,7 @@ FIXED = {
     "random_state": 0,
 }
 DEEP = {"hidden_layer_sizes": (8, 6)}
+PAIRS = {"non_stationary": True}
 SMALL = {"n_components": 3, "n_frequencies": 12, "max_iter": 20, "random_state": 0}
 
 
@@ -301,6 +302,91 @@ def test_one_layer_is_a_number():
     assert_array_equal(one, other)
 
 
+# ---- Pairs of frequencies ------------------------------------------------------------
+
+
+def pair_features(model, X, component, origin):
+    """Waves of the mean frequency, times those of half the difference."""
+    first, second = np.moveaxis(model.frequencies_[component], 1, 0)
+    centred = X - origin
+    phases = 0.5 * centred @ (first + second).T
+    envelope = model.amplitudes_ * np.cos(0.5 * centred @ (first - second).T)
+    return np.hstack((envelope * np.cos(phases), envelope * np.sin(phases)))
+
+
+def test_pairs_are_bayesian_ridge_on_their_features():
+    """With more rows, whose origin is still the mean of the first."""
+    one = FIXED | PAIRS | {"n_components": 1, "n_frequencies": 15, "max_iter": 15}
+    away = np.array([7.0, -3.0])
+    model = SteinRFFRegressor(**one).fit(X[:40] + away, Y[:40])
+    model.partial_fit(X[40:] + away, Y[40:])
+    assert model.frequencies_.shape == (1, 15, 2, 2)
+    assert np.ptp(model.frequencies_, axis=2).min() > 0.0
+    origin = X[:40].mean(axis=0)
+    F, new = (pair_features(model, rows, 0, origin) for rows in (X, NEW))
+    A = F.T @ F / 0.04 + np.eye(30)
+    expected = new @ np.linalg.solve(A, F.T @ Y) / 0.04
+    covariance = new @ np.linalg.solve(A, new.T)
+    mean, got = model.predict(NEW + away, return_cov=True, include_noise=False)
+    assert_allclose(mean, expected, atol=1e-9)
+    assert_allclose(got, covariance, atol=1e-9)
+    K = F @ F.T + 0.04 * np.eye(len(Y))
+    evidence = multivariate_normal(np.zeros(len(Y)), K).logpdf(Y)
+    assert_allclose(model.log_evidence_, evidence, rtol=1e-9)
+    draws = model.sample_functions(2000, random_state=0)(NEW[:4] + away)
+    z = (draws.mean(axis=1) - mean[:4]) / np.sqrt(np.diag(covariance)[:4] / 2000)
+    assert np.abs(z).max() < 4.5
+    # an entry of the covariance of normal draws has this standard error
+    C = covariance[:4, :4]
+    error = np.sqrt((C**2 + np.outer(np.diag(C), np.diag(C))) / 2000)
+    assert np.abs((np.cov(draws) - C) / error).max() < 4.5
+
+
+@pytest.mark.parametrize("how", [{}, DEEP], ids=str)
+def test_draws_of_pairs(how):
+    model = SteinRFFRegressor(**SMALL | PAIRS | how).fit(X, Y)
+    part = model.posterior_.models[0]
+    weights = np.random.default_rng(0).normal(size=(24, 1, 3))
+    drawn = part.basis.draw(weights, np.random.default_rng(1))(NEW)
+    assert_allclose(drawn, part.basis(NEW) @ weights[:, 0], atol=1e-10)
+    draws = model.sample_functions(3, random_state=0)
+    gradients = draws.value_and_grad(NEW)[1]
+    for k, unit in enumerate(np.eye(2)):
+        rise = (draws(NEW + 1e-6 * unit) - draws(NEW - 1e-6 * unit)) / 2e-6
+        assert_allclose(gradients[..., k], rise, rtol=1e-4, atol=1e-5)
+    observed = model.posterior_.condition(NEW[:3], np.zeros((3, 1)), np.full(3, 1e-9))
+    mean, variance = observed.marginals(NEW[:3]).moments()
+    assert np.abs(mean).max() < 1e-2
+    assert variance.max() < 1e-2
+
+
+def test_few_pairs_follow_a_bump_better_than_as_many_waves():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(size=(800, 1))
+    f = np.sin(8.0 * x[:, 0]) + np.exp(-0.5 * ((x[:, 0] - 0.5) / 0.03) ** 2)
+    y = f[:300] + 0.1 * rng.standard_normal(300)
+    few = {"n_components": 3, "n_frequencies": 10, "random_state": 1}
+    waves, pairs = (
+        SteinRFFRegressor(**few | how).fit(x[:300], y) for how in ({}, PAIRS)
+    )
+    assert pairs.log_evidence_ > waves.log_evidence_ + 5.0
+    gain = (waves.predict(x[300:]) - f[300:]) ** 2
+    gain -= (pairs.predict(x[300:]) - f[300:]) ** 2
+    assert gain.mean() > 0.0
+
+
+def test_what_pairs_refuse(fitted):
+    with pytest.raises(ValueError, match="max_iter of at least 1"):
+        SteinRFFRegressor(**SMALL | PAIRS | {"max_iter": 0}).fit(X, Y)
+    with pytest.raises(ValueError, match="non_stationary"):
+        SteinRFFRegressor(**SMALL | {"non_stationary": "pairs"}).fit(X, Y)
+    model = SteinRFFRegressor(**SMALL | PAIRS).fit(X, Y)
+    with pytest.raises(ValueError, match="needs a stationary model"):
+        model.learned_kernel(NEW)
+    with pytest.raises(ValueError, match="the same frequencies"):
+        fitted.merge(model)
+
+
 # ---- Held-out rows -----------------------------------------------------------------
 
 
@@ -356,7 +442,7 @@ def test_learning_stops_where_it_gains_nothing(n):
 # ---- Sums over rows ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [{}, DEEP], ids=str)
+@pytest.mark.parametrize("how", [{}, DEEP, PAIRS], ids=str)
 def test_chunks_are_one_fit(how):
     fitted, (more, y) = SteinRFFRegressor(**SMALL | how).fit(X, Y), data(90, seed=3)
     at_once = copy.copy(fitted).partial_fit(more, y)
@@ -386,7 +472,7 @@ def test_other_frequencies_cannot_be_merged(fitted):
 # ---- Order, threads, weights, units ------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [{}, {"repulsion": None}, DEEP], ids=str)
+@pytest.mark.parametrize("how", [{}, {"repulsion": None}, DEEP, PAIRS], ids=str)
 def test_order_of_rows_threads_and_repetitions_change_no_bit(how):
     order = np.random.default_rng(0).permutation(len(Y))
     model = SteinRFFRegressor(**SMALL | how).fit(X, Y)
