@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
+from scipy.stats import qmc
 
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target
@@ -102,9 +103,6 @@ def _rules(n_variables: int) -> Iterator[tuple[Array, Array]]:
     of degree three, of 2 v nodes, and as its reference quasi-random numbers.
     """
     if n_variables > 2:
-        # imported here because it takes long
-        from scipy.stats import qmc
-
         points = qmc.Sobol(n_variables, seed=0).random(_REFERENCE)
         yield ndtri(points), np.full(_REFERENCE, 1.0 / _REFERENCE)
         yield expectation_nodes(n_variables)
