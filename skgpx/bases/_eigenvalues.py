@@ -91,7 +91,7 @@ class RankedEigenvalues:
 
 def _check_positive(name: str, value: Any) -> None:
     """Refuse a parameter of eigenvalues under which their sum is infinite."""
-    if not (isinstance(value, Real) and 0.0 < value < np.inf):
+    if not (isinstance(value, Real) and 0.0 < float(value) < np.inf):
         raise ValueError(
             f"{name} must be a positive, finite number, with which eigenvalues have a "
             f"finite sum; got {value!r}."
