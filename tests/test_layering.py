@@ -103,7 +103,7 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 CEILINGS = {
     "_pls": 15500,
     "_spectral_vgp": 16800,
-    "_stein": 10500,
+    "_stein": 11600,
     "_gwi": 14100,
     "_iterative": 7900,
     "_decoupled": 5800,
