@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._validation import check_kernel
 from skgpx.kernels import spectral_score
 
 Array = NDArray[np.float64]
 
-# Step of central differences of a log density, in units of a frequency.
-_STEP = 1e-5
+# Step of central differences of a log density, by the mean size of the frequencies.
+_RELATIVE_STEP = 1e-5
 
 
 class FrequencyPrior(NamedTuple):
@@ -81,49 +83,97 @@ class FrequencyPrior(NamedTuple):
 def checked_score(given: Any, d: int) -> Callable[[Array], Array]:
     """Score of a kernel, a distribution or a function that is one.
 
+    Its values are checked at each call: where a density ends is not known beforehand.
+
     Raises
     ------
     ValueError
-        If it is not known, or if its values have another shape.
+        If it is not known, or not for d columns, or if its values have another shape.
     """
-    points = np.linspace(0.1, 1.0, 3 * d).reshape(3, d)
     if isinstance(given, Kernel):
-        spectral_score(given, points)
-        return lambda omega: spectral_score(given, omega)
-    if not hasattr(given, "logpdf"):
-        found = np.asarray(given(points.copy()), dtype=np.float64)
-        if found.shape != points.shape or not np.isfinite(found).all():
-            raise ValueError(
-                "A function given as frequency_prior must return the gradient of the "
-                f"log density, finite and of the shape of its argument {points.shape}; "
-                f"got shape {found.shape}."
-            )
-        return lambda omega: np.asarray(given(omega.copy()), dtype=np.float64)
-    shape = np.shape(given.logpdf(points))
-    if shape not in (points.shape, (len(points),)):
+        try:
+            check_kernel(given, np.ones((1, d)))
+            spectral_score(given, np.ones((1, d)))
+        except ValueError as error:
+            raise ValueError(f"frequency_prior: {error}") from error
+        return partial(_finite_score, partial(spectral_score, given))
+    points = np.linspace(0.1, 1.0, 3 * d).reshape(3, d)
+    density = getattr(given, "logpdf", None)
+    try:
+        values = np.asarray((density or given)(points.copy()), dtype=np.float64)
+    except (IndexError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"frequency_prior must take frequencies of shape (n, {d}), for the {d} "
+            f"columns of X; got {given!r}, which raised {error!r} for the shape "
+            f"{points.shape}. Give a distribution of one or of {d} dimensions."
+        ) from error
+    if density is None:
+        _check_shape(values, points)
+        return partial(_finite_score, given)
+    if values.shape not in (points.shape, (len(points),)):
         raise ValueError(
             "The logpdf of frequency_prior must have one value for each frequency, or "
             f"one for each of its {d} entries: shape (n,) or (n, {d}) for arguments of "
-            f"shape (n, {d}); got {shape} for {points.shape}."
+            f"shape (n, {d}); got {values.shape} for {points.shape}."
         )
-    if shape == points.shape:
-        return lambda omega: _slopes_of_entries(given.logpdf, omega)
-    return lambda omega: _slopes_of_rows(given.logpdf, omega)
+    by_entry = values.shape == points.shape
+    slopes = _slopes_of_entries if by_entry else _slopes_of_rows
+    return partial(_finite_score, partial(slopes, density))
+
+
+def _finite_score(score: Callable[[Array], Any], omega: Array) -> Array:
+    """Score at frequencies (n, d), checked."""
+    slopes = np.asarray(score(omega.copy()), dtype=np.float64)
+    _check_shape(slopes, omega)
+    wrong = ~np.isfinite(slopes).all(axis=1)
+    if wrong.any():
+        raise ValueError(
+            "frequency_prior must have a log density with a finite gradient at all "
+            "frequencies, of either sign; got NaN or infinite values at "
+            f"{wrong.sum()} of {len(omega)} frequencies, such as {omega[wrong][0]} "
+            "radians per unit of X. Give a distribution with unbounded support, such "
+            "as scipy.stats.norm or scipy.stats.t."
+        )
+    return slopes
+
+
+def _check_shape(slopes: Array, omega: Array) -> None:
+    """Refuse a score (n, d) of another shape than the frequencies."""
+    if slopes.shape != omega.shape:
+        raise ValueError(
+            "A function given as frequency_prior must return the gradient of the log "
+            f"density, of the shape of its argument {omega.shape}; got shape "
+            f"{slopes.shape}."
+        )
+
+
+# ---- Central differences -------------------------------------------------------------
 
 
 def _slopes_of_entries(log_density: Callable[[Array], Array], omega: Array) -> Array:
     """Central differences of independent entries."""
-    above = log_density(omega + _STEP)
-    below = log_density(omega - _STEP)
-    slopes: Array = (above - below) / (2.0 * _STEP)
+    steps = _difference_steps(omega)
+    # a density ends where both are -inf
+    with np.errstate(invalid="ignore"):
+        rise = log_density(omega + steps) - log_density(omega - steps)
+    slopes: Array = rise / (2.0 * steps)
     return slopes
 
 
 def _slopes_of_rows(log_density: Callable[[Array], Array], omega: Array) -> Array:
     """Central differences in one column after the other."""
+    steps = _difference_steps(omega)
     slopes = np.empty(omega.shape)
-    for k, axis in enumerate(_STEP * np.eye(omega.shape[1])):
-        above = log_density(omega + axis)
-        below = log_density(omega - axis)
-        slopes[:, k] = (above - below) / (2.0 * _STEP)
+    for k, axis in enumerate(np.diag(steps)):
+        with np.errstate(invalid="ignore"):
+            rise = log_density(omega + axis) - log_density(omega - axis)
+        slopes[:, k] = rise / (2.0 * steps[k])
     return slopes
+
+
+def _difference_steps(omega: Array) -> Array:
+    """Steps (d,) in the units of each column: these are the inverse of those of X."""
+    sizes = np.mean(np.abs(omega), axis=0)
+    # columns without frequencies, which do not move
+    sizes[sizes == 0.0] = 1.0
+    return _RELATIVE_STEP * sizes

@@ -70,8 +70,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         ``RBF(l)`` is the normal distribution of standard deviation 1 / l. An object
         with the method ``logpdf``, such as a frozen distribution of scipy.stats, is the
         density of each entry, or of a frequency if it is multivariate; its slopes are
-        central differences. A function from frequencies (n, d) to the gradient of
-        their log density, (n, d). None is a flat prior: maximum likelihood.
+        central differences, so that its support must not be bounded. A function from
+        frequencies (n, d) to the gradient of their log density, (n, d). None is a flat
+        prior: maximum likelihood.
     frequency_prior_weight : float or "auto", default="auto"
         Factor of the log prior beside the log evidence of each component. "auto" is
         ``R d / (R d + n)``, so that few rows leave the frequencies near the prior.
@@ -320,7 +321,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         ------
         ValueError
             For input that is not finite and two-dimensional, a kernel without a
-            spectral density, or parameters that contradict each other.
+            spectral density, or parameters that contradict each other; if the score of
+            `frequency_prior` has another shape than the frequencies, or is not finite
+            where they move.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
 

@@ -91,7 +91,8 @@ def svgd(
     ValueError
         If points are not finite or not of shape (n, d); if what `score` returns has
         another shape than the points, or values that are not finite; if a width or a
-        rate is not positive and finite, one or one for each coordinate.
+        rate is not positive and finite, one or one for each coordinate; if the square
+        of a width or of the force is not a double, or the points leave their range.
 
     See Also
     --------
@@ -129,9 +130,10 @@ def svgd(
     n, d = moved.shape
     pace = _one_per_coordinate("learning_rate", learning_rate, d)
     widths = None
+    squares = np.ones(d)
     if bandwidth is not None:
         widths = _one_per_coordinate("bandwidth", bandwidth, d)
-    squares = np.ones(d) if widths is None else widths**2
+        squares = _squared(widths)
     factors = np.full(d, float(d))
     paces = np.tile(pace, (n, 1))
     means = np.zeros((2, n, d))
@@ -144,8 +146,11 @@ def svgd(
                 moved, slopes, squares, factors, fresh, float(repulsion), antithetic,
                 paces, means, step, rate,
             )  # fmt: skip
-        if callback is not None and callback(step + 1, moved.copy()) is True:
-            break
+        _check_step(step + 1, moved, means, slopes)
+        if callback is not None:
+            ends = callback(step + 1, moved.copy())
+            if isinstance(ends, bool | np.bool_) and ends:
+                break
     return moved
 
 
@@ -159,6 +164,33 @@ def _one_per_coordinate(name: str, value: Any, d: int) -> Array:
             f"{d} coordinates; got {value!r}."
         )
     return np.broadcast_to(values, d).astype(np.float64)
+
+
+def _squared(widths: Array) -> Array:
+    """Squares (d,) of widths, which must be doubles."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares: Array = widths**2
+    if not np.all((squares > 0.0) & np.isfinite(squares)):
+        raise ValueError(
+            "bandwidth must be between 1e-150 and 1e150, since its square enters; got "
+            f"{widths}. Change the units of the points."
+        )
+    return squares
+
+
+def _check_step(step: int, moved: Array, means: Array, slopes: Array) -> None:
+    """Refuse a step that leaves the range of doubles.
+
+    Squares of the force are among the running means of Adam: where they overflow, the
+    points would stay where they are.
+    """
+    if not (np.isfinite(moved).all() and np.isfinite(means).all()):
+        raise ValueError(
+            f"Step {step} left the range of doubles. The values of score must be below "
+            f"1e150, as their squares enter, and learning_rate, repulsion / bandwidth "
+            f"and points of moderate size; got a largest value of score of "
+            f"{np.abs(slopes).max():g}. Change the units of the points."
+        )
 
 
 def _checked_score(slopes: ArrayLike, points: Array) -> Array:

@@ -28,6 +28,9 @@ class LearnedKernelDisplay:
     curves : dict of tuples (tau, components, start)
         By the names of the columns: differences of two inputs in the column, (k,); the
         correlations of the components there, (M, k); those of the first kernel, (k,).
+    warped : bool, default=False
+        Whether differences are those of ``x + l g(x)``, what a learned network g maps
+        inputs to, rather than of inputs. The labels of the axes say so.
 
     Attributes
     ----------
@@ -48,8 +51,11 @@ class LearnedKernelDisplay:
     ['x0', 'x1']
     """
 
-    def __init__(self, curves: dict[str, tuple[Array, Array, Array]]):
+    def __init__(
+        self, curves: dict[str, tuple[Array, Array, Array]], warped: bool = False
+    ):
         self.curves = curves
+        self.warped = warped
 
     @classmethod
     def from_estimator(
@@ -62,7 +68,8 @@ class LearnedKernelDisplay:
         estimator : estimator
             A fitted SteinRFFRegressor, or a pipeline or search around one.
         X : array-like of shape (n_rows, n_features)
-            Rows over whose range differences are shown, in each column.
+            Rows over whose range differences are shown, in each column. Of a model with
+            a network they are differences of ``x + l g(x)``, over the range of x.
         resolution : int, default=200
             Number of differences.
         ax : array of matplotlib.axes.Axes, default=None
@@ -75,7 +82,7 @@ class LearnedKernelDisplay:
         Raises
         ------
         ValueError
-            If the model has no learned kernel.
+            If the model has no learned kernel, or one whose variance is zero.
         """
         model, X = unwrapped(estimator, X)
         check_is_fitted(model)
@@ -98,8 +105,15 @@ class LearnedKernelDisplay:
             learned = learned if learned.ndim == 2 else learned[..., 0]
             start = model.kernel_(differences, origin)[:, 0]
             variance = model.kernel_.diag(origin)[0]
+            if not (variance > 0.0 and np.all(learned[:, 0] > 0.0)):
+                raise ValueError(
+                    "LearnedKernelDisplay needs kernels of positive variance, since "
+                    f"it shows correlations; got {learned[:, 0].min():g} in squared "
+                    f"units of y, and {variance:g} of {model.kernel_!r}. Fit y in "
+                    "larger units, or a kernel of larger variance."
+                )
             curves[str(name)] = (tau, learned / learned[:, :1], start / variance)
-        return cls(curves).plot(ax=ax)
+        return cls(curves, warped=model._state.mixture.warp is not None).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the display.
@@ -120,7 +134,8 @@ class LearnedKernelDisplay:
             panel.plot(tau, components.T, color="C0", linewidth=0.8, alpha=0.5)
             panel.plot(tau, components.mean(axis=0), color="C0", label="learned")
             panel.plot(tau, start, color="0.3", linestyle="--", label="start")
-            panel.set_xlabel(f"difference in {name}")
+            mapped = " + l g(x)" if self.warped else ""
+            panel.set_xlabel(f"difference in {name}{mapped}")
         self.axes_[0].set_ylabel("correlation")
         self.axes_[0].legend()
         return self

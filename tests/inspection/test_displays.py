@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import GridSearchCV
@@ -252,6 +252,16 @@ def test_components_of_learned_waves():
     learned = model.learned_kernel(differences)
     assert_allclose(components, learned / learned[:, :1])
     assert start[0] == components[0, 0] == 1.0
+    assert kernels.axes_[1].get_xlabel() == "difference in age"
+    deep = clone(model).set_params(hidden_layer_sizes=(4,)).fit(frame, y)
+    mapped = LearnedKernelDisplay.from_estimator(deep, frame, resolution=7)
+    assert mapped.axes_[1].get_xlabel() == "difference in age + l g(x)"
+    # squares of the amplitudes are below the range of doubles
+    tiny = clone(model).set_params(
+        kernel=ConstantKernel(1e-200) * RBF(1.0), optimizer=None, noise_variance=1e-240
+    )
+    with pytest.raises(ValueError, match="positive variance"):
+        LearnedKernelDisplay.from_estimator(tiny.fit(frame, 1e-119 * y), frame)
 
     densities = MixtureDensityDisplay.from_estimator(model, frame[:2], y[:2])
     for i, grid in enumerate(densities.grids):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import expon, multivariate_normal, norm, t, uniform
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -541,15 +541,37 @@ def test_one_prior_in_every_form():
     assert np.std(learned(norm(0.0, 0.1), weight=100.0)) < 0.5 * np.std(by_kernel)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e6])
+def test_slopes_of_a_distribution_in_any_units_of_the_inputs(unit):
+    model = SteinRFFRegressor(**FIXED | SMALL)
+    model.set_params(kernel=RBF([0.7 * unit, 1.2 * unit]), frequency_prior_weight=1.0)
+    scale = 1.0 / unit
+
+    def score(omega):
+        return -4.0 * omega / (3.0 * scale**2 + omega**2)
+
+    def learned(prior):
+        fit = clone(model).set_params(frequency_prior=prior).fit(unit * X, Y)
+        return unit * fit.frequencies_
+
+    assert_allclose(learned(t(3, scale=scale)), learned(score), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("prior", "named"),
     [
         (3.0, "frequency_prior"),
         (DotProduct(), "spectral"),
-        (multivariate_normal(np.zeros(3)), "logpdf|dimension|shape|broadcast"),
+        (RBF([0.5, 1.0, 1.0]), "frequency_prior.* 2 columns.*one for each column"),
+        (multivariate_normal(np.zeros(3)), "frequency_prior .* shape \\(n, 2\\)"),
+        (lambda omega: omega / np.ones(3), "frequency_prior .* shape \\(n, 2\\)"),
         (lambda omega: omega[:, 0], "gradient of the log density"),
+        (lambda omega: np.sqrt(-(omega**2)), "frequency_prior .* finite gradient"),
+        (uniform(-1.0, 2.0), "frequency_prior .* unbounded support"),
+        (expon(), "frequency_prior .* unbounded support"),
     ],
 )
 def test_priors_that_cannot_be(prior, named):
-    with pytest.raises(ValueError, match=named):
-        SteinRFFRegressor(frequency_prior=prior, **SMALL).fit(X, Y)
+    model = SteinRFFRegressor(frequency_prior=prior, **FIXED | SMALL)
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match=named):
+        model.fit(X, Y)

@@ -81,7 +81,8 @@ def test_nothing_that_was_passed_is_changed_and_a_callback_may_stop():
     def callback(step, x):
         seen.append((step, x.copy()))
         x[:] = np.nan
-        return step == 3
+        # a Boolean of NumPy, as comparisons of arrays give it
+        return np.all(step == 3)
 
     moved = svgd(lambda x: -x, points, callback=callback)
     assert_array_equal(points, kept)
@@ -103,6 +104,10 @@ def test_nothing_that_was_passed_is_changed_and_a_callback_may_stop():
         (lambda x: -x, start(3, 2), {"n_steps": -1}, "n_steps"),
         (lambda x: -x, start(3, 2), {"repulsion": -1.0}, "repulsion"),
         (3.0, start(3, 2), {}, "score"),
+        (lambda x: -x, start(3, 2), {"bandwidth": 1e-200}, "bandwidth must be"),
+        (lambda x: -x, start(3, 2), {"bandwidth": [1.0, 1e200]}, "bandwidth must be"),
+        (lambda x: -1e200 * x, start(3, 2), {}, "largest value of score"),
+        (lambda x: -x, start(3, 2), {"repulsion": 1e250}, "Step 1 left the range"),
     ],
 )
 def test_what_is_refused(score, points, given, named):
