@@ -376,7 +376,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             kernel that does not fit the columns of X, a mean that is a classifier or
             predicts what is not finite, groups without a regressor or fewer of them
             than folds, a likelihood that is neither normal nor Student's, or heavy
-            tails or a noise model with several targets or with `noise_variance`.
+            tails or a noise model with several targets, with `noise_variance`, or with
+            a WhiteKernel that is fixed.
 
         Warns
         -----
@@ -387,7 +388,12 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()
         self._check_groups(groups)
         check_noise(
-            self.likelihood, self.noise_model, self.noise_variance, self.calibrate
+            likelihood=self.likelihood,
+            noise_model=self.noise_model,
+            noise_variance=self.noise_variance,
+            calibrate=self.calibrate,
+            kernel=self.kernel,
+            optimizer=self.optimizer,
         )
         search, train, folds, scales = generator(self.random_state).spawn(4)
         rows, base = self._rows(X, y, sample_weight, groups, folds)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.dummy import DummyRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -236,6 +236,27 @@ def test_few_held_out_rows_do_not_determine_how_noise_varies():
 def test_parameters_that_are_refused(given, match):
     with pytest.raises(ValueError, match=match):
         fit(**{"max_iter": 2} | given)
+
+
+@pytest.mark.parametrize(
+    "other", [{"likelihood": "student_t"}, {"noise_model": Ridge()}]
+)
+@pytest.mark.parametrize("optimizer", ["evidence", None])
+def test_noise_that_a_kernel_fixes_is_refused_before_anything_is_fitted(
+    other, optimizer
+):
+    class Expensive(Truth):
+        def fit(self, X, y):
+            raise AssertionError("fitted")
+
+    bounds = "fixed" if optimizer else (1e-5, 1e5)
+    given = {"kernel": RBF(1.0) + WhiteKernel(0.5, bounds), "optimizer": optimizer}
+    with pytest.raises(ValueError, match="Remove the WhiteKernel"):
+        fit(Expensive(), **given, **other)
+    plain = fit(LinearRegression(), **given)
+    assert_allclose(plain.noise_variance_, 0.5 * np.var(Y))
+    free = RBF(1.0) + WhiteKernel(0.5)
+    fit(LinearRegression(), kernel=free, optimizer="evidence", **other)
 
 
 def test_several_targets_are_refused():
