@@ -144,7 +144,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         of the absolute errors at held-out rows. Folds tell how much of it is kept, and
         it stays in the range that it has at these rows. "boosting" is a booster of few
         trees with the deviance of the gamma distribution; see Notes. Noise is the same
-        everywhere for None, and with fewer than ten held-out rows.
+        everywhere for None, and with fewer than ten held-out rows. It gets X as a table
+        of the kind given to `fit`, with its names and categories.
     calibrate : bool, default=True
         Whether held-out errors scale the noise; False leaves that of the evidence, as
         untempered predictions of the paper have it.
@@ -610,6 +611,12 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         """Noise from the errors of a mean at held-out rows, for the standardised y."""
         at = mean.held_out
         table_rows = rows.X if base is None else base.rows
+        if base is None:
+            empty = rows.X[:0] if self._no_rows is None else self._no_rows
+            categories = getattr(self, "categories_", None)
+            form = TableForm(empty, numeric=True, categories=categories)
+        else:
+            form = self._form
         if groups is not None:
             groups = np.asarray(groups)[base.cross_fit.positions][at]
         held_out = NoiseRows(
@@ -617,7 +624,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             variance=variance[at],
             weights=rows.weights[at],
             rows=table_rows[at],
-            form=TableForm(rows.X[:0], True) if base is None else self._form,
+            form=form,
             groups=groups,
         )
         return learn_noise(

@@ -4,9 +4,11 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -186,6 +188,38 @@ def test_tables_and_groups():
     std = model.predict(kinds, return_std=True)[1]
     assert std[frame["kind"] == "a"].mean() > 4.0 * std[frame["kind"] == "b"].mean()
     assert_array_equal(model.predict(kinds[:3], return_std=True)[1], std[:3])
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame])
+def test_noise_models_get_the_table_around_means_of_the_library(table):
+    def columns(*chosen):
+        return make_pipeline(make_column_transformer(*chosen), Ridge())
+
+    rows = table({"x": X[:, 0], "other": X[:, 1]})
+    new = table({"x": NEW[:, 0], "other": NEW[:, 1]})
+    by_name = columns(("passthrough", ["x"]))
+    named = fit(rows=(rows, Y), noise_model=by_name)
+    numbered = fit(noise_model=columns(("passthrough", [0])))
+    for one, other in zip(outputs(named, new), outputs(numbered), strict=True):
+        assert_array_equal(one, other)
+
+
+def test_noise_models_get_categories_around_means_of_the_library():
+    kinds = np.where(X[:, 1] > 0.0, "b", "a")
+    y = np.where(kinds == "a", 1.0, 0.1) * np.random.default_rng(4).standard_normal(150)
+    frame = pd.DataFrame({"x": X[:, 0], "kind": pd.Categorical(kinds, ["b", "a"])})
+    encoder = make_column_transformer((OneHotEncoder(), ["kind"]))
+    for noise_model in (make_pipeline(encoder, Ridge()), "boosting"):
+        stds = []
+        for table in (frame, pl.from_pandas(frame)):
+            given = {"kernel": None, "noise_model": noise_model}
+            model = fit(rows=(table, y), **given)
+            stds.append(model.predict(table, return_std=True)[1])
+        assert_array_equal(*stds)
+        assert stds[0][kinds == "a"].mean() > 4.0 * stds[0][kinds == "b"].mean()
+        if noise_model != "boosting":
+            fitted = model.noise_model_[0].named_transformers_["onehotencoder"]
+            assert set(fitted.categories_[0]) == {"a", "b"}
 
 
 def test_a_noise_model_that_is_frozen_is_not_fitted():
