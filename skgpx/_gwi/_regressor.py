@@ -66,7 +66,7 @@ CONSTRAINTS: dict[str, Any] = {
     "kernel": [Kernel, None],
     "optimizer": [StrOptions({"evidence"}), None],
     "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-    "inducing": [StrOptions({"greedy", "k-means++", "random"})],
+    "inducing": [StrOptions({"greedy", "k-means++", "m-dpp", "random"})],
     "kernel_features": [HasMethods(["fit", "transform"]), None],
     "cv": ["cv_object", StrOptions({"prefit"})],
     "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
@@ -151,9 +151,10 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         untempered predictions of the paper have it.
     n_inducing : int or "auto", default="auto"
         Number of inducing points; "auto" is as many as the kernel needs, at most 2500.
-    inducing : {"greedy", "k-means++", "random"}, default="greedy"
+    inducing : {"greedy", "k-means++", "m-dpp", "random"}, default="greedy"
         How they are chosen among the rows: by greedy conditional variance, spread over
-        the inputs, or at random, as in the paper.
+        the inputs, as a draw from the determinantal process of the kernel matrix (see
+        :func:`skgpx.bases.select_inducing`), or at random, as in the paper.
     hidden_layer_sizes : array-like of int or int, default=(10, 10)
         Units of the hidden layers of the networks, with tanh.
     n_estimators : int, default=5
