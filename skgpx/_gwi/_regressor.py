@@ -137,7 +137,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         Noise around the function: normal for None. Student's distribution has heavy
         tails; its scale and degrees of freedom maximise the density of the errors at
         held-out rows. ``StudentT(df)`` keeps the degrees of freedom, and its scale if
-        that is given. The process is fitted by normal noise in any case; without
+        that is given. The variance of noise with ``df <= 2`` is infinite, and so are
+        `noise_variance_` and standard deviations with noise; intervals, quantiles and
+        densities are finite. The process is fitted by normal noise in any case; without
         held-out rows the noise is normal, too.
     noise_model : regressor, "boosting" or None, default=None
         How the scale of the noise varies: a regressor that is fitted to the logarithms
@@ -202,8 +204,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         fixed, if one is given, and otherwise after calibration; with a noise model the
         mean over the held-out rows.
     variance_scale_ : float or ndarray of shape (n_targets,)
-        Factor of predictive variances near the data that held-out errors support; one
-        without held-out rows or calibration, and where the noise is given.
+        Factor of predictive variances near the data that held-out errors support, with
+        the squared scale of noise whose variance is infinite; one without held-out rows
+        or calibration, and where the noise is given.
     loss_curve_ : ndarray of shape (n_epochs,)
         Half the mean squared error of each epoch, of the standardised y and averaged
         over networks; only if networks were trained.
@@ -560,7 +563,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             near = np.average(variance[at], weights=rows.weights[at])
             before = near + noise
             noise = float(learned.likelihood.variance(0.0))
-            T = float((near + noise) / before)
+            # squared scale of Student's distributions without a variance
+            spread = noise if np.isfinite(noise) else learned.likelihood.noise_parameter
+            T = float((near + spread) / before)
             calibration_rows = len(mean.held_out)
         elif self.calibrate and prior.noise_is_free and len(mean.held_out):
             noise, T = _calibrated(noise, variance, own, rows, mean)

@@ -242,6 +242,23 @@ def test_a_scale_that_is_given_stays():
     assert_same(fit(likelihood="gaussian"), fit(likelihood=Gaussian()))
 
 
+@pytest.mark.parametrize("noise_model", [None, Ridge()])
+def test_noise_without_a_variance_has_scales_and_intervals(noise_model):
+    model = fit(likelihood=StudentT(2.0), noise_model=noise_model)
+    assert np.isinf(model.noise_variance_)
+    assert np.isinf(model.predict(NEW, return_std=True)[1]).all()
+    assert np.isfinite(model.variance_scale_)
+    assert np.isfinite(model.predict_interval(NEW)).all()
+    assert np.isfinite(model.log_predictive_density(X, Y)).all()
+
+
+def test_the_squared_scale_stands_for_a_variance_that_is_infinite():
+    model = fit(likelihood=StudentT(2.0, scale=0.6))
+    # four degrees of freedom have the variance of two squared scales
+    finite = fit(likelihood=StudentT(4.0, scale=0.6 / np.sqrt(2.0)))
+    assert_allclose(model.variance_scale_, finite.variance_scale_)
+
+
 def test_few_held_out_rows_do_not_determine_how_noise_varies():
     few = fit(rows=(X[:9], Y[:9]), **OTHER)
     assert few.noise_model_ is None
