@@ -49,10 +49,13 @@ class TableForm(NamedTuple):
     numeric : bool
         Whether all entries were finite numbers. Rows are then arrays of doubles,
         otherwise of objects.
+    categories : dict of ndarray or None
+        Categories of the columns for which the rows have codes, by name.
     """
 
     empty: Any
     numeric: bool
+    categories: dict[str, NDArray[Any]] | None = None
 
     def rows(self, table: Any) -> NDArray[Any]:
         """Rows as the latent model has them, (n, d).
@@ -86,8 +89,18 @@ class TableForm(NamedTuple):
         """
         if not hasattr(self.empty, "columns"):
             return _typed(rows, self.empty.dtype)
+        categories = self.categories or {}
+        if categories:
+            rows = rows.astype(np.object_)
+            names = list(self.empty.columns)
+            for name, values in categories.items():
+                codes = rows[:, names.index(name)].astype(np.intp)
+                rows[:, names.index(name)] = values[codes]
         if not hasattr(self.empty, "astype"):
-            return frame_of(self.empty, rows)
+            frame = frame_of(self.empty, rows)
+            # frames of polars
+            kinds = {name: self.empty.schema[name] for name in categories}
+            return frame.cast(kinds) if kinds else frame
         frame = type(self.empty)(rows, columns=list(self.empty.columns))
         for name, kind in zip(frame.columns, self.empty.dtypes, strict=True):
             column = frame[name]

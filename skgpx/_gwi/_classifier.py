@@ -88,9 +88,10 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         without a mean, or not at all.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points; "auto" is ``3 sqrt(n)``, but at least 50.
-    inducing : {"greedy", "k-means++", "random"}, default="greedy"
+    inducing : {"greedy", "k-means++", "m-dpp", "random"}, default="greedy"
         How they are chosen among the rows: by greedy conditional variance, spread over
-        the inputs, or at random, as in the paper.
+        the inputs, as a draw from the determinantal process of the kernel matrix (see
+        :func:`skgpx.bases.select_inducing`), or at random, as in the paper.
     hidden_layer_sizes : array-like of int or int, default=(32,)
         Units of the hidden layers of each network, with tanh.
     n_estimators : int, default=5

@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._cross_fitting import cross_fit, seeded
 from skgpx._gwi._base_models import PredictionsAtRows, TableForm, predictions_of
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._table import Training, take_rows
 from skgpx._validation import check_likelihood_given
+from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian, StudentT
 
 Array = NDArray[np.float64]
@@ -139,8 +141,21 @@ def is_plain(likelihood: Any, noise_model: Any) -> bool:
     )
 
 
+def is_noise_kept(kernel: Kernel | None, optimizer: str | None) -> bool:
+    """Whether a WhiteKernel gives the noise variance, which is then not learned."""
+    if kernel is None:
+        return False
+    _, level, bounds = split_noise(kernel)
+    return level is not None and (optimizer is None or isinstance(bounds, str))
+
+
 def check_noise(
-    likelihood: Any, noise_model: Any, noise_variance: Any, calibrate: bool
+    likelihood: Any,
+    noise_model: Any,
+    noise_variance: Any,
+    calibrate: bool,
+    kernel: Kernel | None,
+    optimizer: str | None,
 ) -> None:
     """Check the parameters of the noise.
 
@@ -168,6 +183,14 @@ def check_noise(
             "noise_variance is that of normal noise which is the same everywhere; got "
             f"it with likelihood={likelihood!r} and noise_model={noise_model!r}. Omit "
             "it, or these."
+        )
+    if not is_plain(likelihood, noise_model) and is_noise_kept(kernel, optimizer):
+        raise ValueError(
+            f"The WhiteKernel in kernel={kernel!r} is the variance of normal noise "
+            "which is the same everywhere, and fixed by its bounds or by "
+            f"optimizer=None; got it with likelihood={likelihood!r} and noise_model="
+            f"{noise_model!r}, which are learned from held-out errors. Remove the "
+            "WhiteKernel, or omit these."
         )
     if not (calibrate or is_plain(likelihood, noise_model)):
         raise ValueError(

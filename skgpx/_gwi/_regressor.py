@@ -66,7 +66,7 @@ CONSTRAINTS: dict[str, Any] = {
     "kernel": [Kernel, None],
     "optimizer": [StrOptions({"evidence"}), None],
     "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-    "inducing": [StrOptions({"greedy", "k-means++", "random"})],
+    "inducing": [StrOptions({"greedy", "k-means++", "m-dpp", "random"})],
     "kernel_features": [HasMethods(["fit", "transform"]), None],
     "cv": ["cv_object", StrOptions({"prefit"})],
     "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
@@ -137,22 +137,26 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         Noise around the function: normal for None. Student's distribution has heavy
         tails; its scale and degrees of freedom maximise the density of the errors at
         held-out rows. ``StudentT(df)`` keeps the degrees of freedom, and its scale if
-        that is given. The process is fitted by normal noise in any case; without
+        that is given. The variance of noise with ``df <= 2`` is infinite, and so are
+        `noise_variance_` and standard deviations with noise; intervals, quantiles and
+        densities are finite. The process is fitted by normal noise in any case; without
         held-out rows the noise is normal, too.
     noise_model : regressor, "boosting" or None, default=None
         How the scale of the noise varies: a regressor that is fitted to the logarithms
         of the absolute errors at held-out rows. Folds tell how much of it is kept, and
         it stays in the range that it has at these rows. "boosting" is a booster of few
         trees with the deviance of the gamma distribution; see Notes. Noise is the same
-        everywhere for None, and with fewer than ten held-out rows.
+        everywhere for None, and with fewer than ten held-out rows. It gets X as a table
+        of the kind given to `fit`, with its names and categories.
     calibrate : bool, default=True
         Whether held-out errors scale the noise; False leaves that of the evidence, as
         untempered predictions of the paper have it.
     n_inducing : int or "auto", default="auto"
         Number of inducing points; "auto" is as many as the kernel needs, at most 2500.
-    inducing : {"greedy", "k-means++", "random"}, default="greedy"
+    inducing : {"greedy", "k-means++", "m-dpp", "random"}, default="greedy"
         How they are chosen among the rows: by greedy conditional variance, spread over
-        the inputs, or at random, as in the paper.
+        the inputs, as a draw from the determinantal process of the kernel matrix (see
+        :func:`skgpx.bases.select_inducing`), or at random, as in the paper.
     hidden_layer_sizes : array-like of int or int, default=(10, 10)
         Units of the hidden layers of the networks, with tanh.
     n_estimators : int, default=5
@@ -200,8 +204,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         fixed, if one is given, and otherwise after calibration; with a noise model the
         mean over the held-out rows.
     variance_scale_ : float or ndarray of shape (n_targets,)
-        Factor of predictive variances near the data that held-out errors support; one
-        without held-out rows or calibration, and where the noise is given.
+        Factor of predictive variances near the data that held-out errors support, with
+        the squared scale of noise whose variance is infinite; one without held-out rows
+        or calibration, and where the noise is given.
     loss_curve_ : ndarray of shape (n_epochs,)
         Half the mean squared error of each epoch, of the standardised y and averaged
         over networks; only if networks were trained.
@@ -376,7 +381,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             kernel that does not fit the columns of X, a mean that is a classifier or
             predicts what is not finite, groups without a regressor or fewer of them
             than folds, a likelihood that is neither normal nor Student's, or heavy
-            tails or a noise model with several targets or with `noise_variance`.
+            tails or a noise model with several targets, with `noise_variance`, or with
+            a WhiteKernel that is fixed.
 
         Warns
         -----
@@ -387,7 +393,12 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()
         self._check_groups(groups)
         check_noise(
-            self.likelihood, self.noise_model, self.noise_variance, self.calibrate
+            likelihood=self.likelihood,
+            noise_model=self.noise_model,
+            noise_variance=self.noise_variance,
+            calibrate=self.calibrate,
+            kernel=self.kernel,
+            optimizer=self.optimizer,
         )
         search, train, folds, scales = generator(self.random_state).spawn(4)
         rows, base = self._rows(X, y, sample_weight, groups, folds)
@@ -552,7 +563,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             near = np.average(variance[at], weights=rows.weights[at])
             before = near + noise
             noise = float(learned.likelihood.variance(0.0))
-            T = float((near + noise) / before)
+            # squared scale of Student's distributions without a variance
+            spread = noise if np.isfinite(noise) else learned.likelihood.noise_parameter
+            T = float((near + spread) / before)
             calibration_rows = len(mean.held_out)
         elif self.calibrate and prior.noise_is_free and len(mean.held_out):
             noise, T = _calibrated(noise, variance, own, rows, mean)
@@ -604,6 +617,12 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         """Noise from the errors of a mean at held-out rows, for the standardised y."""
         at = mean.held_out
         table_rows = rows.X if base is None else base.rows
+        if base is None:
+            empty = rows.X[:0] if self._no_rows is None else self._no_rows
+            categories = getattr(self, "categories_", None)
+            form = TableForm(empty, numeric=True, categories=categories)
+        else:
+            form = self._form
         if groups is not None:
             groups = np.asarray(groups)[base.cross_fit.positions][at]
         held_out = NoiseRows(
@@ -611,7 +630,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             variance=variance[at],
             weights=rows.weights[at],
             rows=table_rows[at],
-            form=TableForm(rows.X[:0], True) if base is None else self._form,
+            form=form,
             groups=groups,
         )
         return learn_noise(

@@ -245,6 +245,16 @@ def test_hostile_rows_are_answered(mean):
         assert np.all(np.isfinite(p))
 
 
+@pytest.mark.parametrize("inducing", ["random", "m-dpp"])
+def test_inducing_points_may_be_random_rows(inducing):
+    model = GWIClassifier(GaussianNB(), **BRIEF).set_params(n_inducing=10)
+    greedy = model.fit(X, TWO).inducing_points_
+    points = model.set_params(inducing=inducing).fit(X, TWO).inducing_points_
+    assert {tuple(point) for point in points} <= {tuple(row) for row in X}
+    assert len(points) == 10
+    assert not np.array_equal(points, greedy)
+
+
 def test_ten_classes_of_digits():
     digits, y = load_digits(return_X_y=True)
     digits, train = digits / 16.0, np.arange(len(y)) < 600

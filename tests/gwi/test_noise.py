@@ -4,12 +4,14 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -188,6 +190,38 @@ def test_tables_and_groups():
     assert_array_equal(model.predict(kinds[:3], return_std=True)[1], std[:3])
 
 
+@pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame])
+def test_noise_models_get_the_table_around_means_of_the_library(table):
+    def columns(*chosen):
+        return make_pipeline(make_column_transformer(*chosen), Ridge())
+
+    rows = table({"x": X[:, 0], "other": X[:, 1]})
+    new = table({"x": NEW[:, 0], "other": NEW[:, 1]})
+    by_name = columns(("passthrough", ["x"]))
+    named = fit(rows=(rows, Y), noise_model=by_name)
+    numbered = fit(noise_model=columns(("passthrough", [0])))
+    for one, other in zip(outputs(named, new), outputs(numbered), strict=True):
+        assert_array_equal(one, other)
+
+
+def test_noise_models_get_categories_around_means_of_the_library():
+    kinds = np.where(X[:, 1] > 0.0, "b", "a")
+    y = np.where(kinds == "a", 1.0, 0.1) * np.random.default_rng(4).standard_normal(150)
+    frame = pd.DataFrame({"x": X[:, 0], "kind": pd.Categorical(kinds, ["b", "a"])})
+    encoder = make_column_transformer((OneHotEncoder(), ["kind"]))
+    for noise_model in (make_pipeline(encoder, Ridge()), "boosting"):
+        stds = []
+        for table in (frame, pl.from_pandas(frame)):
+            given = {"kernel": None, "noise_model": noise_model}
+            model = fit(rows=(table, y), **given)
+            stds.append(model.predict(table, return_std=True)[1])
+        assert_array_equal(*stds)
+        assert stds[0][kinds == "a"].mean() > 4.0 * stds[0][kinds == "b"].mean()
+        if noise_model != "boosting":
+            fitted = model.noise_model_[0].named_transformers_["onehotencoder"]
+            assert set(fitted.categories_[0]) == {"a", "b"}
+
+
 def test_a_noise_model_that_is_frozen_is_not_fitted():
     class Known(Truth):
         def predict(self, X):
@@ -206,6 +240,23 @@ def test_a_scale_that_is_given_stays():
     assert model.likelihood_.df == 4.0
     assert_allclose(model.noise_variance_, 2.0 * 0.49)
     assert_same(fit(likelihood="gaussian"), fit(likelihood=Gaussian()))
+
+
+@pytest.mark.parametrize("noise_model", [None, Ridge()])
+def test_noise_without_a_variance_has_scales_and_intervals(noise_model):
+    model = fit(likelihood=StudentT(2.0), noise_model=noise_model)
+    assert np.isinf(model.noise_variance_)
+    assert np.isinf(model.predict(NEW, return_std=True)[1]).all()
+    assert np.isfinite(model.variance_scale_)
+    assert np.isfinite(model.predict_interval(NEW)).all()
+    assert np.isfinite(model.log_predictive_density(X, Y)).all()
+
+
+def test_the_squared_scale_stands_for_a_variance_that_is_infinite():
+    model = fit(likelihood=StudentT(2.0, scale=0.6))
+    # four degrees of freedom have the variance of two squared scales
+    finite = fit(likelihood=StudentT(4.0, scale=0.6 / np.sqrt(2.0)))
+    assert_allclose(model.variance_scale_, finite.variance_scale_)
 
 
 def test_few_held_out_rows_do_not_determine_how_noise_varies():
@@ -236,6 +287,27 @@ def test_few_held_out_rows_do_not_determine_how_noise_varies():
 def test_parameters_that_are_refused(given, match):
     with pytest.raises(ValueError, match=match):
         fit(**{"max_iter": 2} | given)
+
+
+@pytest.mark.parametrize(
+    "other", [{"likelihood": "student_t"}, {"noise_model": Ridge()}]
+)
+@pytest.mark.parametrize("optimizer", ["evidence", None])
+def test_noise_that_a_kernel_fixes_is_refused_before_anything_is_fitted(
+    other, optimizer
+):
+    class Expensive(Truth):
+        def fit(self, X, y):
+            raise AssertionError("fitted")
+
+    bounds = "fixed" if optimizer else (1e-5, 1e5)
+    given = {"kernel": RBF(1.0) + WhiteKernel(0.5, bounds), "optimizer": optimizer}
+    with pytest.raises(ValueError, match="Remove the WhiteKernel"):
+        fit(Expensive(), **given, **other)
+    plain = fit(LinearRegression(), **given)
+    assert_allclose(plain.noise_variance_, 0.5 * np.var(Y))
+    free = RBF(1.0) + WhiteKernel(0.5)
+    fit(LinearRegression(), kernel=free, optimizer="evidence", **other)
 
 
 def test_several_targets_are_refused():

@@ -228,11 +228,14 @@ def test_predictions_without_calibration_are_those_of_the_evidence(rows):
     assert calibrated.noise_variance_ > 1.2 * around.noise_variance_
 
 
-def test_inducing_points_may_be_random_rows(rows):
-    model = fit(rows, mean="svgp", n_inducing=15, inducing="random")
+@pytest.mark.parametrize("inducing", ["random", "m-dpp"])
+@pytest.mark.parametrize("n_inducing", [15, "auto"])
+def test_inducing_points_may_be_random_rows(rows, inducing, n_inducing):
+    given = {"mean": "svgp", "n_inducing": n_inducing}
+    model = fit(rows, **given, inducing=inducing)
     points = model.inducing_points_
     assert {tuple(point) for point in points} <= {tuple(row) for row in rows[0]}
-    greedy = fit(rows, mean="svgp", n_inducing=15).inducing_points_
+    greedy = fit(rows, **given).inducing_points_
     assert not np.array_equal(points, greedy)
-    again = fit(rows, mean="svgp", n_inducing=15, inducing="random")
+    again = fit(rows, **given, inducing=inducing, n_jobs=2)
     assert_array_equal(points, again.inducing_points_)
