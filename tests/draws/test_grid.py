@@ -182,6 +182,16 @@ def test_a_coarse_grid_is_noticed():
         sampler.fit(np.zeros((1, 2))).sample_functions(2)
 
 
+@pytest.mark.parametrize(("length", "n_basis"), [(0.05, "auto"), (1e-7, 100)])
+def test_a_process_of_too_many_lengths_has_a_grid_of_bounded_size(length, n_basis):
+    cube, most = [(-2.0, 2.0)] * 3, 2**16 if n_basis == "auto" else n_basis
+    with pytest.warns(PredictionWarning, match="a grid of") as caught:
+        draws = draw(RBF(length), cube, 1, n_basis=n_basis)
+    n_nodes = int(str(caught[0].message).split()[4])
+    assert most / 2 < n_nodes <= most
+    assert np.isfinite(draws(np.zeros((1, 3)))).all()
+
+
 def test_the_torus_grows_until_the_covariance_is_embedded():
     smooth = lattice.embed(lambda lags: np.exp(-0.5 * lags[:, 0] ** 2), (9,), [0.1])
     assert smooth[1] < 1e-6
