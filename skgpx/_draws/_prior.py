@@ -90,7 +90,7 @@ class TensorFeatures:
 Part = tuple[float, bool, Callable[[int, float, np.random.Generator], FeatureMap]]
 
 
-def decompose(kernel: Any, d: int, method: str = "qmc") -> list[Part]:
+def decompose(kernel: Any, d: int, method: str = "sobol") -> list[Part]:
     """Independent parts of the process with this kernel, observation noise left out.
 
     Raises
@@ -104,7 +104,7 @@ def decompose(kernel: Any, d: int, method: str = "qmc") -> list[Part]:
     return parts
 
 
-def _parts(term: Monomial, whole: Any, d: int, method: str = "qmc") -> list[Part]:
+def _parts(term: Monomial, whole: Any, d: int, method: str = "sobol") -> list[Part]:
     """Parts of one term of the expanded kernel: none for noise."""
     types = [type(factor) for factor in term.factors]
     if types == [WhiteKernel]:
@@ -123,7 +123,7 @@ def _parts(term: Monomial, whole: Any, d: int, method: str = "qmc") -> list[Part
     return parts
 
 
-def _part(term: Monomial, whole: Any, d: int, method: str = "qmc") -> Part:
+def _part(term: Monomial, whole: Any, d: int, method: str = "sobol") -> Part:
     exact: list[FeatureMap] = []
     others: list[Any] = []
     for k in term.factors:
@@ -289,7 +289,7 @@ def draw_prior(
     n_groups: int = 1,
     given: Conditioning | None = None,
     domain: ArrayLike | None = None,
-    method: str = "qmc",
+    method: str = "sobol",
 ) -> FunctionDraws:
     """Functions from the Gaussian process with mean zero and this kernel.
 
@@ -334,10 +334,12 @@ def draw_prior(
     domain : array-like of shape (d, 2), default=None
         Box that a grid covers, in addition to the points that are given. None stands
         for the range of these and a fifth of it on either side.
-    method : {"qmc", "mc", "orthogonal"}, default="qmc"
-        How frequencies are chosen, as in :class:`skgpx.SteinFourierFeatures`. "mc" is
-        for comparison: independent ones of the spectral density, whatever is given, as
-        published for decoupled sampling ([1]_, Section 2.2). "auto" is then 2048.
+    method : {"sobol", "halton", "orthogonal", "mc"}, default="sobol"
+        How frequencies are chosen, by the names of
+        :func:`skgpx.kernels.sample_frequencies`. Only a Sobol net takes account of what
+        is ``given``. "mc" is for comparison: independent frequencies, as published for
+        decoupled sampling ([1]_, Section 2.2). ``n_basis="auto"`` is 2048 for others
+        than the net.
 
     Returns
     -------
@@ -408,7 +410,7 @@ def draw_prior(
     if not parts:
         raise _only_noise(kernel)
     # only nets have more of the high frequencies where data determine the low ones
-    observed = given if method == "qmc" else None
+    observed = given if method == "sobol" else None
     number: Any = n_basis
     n, power, seed = choose_frequencies(latent, parts, number, observed, own_rng)
     # the first group has the frequencies that were compared
@@ -488,5 +490,7 @@ def _check_options(
         )
     if n_groups < 1:
         raise ValueError(f"n_groups must be at least 1; got {n_groups!r}.")
-    if method not in ("qmc", "mc", "orthogonal"):
-        raise ValueError(f'method must be "qmc", "mc" or "orthogonal"; got {method!r}.')
+    if method not in ("sobol", "halton", "orthogonal", "mc"):
+        raise ValueError(
+            f'method must be "sobol", "halton", "orthogonal" or "mc"; got {method!r}.'
+        )

@@ -168,7 +168,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="A tuple n_basis is for"):
         draw(RBF(), SQUARE, n_basis=(4,))
     with pytest.raises(ValueError, match="method must be"):
-        draw(RBF(), SQUARE, method="sobol")
+        draw(RBF(), SQUARE, method="qmc")
     with pytest.raises(ValueError, match="domain must hold"):
         DecoupledSampler(prior="grid", domain=[(0, 1)]).fit(np.eye(3), np.arange(3.0))
 
@@ -203,7 +203,7 @@ def test_the_torus_grows_until_the_covariance_is_embedded():
     assert np.mean(hat[0]) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("method", ["mc", "orthogonal"])
+@pytest.mark.parametrize("method", ["mc", "halton", "orthogonal"])
 def test_published_frequencies_have_the_kernel_on_average(method):
     X = np.random.default_rng(1).random((5, 2))
     kernel, rng = Matern(0.5), np.random.default_rng(2)
