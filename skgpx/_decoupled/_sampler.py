@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -27,7 +28,7 @@ from skgpx._decoupled._regressors import (
     default_estimator,
     sparse_process,
 )
-from skgpx._draws import FunctionDraws, box_of_grid, checked_domain
+from skgpx._draws import FunctionDraws, box_of_grid, checked_domain, checked_n_basis
 from skgpx._latent import LatentModel
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.weights import WeightParticles
@@ -95,13 +96,13 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         kernel and noise are learned, with RBF and Matern kernels to choose from: an
         exact one (GaussianProcessRegressor) of at most 1500 rows, above and for several
         targets ``PLSRegressor(n_neighbors=0)``, whose draws can be conditioned.
-    n_basis : int, "auto" or tuple of int, default="auto"
+    n_basis : int, "auto", or tuple or list of int, default="auto"
         Number of Fourier features of the prior, two for each frequency, best a power
-        of two; with ``prior="grid"`` the number of nodes, in total or (a tuple) along
-        each axis. It affects the accuracy of the *covariance*; the mean is exact with
-        any number. "auto" takes as many as the covariance needs for the data at hand:
-        standard deviations are predicted at points left out and at fresh inputs, inside
-        the data and just outside, and compared with the exact ones.
+        of two; with ``prior="grid"`` the number of nodes, in total or (a tuple or
+        list) along each axis. It affects the accuracy of the *covariance*; the mean is
+        exact with any number. "auto" takes as many as the covariance needs for the data
+        at hand: standard deviations are predicted at points left out and at fresh
+        inputs, inside the data and just outside, and compared with the exact ones.
     prior : {"auto", "spectral", "exact", "grid"}, default="auto"
         "spectral" draws the prior with features, and refuses kernels that have none.
         "exact" is exact for every kernel, remembers where a draw was evaluated, and
@@ -196,6 +197,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),
             tuple,
+            list,
         ],
         "prior": [StrOptions({"auto", "spectral", "exact", "grid"})],
         "domain": ["array-like", None],
@@ -210,7 +212,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         self,
         estimator: Any = None,
         *,
-        n_basis: int | str | tuple[int, ...] = "auto",
+        n_basis: int | str | Sequence[int] = "auto",
         prior: str = "auto",
         domain: ArrayLike | None = None,
         n_jobs: int | None = None,
@@ -243,7 +245,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         ValueError
             If X or y is not finite or has a wrong shape, if functions cannot be drawn
             from the estimator, or if its kernel is not finite between equal rows, as
-            a Matern with a large nu.
+            a Matern with a large nu. If `n_basis` or `domain` is not for the columns of
+            X.
         """
         reporter, clock = RoundReporter(self, X, y, None), StageClock()
         findings: tuple[Finding, ...] = ()
@@ -259,6 +262,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             )
             check_range("X", checked)
             check_range("y", np.asarray(targets, dtype=np.float64))
+            self._check_grid(checked.shape[1])
             if self.estimator is None:
                 how = checked, targets, self.random_state, self.n_jobs
                 fresh, found = default_estimator(*how, kernel_of(self))
@@ -286,6 +290,11 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         reporter.finish()
         return self
 
+    def _check_grid(self, d: int) -> None:
+        """Refuse numbers of nodes and a domain that are not for d columns."""
+        checked_n_basis(self.n_basis, self.prior, d)
+        checked_domain(self.domain, d)
+
     def _take_posterior(self, d: int) -> None:
         """Kernel of the regressor, and the distribution that functions come from."""
         model = self.estimator_
@@ -312,6 +321,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         check_is_fitted(self.estimator.estimator)
         check_columns(X)
         checked: Array = validate_data(self, X, dtype=np.float64)
+        self._check_grid(checked.shape[1])
         self.estimator_ = best_of(self.estimator.estimator)
         seen = getattr(self.estimator_, "n_features_in_", self.n_features_in_)
         if seen != self.n_features_in_:

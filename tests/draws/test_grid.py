@@ -165,12 +165,39 @@ def test_what_is_refused():
         draw(RBF(), [(0.0, 1.0), (2.0, 2.0)])
     with pytest.raises(ValueError, match="needs a domain"):
         draw_prior(RBF(), 1, 1, 2, np.random.default_rng(0), prior="grid")
-    with pytest.raises(ValueError, match="A tuple n_basis is for"):
-        draw(RBF(), SQUARE, n_basis=(4,))
     with pytest.raises(ValueError, match="method must be"):
         draw(RBF(), SQUARE, method="qmc")
     with pytest.raises(ValueError, match="domain must hold"):
         DecoupledSampler(prior="grid", domain=[(0, 1)]).fit(np.eye(3), np.arange(3.0))
+
+
+@pytest.mark.parametrize("n_basis", [("a", "b"), (50.5, 50), (3, 3, 3), [4, 1], (4,)])
+def test_nodes_along_axes_are_checked(n_basis):
+    with pytest.raises(ValueError, match="along each of 2 inputs; got"):
+        draw(RBF(), SQUARE, n_basis=n_basis)
+    frozen = DecoupledSampler(FrozenEstimator(GaussianProcessRegressor()))
+    for sampler in (DecoupledSampler(), frozen):
+        sampler.set_params(prior="grid", n_basis=n_basis)
+        with pytest.raises(ValueError, match="along each of 2 inputs; got"):
+            sampler.fit(np.eye(2), [0.0, 1.0])
+
+
+def test_other_numbers_of_functions_are_checked():
+    for n_basis in (50.5, "many", None, np.array([4, 4])):
+        with pytest.raises(ValueError, match="n_basis must be"):
+            draw(RBF(), SQUARE, n_basis=n_basis)
+    with pytest.raises(ValueError, match="got \\(4, 4\\) with prior='auto'"):
+        DecoupledSampler(n_basis=(4, 4)).fit(np.eye(2), [0.0, 1.0])
+
+
+def test_a_list_of_nodes_is_a_tuple():
+    X = np.random.default_rng(0).random((5, 2))
+    expected = draw(Matern(), SQUARE, n_basis=(3, 4))(X)
+    assert_array_equal(draw(Matern(), SQUARE, n_basis=[3, np.int64(4)])(X), expected)
+    _, pair = posterior(X, prior="grid", n_basis=(3, 4), domain=SQUARE)
+    _, numbers = posterior(X, prior="grid", n_basis=[3, 4], domain=SQUARE)
+    drawn = [one.sample_functions(2, random_state=0)(X) for one in (pair, numbers)]
+    assert_array_equal(*drawn)
 
 
 def test_a_coarse_grid_is_noticed():
