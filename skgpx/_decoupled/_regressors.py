@@ -249,17 +249,16 @@ def sections_posterior(estimator: Any, sampler: Any) -> LatentModel:
         If it has none on kernel sections, which alone leave a residual to draw.
     """
     posterior = getattr(estimator, "posterior_", None)
-    sections = isinstance(posterior, LatentModel) and isinstance(
-        posterior.basis, Nystroem | EmpiricalSpectral
+    basis = getattr(posterior, "basis", None)
+    sections = isinstance(basis, Nystroem | EmpiricalSpectral)
+    if isinstance(posterior, LatentModel) and sections:
+        return posterior
+    raise ValueError(
+        f"prior={sampler.prior!r} and n_basis={sampler.n_basis!r} say how to draw from "
+        f"a Gaussian process, and {estimator!r} has none to draw from, only functions "
+        'of its own. Leave both at "auto", or use a GaussianProcessRegressor or '
+        "PLSRegressor(n_neighbors=0)."
     )
-    if not sections:
-        raise ValueError(
-            f"prior={sampler.prior!r} and n_basis={sampler.n_basis!r} say how to draw "
-            f"from a Gaussian process, and {estimator!r} has none to draw from, only "
-            'functions of its own. Leave both at "auto", or use a '
-            "GaussianProcessRegressor or PLSRegressor(n_neighbors=0)."
-        )
-    return posterior
 
 
 def check_kernel_of(estimator: Any, X: Array, sampler: Any) -> None:

@@ -483,7 +483,7 @@ def checked_n_basis(n_basis: Any, prior: str, n_inputs: int) -> Any:
     """
     along_axes = isinstance(n_basis, tuple | list)
     numbers = n_basis if along_axes else (n_basis,)
-    allowed = all(isinstance(n, Integral) and n >= 2 for n in numbers)
+    allowed = all(isinstance(n, Integral) and int(n) >= 2 for n in numbers)
     if along_axes:
         if prior != "grid" or len(numbers) != n_inputs or not allowed:
             raise ValueError(
