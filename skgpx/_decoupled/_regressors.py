@@ -27,7 +27,7 @@ from skgpx._validation import (
     standardisation,
 )
 from skgpx._wrapped import is_search
-from skgpx.bases import Nystroem
+from skgpx.bases import EmpiricalSpectral, Nystroem
 from skgpx.kernels import latent_kernel, noise_variance
 from skgpx.likelihoods import Gaussian
 
@@ -238,6 +238,27 @@ def check_drawable(estimator: Any) -> None:
             "DecoupledSampler expects a GaussianProcessRegressor, or a regressor with "
             f"a method sample_functions; got {estimator!r}. {advice}"
         )
+
+
+def sections_posterior(estimator: Any, sampler: Any) -> LatentModel:
+    """Posterior of a regressor, whose residual can be drawn as a sampler says.
+
+    Raises
+    ------
+    ValueError
+        If it has none on kernel sections, which alone leave a residual to draw.
+    """
+    posterior = getattr(estimator, "posterior_", None)
+    basis = getattr(posterior, "basis", None)
+    sections = isinstance(basis, Nystroem | EmpiricalSpectral)
+    if isinstance(posterior, LatentModel) and sections:
+        return posterior
+    raise ValueError(
+        f"prior={sampler.prior!r} and n_basis={sampler.n_basis!r} say how to draw from "
+        f"a Gaussian process, and {estimator!r} has none to draw from, only functions "
+        'of its own. Leave both at "auto", or use a GaussianProcessRegressor or '
+        "PLSRegressor(n_neighbors=0)."
+    )
 
 
 def check_kernel_of(estimator: Any, X: Array, sampler: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -25,9 +26,10 @@ from skgpx._decoupled._regressors import (
     check_drawable,
     check_kernel_of,
     default_estimator,
+    sections_posterior,
     sparse_process,
 )
-from skgpx._draws import FunctionDraws, box_of_grid, checked_domain
+from skgpx._draws import FunctionDraws, box_of_grid, checked_domain, checked_n_basis
 from skgpx._latent import LatentModel
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.weights import WeightParticles
@@ -86,29 +88,34 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     estimator : GaussianProcessRegressor or None, default=None
         A clone of it is fitted; ``FrozenEstimator(model)`` uses a model that is fitted
         already, unchanged. For any other regressor with a method `sample_functions`,
-        such as PLSRegressor, that method is used. A GaussianProcessRegressor that keeps
-        its kernel (``optimizer=None``, or fixed bounds) is not factored above 8000 rows
-        if `n_basis` and `prior` are "auto": conjugate gradients solve for the exact
-        mean, for standard deviations within a few percent and for 64 draws, as in
-        ExactGPRegressor. More draws take another solution, and none can be conditioned
-        further, as those of a frozen regressor can. None stands for a process whose
-        kernel and noise are learned, with RBF and Matern kernels to choose from: an
-        exact one (GaussianProcessRegressor) of at most 1500 rows, above and for several
-        targets ``PLSRegressor(n_neighbors=0)``, whose draws can be conditioned.
-    n_basis : int, "auto" or tuple of int, default="auto"
+        such as PLSRegressor, that method is used, unless `prior` or `n_basis` says how
+        to draw from its posterior, and always its `predict` and `sample_y`. A
+        GaussianProcessRegressor that keeps its kernel (``optimizer=None``, or fixed
+        bounds) is not factored above 8000 rows if `n_basis` and `prior` are "auto":
+        conjugate gradients solve for the exact mean, for standard deviations within a
+        few percent and for 64 draws, as in ExactGPRegressor. More draws take another
+        solution, and none can be conditioned further, as those of a frozen regressor
+        can. None stands for a process whose kernel and noise are learned, with RBF and
+        Matern kernels to choose from: an exact one (GaussianProcessRegressor) of at
+        most 1500 rows, above and for several targets ``PLSRegressor(n_neighbors=0)``,
+        whose draws can be conditioned.
+    n_basis : int, "auto", or tuple or list of int, default="auto"
         Number of Fourier features of the prior, two for each frequency, best a power
-        of two; with ``prior="grid"`` the number of nodes, in total or (a tuple) along
-        each axis. It affects the accuracy of the *covariance*; the mean is exact with
-        any number. "auto" takes as many as the covariance needs for the data at hand:
-        standard deviations are predicted at points left out and at fresh inputs, inside
-        the data and just outside, and compared with the exact ones.
+        of two; with ``prior="grid"`` the number of nodes, in total or (a tuple or
+        list) along each axis. It affects the accuracy of the *covariance*; the mean is
+        exact with any number. "auto" takes as many as the covariance needs for the data
+        at hand: standard deviations are predicted at points left out and at fresh
+        inputs, inside the data and just outside, and compared with the exact ones.
     prior : {"auto", "spectral", "exact", "grid"}, default="auto"
         "spectral" draws the prior with features, and refuses kernels that have none.
         "exact" is exact for every kernel, remembers where a draw was evaluated, and
         costs the cube of the number of points. "grid" takes stationary kernels of one
         to three inputs: it is exact at the nodes of a regular grid and a cubic spline
         between them, and draws raise a ValueError outside of `domain`. "auto" is exact
-        only if a part of the kernel has no features.
+        only if a part of the kernel has no features. With another regressor than a
+        GaussianProcessRegressor, a `prior` or `n_basis` other than "auto" needs a
+        posterior on inducing points without nearest rows, such as that of
+        ``PLSRegressor(n_neighbors=0)``.
     domain : array-like of shape (n_features, 2) or None, default=None
         Box in which draws with ``prior="grid"`` are defined; the rows of the fit are
         added to it. None stands for their range and a fifth of it on either side.
@@ -196,6 +203,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             Interval(Integral, 2, None, closed="left"),
             StrOptions({"auto"}),
             tuple,
+            list,
         ],
         "prior": [StrOptions({"auto", "spectral", "exact", "grid"})],
         "domain": ["array-like", None],
@@ -210,7 +218,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         self,
         estimator: Any = None,
         *,
-        n_basis: int | str | tuple[int, ...] = "auto",
+        n_basis: int | str | Sequence[int] = "auto",
         prior: str = "auto",
         domain: ArrayLike | None = None,
         n_jobs: int | None = None,
@@ -243,7 +251,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         ValueError
             If X or y is not finite or has a wrong shape, if functions cannot be drawn
             from the estimator, or if its kernel is not finite between equal rows, as
-            a Matern with a large nu.
+            a Matern with a large nu. If `n_basis` or `domain` is not for the columns of
+            X, or if `prior` or `n_basis` is not "auto" and the estimator has no
+            posterior that they can be used for.
         """
         reporter, clock = RoundReporter(self, X, y, None), StageClock()
         findings: tuple[Finding, ...] = ()
@@ -259,6 +269,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             )
             check_range("X", checked)
             check_range("y", np.asarray(targets, dtype=np.float64))
+            self._check_grid(checked.shape[1])
             if self.estimator is None:
                 how = checked, targets, self.random_state, self.n_jobs
                 fresh, found = default_estimator(*how, kernel_of(self))
@@ -286,6 +297,11 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         reporter.finish()
         return self
 
+    def _check_grid(self, d: int) -> None:
+        """Refuse numbers of nodes and a domain that are not for d columns."""
+        checked_n_basis(self.n_basis, self.prior, d)
+        checked_domain(self.domain, d)
+
     def _take_posterior(self, d: int) -> None:
         """Kernel of the regressor, and the distribution that functions come from."""
         model = self.estimator_
@@ -297,6 +313,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             self.kernel_ = self.posterior_.full_kernel
         elif self.estimator is None:
             self.posterior_ = model.posterior_
+        elif not self.prior == self.n_basis == "auto":
+            self.posterior_ = sections_posterior(model, self)
 
     def _rows_for(self, estimator: Any, X: Any, checked: Array) -> Any:
         """Rows as the estimator inside takes them, with the names of the columns."""
@@ -312,6 +330,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         check_is_fitted(self.estimator.estimator)
         check_columns(X)
         checked: Array = validate_data(self, X, dtype=np.float64)
+        self._check_grid(checked.shape[1])
         self.estimator_ = best_of(self.estimator.estimator)
         seen = getattr(self.estimator_, "n_features_in_", self.n_features_in_)
         if seen != self.n_features_in_:
@@ -554,7 +573,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         X = check_X(self, X)
         n_samples = check_count(n_samples, "n_samples")
         seed = self.random_state if random_state is None else random_state
-        if self.posterior_ is None:
+        if self._has_own_noise:
             rows = self._rows_for(self.estimator_, rows, X)
             return self.estimator_.sample_y(rows, n_samples, seed)
         rng, noise_rng = generator(seed).spawn(2)
@@ -574,6 +593,12 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         for block, part in zip(blocks, parts, strict=True):
             y[block] = part
         return y[:, 0] if y.shape[1] == 1 else y
+
+    @property
+    def _has_own_noise(self) -> bool:
+        """Whether `estimator_` draws observations, under a likelihood of its own."""
+        exact = isinstance(self.estimator_, GaussianProcessRegressor | SparseProcess)
+        return self.posterior_ is None or not (exact or self.estimator is None)
 
     def _draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
         # errors of different sets of frequencies average out; the cosines of a set cost

@@ -20,7 +20,7 @@ from skgpx._draws._functions import (
 )
 from skgpx._draws._grid import box_of_grid, checked_domain
 from skgpx._draws._mapped import InputMap, central_differences
-from skgpx._draws._prior import draw_prior
+from skgpx._draws._prior import checked_n_basis, draw_prior
 from skgpx._draws._processes import FiniteProcess, KernelProcess
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "central_differences",
     "check_sections",
     "checked_domain",
+    "checked_n_basis",
     "draw_prior",
     "linear_draws",
     "mapped_draws",

@@ -320,8 +320,15 @@ def choose_grid(
     def grid_of(fineness: float) -> Grid:
         return Grid.of(covariance, box, nodes(fineness), lengths / fineness)
 
+    def finest(most_nodes: int) -> float:
+        """Largest fineness with at most so many nodes, or two along each axis."""
+        candidates = np.geomspace(1e-7, 1e6, 3000)
+        totals = np.prod([nodes(fineness) for fineness in candidates], axis=1)
+        return float(candidates[totals <= max(most_nodes, totals[0])][-1])
+
     if isinstance(n_basis, str):
-        limit, fineness = 0.02, 4.0
+        limit = 0.02
+        fineness = min(4.0, finest(_MOST_NODES))
         grid = grid_of(fineness)
         error = error_of(grid)
         while error > limit and np.prod(nodes(1.4 * fineness)) <= _MOST_NODES:
@@ -336,9 +343,7 @@ def choose_grid(
         error = grid.clipped
     else:
         limit = 0.1
-        candidates = np.geomspace(1e-3, 1e6, 2000)
-        totals = np.prod([nodes(fineness) for fineness in candidates], axis=1)
-        grid = grid_of(float(candidates[totals <= max(n_basis, totals[0])][-1]))
+        grid = grid_of(finest(n_basis))
         error = error_of(grid)
     if error > limit:
         warn(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ class TensorFeatures:
 Part = tuple[float, bool, Callable[[int, float, np.random.Generator], FeatureMap]]
 
 
-def decompose(kernel: Any, d: int, method: str = "qmc") -> list[Part]:
+def decompose(kernel: Any, d: int, method: str = "sobol") -> list[Part]:
     """Independent parts of the process with this kernel, observation noise left out.
 
     Raises
@@ -104,7 +105,7 @@ def decompose(kernel: Any, d: int, method: str = "qmc") -> list[Part]:
     return parts
 
 
-def _parts(term: Monomial, whole: Any, d: int, method: str = "qmc") -> list[Part]:
+def _parts(term: Monomial, whole: Any, d: int, method: str = "sobol") -> list[Part]:
     """Parts of one term of the expanded kernel: none for noise."""
     types = [type(factor) for factor in term.factors]
     if types == [WhiteKernel]:
@@ -123,7 +124,7 @@ def _parts(term: Monomial, whole: Any, d: int, method: str = "qmc") -> list[Part
     return parts
 
 
-def _part(term: Monomial, whole: Any, d: int, method: str = "qmc") -> Part:
+def _part(term: Monomial, whole: Any, d: int, method: str = "sobol") -> Part:
     exact: list[FeatureMap] = []
     others: list[Any] = []
     for k in term.factors:
@@ -285,11 +286,11 @@ def draw_prior(
     rng: np.random.Generator,
     *,
     prior: str = "auto",
-    n_basis: int | str | tuple[int, ...] = 2048,
+    n_basis: int | str | Sequence[int] = 2048,
     n_groups: int = 1,
     given: Conditioning | None = None,
     domain: ArrayLike | None = None,
-    method: str = "qmc",
+    method: str = "sobol",
 ) -> FunctionDraws:
     """Functions from the Gaussian process with mean zero and this kernel.
 
@@ -317,12 +318,12 @@ def draw_prior(
         stationary kernel of one to three inputs, exact at the nodes of a regular grid
         and cubic splines between them; a ValueError outside of the grid. "auto": exact
         draws only if a part of the kernel has no features.
-    n_basis : int, "auto" or tuple of int, default=2048
+    n_basis : int, "auto", or tuple or list of int, default=2048
         Number of Fourier features, two for each frequency, best a power of two; the
         terms of a sum share them equally. "auto" takes as many as it needs for an error
         of 2 % of the standard deviations of draws that are conditioned on what is
         ``given``, up to 8192 (2048 if nothing is). For a grid the number of its nodes:
-        in total, or (a tuple) along each axis, those of
+        in total, or (a tuple or list) along each axis, those of
         ``np.linspace(lower, upper, number)``; "auto" takes up to 65536.
     n_groups : int, default=1
         Number of independent sets of frequencies, each of ``n_basis`` features and
@@ -334,10 +335,12 @@ def draw_prior(
     domain : array-like of shape (d, 2), default=None
         Box that a grid covers, in addition to the points that are given. None stands
         for the range of these and a fifth of it on either side.
-    method : {"qmc", "mc", "orthogonal"}, default="qmc"
-        How frequencies are chosen, as in :class:`skgpx.SteinFourierFeatures`. "mc" is
-        for comparison: independent ones of the spectral density, whatever is given, as
-        published for decoupled sampling ([1]_, Section 2.2). "auto" is then 2048.
+    method : {"sobol", "halton", "orthogonal", "mc"}, default="sobol"
+        How frequencies are chosen, by the names of
+        :func:`skgpx.kernels.sample_frequencies`. Only a Sobol net takes account of what
+        is ``given``. "mc" is for comparison: independent frequencies, as published for
+        decoupled sampling ([1]_, Section 2.2). ``n_basis="auto"`` is 2048 for others
+        than the net.
 
     Returns
     -------
@@ -384,7 +387,8 @@ def draw_prior(
     >>> draws(np.zeros((4, 2))).shape
     (4, 3)
     """
-    _check_options(prior, n_basis, n_groups, method, n_inputs)
+    _check_options(prior, n_groups, method)
+    number: Any = checked_n_basis(n_basis, prior, n_inputs)
     if given is not None:
         check_sections(kernel, given.points)
     latent, own_rng = latent_kernel(kernel), rng.spawn(1)[0]
@@ -393,7 +397,7 @@ def draw_prior(
         points = np.empty((0, n_inputs)) if given is None else given.points
         box = box_of_grid(checked_domain(domain, n_inputs), points)
         draws = _draw_on_grid(
-            kernel, n_inputs, n_outputs, size, box, n_basis, given, own_rng
+            kernel, n_inputs, n_outputs, size, box, number, given, own_rng
         )
         return draws.with_process(process)
     try:
@@ -408,8 +412,7 @@ def draw_prior(
     if not parts:
         raise _only_noise(kernel)
     # only nets have more of the high frequencies where data determine the low ones
-    observed = given if method == "qmc" else None
-    number: Any = n_basis
+    observed = given if method == "sobol" else None
     n, power, seed = choose_frequencies(latent, parts, number, observed, own_rng)
     # the first group has the frequencies that were compared
     net, groups = np.random.default_rng(seed), []
@@ -469,24 +472,42 @@ def _draw_on_grid(
     return FunctionDraws(merged(tuple(terms)), n_outputs, size)
 
 
-def _check_options(
-    prior: str, n_basis: Any, n_groups: int, method: str, n_inputs: int
-) -> None:
+def checked_n_basis(n_basis: Any, prior: str, n_inputs: int) -> Any:
+    """Number of features or nodes: "auto", an integer or a tuple of integers.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else, or a tuple or list without two nodes or more along each
+        input of a grid.
+    """
+    along_axes = isinstance(n_basis, tuple | list)
+    numbers = n_basis if along_axes else (n_basis,)
+    allowed = all(isinstance(n, Integral) and int(n) >= 2 for n in numbers)
+    if along_axes:
+        if prior != "grid" or len(numbers) != n_inputs or not allowed:
+            raise ValueError(
+                'A tuple or list n_basis is for prior="grid": an integer of at least 2 '
+                f"for the nodes along each of {n_inputs} inputs; got {n_basis!r} with "
+                f"prior={prior!r}."
+            )
+        return tuple(int(n) for n in numbers)
+    if not allowed and not (isinstance(n_basis, str) and n_basis == "auto"):
+        raise ValueError(
+            'n_basis must be "auto", an integer of at least 2 or, with prior="grid", a '
+            f"tuple or list of them; got {n_basis!r}."
+        )
+    return n_basis
+
+
+def _check_options(prior: str, n_groups: int, method: str) -> None:
     if prior not in ("auto", "spectral", "exact", "grid"):
         raise ValueError(
             f'prior must be "auto", "spectral", "exact" or "grid"; got {prior!r}.'
         )
-    if isinstance(n_basis, tuple):
-        if prior != "grid" or len(n_basis) != n_inputs or min(n_basis) < 2:
-            raise ValueError(
-                'A tuple n_basis is for prior="grid": at least 2 nodes along each of '
-                f"{n_inputs} inputs; got {n_basis!r} with prior={prior!r}."
-            )
-    elif n_basis != "auto" and (isinstance(n_basis, str) or n_basis < 2):
-        raise ValueError(
-            f'n_basis must be "auto" or an integer of at least 2; got {n_basis!r}.'
-        )
     if n_groups < 1:
         raise ValueError(f"n_groups must be at least 1; got {n_groups!r}.")
-    if method not in ("qmc", "mc", "orthogonal"):
-        raise ValueError(f'method must be "qmc", "mc" or "orthogonal"; got {method!r}.')
+    if method not in ("sobol", "halton", "orthogonal", "mc"):
+        raise ValueError(
+            f'method must be "sobol", "halton", "orthogonal" or "mc"; got {method!r}.'
+        )

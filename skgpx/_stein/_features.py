@@ -45,7 +45,7 @@ from skgpx.kernels import (
 
 Array = NDArray[np.float64]
 
-_SAMPLED = {"halton": "halton", "sobol": "qmc", "orthogonal": "orthogonal", "mc": "mc"}
+_SAMPLED = ("halton", "sobol", "orthogonal", "mc")
 
 
 def kernel_waves(
@@ -138,7 +138,7 @@ def _sample(
             f"for it. Call skgpx.kernels.register_kernel({name}, spectral_sampler=...)."
         )
     # the density of a product is a convolution: its frequencies are not moved
-    sampled = _SAMPLED.get(method, "halton")
+    sampled = method if method in _SAMPLED else "halton"
     return sample_spectra(spectra_of(term.factors, whole, d), n, d, rng, sampled)
 
 

@@ -117,7 +117,7 @@ class Fourier(FiniteBasis):
         n_frequencies: int,
         d: int,
         rng: np.random.Generator,
-        method: str = "qmc",
+        method: str = "sobol",
     ) -> Fourier:
         """Frequencies from the spectral density of a stationary kernel.
 
@@ -131,8 +131,8 @@ class Fourier(FiniteBasis):
         d : int
             Number of input columns.
         rng : numpy.random.Generator
-        method : {"qmc", "mc"}, default="qmc"
-            A scrambled Sobol net, or independent points.
+        method : {"sobol", "halton", "orthogonal", "mc"}, default="sobol"
+            As in :func:`skgpx.kernels.sample_frequencies`.
 
         Returns
         -------

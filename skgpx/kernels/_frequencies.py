@@ -543,7 +543,7 @@ def sample_frequencies(
     n_frequencies: int,
     d: int,
     rng: np.random.Generator,
-    method: str = "qmc",
+    method: str = "sobol",
 ) -> tuple[Array, Array]:
     """Frequencies from the normalised spectral density of a stationary kernel.
 
@@ -560,7 +560,7 @@ def sample_frequencies(
         Number of input columns.
     rng : numpy.random.Generator
         Source of the randomisation.
-    method : {"qmc", "halton", "orthogonal", "mc"}, default="qmc"
+    method : {"sobol", "halton", "orthogonal", "mc"}, default="sobol"
         A scrambled Sobol net; a scrambled Halton sequence; orthogonal directions with
         independent radii [1]_; independent points.
 
@@ -593,7 +593,7 @@ def sample_frequencies(
     >>> frequencies.shape, float(np.sum(amplitudes**2))
     ((256, 2), 1.0)
     """
-    methods = ("qmc", "halton", "orthogonal", "mc")
+    methods = ("sobol", "halton", "orthogonal", "mc")
     if method not in methods:
         raise ValueError(f"method must be one of {methods}; got {method!r}.")
     terms = expand(kernel)
@@ -611,7 +611,7 @@ def sample_spectra(
     n: int,
     d: int,
     rng: np.random.Generator,
-    method: str = "qmc",
+    method: str = "sobol",
     tail_power: float = 1.0,
 ) -> tuple[Array, Array]:
     """Sum of independent frequencies, with more of the high ones where κ > 1.

@@ -24,7 +24,13 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor, _decoupled
+from skgpx import (
+    DecoupledSampler,
+    ExactGPRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    _decoupled,
+)
 from skgpx.bases import Conditioning, draw_prior
 from skgpx.kernels import latent_kernel, noise_variance
 from tests.latent.conftest import assert_moments
@@ -398,3 +404,37 @@ def test_several_targets_have_a_noise_each():
         sampler.sample_y(X, 20, random_state=0) - sampler.predict(X)[..., np.newaxis]
     )
     assert_allclose(noise.std(axis=(0, 2)), std, rtol=0.1)
+
+
+INDUCING = {"n_inducing": 12, "n_neighbors": 0, "optimizer": None, "random_state": 0}
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("prior", ["grid", "exact"])
+def test_the_prior_of_inducing_points_is_drawn_as_told(prior, frozen):
+    inner = PLSRegressor(RBF(1.0), **INDUCING).fit(X, Y)
+    estimator = FrozenEstimator(inner) if frozen else inner
+    sampler = DecoupledSampler(estimator, prior=prior).fit(X, Y)
+    draws = sampler.sample_functions(1000, random_state=0)
+    rows = X[:7] + 0.05
+    mean, covariance = inner.predict(rows, return_cov=True, include_noise=False)
+    assert_moments(draws(rows), mean, covariance, slack=0.06)
+    outside = np.full((1, 2), 9.0)
+    if prior == "grid":
+        with pytest.raises(ValueError, match="functions are defined on"):
+            draws(outside)
+    else:
+        assert draws.remembers
+    # observations are those of the regressor
+    expected = inner.sample_y(outside, 3, random_state=0)
+    assert_array_equal(sampler.sample_y(outside, 3, random_state=0), expected)
+
+
+@pytest.mark.parametrize("option", [{"prior": "grid"}, {"n_basis": 64}], ids=str)
+def test_options_without_a_process_are_refused(option):
+    nearest = PLSRegressor(RBF(1.0), **INDUCING | {"n_neighbors": 4})
+    solved = ExactGPRegressor(RBF(1.0) + WhiteKernel(0.1), optimizer=None)
+    for estimator in (nearest, solved):
+        with pytest.raises(ValueError, match=r"PLSRegressor\(n_neighbors=0\)"):
+            DecoupledSampler(estimator, **option).fit(X, Y)
+        DecoupledSampler(estimator).fit(X, Y)

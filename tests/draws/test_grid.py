@@ -165,12 +165,39 @@ def test_what_is_refused():
         draw(RBF(), [(0.0, 1.0), (2.0, 2.0)])
     with pytest.raises(ValueError, match="needs a domain"):
         draw_prior(RBF(), 1, 1, 2, np.random.default_rng(0), prior="grid")
-    with pytest.raises(ValueError, match="A tuple n_basis is for"):
-        draw(RBF(), SQUARE, n_basis=(4,))
     with pytest.raises(ValueError, match="method must be"):
-        draw(RBF(), SQUARE, method="sobol")
+        draw(RBF(), SQUARE, method="qmc")
     with pytest.raises(ValueError, match="domain must hold"):
         DecoupledSampler(prior="grid", domain=[(0, 1)]).fit(np.eye(3), np.arange(3.0))
+
+
+@pytest.mark.parametrize("n_basis", [("a", "b"), (50.5, 50), (3, 3, 3), [4, 1], (4,)])
+def test_nodes_along_axes_are_checked(n_basis):
+    with pytest.raises(ValueError, match="along each of 2 inputs; got"):
+        draw(RBF(), SQUARE, n_basis=n_basis)
+    frozen = DecoupledSampler(FrozenEstimator(GaussianProcessRegressor()))
+    for sampler in (DecoupledSampler(), frozen):
+        sampler.set_params(prior="grid", n_basis=n_basis)
+        with pytest.raises(ValueError, match="along each of 2 inputs; got"):
+            sampler.fit(np.eye(2), [0.0, 1.0])
+
+
+def test_other_numbers_of_functions_are_checked():
+    for n_basis in (50.5, "many", None, np.array([4, 4])):
+        with pytest.raises(ValueError, match="n_basis must be"):
+            draw(RBF(), SQUARE, n_basis=n_basis)
+    with pytest.raises(ValueError, match="got \\(4, 4\\) with prior='auto'"):
+        DecoupledSampler(n_basis=(4, 4)).fit(np.eye(2), [0.0, 1.0])
+
+
+def test_a_list_of_nodes_is_a_tuple():
+    X = np.random.default_rng(0).random((5, 2))
+    expected = draw(Matern(), SQUARE, n_basis=(3, 4))(X)
+    assert_array_equal(draw(Matern(), SQUARE, n_basis=[3, np.int64(4)])(X), expected)
+    _, pair = posterior(X, prior="grid", n_basis=(3, 4), domain=SQUARE)
+    _, numbers = posterior(X, prior="grid", n_basis=[3, 4], domain=SQUARE)
+    drawn = [one.sample_functions(2, random_state=0)(X) for one in (pair, numbers)]
+    assert_array_equal(*drawn)
 
 
 def test_a_coarse_grid_is_noticed():
@@ -180,6 +207,16 @@ def test_a_coarse_grid_is_noticed():
     sampler = DecoupledSampler(unfitted, prior="grid", n_basis=16, domain=SQUARE)
     with pytest.warns(PredictionWarning, match="a grid of 16 nodes"):
         sampler.fit(np.zeros((1, 2))).sample_functions(2)
+
+
+@pytest.mark.parametrize(("length", "n_basis"), [(0.05, "auto"), (1e-7, 100)])
+def test_a_process_of_too_many_lengths_has_a_grid_of_bounded_size(length, n_basis):
+    cube, most = [(-2.0, 2.0)] * 3, 2**16 if n_basis == "auto" else n_basis
+    with pytest.warns(PredictionWarning, match="a grid of") as caught:
+        draws = draw(RBF(length), cube, 1, n_basis=n_basis)
+    n_nodes = int(str(caught[0].message).split()[4])
+    assert most / 2 < n_nodes <= most
+    assert np.isfinite(draws(np.zeros((1, 3)))).all()
 
 
 def test_the_torus_grows_until_the_covariance_is_embedded():
@@ -193,7 +230,7 @@ def test_the_torus_grows_until_the_covariance_is_embedded():
     assert np.mean(hat[0]) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("method", ["mc", "orthogonal"])
+@pytest.mark.parametrize("method", ["mc", "halton", "orthogonal"])
 def test_published_frequencies_have_the_kernel_on_average(method):
     X = np.random.default_rng(1).random((5, 2))
     kernel, rng = Matern(0.5), np.random.default_rng(2)
