@@ -190,8 +190,9 @@ class SearchBudget(NamedTuple):
     ----------
     screening_rows : int
         Rows that compare the candidates.
-    training_rows : int
-        Rows that train the best one, where they are not abundant.
+    training_rows : int or None
+        Rows that train the best one, where they are not abundant; None is as many as
+        every search reads.
     carried_over : bool
         Whether a family starts where its smoother counterpart ended, on a part of the
         rows as well, and not from starts of its own: a rougher family may then miss
@@ -199,7 +200,7 @@ class SearchBudget(NamedTuple):
     """
 
     screening_rows: int = 500
-    training_rows: int = SEARCHED_ROWS
+    training_rows: int | None = None
     carried_over: bool = False
 
 
@@ -233,7 +234,7 @@ class Split(NamedTuple):
         keys = rng.exponential(size=len(by_y)) / rows.weights[by_y]
         order = by_y[np.argsort(keys, kind="stable")]
         screening = subset(rows, order[: budget.screening_rows])
-        training = subset(rows, order[: budget.training_rows])
+        training = subset(rows, order[: budget.training_rows or SEARCHED_ROWS])
         return cls(screening, training, rows, order, budget.carried_over)
 
     @property
