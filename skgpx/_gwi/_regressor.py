@@ -249,13 +249,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
 
     With `noise_model` or heavy tails the errors at held-out rows, where the process has
     the variance r, are ``e = g + s(x) ε`` with ``g ~ N(0, r)``, ``log s(x) = a + b
-    h(x)`` and ε normal or Student. The noise model h is regressed on ``log |e|``; a, b and
-    the degrees of freedom maximise the density of the errors at its out-of-fold
+    h(x)`` and ε normal or Student. The noise model h is regressed on ``log |e|``; a, b
+    and the degrees of freedom maximise the density of the errors at its out-of-fold
     predictions. The prior of the degrees of freedom is Gamma(2, 0.1), from 2.5 to 100.
     "boosting" is ``TransformedTargetRegressor(HistGradientBoostingRegressor(
     loss="gamma", max_iter=40, max_leaf_nodes=6), func=np.exp, inverse_func=np.log)``,
-    which is fitted to ``|e|``. Means and the process are the same as without. This is not
-    in the paper.
+    which is fitted to ``|e|``. Means and the process are the same as without. This is
+    not in the paper.
 
     A pass over the rows costs ``n p`` for networks of p parameters, the covariance ``n
     m²`` and a prediction ``m²`` a row.
