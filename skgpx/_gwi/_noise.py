@@ -167,16 +167,16 @@ def check_noise(
     """
     if not isinstance(likelihood, str):
         check_likelihood_given(likelihood)
-    found = likelihood_of_errors(likelihood)
-    if not isinstance(found, Gaussian | StudentT):
+    noise = likelihood_of_errors(likelihood)
+    if not isinstance(noise, Gaussian | StudentT):
         raise ValueError(
             'GWIRegressor expects the likelihood "gaussian", "student_t", or '
             f"StudentT(); got {likelihood!r}. PLSRegressor has others."
         )
-    if isinstance(found, Gaussian) and found.noise_parameter is not None:
+    if isinstance(noise, Gaussian) and noise.noise_parameter is not None:
         raise ValueError(
             f"The variance of normal noise is noise_variance; got {likelihood!r}. Pass "
-            f"noise_variance={found.noise_parameter!r}."
+            f"noise_variance={noise.noise_parameter!r}."
         )
     if noise_variance is not None and not is_plain(likelihood, noise_model):
         raise ValueError(
@@ -198,7 +198,7 @@ def check_noise(
             f"likelihood={likelihood!r} and noise_model={noise_model!r}, which are "
             "learned from held-out errors. Omit it, or these."
         )
-    if noise_model is not None and found.noise_parameter is not None:
+    if noise_model is not None and noise.noise_parameter is not None:
         raise ValueError(
             "noise_model learns the scale of the noise, which the likelihood "
             f"{likelihood!r} has. Omit one of them."

@@ -65,12 +65,18 @@ def fit_process(
     )
     noise = noise_variance
     noise = float(found.likelihood.variance(0.0)) if noise is None else noise
-    several, how = rows.y.ndim > 1, (given.inducing, select)
+    several = rows.y.ndim > 1
     if m is None and several:
-        likelihood = found.likelihood
-        Z = inducing_of_targets(rows, found.kernel, likelihood, *how, learn["learn"])
+        Z = inducing_of_targets(
+            rows,
+            found.kernel,
+            found.likelihood,
+            given.inducing,
+            select,
+            learn["learn"],
+        )
     elif m is None:
-        Z, _ = inducing_by_capacity(rows, found.kernel, noise, *how)
+        Z, _ = inducing_by_capacity(rows, found.kernel, noise, given.inducing, select)
     else:
         Z = select_inducing(
             given.inducing, rows.X, found.kernel, m, select, rows.weights
