@@ -73,7 +73,9 @@ class LatentEstimator(Reporting, BaseEstimator):
         """Warn, once for a call, if the model is not made for rows X."""
 
     def sample_functions(
-        self, n_samples: int = 1, random_state: Any = None
+        self,
+        n_samples: int = 1,
+        random_state: Any = None,
     ) -> FunctionDraws:
         """Draw latent functions from the posterior.
 
@@ -171,7 +173,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
                 "At most one of return_std and return_cov can be requested; got both."
             )
         distribution = self._distribution(
-            X, exposure=exposure, noise_variance=noise_variance
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
         )
         if return_cov:
             return distribution.mean(), distribution.covariance(include_noise)
@@ -241,7 +245,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             multiples of the standard deviation.
         """
         distribution = self._distribution(
-            X, exposure=exposure, noise_variance=noise_variance
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
         )
         return distribution.quantile(
             np.atleast_1d(check_levels(quantiles, "quantiles"))
@@ -273,7 +279,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             Lower and upper end, in the units of y.
         """
         distribution = self._distribution(
-            X, exposure=exposure, noise_variance=noise_variance
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
         )
         return distribution.interval(coverage)
 
@@ -307,7 +315,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             cost in the number of rows.
         """
         distribution = self._distribution(
-            X, exposure=exposure, noise_variance=noise_variance
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
         )
         return distribution.sample(n_samples, random_state)
 
@@ -459,7 +469,10 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         return (mean[:, 0], variance[:, 0]) if c == 1 else (mean, variance)
 
     def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: Any = None
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: Any = None,
     ) -> NDArray[Any]:
         """Draw labels, jointly over the rows of X.
 
@@ -499,7 +512,10 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         return distribution.log_density(self._encode(check_targets(y, distribution)))
 
     def score(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """Accuracy: share of the rows whose most probable class is their label.
 

@@ -218,7 +218,9 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         # up to four rows do not determine a variance
         if affine and len(squares) > 4:
             self.constant_, self.slope_ = fit_affine_scale(
-                squares, moments[:, -1], weights
+                squares,
+                moments[:, -1],
+                weights,
             )
         else:
             self._parts_noise, self.constant_ = False, 0.0

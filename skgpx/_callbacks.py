@@ -51,7 +51,12 @@ class RoundReporter:
     """
 
     def __init__(
-        self, estimator: Any, X: Any, y: Any, sample_weight: Any, **given: Any
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        **given: Any,
     ):
         given = {"sample_weight": sample_weight, **given}
         metadata = {name: one for name, one in given.items() if one is not None}
@@ -79,7 +84,8 @@ class RoundReporter:
         context.call_on_fit_task_begin(**self._data)
         return bool(
             context.call_on_fit_task_end(
-                **self._data, reconstruction_attributes=attributes
+                **self._data,
+                reconstruction_attributes=attributes,
             )
         )
 
@@ -102,7 +108,8 @@ class RoundReporter:
             self._log(f"fitted after round {self._rounds}")
         if self._context is not None:
             self._context.call_on_fit_task_end(
-                **self._data, reconstruction_attributes={}
+                **self._data,
+                reconstruction_attributes={},
             )
 
     def _log(self, what: str, **figures: float) -> None:

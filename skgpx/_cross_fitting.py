@@ -204,7 +204,9 @@ def _splitter(cv: Any, groups: Any, stratify: bool) -> Any:
 
 
 def _random_folds(
-    y: NDArray[Any], n_folds: int, stratify: bool
+    y: NDArray[Any],
+    n_folds: int,
+    stratify: bool,
 ) -> list[tuple[Index, Index]]:
     """Rows in each fold in turn, class after class; the only row of a class in none."""
     classes = y if stratify else np.zeros(len(y))

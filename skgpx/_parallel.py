@@ -88,7 +88,9 @@ def _task(function: Callable[..., Any], n_kept: int, *arguments: Any) -> Any:
 
 @contextmanager
 def workers(
-    n_jobs: int | None, *constants: Any, in_threads: bool = False
+    n_jobs: int | None,
+    *constants: Any,
+    in_threads: bool = False,
 ) -> Iterator[Workers]:
     """Workers that stay for many rounds of tasks.
 
@@ -126,12 +128,18 @@ def workers(
             return
         with Parallel(n_jobs=jobs, **how) as parallel:
             yield lambda function, items: _there(
-                parallel, backend, function, kept, list(items)
+                parallel,
+                backend,
+                function,
+                kept,
+                list(items),
             )
 
 
 def _here(
-    function: Callable[..., Any], kept: list[Kept], items: Iterable[tuple[Any, ...]]
+    function: Callable[..., Any],
+    kept: list[Kept],
+    items: Iterable[tuple[Any, ...]],
 ) -> list[Any]:
     """A round of tasks in this thread."""
     return [function(*chain(*kept), *item) for item in items]

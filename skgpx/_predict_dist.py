@@ -118,7 +118,9 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
 
 
 def sample_functions(
-    estimator: Any, n_samples: int = 1, random_state: Any = None
+    estimator: Any,
+    n_samples: int = 1,
+    random_state: Any = None,
 ) -> FunctionDraws | WrappedFunctions:
     """Draw functions from a regressor, also inside of wrappers.
 

@@ -340,7 +340,11 @@ class PredictiveDistribution(Predictive):
         jobs = blas_jobs(self.n_jobs, room)
         # a block takes less time than sending it to a process of this machine
         parts = parallel_stream(
-            _of_block, items, jobs, *model, in_threads=not on_cluster()
+            _of_block,
+            items,
+            jobs,
+            *model,
+            in_threads=not on_cluster(),
         )
         return np.concatenate(list(parts))
 
@@ -374,7 +378,8 @@ class PredictiveDistribution(Predictive):
     def _log_density(self, y: Array) -> Array:
         self._likelihood_of(slice(None)).check_support(y)
         return self.stream(
-            lambda likelihood, f, t: likelihood.predictive_log_density(t, f), y
+            lambda likelihood, f, t: likelihood.predictive_log_density(t, f),
+            y,
         )
 
     def _crps(self, y: Array) -> Array:
@@ -471,7 +476,8 @@ class NormalDistribution(Predictive):
 
 
 def normal_distribution(
-    estimator: Any, X: Any
+    estimator: Any,
+    X: Any,
 ) -> NormalDistribution | list[NormalDistribution]:
     """Normal distribution with the moments that a regressor predicts, one a target."""
     mean, std = (np.asarray(a) for a in estimator.predict(X, return_std=True))
@@ -484,7 +490,11 @@ def normal_distribution(
 
 
 def _sample_y(
-    estimator: Any, X: Any, target: int | None, n_samples: int, random_state: Any
+    estimator: Any,
+    X: Any,
+    target: int | None,
+    n_samples: int,
+    random_state: Any,
 ) -> NDArray[Any]:
     if not hasattr(estimator, "sample_y"):
         raise ValueError(
@@ -651,7 +661,9 @@ class JoinedDistribution(Predictive):
     """
 
     def __init__(
-        self, parts: Sequence[Predictive], positions: Sequence[NDArray[np.intp]]
+        self,
+        parts: Sequence[Predictive],
+        positions: Sequence[NDArray[np.intp]],
     ):
         self.parts, self.positions = tuple(parts), tuple(positions)
         self.n_rows = sum(len(part) for part in self.parts)

@@ -254,7 +254,9 @@ def _held_out(model: Any, X: Any, y: Any) -> dict[str, Any]:
 
 
 def _findings(
-    model: Any, basis: dict[str, Any], held_out: dict[str, Any]
+    model: Any,
+    basis: dict[str, Any],
+    held_out: dict[str, Any],
 ) -> dict[str, str]:
     """Findings of the fit, those of rows X and of targets y; messages by check."""
     found = {one.check: one.message for one in getattr(model, "findings_", ())}

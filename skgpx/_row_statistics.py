@@ -32,7 +32,9 @@ def row_statistics(basis: Any, rows: Rows, n_jobs: int | None) -> WeightStatisti
 
 
 def statistics_of_all(
-    bases: Sequence[Any], rows: Rows, n_jobs: int | None
+    bases: Sequence[Any],
+    rows: Rows,
+    n_jobs: int | None,
 ) -> tuple[WeightStatistics, ...]:
     """Sums over rows for each basis, the same bits for every number of workers.
 
@@ -59,7 +61,10 @@ def statistics_of_all(
 
 
 def _chunk_statistics(
-    bases: tuple[Any, ...], X: Array, y: Array, weights: Array
+    bases: tuple[Any, ...],
+    X: Array,
+    y: Array,
+    weights: Array,
 ) -> tuple[WeightStatistics, ...]:
     parts = []
     for basis in bases:
@@ -70,13 +75,17 @@ def _chunk_statistics(
 
 
 def _added(
-    one: tuple[WeightStatistics, ...], other: tuple[WeightStatistics, ...]
+    one: tuple[WeightStatistics, ...],
+    other: tuple[WeightStatistics, ...],
 ) -> tuple[WeightStatistics, ...]:
     return tuple(a.add(b) for a, b in zip(one, other, strict=True))
 
 
 def neighbor_whitening(
-    basis: NeighborBasis, near: Index, count: Index, n_jobs: int | None
+    basis: NeighborBasis,
+    near: Index,
+    count: Index,
+    n_jobs: int | None,
 ) -> csr_array:
     """Matrix that makes noisy values at the rows of the data independent, (n, n).
 
@@ -110,7 +119,9 @@ def neighbor_whitening(
 
 
 def whitened_statistics(
-    whitening: csr_array, features: Array, y: Array
+    whitening: csr_array,
+    features: Array,
+    y: Array,
 ) -> WeightStatistics:
     """Sums over rows ``W [Φ, y]``, whose noise has variance one."""
     n, parts = len(features), []

@@ -273,7 +273,10 @@ def one_target(estimator: Any, y: NDArray[Any]) -> NDArray[Any]:
 
 
 def canonical_rows(
-    X: Array, y: Array, weights: Array, known: Array | None = None
+    X: Array,
+    y: Array,
+    weights: Array,
+    known: Array | None = None,
 ) -> Rows:
     """Rows in lexicographic order, equal ones merged, those of weight zero dropped.
 
@@ -316,7 +319,11 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
     X = with_codes(estimator, X)
     check_columns(X)
     checked: Array = validate_data(
-        estimator, X, dtype=np.float64, order="C", reset=False
+        estimator,
+        X,
+        dtype=np.float64,
+        order="C",
+        reset=False,
     )
     check_size(checked)
     return checked
@@ -523,7 +530,10 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     """
     check_unmasked(sample_weight=sample_weight)
     weights: Array = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        sample_weight,
+        X,
+        dtype=np.float64,
+        ensure_non_negative=True,
     )
     if not np.any(weights > 0.0):
         raise ValueError("sample_weight must have at least one positive weight.")

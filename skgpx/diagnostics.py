@@ -173,7 +173,10 @@ _MIN_SHARE = 0.05
 
 
 def residual_autocorrelation(
-    X: Array, residuals: Array, weights: Array, variance: float
+    X: Array,
+    residuals: Array,
+    weights: Array,
+    variance: float,
 ) -> Finding | None:
     """Moran's I of the residuals of neighbouring rows, for noise that is independent.
 
@@ -235,7 +238,10 @@ _MIN_GAIN = 0.1
 
 
 def varying_noise(
-    X: Array, mean: Array, standardised: Array, likelihood: Any
+    X: Array,
+    mean: Array,
+    standardised: Array,
+    likelihood: Any,
 ) -> Finding | None:
     """Kruskal-Wallis test of the sizes of residuals in thirds of each column [1]_.
 
@@ -300,7 +306,10 @@ _MIN_GAIN_OF_LOGARITHMS = 0.05
 
 
 def heavy_tails(
-    standardised: Array, noise_share: Array, weights: Array, likelihood: Any
+    standardised: Array,
+    noise_share: Array,
+    weights: Array,
+    likelihood: Any,
 ) -> Finding | None:
     """Likelihood ratio of Student-t noise to normal noise, each of its best scale [1]_.
 
@@ -378,7 +387,10 @@ class CovarianceOfRows(NamedTuple):
 
 
 def multiplicative_variation(
-    X: Array, y: Array, weights: Array, prior: CovarianceOfRows
+    X: Array,
+    y: Array,
+    weights: Array,
+    prior: CovarianceOfRows,
 ) -> Finding | None:
     """Box-Cox likelihood of log(y) and of y, under the covariance of the fit [1]_.
 
@@ -591,7 +603,10 @@ def at_bounds(kernel: Any, default: bool, log_scale: bool) -> Finding | None:
 
 
 def too_few_inducing_points(
-    m: int, needed: float, unexplained: float, automatic: bool
+    m: int,
+    needed: float,
+    unexplained: float,
+    automatic: bool,
 ) -> Finding | None:
     """Whether more inducing points would gain evidence.
 
@@ -675,7 +690,11 @@ def solver_not_converged(solution: Any, tol: float) -> Finding | None:
 
 
 def chains_not_converged(
-    r_hat: float, tol: float, n_iter: int, acceptance: float, log_concave: bool
+    r_hat: float,
+    tol: float,
+    n_iter: int,
+    acceptance: float,
+    log_concave: bool,
 ) -> Finding | None:
     """Split R-hat of Markov chains above its tolerance."""
     if r_hat <= max(tol, 1.0 + 1e-9):
@@ -732,7 +751,11 @@ def several_modes(gap: float) -> Finding | None:
 
 
 def runs_disagree(
-    r_hat: float, evidences: Array, excess: float, n_weights: int, n_particles: int
+    r_hat: float,
+    evidences: Array,
+    excess: float,
+    n_weights: int,
+    n_particles: int,
 ) -> Finding | None:
     """Independent runs of tempered sequential Monte Carlo that are not one posterior.
 
@@ -775,7 +798,10 @@ def runs_disagree(
 
 
 def check_counts(
-    y: Array, weights: Array, latent: Any, likelihood: Any
+    y: Array,
+    weights: Array,
+    latent: Any,
+    likelihood: Any,
 ) -> list[Finding | None]:
     """Check the scatter of counts, and their zeros where the scatter is as predicted.
 
@@ -810,7 +836,11 @@ def _scores(y: Array, f: Array, likelihood: Any) -> Array:
 
 
 def overdispersion(
-    y: Array, weights: Array, mean: Array, variance: Array, likelihood: Any
+    y: Array,
+    weights: Array,
+    mean: Array,
+    variance: Array,
+    likelihood: Any,
 ) -> Finding | None:
     """Score test of Poisson counts against extra variance [1]_.
 
@@ -845,7 +875,10 @@ def overdispersion(
 
 
 def excess_zeros(
-    y: Array, weights: Array, probability: Array, scores: Array
+    y: Array,
+    weights: Array,
+    probability: Array,
+    scores: Array,
 ) -> Finding | None:
     """Score test of the number of zeros against what the likelihood predicts [1]_.
 

@@ -169,7 +169,8 @@ def simulate_sde(
 
 
 def _field(
-    drift: Any, controls: Controls | None
+    drift: Any,
+    controls: Controls | None,
 ) -> tuple[Callable[[Array, float], Array], tuple[int, int]]:
     """Drift ``(s, d_state), time -> (s, d_state)`` of s paths, and this shape.
 
@@ -202,7 +203,8 @@ def _field(
 
 
 def _diffusion(
-    diffusion: Any, shape: tuple[int, int]
+    diffusion: Any,
+    shape: tuple[int, int],
 ) -> Callable[[Array, Array], Array]:
     """Map states and noise ξ of this shape to ``G(x) ξ``.
 

@@ -276,7 +276,10 @@ class ThompsonSampler(OneBlasThread):
         return (X - low) / np.where(low < high, high - low, 1.0)
 
     def _on_levels(
-        self, points: Array, draws: FunctionDraws | None, rng: np.random.Generator
+        self,
+        points: Array,
+        draws: FunctionDraws | None,
+        rng: np.random.Generator,
     ) -> Array:
         """Inputs on levels; those tried before give way to the best of all others.
 
@@ -352,7 +355,8 @@ def _default_regressor(d: int) -> GaussianProcessRegressor:
 
 
 def _keep_hyperparameters(
-    sampler: DecoupledSampler, earlier: DecoupledSampler | None
+    sampler: DecoupledSampler,
+    earlier: DecoupledSampler | None,
 ) -> None:
     """Fix hyperparameters at those of the earlier fit, or of the kernel as given."""
     regressor = sampler.estimator if earlier is None else earlier.estimator_

@@ -117,7 +117,13 @@ def regressor_posterior(regressor: Any, n_features: int) -> ExactPosterior:
         for value in (regressor._y_train_mean, regressor._y_train_std)
     )
     return ExactPosterior(
-        regressor.kernel_, points, regressor.L_, targets, noise, shift, scale
+        regressor.kernel_,
+        points,
+        regressor.L_,
+        targets,
+        noise,
+        shift,
+        scale,
     )
 
 
@@ -170,7 +176,10 @@ class IterativeRegressor(LatentRegressor):
     posterior_: Any
 
     def __init__(
-        self, estimator: Any, n_jobs: int | None = None, random_state: Any = None
+        self,
+        estimator: Any,
+        n_jobs: int | None = None,
+        random_state: Any = None,
     ):
         self.estimator = estimator
         self.n_jobs = n_jobs

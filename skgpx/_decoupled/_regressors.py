@@ -78,7 +78,10 @@ class SparseProcess(RegressorMixin, BaseEstimator):
         return noise_variance(self.kernel, X)[:, np.newaxis] + self.noise_variance
 
     def predict(
-        self, X: Array, return_std: bool = False, return_cov: bool = False
+        self,
+        X: Array,
+        return_std: bool = False,
+        return_cov: bool = False,
     ) -> Any:
         """Mean of y, (n,) or (n, c), and its standard deviation or covariance.
 
@@ -228,7 +231,8 @@ def check_drawable(estimator: Any) -> None:
     elif isinstance(estimator, BaseEstimator) and is_classifier(estimator):
         advice = "PLSClassifier draws functions itself: sample_functions."
     elif not isinstance(
-        estimator, GaussianProcessRegressor | SparseProcess
+        estimator,
+        GaussianProcessRegressor | SparseProcess,
     ) and not hasattr(estimator, "sample_functions"):
         advice = (
             "For a sparse model of another library see DecoupledSampler.from_inducing."
@@ -274,7 +278,11 @@ def check_kernel_of(estimator: Any, X: Array, sampler: Any) -> None:
 
 
 def default_estimator(
-    X: Array, y: Array, random_state: Any, n_jobs: int | None, kernel: Any = None
+    X: Array,
+    y: Array,
+    random_state: Any,
+    n_jobs: int | None,
+    kernel: Any = None,
 ) -> tuple[Any, Hyperparameters | None]:
     """Process for these rows, without a fit, and what its search has found.
 

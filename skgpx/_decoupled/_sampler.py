@@ -65,7 +65,10 @@ def moments_of(estimator: Any, options: dict[str, bool], rows: Any) -> Any:
 
 
 def observed(
-    draws: FunctionDraws, noise_of: Any, X: Array, rng: np.random.Generator
+    draws: FunctionDraws,
+    noise_of: Any,
+    X: Array,
+    rng: np.random.Generator,
 ) -> Array:
     """Values with white noise at a block of rows, (n, c, s)."""
     y = draws.values(X)
@@ -265,7 +268,12 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             check_columns(coded, y)
             several = get_tags(self).target_tags.multi_output
             checked, targets = validate_data(
-                self, coded, y, dtype=np.float64, multi_output=several, y_numeric=True
+                self,
+                coded,
+                y,
+                dtype=np.float64,
+                multi_output=several,
+                y_numeric=True,
             )
             check_range("X", checked)
             check_range("y", np.asarray(targets, dtype=np.float64))
@@ -434,16 +442,24 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
 
     @overload
     def predict(
-        self, X: ArrayLike, return_std: Literal[True]
+        self,
+        X: ArrayLike,
+        return_std: Literal[True],
     ) -> tuple[Array, Array]: ...
 
     @overload
     def predict(
-        self, X: ArrayLike, return_std: bool = ..., return_cov: bool = ...
+        self,
+        X: ArrayLike,
+        return_std: bool = ...,
+        return_cov: bool = ...,
     ) -> Any: ...
 
     def predict(
-        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
     ) -> Any:
         """Exact predictive moments, those of the estimator; nothing is sampled.
 
@@ -504,7 +520,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             return self.estimator_.predict_dist(rows)
         posterior = self.posterior_
         if isinstance(posterior, LatentModel) and isinstance(
-            posterior.weights, WeightParticles
+            posterior.weights,
+            WeightParticles,
         ):
             raise ValueError(
                 "The posterior of this sampler is that of the u_samples it was given, "
@@ -513,7 +530,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         return normal_distribution(copy.copy(self), X)
 
     def sample_functions(
-        self, n_samples: int = 1, random_state: Any = None
+        self,
+        n_samples: int = 1,
+        random_state: Any = None,
     ) -> FunctionDraws:
         """Draw latent functions from the posterior.
 
@@ -546,7 +565,10 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         return self._draw(n_samples, generator(seed))
 
     def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: Any = None
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: Any = None,
     ) -> NDArray[Any]:
         """Draw observations, jointly over the rows of X.
 

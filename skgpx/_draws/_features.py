@@ -532,7 +532,9 @@ def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTer
 
 
 def _gre_terms(
-    kernel: GREKernel, points: Array, weights: Array
+    kernel: GREKernel,
+    points: Array,
+    weights: Array,
 ) -> tuple[LinearTerm, ...]:
     """``k(·, S) P k(S, Z) v + b k̄(·, Z) v``."""
     support = np.asarray(kernel.support, dtype=np.float64)

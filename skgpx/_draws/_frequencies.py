@@ -116,7 +116,8 @@ class HeldOutErrors:
         # rounding errors of aᵀ K a, relative to |a|₁²
         rounding = 1e-15 * np.sum(np.abs(self.functionals), axis=1) ** 2
         self.floor = np.mean(kernel.diag(fresh)) * np.maximum(
-            given.negligible, rounding
+            given.negligible,
+            rounding,
         )
 
     def covariance(self, parts: list[tuple[float, FeatureMap]]) -> Array:
@@ -169,7 +170,10 @@ def _neighbourhood(kernel: Any, X: Array, rng: np.random.Generator) -> Any:
 
 
 def _fresh_inputs(
-    X: Array, half: int, rng: np.random.Generator, kept: list[int]
+    X: Array,
+    half: int,
+    rng: np.random.Generator,
+    kept: list[int],
 ) -> Array:
     """Inputs between points, and just outside their range; `kept` columns hold codes.
 

@@ -324,7 +324,9 @@ class FunctionDraws(OneBlasThread):
         rng = np.random.default_rng(random_state)
         error = np.sqrt(noise)[:, np.newaxis, np.newaxis] * rng.standard_normal(shape)
         moved, process = self.process.update(
-            X, observed - self.values(X) - error, noise
+            X,
+            observed - self.values(X) - error,
+            noise,
         )
         return self.plus(moved.terms).with_process(process)
 
@@ -402,7 +404,9 @@ def linear_draws(features: Any, weights: Array) -> FunctionDraws:
 
 
 def _observations(
-    y: ArrayLike, noise_variance: ArrayLike, shape: tuple[int, int, int]
+    y: ArrayLike,
+    noise_variance: ArrayLike,
+    shape: tuple[int, int, int],
 ) -> tuple[Array, Array]:
     """Observations (p, c, s) and the variances of their noise (p,).
 
@@ -456,7 +460,11 @@ class Process:
         raise NotImplementedError
 
     def learn(
-        self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
+        self,
+        X: Array,
+        discrepancy: Array,
+        noise_variance: Array,
+        white: float = 0.0,
     ) -> tuple[Array, Self]:
         """What observing values at X adds to whitened variables, and what it leaves.
 
@@ -495,7 +503,10 @@ class Process:
         return replace(self, scale=scale)  # type: ignore[type-var]
 
     def update(
-        self, X: Array, discrepancy: Array, noise_variance: Array
+        self,
+        X: Array,
+        discrepancy: Array,
+        noise_variance: Array,
     ) -> tuple[FunctionDraws, Self]:
         """What observing values at X adds to draws, and the process it leaves."""
         moved, after = self.learn(X, discrepancy, noise_variance)
@@ -605,7 +616,8 @@ def mapped_draws(draws: FunctionDraws, inputs: InputMap) -> FunctionDraws:
 
 
 def side_by_side(
-    sets: Sequence[FunctionDraws], order: Index | None = None
+    sets: Sequence[FunctionDraws],
+    order: Index | None = None,
 ) -> FunctionDraws:
     """One set of draws that holds those of several sets.
 

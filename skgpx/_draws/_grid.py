@@ -92,7 +92,11 @@ class Grid:
 
     @classmethod
     def of(
-        cls, covariance: StationarySum, box: Array, n_nodes: Any, spacing: Array
+        cls,
+        covariance: StationarySum,
+        box: Array,
+        n_nodes: Any,
+        spacing: Array,
     ) -> Grid:
         """Grid with this number of nodes along each axis."""
         shape = tuple(int(n) + 2 for n in n_nodes)
@@ -111,7 +115,8 @@ class Grid:
         low, high = self.box.T
         slack = 1e-9 * (high - low)
         outside = np.any(
-            np.abs(X - (low + high) / 2) > (high - low) / 2 + slack, axis=1
+            np.abs(X - (low + high) / 2) > (high - low) / 2 + slack,
+            axis=1,
         )
         if outside.any():
             raise ValueError(
@@ -195,7 +200,8 @@ class GridTerm:
     def scaled(self, factor: Array | float) -> GridTerm:
         """Multiply the outputs of the functions by a factor, or one each (c,)."""
         return replace(
-            self, coefficients=self.coefficients * np.reshape(factor, (-1, 1))
+            self,
+            coefficients=self.coefficients * np.reshape(factor, (-1, 1)),
         )
 
     def select(self, draws: Index) -> GridTerm:
@@ -253,7 +259,8 @@ def checked_domain(domain: ArrayLike | None, d: int) -> Array | None:
 
 
 def split_stationary(
-    kernel: Any, n_features: int
+    kernel: Any,
+    n_features: int,
 ) -> tuple[StationarySum | None, list[Monomial]]:
     """What of a kernel is drawn on a grid, and the other terms.
 

@@ -14,7 +14,11 @@ Array = NDArray[np.float64]
 
 
 def minimise(
-    draws: Any, bounds: ArrayLike, n_starts: int, n_mesh: int, seed: Any
+    draws: Any,
+    bounds: ArrayLike,
+    n_starts: int,
+    n_mesh: int,
+    seed: Any,
 ) -> OptimizeResult:
     """Minimum of each draw in a box: x (s, d), and its value fun (s,).
 

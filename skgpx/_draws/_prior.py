@@ -397,7 +397,14 @@ def draw_prior(
         points = np.empty((0, n_inputs)) if given is None else given.points
         box = box_of_grid(checked_domain(domain, n_inputs), points)
         draws = _draw_on_grid(
-            kernel, n_inputs, n_outputs, size, box, number, given, own_rng
+            kernel,
+            n_inputs,
+            n_outputs,
+            size,
+            box,
+            number,
+            given,
+            own_rng,
         )
         return draws.with_process(process)
     try:

@@ -199,7 +199,11 @@ class KernelProcess(Process):
         )
 
     def learn(
-        self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
+        self,
+        X: Array,
+        discrepancy: Array,
+        noise_variance: Array,
+        white: float = 0.0,
     ) -> tuple[Array, Self]:
         """What observing values at X adds to whitened variables, and what it leaves.
 
@@ -316,7 +320,11 @@ class FiniteProcess(Process):
         return np.stack([self._times_root(unit, o) for o in range(g)])
 
     def learn(
-        self, X: Array, discrepancy: Array, noise_variance: Array, white: float = 0.0
+        self,
+        X: Array,
+        discrepancy: Array,
+        noise_variance: Array,
+        white: float = 0.0,
     ) -> tuple[Array, Self]:
         """What observing values at X adds to the weights (q, c, s), and what it leaves.
 

@@ -69,7 +69,10 @@ def class_loss(
 
 
 def _robust_max(
-    likelihood: RobustMax, y: Array, mean: Array, variance: Array
+    likelihood: RobustMax,
+    y: Array,
+    mean: Array,
+    variance: Array,
 ) -> tuple[Array, Array]:
     """Expected nll (n,), and its derivative in the means (n, c)."""
     right = np.log1p(-likelihood.epsilon)
@@ -79,7 +82,10 @@ def _robust_max(
 
 
 def _by_nodes(
-    likelihood: Likelihood, y: Array, mean: Array, variance: Array
+    likelihood: Likelihood,
+    y: Array,
+    mean: Array,
+    variance: Array,
 ) -> tuple[Array, Array]:
     """The same for a smooth likelihood: derivatives of the rule."""
     nodes, weights = expectation_nodes(mean.shape[1])
@@ -299,7 +305,11 @@ def fit_class_scale(
     # the rules of probabilities change by some 1e-6 where they are refined
     options = {"maxiter": 30, "eps": 1e-3, "ftol": 1e-9}
     found = minimize(
-        loss, np.zeros(n), method="L-BFGS-B", bounds=[(-7.0, 7.0)] * n, options=options
+        loss,
+        np.zeros(n),
+        method="L-BFGS-B",
+        bounds=[(-7.0, 7.0)] * n,
+        options=options,
     )
     return scale(found.x)
 

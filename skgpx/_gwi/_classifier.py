@@ -311,7 +311,10 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         finding = None
         if base is None:
             parts = hold_out(
-                len(rows.y), self.validation_fraction, self.n_estimators, split
+                len(rows.y),
+                self.validation_fraction,
+                self.n_estimators,
+                split,
             )
             mean, finding = self._own_or_networks(problem, parts, train, reporter)
         else:
@@ -330,7 +333,12 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         return self
 
     def _rows(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        rng: np.random.Generator,
     ) -> tuple[Rows, BaseModel | None]:
         """Rows of the process, whose y holds codes of classes, and the base model."""
         if isinstance(self.mean, str):
@@ -482,7 +490,10 @@ class _Problem:
             held_out[k] = without(rows.X[part])
         scores = held_out.reshape(-1, len(base))
         return FittedMean(
-            "svgp", BasisScores(basis, weights, base), parts.ravel(), scores
+            "svgp",
+            BasisScores(basis, weights, base),
+            parts.ravel(),
+            scores,
         )
 
     def _held_out(self, mean: FittedMean) -> tuple[Array, ...]:

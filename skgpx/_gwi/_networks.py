@@ -53,7 +53,10 @@ class MeanOfNetworks:
 
 
 def hold_out(
-    n: int, fraction: float, n_estimators: int, rng: np.random.Generator
+    n: int,
+    fraction: float,
+    n_estimators: int,
+    rng: np.random.Generator,
 ) -> Index:
     """Rows (k, h) that are held out: a part of at most 2000 for each network.
 

@@ -137,7 +137,8 @@ def likelihood_of_errors(given: Any) -> Any:
 def is_plain(likelihood: Any, noise_model: Any) -> bool:
     """Whether the noise is normal and the same everywhere."""
     return noise_model is None and isinstance(
-        likelihood_of_errors(likelihood), Gaussian
+        likelihood_of_errors(likelihood),
+        Gaussian,
     )
 
 
@@ -213,10 +214,15 @@ def boosted_log_scale() -> TransformedTargetRegressor:
     leaves are few because errors say little about their scale.
     """
     boosting = HistGradientBoostingRegressor(
-        loss="gamma", max_iter=40, max_leaf_nodes=6
+        loss="gamma",
+        max_iter=40,
+        max_leaf_nodes=6,
     )
     return TransformedTargetRegressor(
-        boosting, func=np.exp, inverse_func=np.log, check_inverse=False
+        boosting,
+        func=np.exp,
+        inverse_func=np.log,
+        check_inverse=False,
     )
 
 
@@ -276,7 +282,10 @@ def learn_noise(
 
 
 def _parameters(
-    rows: NoiseRows, likelihood: Any, h: Array, scale: NoiseScale
+    rows: NoiseRows,
+    likelihood: Any,
+    h: Array,
+    scale: NoiseScale,
 ) -> LearnedNoise:
     """Maximise ``Σ w log p(e | r, s)`` in a, b and the degrees of freedom.
 
@@ -292,7 +301,9 @@ def _parameters(
     e = rows.errors[::step]
     w = rows.weights[::step]
     latent = LatentMixture(
-        np.zeros((len(e), 1, 1)), rows.variance[::step, None, None], np.ones(1)
+        np.zeros((len(e), 1, 1)),
+        rows.variance[::step, None, None],
+        np.ones(1),
     )
     centre = float(np.average(h, weights=rows.weights))
     centred = h[::step] - centre

@@ -61,7 +61,12 @@ def fit_process(
     learn = {"kernel": kernel_of(given), "learn": given.optimizer is not None}
     m = None if n_inducing is None else min(n_inducing, len(rows.y))
     found = learn_prior(
-        rows, likelihood, search, **learn, n_inducing=m, n_jobs=given.n_jobs
+        rows,
+        likelihood,
+        search,
+        **learn,
+        n_inducing=m,
+        n_jobs=given.n_jobs,
     )
     noise = noise_variance
     noise = float(found.likelihood.variance(0.0)) if noise is None else noise
@@ -79,7 +84,12 @@ def fit_process(
         Z, _ = inducing_by_capacity(rows, found.kernel, noise, given.inducing, select)
     else:
         Z = select_inducing(
-            given.inducing, rows.X, found.kernel, m, select, rows.weights
+            given.inducing,
+            rows.X,
+            found.kernel,
+            m,
+            select,
+            rows.weights,
         )
     basis = Nystroem.from_kernel(found.kernel, Z)
     statistics = row_statistics(basis, rows, given.n_jobs)
@@ -94,7 +104,9 @@ def fit_process(
 
 
 def leave_one_out(
-    process: LatentModel, noise_variance: Any, rows: Rows
+    process: LatentModel,
+    noise_variance: Any,
+    rows: Rows,
 ) -> tuple[Array, Array]:
     """Errors and variances of the process at each row, given the others.
 

@@ -424,7 +424,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             seed = int(scales.integers(2**31))
             learn = partial(self._learn_noise, rows, base, groups, scale, seed)
         attributes = partial(
-            self._attributes, *fitted, variance, own, rows, units, learn
+            self._attributes,
+            *fitted,
+            variance,
+            own,
+            rows,
+            units,
+            learn,
         )
         clock.end_of("process")
 
@@ -462,7 +468,12 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         return self
 
     def _rows(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, rng: np.random.Generator
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        rng: np.random.Generator,
     ) -> tuple[Rows, BaseModel | None]:
         """Rows of the process, and the base model."""
         mean = self.mean
@@ -517,7 +528,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
 
         def around(function: Any, values: Array, curves: Any) -> tuple[Any, Array]:
             mean = FittedMean(
-                "net", function, at, values.reshape(rows.y[at].shape), curves
+                "net",
+                function,
+                at,
+                values.reshape(rows.y[at].shape),
+                curves,
             )
             gap = rows.y[at] - mean.predictions
             gain = (squares[at] - gap**2) / (2.0 * v[at])
@@ -653,7 +668,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
 
 
 def _calibrated(
-    noise: Any, variance: Array, own: FittedMean, rows: Rows, mean: FittedMean
+    noise: Any,
+    variance: Array,
+    own: FittedMean,
+    rows: Rows,
+    mean: FittedMean,
 ) -> tuple[Any, Any]:
     """Variance of normal noise that held-out errors support, and the factor T."""
     at = mean.held_out
@@ -670,7 +689,10 @@ def _calibrated(
 
 
 def _scales(
-    squares: Array, variances: Array, weights: Array, reference: Array | None = None
+    squares: Array,
+    variances: Array,
+    weights: Array,
+    reference: Array | None = None,
 ) -> Any:
     """:func:`fit_scale`, or that of each target, (t,)."""
     if squares.ndim == 1:

@@ -310,7 +310,11 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             If the solver has not converged within `max_iter` steps.
         """
         reporter = RoundReporter(
-            self, X, y, sample_weight, noise_variance=noise_variance
+            self,
+            X,
+            y,
+            sample_weight,
+            noise_variance=noise_variance,
         )
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         refuse_categories(self)
@@ -322,7 +326,12 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             previous and previous.units,
         )  # fmt: skip
         findings = self._fit_rows(
-            standard, likelihood, kernel, units, previous, reporter
+            standard,
+            likelihood,
+            kernel,
+            units,
+            previous,
+            reporter,
         )
         conclude(self, findings)
         return self
@@ -457,7 +466,12 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             # where the points leave something, and some of that is short
             n_neighbors = _NEIGHBORS if local and not suffice else 0
         sparse = SparseRows.of(
-            basis, rows.X, noise, self.n_jobs, int(n_neighbors), order
+            basis,
+            rows.X,
+            noise,
+            self.n_jobs,
+            int(n_neighbors),
+            order,
         )
         known = suffice or (local and int(n_neighbors) > 0)
         posterior = replace(sparse.posterior, has_correlations=known)
@@ -642,7 +656,10 @@ def _shared(rows: Rows, others: Rows) -> tuple[list[int], list[int]]:
 
 
 def _continued(
-    previous: _Solved, rows: Rows, start: Array | None, shape: tuple[int, ...]
+    previous: _Solved,
+    rows: Rows,
+    start: Array | None,
+    shape: tuple[int, ...],
 ) -> Array | None:
     """The old solution at the rows that were there before, zero at the others."""
     ours, theirs = _shared(rows, previous.rows)

@@ -123,7 +123,8 @@ class VarianceCorrection(NamedTuple):
         total = precision * np.sum(shares**4) + std**-2
         spread = (precision * excess + mean / std**2) / total
         return empty._replace(
-            coefficients=best, spread=float(np.sqrt(max(spread, 0.0)))
+            coefficients=best,
+            spread=float(np.sqrt(max(spread, 0.0))),
         )
 
     def _features(self, h: Array, r: Array, k: Array) -> tuple[Array, Array]:
@@ -139,7 +140,11 @@ class VarianceCorrection(NamedTuple):
         return np.log(h + r), table
 
     def __call__(
-        self, h: Array, r: Array, k: Array, square: Array | None = None
+        self,
+        h: Array,
+        r: Array,
+        k: Array,
+        square: Array | None = None,
     ) -> Array:
         """Variances (n,) at rows.
 

@@ -241,7 +241,10 @@ class LatentModel:
         process = self.basis.process_at(self.weights, X).scaled(self._scales)
         # the white part of the residual acts as noise of the observations
         learned, after = process.learn(
-            X, (y - mean)[:, :, np.newaxis], noise_variance, self.basis.white_variance
+            X,
+            (y - mean)[:, :, np.newaxis],
+            noise_variance,
+            self.basis.white_variance,
         )
         moved, known = learned[:, :, 0] / self._scales, self.weights.moments()[0]
         moved[: len(known)] += known

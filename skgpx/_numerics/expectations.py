@@ -79,7 +79,11 @@ def line_rule(mixture: LatentMixture, n_nodes: int) -> tuple[Array, Array]:
 
 @kernel
 def _add_densities(
-    x: Array, mean: Array, precision: Array, weights: Array, out: Array
+    x: Array,
+    mean: Array,
+    precision: Array,
+    weights: Array,
+    out: Array,
 ) -> None:
     # Σ_j w_j N(x | m_j, 1 / precision_j²), without √(2π)
     for i in range(len(x)):
@@ -158,7 +162,11 @@ def student_noise(df: float) -> tuple[Array, Array]:
 
 
 def log_density(
-    y: Array, mixture: LatentMixture, shift: Array, variance: Array, log_shares: Array
+    y: Array,
+    mixture: LatentMixture,
+    shift: Array,
+    variance: Array,
+    log_shares: Array,
 ) -> Array:
     """Log density of f plus noise of each row at its y (n,), in nats, shape (n,).
 
@@ -179,7 +187,11 @@ def log_density(
     out = np.empty(len(mixture.mean))
     log_weights = np.log(np.maximum(mixture.weights, 1e-300))
     _log_densities(
-        *_contiguous(y, mixture, variance), log_weights, shift, log_shares, out
+        *_contiguous(y, mixture, variance),
+        log_weights,
+        shift,
+        log_shares,
+        out,
     )
     return out
 
@@ -209,7 +221,9 @@ _CONDENSED = np.array([8, 12, 16, 20, 24, 32, 48])
 
 
 def condensed_sizes(
-    mixture: LatentMixture, variance: Array, log_shares: Array
+    mixture: LatentMixture,
+    variance: Array,
+    log_shares: Array,
 ) -> NDArray[np.intp]:
     """Components to which :func:`condense` may reduce those of each row, (n,).
 
@@ -244,7 +258,9 @@ def condense(mixture: LatentMixture, size: int) -> tuple[LatentMixture, Array]:
 
 
 def _contiguous(
-    y: Array, mixture: LatentMixture, noise: Array
+    y: Array,
+    mixture: LatentMixture,
+    noise: Array,
 ) -> tuple[Array, Array, Array, Array]:
     """Targets (n,), means (n, s), variances (n, s or 1), those of the noise (n, k)."""
     mean, n = mixture.mean[:, 0], len(mixture.mean)
@@ -392,7 +408,12 @@ def softmax_probabilities(mixture: LatentMixture) -> Array:
 
 @reduction
 def _fill(
-    s: float, x: Array, normal: Array, gumbel: Array, masses: Array, table: Array
+    s: float,
+    x: Array,
+    normal: Array,
+    gumbel: Array,
+    masses: Array,
+    table: Array,
 ) -> tuple[float, float]:
     """L and L' (2, k) of ``s ξ + G`` on an even grid: its start and its step."""
     # a Gumbel variable has the variance π²/6
@@ -470,7 +491,12 @@ def _interpolated(table: Array, at: float, d: float) -> tuple[float, float]:
 
 @reduction
 def _add_component(
-    mean: Array, table: Array, start: Array, step: Array, weight: float, out: Array
+    mean: Array,
+    table: Array,
+    start: Array,
+    step: Array,
+    weight: float,
+    out: Array,
 ) -> None:
     """Add the weighted probabilities of one component: a sum over an even grid."""
     c = len(mean)

@@ -91,7 +91,9 @@ class FourierIndex:
         # one number for each wave
         steps = np.cumprod(np.append(1, 2 * reach[:-1] + 1))
         _, first, place = np.unique(
-            (self.waves + reach) @ steps, return_index=True, return_inverse=True
+            (self.waves + reach) @ steps,
+            return_index=True,
+            return_inverse=True,
         )
         return self.waves[first], place
 
@@ -232,7 +234,8 @@ def multiple_angles(turns: Array, out: Array) -> None:
 
 
 def angle_tables(
-    turns: Array, reach: Sequence[int]
+    turns: Array,
+    reach: Sequence[int],
 ) -> Iterator[tuple[slice, list[Array]]]:
     """Tables of multiple angles of each input, for blocks of rows.
 

@@ -137,7 +137,12 @@ def n_bins(largest_wave: int) -> int:
 
 
 def bin_moments(
-    x: Array, y: Array, weights: Array | None, box: Box, shift: Any, bins: int
+    x: Array,
+    y: Array,
+    weights: Array | None,
+    box: Box,
+    shift: Any,
+    bins: int,
 ) -> tuple[BinMoments, Any]:
     """Bin moments of one block of rows, and ``Σ w (y - shift)²`` of each target.
 
@@ -284,7 +289,10 @@ class FourierSums(NamedTuple):
 
 
 def fourier_sums(
-    turns: Array, y: Array, weights: Array, reach: Integers
+    turns: Array,
+    y: Array,
+    weights: Array,
+    reach: Integers,
 ) -> FourierSums:
     """Sums over one block of rows.
 
@@ -404,7 +412,9 @@ class SeriesStatistics:
         return one, other
 
     def normal_equations(
-        self, index: FourierIndex, scale: Any = 1.0
+        self,
+        index: FourierIndex,
+        scale: Any = 1.0,
     ) -> WeightStatistics:
         """Sums for these functions, not whitened, of ``(y - shift) / scale``.
 
@@ -433,7 +443,12 @@ class SeriesStatistics:
 
 
 def sketched_statistics(
-    X: Array, y: Array, weights: Array | None, box: Box, shift: Any, bins: int
+    X: Array,
+    y: Array,
+    weights: Array | None,
+    box: Box,
+    shift: Any,
+    bins: int,
 ) -> SeriesStatistics:
     """Statistics of one block of rows with one input, by bin moments.
 

@@ -155,7 +155,12 @@ def _profile(code: int, shape: np.float32, square: Single) -> None:
 
 @kernel
 def _fill(
-    terms: RadialTerms, row: int, column: int, one: Single, other: Single, K: Single
+    terms: RadialTerms,
+    row: int,
+    column: int,
+    one: Single,
+    other: Single,
+    K: Single,
 ) -> None:
     """Write the tile of the rows and columns from these two on."""
     columns = slice(column, column + TILE)
@@ -181,7 +186,11 @@ def _fill(
 
 @kernel
 def add_tiles(
-    terms: RadialTerms, first: int, last: int, vectors: Single, out: Array
+    terms: RadialTerms,
+    first: int,
+    last: int,
+    vectors: Single,
+    out: Array,
 ) -> None:
     """Add what some tiles of the symmetric matrix contribute to its product.
 

@@ -187,7 +187,8 @@ def in_coordinates(target: Target, centre: Array, root: Array) -> Target:
             y=root[0].T @ (b - A @ centre[0]),
         )
     return target._replace(
-        centre=np.ascontiguousarray(centre), root=np.ascontiguousarray(root)
+        centre=np.ascontiguousarray(centre),
+        root=np.ascontiguousarray(root),
     )
 
 
@@ -212,7 +213,11 @@ def start(target: Target, z: Array, temperature: float = 1.0) -> Chains:
     with np.errstate(all="ignore"):
         if target.code == NUMPY:
             _potential_and_gradient(
-                target, temperature, z, chains.energy, chains.gradient
+                target,
+                temperature,
+                z,
+                chains.energy,
+                chains.gradient,
             )
         else:
             _run_compiled_steps(
@@ -270,14 +275,22 @@ def advance(
                 _run_numpy_steps(target, temperature, scheme, random, moved, trace)
             else:
                 _run_compiled_steps(
-                    density, scheme, random, moved, trace, n_steps=count, starts=False
+                    density,
+                    scheme,
+                    random,
+                    moved,
+                    trace,
+                    n_steps=count,
+                    starts=False,
                 )
     return moved, trace
 
 
 def _no_statistics(shape: tuple[int, ...]) -> Trace:
     return Trace(
-        accepted=np.zeros(shape[2]), total=np.zeros(shape), square=np.zeros(shape)
+        accepted=np.zeros(shape[2]),
+        total=np.zeros(shape),
+        square=np.zeros(shape),
     )
 
 
@@ -397,7 +410,11 @@ def _run_numpy_steps(
                 )
             # 3 and 4 U and ∇U, shortened
             _potential_and_gradient(
-                target, temperature, new_z, new_energy, new_gradient
+                target,
+                temperature,
+                new_z,
+                new_energy,
+                new_gradient,
             )
             truncate_drift(scheme, new_z, new_gradient)
             # 5 a kick, half of one at the end
@@ -448,7 +465,11 @@ def _squares(values: Array) -> Array:
 
 
 def _potential_and_gradient(
-    target: Target, temperature: float, z: Array, energy: Array, gradient: Array
+    target: Target,
+    temperature: float,
+    z: Array,
+    energy: Array,
+    gradient: Array,
 ) -> None:
     """U(z) and ∇U(z) of a block of chains, by the likelihood's functions of rows."""
     c = target.n_outputs
@@ -461,7 +482,9 @@ def _potential_and_gradient(
 
 
 def rows_value_and_gradient(
-    target: Target, w: Array, temperature: float = 1.0
+    target: Target,
+    w: Array,
+    temperature: float = 1.0,
 ) -> tuple[Array, Array]:
     """Data term at weights w (m, c, s) in NumPy: its value (s,) and gradient in w."""
     m, c, s = w.shape

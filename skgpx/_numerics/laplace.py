@@ -144,7 +144,9 @@ def refine(target: Target, mode: Mode) -> Mode:
     for _ in range(_REFINEMENTS if c == 1 else _REFINEMENTS // 2):
         spread = latent_variance(target.features, mode.root, c)
         smooth = target._replace(
-            std=np.sqrt(target.std**2 + spread), nodes=nodes, node_weights=node_weights
+            std=np.sqrt(target.std**2 + spread),
+            nodes=nodes,
+            node_weights=node_weights,
         )
         mode = find_mode(smooth, mode.weights, _REFINED)
     return mode
@@ -179,7 +181,11 @@ def _energy_and_gradient(target: Target, w: Array) -> tuple[float, Array]:
 
 
 def _line_search(
-    target: Target, w: Array, direction: Array, energy: float, slope: float
+    target: Target,
+    w: Array,
+    direction: Array,
+    energy: float,
+    slope: float,
 ) -> tuple[Array, float, Array] | None:
     """First of the steps 1, ½, ¼, ... that decreases ψ enough; None if none does."""
     step = 1.0
@@ -201,7 +207,8 @@ def tempered_root(target: Target, weights: Array, temperature: float) -> Array:
     """
     some = weights[:, :, :: max(1, weights.shape[2] // 16)]
     curvature = np.mean(
-        [row_curvature(target, some[:, :, j]) for j in range(some.shape[2])], axis=0
+        [row_curvature(target, some[:, :, j]) for j in range(some.shape[2])],
+        axis=0,
     )
     return _inverse_roots(_roots(target, temperature * curvature))
 
@@ -347,7 +354,9 @@ _EVIDENCE_TOLERANCE = 1e-5
 
 
 def laplace_evidence(
-    target: Target, residual: Array, start: Array
+    target: Target,
+    residual: Array,
+    start: Array,
 ) -> tuple[float, Mode, Array]:
     """Laplace log evidence, less a penalty for the residual.
 
@@ -376,7 +385,9 @@ def laplace_evidence(
 
 
 def laplace_evidence_gradient(
-    target: Target, residual: Array, start: Array
+    target: Target,
+    residual: Array,
+    start: Array,
 ) -> tuple[EvidenceGradient, Array]:
     """:func:`laplace_evidence`, its gradient and the mode.
 

@@ -35,7 +35,9 @@ _LAGS = 2**16
 
 
 def embed(
-    covariance: Callable[[Array], Array], shape: Sequence[int], spacing: Array
+    covariance: Callable[[Array], Array],
+    shape: Sequence[int],
+    spacing: Array,
 ) -> tuple[Array, float]:
     """Eigenvalues of a circulant matrix that holds the covariance of a lattice.
 
@@ -73,7 +75,9 @@ def embed(
 
 
 def _eigenvalues(
-    covariance: Callable[[Array], Array], torus: tuple[int, ...], spacing: Array
+    covariance: Callable[[Array], Array],
+    torus: tuple[int, ...],
+    spacing: Array,
 ) -> Array:
     """Fourier transform of the covariance at the shortest lag to each node."""
     lags = [fft.fftfreq(n, 1.0 / n) * h for n, h in zip(torus, spacing, strict=True)]
@@ -100,7 +104,10 @@ def spline_transfer(torus: Sequence[int]) -> Array:
 
 
 def draw(
-    roots: Array, shape: Sequence[int], size: int, rng: np.random.Generator
+    roots: Array,
+    shape: Sequence[int],
+    size: int,
+    rng: np.random.Generator,
 ) -> Array:
     """Draws of the process with circulant covariance, at the nodes of a lattice.
 
@@ -155,7 +162,8 @@ def multiply(roots: Array, shape: Sequence[int], vectors: Array) -> Array:
 
 
 def spline_weights(
-    positions: Array, shape: Sequence[int]
+    positions: Array,
+    shape: Sequence[int],
 ) -> tuple[Index, Array, Array]:
     """Coefficients that a cubic spline combines, their weights and their slopes.
 

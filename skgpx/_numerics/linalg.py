@@ -337,7 +337,12 @@ def pivoted_cholesky(
         inner = entries(block, block) - near.T @ near
         limit, left = max(limit, tolerance * scale), n_pivots - k
         chosen, factor = _pivots_of_block(
-            inner, residual[block], order[block], left, limit, _TIE * scale
+            inner,
+            residual[block],
+            order[block],
+            left,
+            limit,
+            _TIE * scale,
         )
         new = block[chosen]
         stop = k + len(new)
@@ -353,7 +358,9 @@ def pivoted_cholesky(
 
 
 def _largest(
-    residual: Array, order: NDArray[np.intp], slack: float
+    residual: Array,
+    order: NDArray[np.intp],
+    slack: float,
 ) -> tuple[NDArray[np.intp], float]:
     """Rows of the largest residuals, and what a later pivot among them must exceed."""
     n = residual.shape[0]

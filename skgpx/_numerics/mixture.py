@@ -62,7 +62,9 @@ class LatentMixture(NamedTuple):
 
 
 def atoms(
-    mixture: LatentMixture, n_nodes: int | None = None, refinement: int = 1
+    mixture: LatentMixture,
+    n_nodes: int | None = None,
+    refinement: int = 1,
 ) -> tuple[Array, Array]:
     """Nodes and weights for expectations under a latent mixture.
 
@@ -108,7 +110,9 @@ def atoms(
 
 
 def normal_nodes(
-    mixture: LatentMixture, n_nodes: int | None = None, refinement: int = 1
+    mixture: LatentMixture,
+    n_nodes: int | None = None,
+    refinement: int = 1,
 ) -> tuple[Array, Array]:
     """Standard normal nodes (c, s, k) and weights (s, k) of :func:`atoms`.
 
@@ -169,7 +173,8 @@ def normal_points(c: int, s: int, k: int) -> tuple[Array, Array]:
 def _primes(count: int) -> Array:
     """Sieve the first ``count`` prime numbers."""
     bound = max(
-        15, int(count * (math.log(count) + math.log(math.log(count) + 2.0))) + 9
+        15,
+        int(count * (math.log(count) + math.log(math.log(count) + 2.0))) + 9,
     )
     candidates = np.arange(bound)
     is_prime = candidates >= 2

@@ -80,7 +80,9 @@ class Perceptron(NamedTuple):
         return self._signals(parameters, X)[-1]
 
     def with_pullback(
-        self, parameters: Array, X: Array
+        self,
+        parameters: Array,
+        X: Array,
     ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
         """Outputs, and a function from their gradients to those of all that they use.
 

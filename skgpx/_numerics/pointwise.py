@@ -88,7 +88,12 @@ def _repeat(y: Array, g: Array) -> None:
 
 @Formula
 def _gaussian(
-    p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+    p: Array,
+    targets: Array,
+    f: Array,
+    with_value: bool,
+    value: Array,
+    g: Array,
 ) -> None:
     _repeat(targets, g)
     precision = 1.0 / p[0]
@@ -101,7 +106,12 @@ def _gaussian(
 
 @Formula
 def _student_t(
-    p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+    p: Array,
+    targets: Array,
+    f: Array,
+    with_value: bool,
+    value: Array,
+    g: Array,
 ) -> None:
     _repeat(targets, g)
     df, scale = p[0], p[1]
@@ -116,7 +126,12 @@ def _student_t(
 
 @Formula
 def _bernoulli_logit(
-    _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+    _p: Array,
+    targets: Array,
+    f: Array,
+    with_value: bool,
+    value: Array,
+    g: Array,
 ) -> None:
     _repeat(targets, g)
     for k in range(f.size):
@@ -129,7 +144,12 @@ def _bernoulli_logit(
 
 @Formula
 def _bernoulli_probit(
-    _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+    _p: Array,
+    targets: Array,
+    f: Array,
+    with_value: bool,
+    value: Array,
+    g: Array,
 ) -> None:
     # t = (2 y - 1) f; with E = erfcx(|t| / sqrt(2)) and e = exp(-t^2 / 2),
     # Phi(t) = E e / 2 on the left, 1 - E e / 2 on the right; gradient -+ phi / Phi.
@@ -149,7 +169,12 @@ def _bernoulli_probit(
 
 @Formula
 def _poisson_softplus(
-    _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+    _p: Array,
+    targets: Array,
+    f: Array,
+    with_value: bool,
+    value: Array,
+    g: Array,
 ) -> None:
     _repeat(targets, g)
     for k in range(f.size):
@@ -164,7 +189,12 @@ def _poisson_softplus(
 
 @Formula
 def _poisson_exp(
-    _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+    _p: Array,
+    targets: Array,
+    f: Array,
+    with_value: bool,
+    value: Array,
+    g: Array,
 ) -> None:
     _repeat(targets, g)
     for k in range(f.size):
@@ -179,7 +209,12 @@ def _poisson_exp(
 
 @Formula
 def _poisson_square(
-    _p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+    _p: Array,
+    targets: Array,
+    f: Array,
+    with_value: bool,
+    value: Array,
+    g: Array,
 ) -> None:
     _repeat(targets, g)
     for k in range(f.size):
@@ -192,7 +227,12 @@ def _poisson_square(
 
 @Formula
 def _shifted_mixture(
-    p: Array, targets: Array, f: Array, with_value: bool, value: Array, g: Array
+    p: Array,
+    targets: Array,
+    f: Array,
+    with_value: bool,
+    value: Array,
+    g: Array,
 ) -> None:
     # With r = y - f: log odds of a shift a = log_odds + shift (r - shift / 2) / v,
     # value = r^2 / (2 v) - log(1 + exp(a)), gradient = (shift expit(a) - r) / v
@@ -213,7 +253,12 @@ def _shifted_mixture(
 
 @Formula
 def _categorical(
-    _p: Array, y: Array, f: Array, with_value: bool, value: Array, g: Array
+    _p: Array,
+    y: Array,
+    f: Array,
+    with_value: bool,
+    value: Array,
+    g: Array,
 ) -> None:
     # exp(f - largest) and its sum over the outputs, for each row and chain
     n_outputs, total = f.size // value.size, np.empty(value.size)
@@ -235,7 +280,11 @@ def _categorical(
 
 @inlined
 def _subtract_largest(
-    f: Array, n_rows: int, n_outputs: int, top: Array, g: Array
+    f: Array,
+    n_rows: int,
+    n_outputs: int,
+    top: Array,
+    g: Array,
 ) -> None:
     """Subtract from each latent value the largest of its row and chain, put in top."""
     s = top.size // n_rows

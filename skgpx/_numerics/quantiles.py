@@ -130,7 +130,11 @@ class _Search(NamedTuple):
 
 
 def quantile(
-    cdf: Cdf, p: float, start: Array, spread: Array, coordinate: Coordinate
+    cdf: Cdf,
+    p: float,
+    start: Array,
+    spread: Array,
+    coordinate: Coordinate,
 ) -> Array:
     """Smallest y with ``cdf(y) >= p`` for each row, shape (n,).
 
@@ -180,7 +184,11 @@ def quantile(
 
 
 def _step(
-    search: _Search, below: Array, p: float, target: float, coordinate: Coordinate
+    search: _Search,
+    below: Array,
+    p: float,
+    target: float,
+    coordinate: Coordinate,
 ) -> tuple[_Search, Array, Mask]:
     """Next state; the quantiles as far as they are known; where they are."""
     left = below < p

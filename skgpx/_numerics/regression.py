@@ -67,7 +67,10 @@ class WeightStatistics(NamedTuple):
 
 
 def weight_statistics(
-    features: Array, y: Array, weights: Array, residual: Array
+    features: Array,
+    y: Array,
+    weights: Array,
+    residual: Array,
 ) -> WeightStatistics:
     """Statistics of one block of rows.
 
@@ -95,7 +98,9 @@ def weight_statistics(
 
 
 def posterior(
-    statistics: WeightStatistics, noise_variance: Any, root: Array | None = None
+    statistics: WeightStatistics,
+    noise_variance: Any,
+    root: Array | None = None,
 ) -> GaussianWeights:
     """Distribution of the weights given the data, N(B⁻¹ Φᵀy/σ², B⁻¹); O(m^3).
 
@@ -112,7 +117,9 @@ def posterior(
 
 
 def posterior_mean_from(
-    statistics: WeightStatistics, noise_variance: float, root: Array
+    statistics: WeightStatistics,
+    noise_variance: float,
+    root: Array,
 ) -> Array:
     """Mean of :func:`posterior`, (m,) or (m, t), given the root of the precision."""
     half = solve_lower(root, statistics.moment / noise_variance)
@@ -120,7 +127,9 @@ def posterior_mean_from(
 
 
 def log_evidence(
-    statistics: WeightStatistics, noise_variance: Any, root: Array | None = None
+    statistics: WeightStatistics,
+    noise_variance: Any,
+    root: Array | None = None,
 ) -> float:
     """Log evidence, less a penalty for the residual of the basis.
 
@@ -179,7 +188,11 @@ class EvidenceGradient(NamedTuple):
 
 
 def log_evidence_gradient(
-    features: Array, y: Array, weights: Array, residual: Array, noise_variance: float
+    features: Array,
+    y: Array,
+    weights: Array,
+    residual: Array,
+    noise_variance: float,
 ) -> EvidenceGradient:
     """`log_evidence` and its derivatives in Φ, the residual and log σ².
 
@@ -251,7 +264,12 @@ class TargetRegressions:
         return np.array([log_evidence_of(*one) for one in each])
 
     def best_noise(
-        self, low: float, high: float, mean: float, std: float, white: float = 0.0
+        self,
+        low: float,
+        high: float,
+        mean: float,
+        std: float,
+        white: float = 0.0,
     ) -> Array:
         """Noise variance of each target, (t,), of the largest log posterior.
 
@@ -301,7 +319,9 @@ class Spectrum(NamedTuple):
 
 
 def whitened(
-    sums: WeightStatistics, eigenvalues: Array, residual: float
+    sums: WeightStatistics,
+    eigenvalues: Array,
+    residual: float,
 ) -> WeightStatistics:
     """Statistics of the features ``√λ_j φ_j``, whose weights are N(0, I).
 
@@ -323,7 +343,9 @@ def whitened(
 
 
 def series_evidence(
-    sums: WeightStatistics, spectrum: Spectrum, noise_variance: float
+    sums: WeightStatistics,
+    spectrum: Spectrum,
+    noise_variance: float,
 ) -> tuple[float, Array]:
     """Bound of the log evidence and its analytic gradient.
 

@@ -53,7 +53,9 @@ def largest_probabilities(mixture: LatentMixture) -> Array:
 
 
 def probability_and_slopes(
-    y: ArrayLike, mean: Array, variance: Array
+    y: ArrayLike,
+    mean: Array,
+    variance: Array,
 ) -> tuple[Array, Array, Array]:
     """Probability that the output y is the largest, with its derivatives.
 
@@ -99,7 +101,11 @@ def _log_cdf(z: float) -> tuple[float, float]:
 
 @kernel
 def _contenders(
-    mean: Array, std: Array, chosen: Codes, centred: Array, widths: Array
+    mean: Array,
+    std: Array,
+    chosen: Codes,
+    centred: Array,
+    widths: Array,
 ) -> int:
     """Outputs that can be the largest, as the first of `chosen`; means and widths.
 
@@ -135,7 +141,12 @@ def _rule(mean: Array, widths: Array, chosen: Codes) -> tuple[float, float, int]
 
 @kernel
 def _log_product(
-    u: float, mean: Array, widths: Array, chosen: Codes, z: Array, slope: Array
+    u: float,
+    mean: Array,
+    widths: Array,
+    chosen: Codes,
+    z: Array,
+    slope: Array,
 ) -> float:
     """``Σ log F_l(u)``; fills standardised distances and slopes of the logarithms."""
     total = 0.0

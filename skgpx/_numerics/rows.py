@@ -41,7 +41,10 @@ def distinct_rows(table: Array, weights: Array) -> tuple[NDArray[np.intp], Array
 
 
 def sample_distinct_rows(
-    X: Array, y: Array, size: int, salt: int
+    X: Array,
+    y: Array,
+    size: int,
+    salt: int,
 ) -> NDArray[np.intp] | None:
     """All copies of ``size`` rows (X, y) drawn among the distinct ones.
 
@@ -103,7 +106,9 @@ LARGEST = 1e120
 
 
 def mean_and_spread(
-    values: Array, weights: Array | None, rounding: float
+    values: Array,
+    weights: Array | None,
+    rounding: float,
 ) -> tuple[Array, Array]:
     """Mean and standard deviation over the rows, one where nothing varies.
 
@@ -160,7 +165,10 @@ class InputFrame(NamedTuple):
 
     @classmethod
     def of(
-        cls, values: Array, weights: Array | None, rounding: float = 1e-14
+        cls,
+        values: Array,
+        weights: Array | None,
+        rounding: float = 1e-14,
     ) -> InputFrame:
         """From rows (n, d), quantiles by up to 20 000 of them; O(n d).
 

@@ -49,14 +49,23 @@ class RadialDensity(NamedTuple):
 
 @kernel
 def _evaluate(
-    formula: Any, parameters: Array, squares: Array, values: Array, slopes: Array
+    formula: Any,
+    parameters: Array,
+    squares: Array,
+    values: Array,
+    slopes: Array,
 ) -> None:
     formula(parameters, parameters, squares, True, values, slopes)
 
 
 @Formula
 def _normal(
-    p: Array, _y: Array, squares: Array, with_value: bool, values: Array, slopes: Array
+    p: Array,
+    _y: Array,
+    squares: Array,
+    with_value: bool,
+    values: Array,
+    slopes: Array,
 ) -> None:
     # log h = c - s / 2 with p = (c,)
     for i in range(squares.size):
@@ -67,7 +76,12 @@ def _normal(
 
 @Formula
 def _student_t(
-    p: Array, _y: Array, squares: Array, with_value: bool, values: Array, slopes: Array
+    p: Array,
+    _y: Array,
+    squares: Array,
+    with_value: bool,
+    values: Array,
+    slopes: Array,
 ) -> None:
     # log h = c - (ν + d/2) log(1 + s / 2ν) with p = (c, ν + d/2, 2ν)
     for i in range(squares.size):
@@ -78,7 +92,12 @@ def _student_t(
 
 @Formula
 def _normal_mixture(
-    p: Array, _y: Array, squares: Array, with_value: bool, values: Array, slopes: Array
+    p: Array,
+    _y: Array,
+    squares: Array,
+    with_value: bool,
+    values: Array,
+    slopes: Array,
 ) -> None:
     # h = Σ_k exp(c_k - s t_k) with p = (c_1, ..., c_K, t_1, ..., t_K)
     K = p.size // 2

@@ -170,7 +170,11 @@ def see_others(points: Array, squares: Array) -> NDArray[np.bool_]:
 
 @kernel
 def stein_force(
-    points: Array, pool: Array, slopes: Array, squares: Array, repulsion: float
+    points: Array,
+    pool: Array,
+    slopes: Array,
+    squares: Array,
+    repulsion: float,
 ) -> Array:
     """Force (R, d) of a pool on points.
 
@@ -230,7 +234,12 @@ def stein_force(
 
 @kernel
 def move(
-    points: Array, force: Array, paces: Array, means: Array, step: int, rate: float
+    points: Array,
+    force: Array,
+    paces: Array,
+    means: Array,
+    step: int,
+    rate: float,
 ) -> None:
     """Take a step of Adam along the force, in place.
 
@@ -397,5 +406,15 @@ def _transport(
         fresh = step % _REFRESH == 0
         rate = cosine_decay(step, n_steps, learning_rate)
         svgd_step(
-            points, slopes, squares, factors, fresh, 1.0, True, paces, means, step, rate
+            points,
+            slopes,
+            squares,
+            factors,
+            fresh,
+            1.0,
+            True,
+            paces,
+            means,
+            step,
+            rate,
         )

@@ -81,7 +81,10 @@ def _project(frequency: Array, points: Array, offset: float, phase: Array) -> No
 
 @kernel
 def cosines_and_sines(
-    points: Array, frequencies: Array, amplitudes: Array, out: Array
+    points: Array,
+    frequencies: Array,
+    amplitudes: Array,
+    out: Array,
 ) -> None:
     """Write ``a cos`` and ``a sin`` of the phases, one feature per row.
 
@@ -113,7 +116,11 @@ def cosines_and_sines(
 
 @kernel
 def shifted_cosines(
-    X: Array, frequencies: Array, amplitudes: Array, phases: Array, out: Array
+    X: Array,
+    frequencies: Array,
+    amplitudes: Array,
+    phases: Array,
+    out: Array,
 ) -> None:
     """Add ``Σ_r a_r cos(2π (ω_r·x - φ_r))`` at the rows of X (n, d) to out (n,).
 

@@ -181,7 +181,11 @@ def wave_gradient(
 
 
 def _solved(
-    X: Array, y: Array, weights: Array, waves: Waves, space: Workspace
+    X: Array,
+    y: Array,
+    weights: Array,
+    waves: Waves,
+    space: Workspace,
 ) -> tuple[float, Array, Array]:
     """Log evidence, w̄ of each target, (t, m), and the sum over them of ``S / σ²``."""
     flat, _, gram, inverse = space
@@ -212,7 +216,10 @@ def _solved(
 
 @kernel
 def _to_phase_slopes(
-    features: Array, means: Array, misfits: Array, product: Array
+    features: Array,
+    means: Array,
+    misfits: Array,
+    product: Array,
 ) -> None:
     """Overwrite the upper half of ``S Φᵀ / σ²`` (m, n) by slopes in the phases.
 

@@ -189,7 +189,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             lost = noise - exact > 0.2 * (max(1.0, noise) - exact)
             unexplained = 0.5 * float(np.log(noise / exact)) if lost else 0.0
         return diagnostics.too_few_inducing_points(
-            m, found.n_inducing, unexplained, automatic
+            m,
+            found.n_inducing,
+            unexplained,
+            automatic,
         )
 
     def _kernel_for(self, rows: Rows) -> Any:
@@ -258,7 +261,11 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             )
 
     def _count_inducing(
-        self, rows: Rows, likelihood: Likelihood, closed: bool, needed: int = 0
+        self,
+        rows: Rows,
+        likelihood: Likelihood,
+        closed: bool,
+        needed: int = 0,
     ) -> int | None:
         """Number of inducing inputs; None is as many as the data need.
 
@@ -317,7 +324,11 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return NeighborBasis(basis, rows.X, *data, n_neighbors)
 
     def _count_neighbors(
-        self, rows: Rows, kernel: Any, likelihood: Likelihood, free: bool
+        self,
+        rows: Rows,
+        kernel: Any,
+        likelihood: Likelihood,
+        free: bool,
     ) -> int:
         """Nearest rows that a prediction is given; the closed form has one function.
 

@@ -165,7 +165,9 @@ def run_chains(
 
 
 def _adapted(
-    scheme: Scheme, short: Scheme | None, share: Array
+    scheme: Scheme,
+    short: Scheme | None,
+    share: Array,
 ) -> tuple[Scheme, Scheme | None]:
     """Smaller steps, and short ones besides, for sorted shares of accepted proposals.
 

@@ -196,7 +196,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Fit the posterior.
 

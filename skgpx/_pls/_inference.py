@@ -181,7 +181,13 @@ def infer(
     if name == "smc" or (rivals and affordable):
         target = plain
         sample, findings = _tempered(
-            plain, best, likelihood, n_particles, n_jobs, rng, reported(plain)
+            plain,
+            best,
+            likelihood,
+            n_particles,
+            n_jobs,
+            rng,
+            reported(plain),
         )
         groups = np.arange(n_particles) * (rivals or likelihood.symmetric)
     else:
@@ -232,7 +238,11 @@ def infer(
     return found._replace(
         # Laplace's approximation from near the mode
         log_evidence=sparse_value(
-            rows, basis.inducing_points, basis.kernel, likelihood, best.weights
+            rows,
+            basis.inducing_points,
+            basis.kernel,
+            likelihood,
+            best.weights,
         ),
         unexplained=_left_out(plain, residual, best) / float(rows.weights.sum()),
         divergence_bound=divergence_bound(plain, residual) if bounded else np.nan,
@@ -240,7 +250,10 @@ def infer(
 
 
 def _bound(
-    basis: Nystroem, rows: Rows, likelihood: Gaussian, n_jobs: int | None
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    n_jobs: int | None,
 ) -> tuple[float, float]:
     """Collapsed bound of the evidence, and what it leaves out."""
     statistics = row_statistics(basis, rows, n_jobs)
@@ -294,12 +307,19 @@ def _by_neighbors(
     model = LatentModel(found.basis, known, _mean(likelihood))
     findings = (rows_not_converged(found.converged),)
     return Inference(
-        model, *drawn, likelihood, found.log_evidence, 0.0, findings=findings
+        model,
+        *drawn,
+        likelihood,
+        found.log_evidence,
+        0.0,
+        findings=findings,
     )
 
 
 def _drawn(
-    weights: GaussianWeights, n_particles: int, rng: np.random.Generator
+    weights: GaussianWeights,
+    n_particles: int,
+    rng: np.random.Generator,
 ) -> tuple[Array, Sample]:
     """Independent draws of the weights, in the form of chains."""
     particles, p = weights.draw(n_particles, rng), weights.mean.size
@@ -364,7 +384,10 @@ def target_and_modes(
 
 
 def _residual_of_rows(
-    basis: Nystroem, rows: Rows, target: Target, likelihood: Likelihood
+    basis: Nystroem,
+    rows: Rows,
+    target: Target,
+    likelihood: Likelihood,
 ) -> Array:
     """Residual prior variance of the latent value of each row of a target, (n,)."""
     factor = likelihood.row_form(rows.y, rows.weights, rows.known).factor

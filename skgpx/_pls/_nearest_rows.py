@@ -126,7 +126,9 @@ def condition_on_rows(
     target = row_target(basis.features, rows, likelihood)
     mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
     responses = WorkingResponses.of(
-        rows, likelihood, basis.features @ mode.weights[:, 0]
+        rows,
+        likelihood,
+        basis.features @ mode.weights[:, 0],
     )
     precision = 1.0 / responses.noise
     mean = LatentMean(np.zeros_like(precision), np.zeros_like(precision))
@@ -142,7 +144,12 @@ def condition_on_rows(
         variance = noise - noise**2 * covariance.inverse_diagonal()
         variance = np.maximum(variance, 1e-6 * noise.min())
         mean, responses, decrement = _find_mean(
-            rows, likelihood, covariance, variance, mean, responses
+            rows,
+            likelihood,
+            covariance,
+            variance,
+            mean,
+            responses,
         )
         # precisions of the new moments; rows count by their shares of the information
         change = 1.0 / responses.noise - precision
@@ -161,7 +168,10 @@ def condition_on_rows(
 
 
 def _secant_rate(
-    before: Array, change: Array, after: Array, next_change: Array
+    before: Array,
+    change: Array,
+    after: Array,
+    next_change: Array,
 ) -> Array:
     """Part of a change, row by row, after which a secant through two has none left.
 
@@ -242,14 +252,21 @@ def _find_mean(
 
 
 def _whitening(
-    basis: NeighborBasis, noise: Array, near: Index, count: Index, n_jobs: int | None
+    basis: NeighborBasis,
+    noise: Array,
+    near: Index,
+    count: Index,
+    n_jobs: int | None,
 ) -> csr_array:
     """Whitening of the rows under this noise."""
     return neighbor_whitening(replace(basis, noise=noise), near, count, n_jobs)
 
 
 def _given_responses(
-    basis: NeighborBasis, responses: WorkingResponses, W: csr_array, converged: bool
+    basis: NeighborBasis,
+    responses: WorkingResponses,
+    W: csr_array,
+    converged: bool,
 ) -> NearestRows:
     """Regression on responses, whitened by W."""
     basis = replace(basis, y=responses.y, noise=responses.noise)

@@ -57,7 +57,8 @@ class Quadrature(NamedTuple):
 
 
 def optimal_target(
-    target: Target, residual_variance: Array
+    target: Target,
+    residual_variance: Array,
 ) -> tuple[Target, Quadrature]:
     """Target of the optimal potential V*, equation (26), instead of the projected one.
 

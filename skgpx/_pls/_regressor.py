@@ -351,11 +351,19 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         form = NormalForm.of(likelihood, Rows(X, y, weights, known))
         self._check_form(form)
         rows, standard, likelihood, units = in_unit_scale(
-            form.rows, form.likelihood, self.kernel, self.normalize_y
+            form.rows,
+            form.likelihood,
+            self.kernel,
+            self.normalize_y,
         )
         self._exposed = exposure is not None
         findings = self._fit_rows(
-            standard, likelihood, reporter, units, self.normalize_y, form
+            standard,
+            likelihood,
+            reporter,
+            units,
+            self.normalize_y,
+            form,
         )
         fitted = form.reduced(self.likelihood_)
         conclude(self, [*findings, *self._check_fit(rows, fitted, units[:2])])
@@ -371,7 +379,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             resolved_method(self.method, form.stated)
 
     def _check_fit(
-        self, rows: Rows, fitted: Likelihood, units: tuple[Any, Any]
+        self,
+        rows: Rows,
+        fitted: Likelihood,
+        units: tuple[Any, Any],
     ) -> list[Finding | None]:
         """Counts or residuals of at most 4000 rows, in the units of y."""
         checked = rows.take(slice(None, None, -(-len(rows.y) // 4000)))
@@ -388,7 +399,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         learned = self.optimizer is not None and not isinstance(likelihood, Tobit)
         if not (learned and fitted.location_scale and share <= 0.01):
             return diagnostics.check_counts(
-                checked.y, checked.weights, latent, likelihood
+                checked.y,
+                checked.weights,
+                latent,
+                likelihood,
             )
         noise_variance = fitted.variance(0.0)
         if checked.y.ndim > 1:

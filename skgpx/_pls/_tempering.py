@@ -16,7 +16,10 @@ Array = NDArray[np.float64]
 
 
 def next_temperature(
-    nll: Array, temperature: float, kept: float, log_weights: Array
+    nll: Array,
+    temperature: float,
+    kept: float,
+    log_weights: Array,
 ) -> float:
     """Largest β ≤ 1 at which the conditional effective size is still large enough.
 
@@ -83,7 +86,10 @@ def effective_size(log_weights: Array) -> float:
 
 
 def resample(
-    log_weights: Array, size: int, rng: np.random.Generator, stratified: bool = False
+    log_weights: Array,
+    size: int,
+    rng: np.random.Generator,
+    stratified: bool = False,
 ) -> NDArray[np.intp]:
     """Systematic resampling: `size` indices, each less than one from its expectation.
 
@@ -119,7 +125,9 @@ def mirror_images(target: Target, w: Array) -> Array:
 
 
 def of_both_signs(
-    target: Target, w: Array, rng: np.random.Generator
+    target: Target,
+    w: Array,
+    rng: np.random.Generator,
 ) -> tuple[Array, NDArray[np.intp], NDArray[np.bool_]]:
     """Particles (1, p, s) of both modes; which they were, and which are images.
 
@@ -194,7 +202,10 @@ def run_smc(
     cheap = min(400, int(1e5 / target.features.size))
     size = max(100, cheap, -(-n_particles // _RUNS))
     runs = parallel_map(
-        _temper, [(size, stream) for stream in rng.spawn(_RUNS)], n_jobs, target
+        _temper,
+        [(size, stream) for stream in rng.spawn(_RUNS)],
+        n_jobs,
+        target,
     )
     evidences = np.array([evidence for _, evidence in runs])
     everything = np.concatenate([w for w, _ in runs], axis=2)
@@ -247,7 +258,11 @@ def _around_nothing(target: Target, w: Array, beta: float) -> Target:
 
 
 def _moved(
-    target: Target, w: Array, log_weights: Array, beta: float, rng: np.random.Generator
+    target: Target,
+    w: Array,
+    log_weights: Array,
+    beta: float,
+    rng: np.random.Generator,
 ) -> Array:
     """Particles (1, p, s) after steps at temperature β that forget their start."""
     typical = resample(log_weights, w.shape[2], rng)

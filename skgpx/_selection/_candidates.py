@@ -115,7 +115,9 @@ class Candidate:
         return u
 
     def log_prior(
-        self, point: Array, likelihood: Likelihood | None = None
+        self,
+        point: Array,
+        likelihood: Likelihood | None = None,
     ) -> tuple[float, Array]:
         """Log density of the hyperprior of u, and its gradient.
 
@@ -227,7 +229,12 @@ class Candidate:
         return ConstantKernel(np.exp(log_share) * self.unit, bounds)
 
     def beside(
-        self, part: Any, name: str, offset: Array, ties: Array, prior: Any
+        self,
+        part: Any,
+        name: str,
+        offset: Array,
+        ties: Array,
+        prior: Any,
     ) -> Candidate:
         """The same and another part, of log-parameters ``offset + ties @ u``.
 
@@ -264,7 +271,11 @@ def _log_normal(u: Array, mean: Array, std: Array) -> tuple[float, Array]:
 
 
 def of_kernel(
-    kernel: Any, rows: Rows, unit: float, name: str = "as given", given: bool = True
+    kernel: Any,
+    rows: Rows,
+    unit: float,
+    name: str = "as given",
+    given: bool = True,
 ) -> Candidate:
     """A kernel with all its parameters free, under the hyperprior.
 
@@ -306,7 +317,10 @@ def _of_columns(kernel: Any, columns: NDArray[np.intp], d: int) -> Any:
 
 
 def default_candidates(
-    rows: Rows, likelihood: Likelihood, unit: float, categories: Any = None
+    rows: Rows,
+    likelihood: Likelihood,
+    unit: float,
+    categories: Any = None,
 ) -> list[list[Candidate]]:
     """Kernels that stand for None: families, each with one lengthscale or several.
 
@@ -325,7 +339,8 @@ def default_candidates(
         # a standard deviation of 6: on separable classes evidence grows without end
         high = 36.0
     plain.set_params(
-        k1__constant_value=unit, k1__constant_value_bounds=(1e-3 * unit, high)
+        k1__constant_value=unit,
+        k1__constant_value_bounds=(1e-3 * unit, high),
     )
     shapes: dict[str, Kernel] = {"RBF": plain.k2}
     if isinstance(likelihood, Gaussian | Tobit):
@@ -339,7 +354,11 @@ def default_candidates(
         if categories is not None:
             kernel = kernel * Columns(categories.kernel, categories.columns)
         many = of_kernel(
-            kernel, rows, unit, f"{name}, one lengthscale per column", False
+            kernel,
+            rows,
+            unit,
+            f"{name}, one lengthscale per column",
+            False,
         )
         if len(numeric) < 2:
             groups.append([many])
@@ -357,7 +376,8 @@ def _in_one_unit(candidate: Candidate) -> Candidate:
     scales, bounds = np.asarray(rbf.length_scale), np.asarray(rbf.length_scale_bounds)
     one = float(np.sqrt(np.mean(scales**2)))
     kernel = candidate.kernel.k1 * RBF(
-        np.full_like(scales, one), one * bounds / scales[:, np.newaxis]
+        np.full_like(scales, one),
+        one * bounds / scales[:, np.newaxis],
     )
     offset = candidate.offset.copy()
     offset[candidate.lengths] += np.log(one / scales)

@@ -56,7 +56,11 @@ class ExactEvidence:
     """
 
     def __init__(
-        self, rows: Rows, kernel: Any, likelihood: Gaussian, given: Rows | None = None
+        self,
+        rows: Rows,
+        kernel: Any,
+        likelihood: Gaussian,
+        given: Rows | None = None,
     ):
         self.rows, self.kernel, self.likelihood = rows, kernel, likelihood
         self._p, self._n_given = len(kernel.theta), 0
@@ -110,7 +114,10 @@ def _slope(L: Array, white: Array) -> Array:
 
 
 def _factorised(
-    K: Array, rows: Rows, noise_variance: float, n_given: int = 0
+    K: Array,
+    rows: Rows,
+    noise_variance: float,
+    n_given: int = 0,
 ) -> tuple[Array, Array, float]:
     """Root of the C of :class:`ExactEvidence`, ``L⁻¹ y``, and its log density.
 
@@ -264,7 +271,10 @@ class SparseEvidence:
         return evidence.value, np.append(gradient, evidence.parameters)
 
     def _evidence(
-        self, features: Array, residual: Array, likelihood: Likelihood
+        self,
+        features: Array,
+        residual: Array,
+        likelihood: Likelihood,
     ) -> EvidenceGradient:
         if isinstance(likelihood, Gaussian):
             noise_variance = float(likelihood.variance(0.0))
@@ -456,5 +466,9 @@ class WorkingResponses(NamedTuple):
         bent = np.maximum(bent, _LEAST_INFORMATION * information)
         energy = float(omega @ nll)
         return cls(
-            latent, variance, omega * factor * slope, 1.0 / (omega * bent), energy
+            latent,
+            variance,
+            omega * factor * slope,
+            1.0 / (omega * bent),
+            energy,
         )

@@ -180,7 +180,10 @@ def learn_prior(
     record = SearchRecord(distinct_rows=len(rows.y))
     if not learn or not len(kernel.theta) + len(likelihood.theta):
         return Hyperparameters(
-            kernel, likelihood, record=record, amplitude_is_free=amplitude_is_free
+            kernel,
+            likelihood,
+            record=record,
+            amplitude_is_free=amplitude_is_free,
         )
     counted = rows if likelihood.discrete else counted_once(rows)
     split = Split.of(counted, budget or SearchBudget(), rng)
@@ -248,7 +251,11 @@ def _all_noise(found: Found, rows: Rows) -> Found:
 
 
 def _by_bound(
-    found: Found, rows: Rows, inducing: Any, m: int, rng: np.random.Generator
+    found: Found,
+    rows: Rows,
+    inducing: Any,
+    m: int,
+    rng: np.random.Generator,
 ) -> Found:
     """Search on by the collapsed bound of few points, which leave out more.
 
@@ -282,7 +289,9 @@ def _starts(
 
 
 def _rough_starts(
-    group: list[Candidate], few: Rows, likelihood: Likelihood
+    group: list[Candidate],
+    few: Rows,
+    likelihood: Likelihood,
 ) -> list[Found]:
     """Where an exact process of rough latent values ends, for candidates to train.
 
@@ -395,11 +404,20 @@ def _by_laplace(
 
 
 def _maximise_laplace(
-    rows: Rows, inducing: Any, size: int, start: Found, rng: np.random.Generator
+    rows: Rows,
+    inducing: Any,
+    size: int,
+    start: Found,
+    rng: np.random.Generator,
 ) -> Found:
     """Maximise Laplace's evidence of some inducing points, selected at the start."""
     evidence = SparseEvidence.selected(
-        rows, start.kernel, start.likelihood, inducing, size, rng
+        rows,
+        start.kernel,
+        start.likelihood,
+        inducing,
+        size,
+        rng,
     )
     return maximise(start.candidate, [evidence], start.u, 40)
 
@@ -423,7 +441,10 @@ def _points_that_suffice(
 
 
 def _by_working_responses(
-    found: Found, rows: Rows, inducing: Any, rng: np.random.Generator
+    found: Found,
+    rows: Rows,
+    inducing: Any,
+    rng: np.random.Generator,
 ) -> tuple[Found, float]:
     """Train a kernel on rows from all over the data, and their mean noise variance.
 
@@ -519,7 +540,11 @@ def _with_stated_noise(found: Found) -> Likelihood:
 
 
 def _given(
-    kernel: Any, rows: Rows, likelihood: Likelihood, unit: float, learn: bool
+    kernel: Any,
+    rows: Rows,
+    likelihood: Likelihood,
+    unit: float,
+    learn: bool,
 ) -> tuple[Candidate, Likelihood]:
     """Candidate of the latent function's kernel; likelihood with the kernel's noise.
 

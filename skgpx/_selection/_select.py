@@ -146,7 +146,10 @@ def maximise(
 
 
 def _descend(
-    objective: Objective, start: Array, max_iter: int, tolerance: float
+    objective: Objective,
+    start: Array,
+    max_iter: int,
+    tolerance: float,
 ) -> Array:
     """L-BFGS-B in units in which its first step, the slope itself, has length 0.3.
 
@@ -409,7 +412,8 @@ def screen(
 
 
 def _columns_to_shorten(
-    candidate: Candidate, evidence: ExactEvidence
+    candidate: Candidate,
+    evidence: ExactEvidence,
 ) -> NDArray[np.intp]:
     """Coordinates that are lengthscales; of many those that gain most when shorter.
 
@@ -425,7 +429,9 @@ def _columns_to_shorten(
 
 
 def _best_first(
-    candidate: Candidate, starts: Sequence[Array], evidences: Sequence[ExactEvidence]
+    candidate: Candidate,
+    starts: Sequence[Array],
+    evidences: Sequence[ExactEvidence],
 ) -> list[Array]:
     """Starts within the bounds, in the order of their log posterior."""
     starts = [np.clip(u, *candidate.bounds.T) for u in starts]
@@ -476,7 +482,10 @@ def _by_nearest(family: Sequence[Found], split: Split) -> Found:
 
 
 def _neighborhoods(
-    split: Split, found: Found, number: int, phase: float
+    split: Split,
+    found: Found,
+    number: int,
+    phase: float,
 ) -> list[ExactEvidence]:
     """Densities of neighbouring rows given the nearest of those before them.
 

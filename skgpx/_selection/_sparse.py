@@ -33,7 +33,10 @@ SEARCHED_ROWS, ABUNDANT_ROWS = 1500, 4500
 
 
 def grow(
-    score: Callable[[int], float], size: int, largest: int, n: float
+    score: Callable[[int], float],
+    size: int,
+    largest: int,
+    n: float,
 ) -> tuple[int, float]:
     """Capacity after which twice as much gains too little, and its score.
 
@@ -142,7 +145,11 @@ def inducing_of_targets(
 
 
 def best_noise(
-    basis: Any, seen: WeightStatistics, rows: Rows, low: float, high: float
+    basis: Any,
+    seen: WeightStatistics,
+    rows: Rows,
+    low: float,
+    high: float,
 ) -> tuple[float, float]:
     """Noise variance under which held-out rows are most probable, and log density.
 
@@ -214,7 +221,9 @@ def final_noise(
 
 
 def regress_targets(
-    statistics: WeightStatistics, likelihood: Gaussian, learn: bool = True
+    statistics: WeightStatistics,
+    likelihood: Gaussian,
+    learn: bool = True,
 ) -> tuple[TargetRegressions, Array]:
     """Regressions of several targets and the noise variance of each, given the basis.
 

@@ -98,7 +98,9 @@ def simultaneous_factor(
 
 
 def chi_square_sum_quantile(
-    weights: Array, level: float, constant: float = 0.0
+    weights: Array,
+    level: float,
+    constant: float = 0.0,
 ) -> float:
     """Quantile of ``Q = constant + Σ weights[j] χ²₁``, independent chi-squares.
 

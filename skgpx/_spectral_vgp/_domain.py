@@ -94,7 +94,11 @@ def innermost_kernel(rule: Any) -> Any:
 
 
 def continued(
-    series: FourierSeries, kernel: Any, domain: Array, inside: Array, seen: Array
+    series: FourierSeries,
+    kernel: Any,
+    domain: Array,
+    inside: Array,
+    seen: Array,
 ) -> ContinuedSeries:
     """Series that answers outside of its region as the prior does.
 
@@ -112,7 +116,9 @@ def continued(
     reach = np.maximum(np.minimum(0.5 * gap, gap - 3.0 * scales), 0.0)
     around = np.stack((seen[:, 0] - reach, seen[:, 1] + reach), axis=1)
     return ContinuedSeries.of(
-        series, input_range(np.hstack((inside, around)).T), kernel
+        series,
+        input_range(np.hstack((inside, around)).T),
+        kernel,
     )
 
 

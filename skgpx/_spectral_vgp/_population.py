@@ -115,7 +115,10 @@ class FourierState:
         return self._plus(other.statistics, other.searched, other.seen)
 
     def _plus(
-        self, more: SeriesStatistics, searched: SeriesStatistics, seen: Array
+        self,
+        more: SeriesStatistics,
+        searched: SeriesStatistics,
+        seen: Array,
     ) -> FourierState:
         return replace(
             self,
@@ -261,7 +264,13 @@ def fit_population(
     statistics = row_sums(rows, *how)
     searched = statistics if once is rows else row_sums(once, *how)
     state = FourierState(
-        domain, input_range(rows.X), is_given, parameters, statistics, searched, start
+        domain,
+        input_range(rows.X),
+        is_given,
+        parameters,
+        statistics,
+        searched,
+        start,
     )
     return state, first
 
@@ -305,7 +314,10 @@ def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:
 
 
 def _findings(
-    search: Search, prior: Prior, eigenvalues: Array, tail: float
+    search: Search,
+    prior: Prior,
+    eigenvalues: Array,
+    tail: float,
 ) -> tuple[Finding | None, ...]:
     size = len(prior.functions)
     supported = search.weight * eigenvalues[-1] >= np.min(prior.noise_variance)

@@ -361,7 +361,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Add rows to those seen so far; what follows is solved when it is read.
 
@@ -550,7 +553,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         return (rows if kept.all() else rows.take(kept)), noise
 
     def _sums(
-        self, rows: Rows, adds: bool
+        self,
+        rows: Rows,
+        adds: bool,
     ) -> tuple[FourierState | SparseState, tuple[Finding | None, ...]]:
         """Sums over the rows for the basis, and findings; more may come if `adds`."""
         self.basis_, rng = self._resolved_basis(), generator(self.random_state)
@@ -570,7 +575,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if domain is None:
             within, finding = without_input_outliers(rows)
         state, first = fit_population(
-            within, domain, parameters, rng, self.n_jobs, adds
+            within,
+            domain,
+            parameters,
+            rng,
+            self.n_jobs,
+            adds,
         )
         if first is None or adds or not self._may_take_points(rows):
             return state, (finding,)
@@ -595,7 +605,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         )
 
     def _on_points(
-        self, rows: Rows, parameters: dict[str, Any]
+        self,
+        rows: Rows,
+        parameters: dict[str, Any],
     ) -> tuple[SparseState, tuple[Finding, ...]]:
         rows, rng = canonical_rows(*rows), generator(self.random_state)
         return fit_sample(rows, "inducing", parameters, rng, self.n_jobs)

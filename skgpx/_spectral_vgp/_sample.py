@@ -209,13 +209,23 @@ def fit_sample(
             basis: Any = _eigenvectors(kernel, rows, size, least, select)
         elif size is None:
             points, _ = inducing_by_capacity(
-                rows, kernel, least, inducing, select, largest=_MOST_FUNCTIONS
+                rows,
+                kernel,
+                least,
+                inducing,
+                select,
+                largest=_MOST_FUNCTIONS,
             )
             basis = Nystroem.from_kernel(kernel, points)
         else:
             most = size if places_are_given else min(len(rows.X), size)
             points = select_inducing(
-                inducing, rows.X, kernel, most, select, rows.weights
+                inducing,
+                rows.X,
+                kernel,
+                most,
+                select,
+                rows.weights,
             )
             basis = Nystroem.from_kernel(kernel, points)
         sums = row_statistics(basis, rows, n_jobs)

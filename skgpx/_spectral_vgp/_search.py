@@ -625,7 +625,10 @@ class Search:
         power, high = np.zeros(len(waves)), np.zeros(len(waves), bool)
         units = np.ravel(self.scale), np.ravel(self.noises(prior))
         for one, table, scale, noise in zip(
-            own.targets(), moments, *units, strict=True
+            own.targets(),
+            moments,
+            *units,
+            strict=True,
         ):
             mean = posterior_mean_from(one, noise, precision_root(own.gram, noise))
             fit = combination(functions, np.sqrt(values) * mean)

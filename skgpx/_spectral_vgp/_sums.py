@@ -63,7 +63,11 @@ def row_sums(
 
 
 def _chunk_sums(
-    domain: Array, box: Box, reach: Integers, shift: Any, rows: Rows
+    domain: Array,
+    box: Box,
+    reach: Integers,
+    shift: Any,
+    rows: Rows,
 ) -> SeriesStatistics:
     X, y, weights = rows.X, rows.y, rows.precisions
     low, high = X.min(axis=0), X.max(axis=0)

@@ -157,7 +157,10 @@ class SteinDescent:
         return self
 
     def _move_frequencies(
-        self, found: list[WaveGradient], step: int, rate: float
+        self,
+        found: list[WaveGradient],
+        step: int,
+        rate: float,
     ) -> None:
         """Equation (26), in place."""
         omega, scale = self.mixture.frequencies, self.mixture.length_scale
@@ -194,7 +197,11 @@ class SteinDescent:
         if len(few):
             own_slopes = slopes[self._seen]
             force[self._seen] = stein_force(
-                few, few, own_slopes, self._squares, repulsion
+                few,
+                few,
+                own_slopes,
+                self._squares,
+                repulsion,
             )
         return force
 
@@ -214,7 +221,10 @@ class SteinDescent:
 
 
 def _gradient(
-    rows: Rows, waves: Waves, spaces: list[Workspace], inputs: bool
+    rows: Rows,
+    waves: Waves,
+    spaces: list[Workspace],
+    inputs: bool,
 ) -> WaveGradient:
     """Gradient of a component, in memory that threads take and give back."""
     try:
@@ -228,7 +238,10 @@ def _gradient(
 
 
 def held_out_score(
-    mixture: WaveMixture, statistics: Statistics, noise_variance: Any, rows: Rows
+    mixture: WaveMixture,
+    statistics: Statistics,
+    noise_variance: Any,
+    rows: Rows,
 ) -> tuple[Any, Any]:
     """Log density of held-out rows, and the factor of variances that they support.
 
@@ -244,7 +257,10 @@ def held_out_score(
 
 
 def calibrated(
-    mixture: WaveMixture, statistics: Statistics, noise_variance: Any, rows: Rows
+    mixture: WaveMixture,
+    statistics: Statistics,
+    noise_variance: Any,
+    rows: Rows,
 ) -> tuple[Any, Any]:
     """Factor of variances, and noise: the one given, or the larger one of learning.
 
@@ -261,7 +277,11 @@ def calibrated(
 
 
 def _scored(
-    y: Array, mean: Array, variance: Array, noise_variance: float, weights: Array
+    y: Array,
+    mean: Array,
+    variance: Array,
+    noise_variance: float,
+    weights: Array,
 ) -> tuple[float, float]:
     """:func:`held_out_score` of one target, from moments (n, M) of the components."""
     shares, zero = np.full(mean.shape[1], 1.0 / mean.shape[1]), np.zeros(1)
@@ -275,7 +295,10 @@ def _scored(
         return -float(np.average(density, weights=weights))
 
     found = optimize.minimize_scalar(
-        loss, bounds=(-14.0, 9.0), method="bounded", options={"xatol": 0.01}
+        loss,
+        bounds=(-14.0, 9.0),
+        method="bounded",
+        options={"xatol": 0.01},
     )
     within, centre = variance @ shares, mean @ shares
     # means of components differ by what no factor changes

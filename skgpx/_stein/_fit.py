@@ -76,7 +76,10 @@ def fit_stein(
     clock.end_of("search")
 
     def solved(
-        mixture: WaveMixture, rows: Rows, descent: SteinDescent, factor: Any
+        mixture: WaveMixture,
+        rows: Rows,
+        descent: SteinDescent,
+        factor: Any,
     ) -> Attributes:
         # prior and noise variance times a factor: the posterior mean is the same
         root = np.sqrt(factor) if prior.amplitude_is_free else np.ones_like(factor)
@@ -144,7 +147,9 @@ def fit_stein(
 
 
 def _split(
-    rows: Rows, settings: Any, rng: np.random.Generator
+    rows: Rows,
+    settings: Any,
+    rng: np.random.Generator,
 ) -> tuple[Rows, Rows, Rows | None, Any, Any]:
     """All, training and validation rows; y standardised by the training rows.
 
@@ -200,7 +205,12 @@ def _begin(
         if rows.y.ndim > 1:
             some = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))
             Z, _ = inducing_by_capacity(
-                some, prior.kernel, variance, "greedy", search, 500
+                some,
+                prior.kernel,
+                variance,
+                "greedy",
+                search,
+                500,
             )
             basis = Nystroem.from_kernel(prior.kernel, Z)
             sums = row_statistics(basis, some, settings.n_jobs)

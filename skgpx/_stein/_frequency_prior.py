@@ -38,7 +38,12 @@ class FrequencyPrior(NamedTuple):
 
     @classmethod
     def of(
-        cls, given: Any, weight: Any, kernel: Any, shape: tuple[int, ...], total: float
+        cls,
+        given: Any,
+        weight: Any,
+        kernel: Any,
+        shape: tuple[int, ...],
+        total: float,
     ) -> FrequencyPrior | None:
         """The prior that parameters of the estimator name; None without one.
 

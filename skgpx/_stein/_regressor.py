@@ -299,7 +299,10 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn the prior and the frequencies, and fit the posterior.
 
@@ -328,7 +331,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         reporter = RoundReporter(self, X, y, sample_weight)
 
         def report(
-            attributes: Callable[[], dict[str, Any]], descent: SteinDescent
+            attributes: Callable[[], dict[str, Any]],
+            descent: SteinDescent,
         ) -> bool:
             figures = {"steps": descent.n_iter, "loss": descent.loss_curve[-1]}
             if descent.validation_curve:
@@ -341,7 +345,10 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Add rows to those seen so far, with the frequencies as they are.
 

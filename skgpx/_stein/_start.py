@@ -23,7 +23,10 @@ _SEPARATION = 0.3
 
 
 def starting_waves(
-    kernel: Any, noise_variance: Any, shape: tuple[int, int, int], rng: Rng
+    kernel: Any,
+    noise_variance: Any,
+    shape: tuple[int, int, int],
+    rng: Rng,
 ) -> WaveMixture:
     """Quasi-random frequencies (M, R, d) from the spectral distribution of the kernel.
 
@@ -91,12 +94,15 @@ def peaks(rows: Rows, start: WaveMixture, most: int = 10) -> Waves | None:
     if n == 0:
         return None
     return waves._replace(
-        frequencies=waves.frequencies[:n], amplitudes=waves.amplitudes[:n]
+        frequencies=waves.frequencies[:n],
+        amplitudes=waves.amplitudes[:n],
     )
 
 
 def with_peaks(
-    start: WaveMixture, peaks: Waves, amplitude_is_free: bool
+    start: WaveMixture,
+    peaks: Waves,
+    amplitude_is_free: bool,
 ) -> WaveMixture:
     """Start of which each component has the peaks in place of its first waves.
 

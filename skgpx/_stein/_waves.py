@@ -98,12 +98,14 @@ class NetworkWarp:
         return self.with_pullbacks(X)[0]
 
     def with_pullbacks(
-        self, X: Array
+        self,
+        X: Array,
     ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
         """Mapped rows, and what pulls derivatives back to the rows and parameters."""
         shifted = X - self._centre
         residual, pullback = self.network.with_pullback(
-            self.parameters, shifted / self._std
+            self.parameters,
+            shifted / self._std,
         )
 
         def pulled(G: Array) -> tuple[Array, Array]:
@@ -166,7 +168,10 @@ class FourierPairs(Fourier):
         return 2 * super().floats_per_row
 
     def draw(
-        self, weights: Array, rng: np.random.Generator, **prior: Any
+        self,
+        weights: Array,
+        rng: np.random.Generator,
+        **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw``, sums of single waves: those of a pair share a weight."""
         del rng, prior
@@ -243,7 +248,10 @@ class WaveMixture(NamedTuple):
         return MixtureModel(tuple(models), np.zeros(len(models)))
 
     def moments(
-        self, statistics: Statistics, noise_variance: Any, X: Array
+        self,
+        statistics: Statistics,
+        noise_variance: Any,
+        X: Array,
     ) -> tuple[Array, Array]:
         """Posterior means and variances of f at rows of X (n, d), (t, n, M) each."""
         weights = [posterior(sums, noise_variance) for sums in statistics]

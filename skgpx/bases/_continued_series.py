@@ -235,7 +235,10 @@ class ContinuedSeries(FourierSeries):
 
     @classmethod
     def of(
-        cls, series: FourierSeries, region: Array, kernel: Any = None
+        cls,
+        series: FourierSeries,
+        region: Array,
+        kernel: Any = None,
     ) -> ContinuedSeries:
         """Return the series with the prior outside of a region (d, 2).
 
@@ -266,7 +269,8 @@ class ContinuedSeries(FourierSeries):
             # the series may have more, where lengthscales are long for the box
             fresh = max(float(kernel.diag(np.zeros((1, d)))[0]) - level, 0.0)
         return replace(
-            own, continuation=Continuation(region, covariance, fresh, level, period)
+            own,
+            continuation=Continuation(region, covariance, fresh, level, period),
         )
 
     def __call__(self, X: Array) -> Array:
@@ -392,6 +396,8 @@ class ContinuedSeries(FourierSeries):
         half = 0.5 * power[varies]
         spectrum = np.concatenate((power[~varies], half, half))
         index = FourierIndex(
-            both, np.arange(len(both)) >= len(waves), np.ones(len(both))
+            both,
+            np.arange(len(both)) >= len(waves),
+            np.ones(len(both)),
         )
         return FourierSeries(self.box, index, spectrum, len(both))

@@ -465,7 +465,9 @@ def has_spectrum(kernel: Any) -> bool:
 
 
 def eigenvalues_and_variance(
-    kernel: Any, omega: Array, box: Box
+    kernel: Any,
+    omega: Array,
+    box: Box,
 ) -> tuple[Array, Array]:
     """Eigenvalues of a kernel made periodic, and last their sum over all functions.
 

@@ -186,7 +186,10 @@ class Fourier(FiniteBasis):
         return float(self.tail_variance)
 
     def draw(
-        self, weights: Array, rng: np.random.Generator, **prior: Any
+        self,
+        weights: Array,
+        rng: np.random.Generator,
+        **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw`` with these weights (2 R, c, s); nothing else is drawn."""
         del rng, prior
@@ -352,7 +355,10 @@ class FourierSeries(FiniteBasis):
         return 4 * self.n_basis + 2 * len(self._excess[1])
 
     def draw(
-        self, weights: Array, rng: np.random.Generator, **prior: Any
+        self,
+        weights: Array,
+        rng: np.random.Generator,
+        **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual.
 

@@ -160,11 +160,18 @@ class KernelBasis:
         observed = process.points[len(process.points) - more :]
         jitter = np.concatenate((known, process.nugget(observed)))
         return KernelBasis(
-            process.kernel, process.points, process.root, jitter, process.combinations
+            process.kernel,
+            process.points,
+            process.root,
+            jitter,
+            process.combinations,
         )
 
     def draw(
-        self, weights: Array, rng: np.random.Generator, **prior: Any
+        self,
+        weights: Array,
+        rng: np.random.Generator,
+        **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights and a drawn residual.
 
@@ -304,7 +311,11 @@ class EmpiricalSpectral(KernelBasis):
 
     @classmethod
     def from_rows(
-        cls, kernel: Any, X: Array, n_basis: int, weights: Array | None = None
+        cls,
+        kernel: Any,
+        X: Array,
+        n_basis: int,
+        weights: Array | None = None,
     ) -> EmpiricalSpectral:
         """Build the basis on distinct rows; O(n^3) time, O(n^2) memory.
 
@@ -324,7 +335,10 @@ class EmpiricalSpectral(KernelBasis):
         m = min(n_basis, int(np.sum(values > 1e-12 * values[0])))
         whitening = half[:, np.newaxis] * vectors[:, :m] / np.sqrt(values[:m])
         return cls(
-            kernel, X, combinations=whitening, eigenvalues=np.maximum(values, 0.0)
+            kernel,
+            X,
+            combinations=whitening,
+            eigenvalues=np.maximum(values, 0.0),
         )
 
     def leading(self, n_basis: int) -> EmpiricalSpectral:

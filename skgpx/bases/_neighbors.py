@@ -140,7 +140,11 @@ class NeighborBasis:
         return R[:, :-1, :-1], R[:, -1, :-1], R[:, -1, -1]
 
     def _given_nearest(
-        self, X: Array, features: Array, near: Index, count: Index
+        self,
+        X: Array,
+        features: Array,
+        near: Index,
+        count: Index,
     ) -> tuple[Array, Array]:
         """``b(x)`` (p, N), and the variance of ``h(x)`` (p,)."""
         C, cross, variance = self._systems(X, features, near)
@@ -157,7 +161,9 @@ class NeighborBasis:
         return max(1, min(_ROWS, _NUMBERS // (N * (N + self.n_basis))))
 
     def _blocks(
-        self, X: Array, given: Index | None = None
+        self,
+        X: Array,
+        given: Index | None = None,
     ) -> Iterator[tuple[slice, Array, Index, Array, Array]]:
         """Rows, their φ, nearest rows, b and variance of h, block by block."""
         for first in range(0, len(X), self.block):
@@ -193,7 +199,9 @@ class NeighborBasis:
         return self._features_and_residual(self.rows[chosen], near)
 
     def _features_and_residual(
-        self, X: Array, given: Index | None = None
+        self,
+        X: Array,
+        given: Index | None = None,
     ) -> tuple[Array, Array]:
         out, variance = np.empty((len(X), self.n_basis)), np.empty(len(X))
         for rows, features, near, b, left in self._blocks(X, given=given):
@@ -241,7 +249,10 @@ class NeighborBasis:
         del weights
 
     def draw(
-        self, weights: Array, rng: np.random.Generator, **prior: Any
+        self,
+        weights: Array,
+        rng: np.random.Generator,
+        **prior: Any,
     ) -> FunctionDraws:
         """Functions with these weights and a drawn residual, given the data.
 
@@ -275,7 +286,10 @@ class NeighborBasis:
     # ---- Likelihood of the weights -----------------------------------------------
 
     def whitening(
-        self, chosen: slice, near: Index, count: Index
+        self,
+        chosen: slice,
+        near: Index,
+        count: Index,
     ) -> tuple[Array, Array]:
         """Weights of some rows' predecessors, (p, N), and of themselves, (p,).
 
@@ -297,7 +311,11 @@ class NeighborBasis:
         return own, number
 
     def conditioned(
-        self, weights: GaussianWeights, X: Array, y: Array, noise: Array
+        self,
+        weights: GaussianWeights,
+        X: Array,
+        y: Array,
+        noise: Array,
     ) -> tuple[NeighborBasis, GaussianWeights]:
         """Basis and weights after adding noisy observations y (p,) at X."""
         n, p, features = len(self.rows), len(X), self.inner(X)

@@ -143,7 +143,11 @@ def select_until(
     trace = mean_residual * len(rows)
     per_point = residual_per_point * len(rows)
     found = pivoted_cholesky(
-        entries, diagonal, size, trace=trace, trace_per_pivot=per_point
+        entries,
+        diagonal,
+        size,
+        trace=trace,
+        trace_per_pivot=per_point,
     )
     # all rows are points, or nothing more than rounding is left
     done = len(found.pivots) == len(rows) or len(found.pivots) < size
@@ -172,7 +176,11 @@ def _distinct_rows(X: Array, weights: Array | None) -> tuple[Array, Array]:
 
 
 def _greedy(
-    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+    rows: Array,
+    mass: Array,
+    kernel: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
 ) -> NDArray[np.intp]:
     """Pivots of the kernel matrix; ties go to the first row."""
     del mass
@@ -195,7 +203,11 @@ def _sampled(n: int, n_largest: int, rng: np.random.Generator) -> NDArray[np.int
 
 
 def _determinantal(
-    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+    rows: Array,
+    mass: Array,
+    kernel: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
 ) -> NDArray[np.intp]:
     """Draw from the determinantal point process of m rows, by its eigenvectors.
 
@@ -229,7 +241,9 @@ def _determinantal(
 
 
 def _determinantal_eigenvectors(
-    eigenvalues: Array, m: int, rng: np.random.Generator
+    eigenvalues: Array,
+    m: int,
+    rng: np.random.Generator,
 ) -> NDArray[np.intp]:
     """Places of m of N eigenvalues, drawn with probability ∝ their product.
 
@@ -260,7 +274,11 @@ def _determinantal_eigenvectors(
 
 
 def _k_means_plus_plus(
-    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+    rows: Array,
+    mass: Array,
+    kernel: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
 ) -> NDArray[np.intp]:
     """Seeds of k-means in the metric of the kernel."""
     if n_inducing >= rows.shape[0]:
@@ -270,13 +288,20 @@ def _k_means_plus_plus(
     # imported here: it would add a seventh to the time of importing the package
     clustering = importlib.import_module("sklearn.cluster")
     _, chosen = clustering.kmeans_plusplus(
-        scaled, n_inducing, sample_weight=mass, random_state=seed
+        scaled,
+        n_inducing,
+        sample_weight=mass,
+        random_state=seed,
     )
     return np.unique(chosen)
 
 
 def _random(
-    rows: Array, mass: Array, kernel: Any, n_inducing: int, rng: np.random.Generator
+    rows: Array,
+    mass: Array,
+    kernel: Any,
+    n_inducing: int,
+    rng: np.random.Generator,
 ) -> NDArray[np.intp]:
     """Distinct rows with probabilities proportional to their weights."""
     del kernel

@@ -78,7 +78,10 @@ class Warped:
         return lambda X: inner(self.map(X))
 
     def draw(
-        self, weights: Array, rng: np.random.Generator, **prior: Any
+        self,
+        weights: Array,
+        rng: np.random.Generator,
+        **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual.
 

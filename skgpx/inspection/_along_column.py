@@ -196,7 +196,13 @@ class PredictiveDisplay:
             shade = 0.15 + 0.25 * (len(self.coverages) - 1 - j) / len(self.coverages)
             label = f"{100.0 * self.coverages[j]:g} % interval"
             band = self.ax_.fill_between(
-                self.x, low, high, color="C0", alpha=shade, linewidth=0.0, label=label
+                self.x,
+                low,
+                high,
+                color="C0",
+                alpha=shade,
+                linewidth=0.0,
+                label=label,
             )
             self.bands_.append(band)
         (self.line_,) = self.ax_.plot(self.x, self.mean, color="C0", label="mean")
@@ -375,7 +381,11 @@ class FunctionDrawsDisplay:
         self.figure_, self.ax_ = axes_of(ax)
         draw_data(self.ax_, self.x_data, self.y_data)
         self.lines_ = self.ax_.plot(
-            self.x, self.draws, color="C0", alpha=0.6, linewidth=1.0
+            self.x,
+            self.draws,
+            color="C0",
+            alpha=0.6,
+            linewidth=1.0,
         )
         if self.lines_:
             self.lines_[0].set_label("draws of the function")

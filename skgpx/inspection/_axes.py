@@ -49,7 +49,10 @@ Array = NDArray[np.float64]
 
 
 def line_along(
-    X: Any, feature: int | str, resolution: int, margin: float
+    X: Any,
+    feature: int | str,
+    resolution: int,
+    margin: float,
 ) -> tuple[Any, Array, Array, str]:
     """Rows from one end of a column to the other, and a margin on either side.
 

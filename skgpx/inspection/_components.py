@@ -52,14 +52,21 @@ class LearnedKernelDisplay:
     """
 
     def __init__(
-        self, curves: dict[str, tuple[Array, Array, Array]], warped: bool = False
+        self,
+        curves: dict[str, tuple[Array, Array, Array]],
+        warped: bool = False,
     ):
         self.curves = curves
         self.warped = warped
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, *, resolution: int = 200, ax: Any = None
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        resolution: int = 200,
+        ax: Any = None,
     ) -> Self:
         """Draw the learned kernels of a fitted model.
 

@@ -139,7 +139,10 @@ class Columns(DerivedKernel):
         return bool(self.kernel.is_stationary())
 
     def __call__(
-        self, X: Array, Y: Array | None = None, eval_gradient: bool = False
+        self,
+        X: Array,
+        Y: Array | None = None,
+        eval_gradient: bool = False,
     ) -> Any:
         """Inner kernel of the columns, and its gradient on request."""
         right = None if Y is None else self.part(Y)
@@ -286,7 +289,9 @@ class Categorical(CategoryKernel):
 
 @is_rule("pullback", Categorical)
 def _categories(
-    kernel: Categorical, X: Array, Y: Array | None
+    kernel: Categorical,
+    X: Array,
+    Y: Array | None,
 ) -> tuple[Array, Pullback]:
     differing = kernel._differing(X, Y)
     correlations = kernel._by_column("correlation", differing.shape[2], 1.0)
@@ -408,7 +413,9 @@ class Coregionalization(CategoryKernel):
 
 @is_rule("pullback", Coregionalization)
 def _targets(
-    kernel: Coregionalization, X: Array, Y: Array | None
+    kernel: Coregionalization,
+    X: Array,
+    Y: Array | None,
 ) -> tuple[Array, Pullback]:
     rows = kernel._codes(X)
     columns = rows if Y is None else kernel._codes(Y)

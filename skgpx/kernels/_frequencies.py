@@ -854,7 +854,8 @@ def _correlation_lengths(kernel: Any, d: int) -> Array:
     lengths = np.empty(d)
     for k, axis in enumerate(np.eye(d)):
         below = kernel(distances * axis, origin)[:, 0] < np.exp(-0.5) * _variance(
-            kernel, d
+            kernel,
+            d,
         )
         lengths[k] = distances[np.argmax(below) if below.any() else -1, 0]
     return lengths

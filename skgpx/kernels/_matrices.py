@@ -164,7 +164,9 @@ def stacked_triangles(kernel: Any, points: Array) -> Array:
 
 
 def matrix_and_pullback(
-    kernel: Any, X: Array, Y: Array | None = None
+    kernel: Any,
+    X: Array,
+    Y: Array | None = None,
 ) -> tuple[Array, Pullback]:
     """Kernel matrix and the function that maps its cotangent to theta.
 
@@ -218,7 +220,9 @@ def diagonal_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
 
 
 def matrix_and_input_pullback(
-    kernel: Any, X: Array, Z: Array
+    kernel: Any,
+    X: Array,
+    Z: Array,
 ) -> tuple[Array, Pullback]:
     """Kernel matrix ``k(X, Z)`` and the map of its cotangent to the inputs X.
 
@@ -343,7 +347,9 @@ def _summing(factor: float, parameter: Any) -> Pullback:
 
 @is_rule("pullback", ConstantKernel)
 def _constant(
-    kernel: ConstantKernel, X: Array, Y: Array | None
+    kernel: ConstantKernel,
+    X: Array,
+    Y: Array | None,
 ) -> tuple[Array, Pullback]:
     value = float(kernel.constant_value)
     K = np.broadcast_to(value, (len(X), len(X if Y is None else Y)))
@@ -352,7 +358,9 @@ def _constant(
 
 @is_rule("pullback", DotProduct)
 def _dot_product(
-    kernel: DotProduct, X: Array, Y: Array | None
+    kernel: DotProduct,
+    X: Array,
+    Y: Array | None,
 ) -> tuple[Array, Pullback]:
     """``x·y + σ₀²``, and its slope ``2σ₀²`` in log σ₀."""
     square = float(kernel.sigma_0) ** 2
@@ -367,7 +375,9 @@ def _flat(kernel: Any, X: Array, Z: Array) -> tuple[Array, Pullback]:
 
 @is_rule("input_gradient", DotProduct)
 def _dot_product_inputs(
-    kernel: DotProduct, X: Array, Z: Array
+    kernel: DotProduct,
+    X: Array,
+    Z: Array,
 ) -> tuple[Array, Pullback]:
     return kernel(X, Z), lambda G: G @ Z
 
@@ -443,7 +453,9 @@ def _distance_inputs(kernel: Any, X: Array, Z: Array) -> tuple[Array, Pullback]:
 
 @is_rule("pullback", ExpSineSquared)
 def _periodic_matrix(
-    kernel: ExpSineSquared, X: Array, Y: Array | None
+    kernel: ExpSineSquared,
+    X: Array,
+    Y: Array | None,
 ) -> tuple[Array, Pullback]:
     r = cdist(X, X if Y is None else Y)
     angle, square = np.pi * r / kernel.periodicity, float(kernel.length_scale) ** -2.0
@@ -462,7 +474,9 @@ def _periodic_matrix(
 
 @is_rule("input_gradient", ExpSineSquared)
 def _periodic_inputs(
-    kernel: ExpSineSquared, X: Array, Z: Array
+    kernel: ExpSineSquared,
+    X: Array,
+    Z: Array,
 ) -> tuple[Array, Pullback]:
     r = cdist(X, Z)
     angle = np.pi * r / kernel.periodicity

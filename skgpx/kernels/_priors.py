@@ -78,7 +78,8 @@ class Prior:
     def __eq__(self, other: object) -> bool:
         # of two copies of a frozen distribution neither equals the other
         return isinstance(other, Prior) and np.array_equal(
-            self._summary, other._summary
+            self._summary,
+            other._summary,
         )
 
     __hash__ = None  # type: ignore[assignment]

@@ -43,7 +43,10 @@ class RuledKernel(Kernel):
     """A kernel by its rule "pullback", and `_gradient`: a matrix and all its slopes."""
 
     def __call__(
-        self, X: Array, Y: Array | None = None, eval_gradient: bool = False
+        self,
+        X: Array,
+        Y: Array | None = None,
+        eval_gradient: bool = False,
     ) -> Any:
         """Kernel matrix ``k(X, Y)`` and, on request, its gradient.
 

@@ -227,7 +227,9 @@ class Likelihood(BaseEstimator):
         rise = np.moveaxis(0.5 * (rise + np.swapaxes(rise, 1, 2)), 3, 1)
         values, vectors = np.linalg.eigh(rise)
         part = (vectors * np.maximum(values, 0.0)[..., np.newaxis, :]) @ np.swapaxes(
-            vectors, 2, 3
+            vectors,
+            2,
+            3,
         )
         return np.moveaxis(part, 1, 3)
 
@@ -372,7 +374,9 @@ class Likelihood(BaseEstimator):
 
         def excess(at: float) -> float:
             latent = LatentMixture(
-                np.full((1, 1, 1), at), np.full((1, 1, 1), variance), np.ones(1)
+                np.full((1, 1, 1), at),
+                np.full((1, 1, 1), variance),
+                np.ones(1),
             )
             return float(self.predictive_mean(latent)[0]) - rate
 
@@ -459,7 +463,10 @@ class Likelihood(BaseEstimator):
         return self._replace(**changes)
 
     def _checked_starts(
-        self, free: tuple[str, ...], y: Array, weights: Array
+        self,
+        free: tuple[str, ...],
+        y: Array,
+        weights: Array,
     ) -> Scales:
         """`starting_scales`, or a ValueError that says what is wrong with them."""
         scales = self.starting_scales(y, weights) if free else {}
@@ -540,7 +547,8 @@ class Likelihood(BaseEstimator):
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """``Var E[y | f]``: the variance without the noise, shape (n,)."""
         return _predictive.moments(
-            lambda rows, f: (self.at_some(rows).row_mean(f), 0.0), mixture
+            lambda rows, f: (self.at_some(rows).row_mean(f), 0.0),
+            mixture,
         )[1]
 
     def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
@@ -554,7 +562,9 @@ class Likelihood(BaseEstimator):
         return out
 
     def _by_cdf(
-        self, evaluate: Callable[[Cdf, Any], None], mixture: LatentMixture
+        self,
+        evaluate: Callable[[Cdf, Any], None],
+        mixture: LatentMixture,
     ) -> None:
         """Call ``evaluate(cdf, rows)`` with the predictive distribution function.
 
@@ -593,7 +603,11 @@ class Likelihood(BaseEstimator):
         def evaluate(cdf: Cdf, rows: Any) -> None:
             for k, level in enumerate(levels.tolist()):
                 out[rows, k] = quantile(
-                    cdf, level, out[rows, k], scale[rows], coordinate
+                    cdf,
+                    level,
+                    out[rows, k],
+                    scale[rows],
+                    coordinate,
                 )
                 cdf(out[rows, k], slice(None))
 

@@ -111,7 +111,8 @@ class Bernoulli(Linked):
         with np.errstate(divide="ignore"):
             out = np.log(
                 _predictive.moments(
-                    lambda rows, f: (expit(sign[rows] * f[:, 0]), 0.0), mixture
+                    lambda rows, f: (expit(sign[rows] * f[:, 0]), 0.0),
+                    mixture,
                 )[0]
             )
         # where nodes beyond the bulk of f matter

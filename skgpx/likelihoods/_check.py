@@ -26,7 +26,9 @@ _FAILURES = (
 
 
 def check_likelihood(
-    likelihood: Likelihood, y: ArrayLike | None = None, random_state: int = 0
+    likelihood: Likelihood,
+    y: ArrayLike | None = None,
+    random_state: int = 0,
 ) -> None:
     """Check a likelihood against its contract, and report every problem.
 
@@ -101,7 +103,9 @@ def _attempt(check: Callable[..., Problems], *case: Any) -> list[str]:
 
 
 def _prepare(
-    likelihood: Likelihood, y: ArrayLike | None, rng: np.random.Generator
+    likelihood: Likelihood,
+    y: ArrayLike | None,
+    rng: np.random.Generator,
 ) -> tuple[Likelihood, Array]:
     """Fitted copy and targets: those given, or the first usual kind it accepts."""
     real, integers = rng.standard_normal(60), np.arange(60.0)

@@ -86,7 +86,9 @@ class ClassNumbers(Likelihood):
         return mean, np.sum(p * (number - mean[:, np.newaxis]) ** 2, axis=1)
 
     def _by_cdf(
-        self, evaluate: Callable[[Cdf, Any], None], mixture: LatentMixture
+        self,
+        evaluate: Callable[[Cdf, Any], None],
+        mixture: LatentMixture,
     ) -> None:
         p = self.predict_proba(mixture)
 
@@ -98,7 +100,9 @@ class ClassNumbers(Likelihood):
 
 
 def matching_base(
-    rates: Array, unit: float, probabilities: Callable[[Array], Array]
+    rates: Array,
+    unit: float,
+    probabilities: Callable[[Array], Array],
 ) -> Array:
     """Means (K,) of latent values of one variance that expect these class frequencies.
 

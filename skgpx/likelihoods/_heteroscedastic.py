@@ -168,7 +168,9 @@ class HeteroscedasticGaussian(_Heteroscedastic):
     """
 
     def __init__(
-        self, scale: float | None = None, variation: float | None = None
+        self,
+        scale: float | None = None,
+        variation: float | None = None,
     ) -> None:
         self.scale = scale
         self.variation = variation

@@ -51,7 +51,9 @@ class NormalNoise(Likelihood):
         return expectations.log_density(y, mixture, *self._row_noise(-np.inf))
 
     def _by_cdf(
-        self, evaluate: Callable[[Cdf, Any], None], mixture: LatentMixture
+        self,
+        evaluate: Callable[[Cdf, Any], None],
+        mixture: LatentMixture,
     ) -> None:
         shift, variance, shares = self._row_noise(-32.0)
         noise = np.broadcast_to(variance, (len(mixture.mean), len(shares)))

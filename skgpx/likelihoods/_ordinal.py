@@ -70,7 +70,9 @@ class Ordinal(Likelihood):
     categories_: NDArray[Any] | None = None
 
     def __init__(
-        self, n_grades: int | None = None, thresholds: ArrayLike | None = None
+        self,
+        n_grades: int | None = None,
+        thresholds: ArrayLike | None = None,
     ) -> None:
         self.n_grades = n_grades
         self.thresholds = thresholds

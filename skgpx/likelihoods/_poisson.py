@@ -167,7 +167,8 @@ class Poisson(Linked):
     def _rate_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         if self.link != "exp":
             mean, spread, _ = _predictive.moments(
-                lambda rows, f: (self.at_some(rows).row_mean(f), 0.0), mixture
+                lambda rows, f: (self.at_some(rows).row_mean(f), 0.0),
+                mixture,
             )
             return mean, spread
         mean, variance = self._link().moments(mixture)

@@ -184,7 +184,9 @@ def _peak(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
 
 
 def by_cdf(
-    likelihood: Any, evaluate: Callable[[Cdf, Any], None], mixture: LatentMixture
+    likelihood: Any,
+    evaluate: Callable[[Cdf, Any], None],
+    mixture: LatentMixture,
 ) -> None:
     """Call ``evaluate(cdf, rows)`` for all rows, in parts, some again with more nodes.
 

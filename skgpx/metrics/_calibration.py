@@ -20,7 +20,10 @@ Array = NDArray[np.float64]
 
 
 def pit_values(
-    y_true: ArrayLike, distribution: Predictive, *, random_state: Any = None
+    y_true: ArrayLike,
+    distribution: Predictive,
+    *,
+    random_state: Any = None,
 ) -> Array:
     """Probability integral transforms: targets in their predictive distributions.
 
@@ -63,7 +66,9 @@ def pit_values(
 
 
 def calibration_error(
-    pit: ArrayLike, *, sample_weight: ArrayLike | None = None
+    pit: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Distance of PIT values from the uniform distribution, smaller being better.
 

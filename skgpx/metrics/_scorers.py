@@ -203,7 +203,9 @@ def _interval_score_of(y_true: Any, distribution: Predictive, **options: Any) ->
 
 
 def _calibration_error_of(
-    y_true: Any, distribution: Predictive, sample_weight: Any = None
+    y_true: Any,
+    distribution: Predictive,
+    sample_weight: Any = None,
 ) -> float:
     # counts are spread out by the same numbers in every fold and search
     pit = pit_values(y_true, distribution, random_state=0)
@@ -211,7 +213,8 @@ def _calibration_error_of(
 
 
 log_predictive_density_scorer = PredictiveScorer(
-    neg_log_predictive_density, class_metric=log_loss
+    neg_log_predictive_density,
+    class_metric=log_loss,
 )
 neg_crps_scorer = PredictiveScorer(crps)
 neg_interval_score_scorer = PredictiveScorer(_interval_score_of, coverage=0.9)

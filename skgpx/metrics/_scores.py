@@ -65,7 +65,8 @@ def neg_log_predictive_density(
     """
     y = checked_targets(y_true)
     return averaged(
-        -checked_distribution(distribution, y).log_density(y), sample_weight
+        -checked_distribution(distribution, y).log_density(y),
+        sample_weight,
     )
 
 
@@ -106,7 +107,10 @@ def gaussian_neg_log_density(
 
 
 def _normal(
-    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, strictly: bool = False
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    strictly: bool = False,
 ) -> tuple[Array, Array, Array]:
     """Targets, means and standard deviations of one shape."""
     y = checked_targets(y_true)

@@ -139,7 +139,11 @@ def _root(covariance: Array) -> Array:
 
 
 def process_wasserstein_distance(
-    first: Any, second: Any, X: ArrayLike, *, include_noise: bool = False
+    first: Any,
+    second: Any,
+    X: ArrayLike,
+    *,
+    include_noise: bool = False,
 ) -> float:
     """Wasserstein distance between two fitted models at the rows of X.
 
@@ -194,7 +198,8 @@ def process_wasserstein_distance(
         # not the root of a rounding error
         return 0.0
     distance: float = gaussian_wasserstein_distance(
-        *distributions[0], *distributions[1]
+        *distributions[0],
+        *distributions[1],
     )
     return distance / float(np.sqrt(len(distributions[0][0])))
 
