@@ -20,7 +20,7 @@ from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._validation import Rows
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
-from skgpx.likelihoods import Gaussian, Poisson, StudentT
+from skgpx.likelihoods import StudentT
 
 __all__ = [
     "CovarianceOfRows",
@@ -148,7 +148,7 @@ def check_residuals(
         if noise_is_free:
             lost = residual_autocorrelation(rows.X, errors, rows.weights, total)
         growing = None
-        if prior is not None and isinstance(likelihood, Gaussian):
+        if prior is not None and likelihood.has_closed_form:
             growing = multiplicative_variation(rows.X, y, rows.weights, prior.target(j))
         noise = None
         if other_noise and growing is None:
@@ -260,8 +260,10 @@ def varying_noise(
     .. [1] Koenker, "A note on studentizing a test for heteroscedasticity", Journal of
        Econometrics 1981, of which this is a version by ranks.
     """
-    n, absolute, name = len(mean), np.abs(standardised), type(likelihood).__name__
-    constant = name in {"Gaussian", "StudentT"} and np.ptp(absolute) > 0.0
+    n = len(mean)
+    absolute = np.abs(standardised)
+    heteroscedastic = likelihood.heteroscedastic_version
+    constant = heteroscedastic is not None and np.ptp(absolute) > 0.0
     if not constant or n < 100:
         return None
     found = []
@@ -284,7 +286,7 @@ def varying_noise(
     low, high = names[np.argmin(size)], names[np.argmax(size)]
     where = f"column {j}" if j < X.shape[1] else "the predicted mean"
     outliers = (
-        "" if name == "StudentT" else ", or StudentT() if these are a few outliers"
+        "" if likelihood.heavy_tailed else ", or StudentT() if these are a few outliers"
     )
     return Finding(
         "varying noise",
@@ -292,7 +294,7 @@ def varying_noise(
         f"times as large in the third of the rows with its {high} values, where "
         f"intervals are too narrow, as in the third with its {low}, where they are too "
         f"wide. A likelihood whose noise varies would gain about {gain:.2g} nats per "
-        f"observation: use PLSRegressor(likelihood=Heteroscedastic{name}()){outliers}; "
+        f"observation: use PLSRegressor(likelihood={heteroscedastic}()){outliers}; "
         'or GWIRegressor(noise_model="boosting"), around any mean.',
     )
 
@@ -333,7 +335,7 @@ def heavy_tails(
     noise_rows = float(np.sum(noise_share))
     weights = weights * noise_share
     variance = float(np.average(squares, weights=weights))
-    if not isinstance(likelihood, Gaussian) or variance == 0.0:
+    if not likelihood.has_closed_form or variance == 0.0:
         return None
     if noise_rows < max(0.5 * n, 50.0):
         return None
@@ -857,7 +859,7 @@ def overdispersion(
     .. [1] Dean, "Testing for overdispersion in Poisson and binomial regression models",
        JASA 1992.
     """
-    if not isinstance(likelihood, Poisson):
+    if not likelihood.has_dispersion_test:
         return None
     expected = float(weights @ variance)
     excess = float(weights @ (y - mean) ** 2) - expected

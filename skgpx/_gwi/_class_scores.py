@@ -53,7 +53,7 @@ def class_loss(
     distance_weight : float
         κ: one over the number of rows, times the weight of the distances.
     """
-    expected = _robust_max if isinstance(likelihood, RobustMax) else _by_nodes
+    expected = _robust_max if not likelihood.smooth else _by_nodes
 
     def loss(outputs: Array, rows: Index) -> tuple[Array, Array]:
         m, at = outputs.reshape(-1, outputs.shape[-1]), rows.ravel()
@@ -285,7 +285,7 @@ def fit_class_scale(
     edge = float(weighted_quantiles(share, weights, [0.95])[0])
     if len(codes) < 10:
         return ClassScale(edge=edge)
-    if isinstance(likelihood, RobustMax) and variance_is_free:
+    if not likelihood.smooth and variance_is_free:
         scores_are_free = False
     free = np.array([scores_are_free, variance_is_free])
     n = int(free.sum())

@@ -46,7 +46,7 @@ from skgpx._validation import (
 )
 from skgpx.bases import Warped
 from skgpx.diagnostics import Finding, better_class_process, conclude
-from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
+from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -400,9 +400,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         two = len(self.classes_) == 2
         if self.likelihood is None:
             return Bernoulli() if two else Categorical()
-        if isinstance(self.likelihood, Categorical | RobustMax) or (
-            two and isinstance(self.likelihood, Bernoulli)
-        ):
+        if self.likelihood.takes_classes(len(self.classes_)):
             return self.likelihood
         raise ValueError(
             f"GWIClassifier with {len(self.classes_)} classes expects a likelihood of "

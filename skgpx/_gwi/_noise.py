@@ -136,10 +136,7 @@ def likelihood_of_errors(given: Any) -> Any:
 
 def is_plain(likelihood: Any, noise_model: Any) -> bool:
     """Whether the noise is normal and the same everywhere."""
-    return noise_model is None and isinstance(
-        likelihood_of_errors(likelihood),
-        Gaussian,
-    )
+    return noise_model is None and likelihood_of_errors(likelihood).has_closed_form
 
 
 def is_noise_kept(kernel: Kernel | None, optimizer: str | None) -> bool:
@@ -174,7 +171,7 @@ def check_noise(
             'GWIRegressor expects the likelihood "gaussian", "student_t", or '
             f"StudentT(); got {likelihood!r}. PLSRegressor has others."
         )
-    if isinstance(noise, Gaussian) and noise.noise_parameter is not None:
+    if noise.has_closed_form and noise.noise_parameter is not None:
         raise ValueError(
             f"The variance of normal noise is noise_variance; got {likelihood!r}. Pass "
             f"noise_variance={noise.noise_parameter!r}."
@@ -308,7 +305,7 @@ def _parameters(
     centre = float(np.average(h, weights=rows.weights))
     centred = h[::step] - centre
     typical = 0.5 * np.log(max(float(np.average(e**2, weights=w)), 1e-24))
-    heavy = isinstance(likelihood, StudentT)
+    heavy = likelihood.heavy_tailed
     given = likelihood.noise_parameter
 
     # each parameter with its start and bounds, those that are known between equal ones

@@ -39,7 +39,7 @@ from skgpx._validation import (
 from skgpx.bases import NeighborBasis, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import decays, with_support
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 
@@ -182,7 +182,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         # what is given, kernel and points, may underfit on purpose
         learned = automatic or self.optimizer is not None
         unexplained = result.unexplained if learned else 0.0
-        gaussian = isinstance(result.likelihood, Gaussian)
+        gaussian = result.likelihood.has_closed_form
         if gaussian and not automatic:
             # few points take for noise what an exact process explains of y: a fifth
             noise, exact = result.likelihood.variance(0.0).mean(), found.exact_noise
@@ -299,7 +299,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         responses; where it is not known nothing says which points suffice.
         """
         kernel, n, noise = found.kernel, len(rows.y), found.exact_noise
-        if isinstance(likelihood, Gaussian):
+        if likelihood.has_closed_form:
             noise = float(likelihood.variance(0.0))
         free = self.n_inducing == "auto" and isinstance(self.inducing, str)
         free = free and bool(np.isfinite(noise)) and rows.y.ndim == 1

@@ -18,7 +18,7 @@ from skgpx._validation import (
     fit_context,
 )
 from skgpx.diagnostics import conclude
-from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, RobustMax
+from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
 
 class PLSClassifier(LatentClassifier, ProjectedLangevin):
@@ -242,13 +242,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
     def _class_likelihood(self) -> Likelihood:
         two = len(self.classes_) == 2
-        if isinstance(self.likelihood, RobustMax):
-            self._check_method(self.likelihood)
         if self.likelihood is None:
             return Bernoulli() if two else Categorical()
-        if isinstance(self.likelihood, Categorical) or (
-            two and isinstance(self.likelihood, Bernoulli)
-        ):
+        if self.likelihood.takes_classes(len(self.classes_)):
+            self._check_method(self.likelihood)
             return self.likelihood
         raise ValueError(
             f"PLSClassifier with {len(self.classes_)} classes expects a likelihood of "

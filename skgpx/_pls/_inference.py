@@ -97,7 +97,7 @@ def resolved_method(method: str, likelihood: Likelihood) -> str:
     ValueError
         If the closed form is requested where there is none.
     """
-    gaussian = isinstance(likelihood, Gaussian)
+    gaussian = likelihood.has_closed_form
     if method == "exact" and not gaussian:
         raise ValueError(
             'method="exact" needs a Gaussian likelihood, whose posterior has a closed '
@@ -230,7 +230,7 @@ def infer(
     unresolved = potential_not_resolved(quadrature.error, quadrature.tolerance)
     findings = (*findings, unresolved)
     found = Inference(model, particles, sample, likelihood, findings=findings)
-    if isinstance(likelihood, Gaussian):
+    if likelihood.has_closed_form:
         bound, unexplained = _bound(basis, rows, likelihood, n_jobs)
         return found._replace(log_evidence=bound, unexplained=unexplained)
     residual = _residual_of_rows(basis, rows, plain, likelihood)
@@ -357,7 +357,7 @@ def target_and_modes(
     quadrature : Quadrature
         Of the average over the residual, see `optimal_target`.
     """
-    if isinstance(likelihood, Gaussian) and not by_rows:
+    if likelihood.has_closed_form and not by_rows:
         noise_variance = float(likelihood.variance(0.0))
         statistics = row_statistics(basis, rows, n_jobs)
         weights = posterior(statistics, noise_variance)
@@ -372,7 +372,7 @@ def target_and_modes(
     target = row_target(np.ascontiguousarray(features), rows, likelihood)
     log_concave = is_log_concave(target)
     quadrature = Quadrature(error=0.0, tolerance=0.0)
-    if optimal and not isinstance(likelihood, Gaussian):
+    if optimal and not likelihood.has_closed_form:
         residual = _residual_of_rows(basis, rows, target, likelihood)
         target, quadrature = optimal_target(target, residual)
     smooth, rough = smoothed(target), rough_latent_values(target)

@@ -22,7 +22,7 @@ from skgpx._row_statistics import (
 from skgpx._selection import WorkingResponses, rough_start, row_target
 from skgpx._validation import Rows
 from skgpx.bases import NeighborBasis
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -118,7 +118,7 @@ def condition_on_rows(
        Neural Computation 2009.
     """
     near, count = basis.in_order(rng, n_workers(blas_jobs(n_jobs)))
-    if isinstance(likelihood, Gaussian):
+    if likelihood.has_closed_form:
         responses = WorkingResponses.of(rows, likelihood, np.zeros(len(rows.y)))
         W = _whitening(basis, responses.noise, near, count, n_jobs)
         return _given_responses(basis, responses, W, converged=True)

@@ -26,7 +26,7 @@ from skgpx._validation import (
     with_categories_of,
 )
 from skgpx.diagnostics import Finding, conclude
-from skgpx.likelihoods import Gaussian, Likelihood, Tobit
+from skgpx.likelihoods import Gaussian, Likelihood
 
 
 class PLSRegressor(LatentRegressor, ProjectedLangevin):
@@ -371,7 +371,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     def _check_form(self, form: NormalForm) -> None:
         """Refuse at once a method that is not for it, and a noise given twice."""
-        if isinstance(form.likelihood, Gaussian):
+        if form.likelihood.has_closed_form:
             given = form.likelihood.noise_parameter
             check_kernel(self._kernel_for(form.rows), form.rows.X, given)
         else:
@@ -396,7 +396,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         share = outside / max(outside + float(np.sum(features**2)), 1e-300)
         # bases that omit much of the prior have a check of their own; a kernel that the
         # user fixes may underfit on purpose; bounds of y have no residuals
-        learned = self.optimizer is not None and not isinstance(likelihood, Tobit)
+        learned = self.optimizer is not None and likelihood.has_residuals
         if not (learned and fitted.location_scale and share <= 0.01):
             return diagnostics.check_counts(
                 checked.y,
@@ -420,7 +420,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         shift, scale = units
         # with normal noise, the function that points leave out must not pass for noise
         left_out = np.mean(scale**2 / noise_variance) * outside / len(checked.y)
-        if isinstance(likelihood, Gaussian) and left_out > 0.1:
+        if likelihood.has_closed_form and left_out > 0.1:
             other_noise = False
         prior = diagnostics.CovarianceOfRows(
             kernel=self.kernel_,
@@ -443,7 +443,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     @property
     def noise_variance_(self) -> Any:
         """Variance of the noise in squared units of y, for a Gaussian likelihood."""
-        if not isinstance(self.likelihood_, Gaussian):
+        if not self.likelihood_.has_closed_form:
             raise AttributeError(
                 f"noise_variance_ is the variance of a Gaussian likelihood; got "
                 f"{self.likelihood_!r}. See likelihood_ and its variance."

@@ -30,7 +30,7 @@ from skgpx.kernels import (
     stated_log_density,
     theta_entries,
 )
-from skgpx.likelihoods import Gaussian, Likelihood, Tobit
+from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 
@@ -125,7 +125,7 @@ class Candidate:
         """
         u, scales = np.split(point, [self.n_free])
         kernel, slope = _log_normal(u, self.mean, self.std)
-        default = isinstance(likelihood, Gaussian) and not any(self.stated[-1:])
+        default = likelihood.has_closed_form and not any(self.stated[-1:])
         mean, std = NOISE_PRIOR if default else (0.0, np.inf)
         own = np.full_like(scales, mean + np.log(self.unit)), np.full_like(scales, std)
         noise, of_noise = _log_normal(scales, *own)
@@ -343,7 +343,7 @@ def default_candidates(
         k1__constant_value_bounds=(1e-3 * unit, high),
     )
     shapes: dict[str, Kernel] = {"RBF": plain.k2}
-    if isinstance(likelihood, Gaussian | Tobit):
+    if likelihood.close_to_gaussian:
         how = plain.k2.length_scale, plain.k2.length_scale_bounds
         shapes |= {f"Matern {nu}": Matern(*how, nu=nu) for nu in (2.5, 1.5)}
     groups = []

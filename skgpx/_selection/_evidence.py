@@ -160,7 +160,7 @@ def wave_gains(rows: Rows, kernel: Any, noise_variance: float, omega: Array) -> 
 
 def null_evidence(rows: Rows, likelihood: Likelihood) -> float:
     """Evidence, in nats, of latent functions that are zero, with the best noise."""
-    if not isinstance(likelihood, Gaussian):
+    if not likelihood.has_closed_form:
         flat = row_target(np.zeros((len(rows.y), 1)), rows, likelihood)
         start = np.zeros((1, likelihood.n_outputs_))
         return -float(laplace.find_mode(flat, start).energy)
@@ -190,7 +190,7 @@ def within_variance(likelihood: Any, rows: Rows) -> Any:
     What few points leave out of the prior, bounds of the evidence count as noise. A
     single row, or a constant y, has no variance that could be exceeded.
     """
-    if not isinstance(likelihood, Gaussian):
+    if not likelihood.has_closed_form:
         return likelihood
     largest = mean_square(rows)
     if largest == 0.0:
@@ -276,7 +276,7 @@ class SparseEvidence:
         residual: Array,
         likelihood: Likelihood,
     ) -> EvidenceGradient:
-        if isinstance(likelihood, Gaussian):
+        if likelihood.has_closed_form:
             noise_variance = float(likelihood.variance(0.0))
             sums = self.rows.y, self.rows.precisions, residual, noise_variance
             evidence = log_evidence_gradient(features, *sums)

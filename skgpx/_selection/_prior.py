@@ -191,7 +191,7 @@ def learn_prior(
     if start is not None:
         start = start._replace(likelihood=likelihood)
     exact_noise, needed = np.nan, 0
-    if isinstance(likelihood, Gaussian):
+    if likelihood.has_closed_form:
         best = (
             trained([start], split)
             if start
@@ -214,7 +214,7 @@ def learn_prior(
     found_signal = best.gain > NOISE_PRICE
     given = groups[0][0].given
     findings = [diagnostics.no_signal(best.gain, NOISE_PRICE, rows.y, rows.weights)]
-    if given or (found_signal and not isinstance(likelihood, Gaussian)):
+    if given or (found_signal and not likelihood.has_closed_form):
         log_scale = likelihood.log_scale
         findings.append(diagnostics.at_bounds(best.kernel, not given, log_scale))
     # few observations leave the function uncertain
@@ -244,7 +244,7 @@ def _all_noise(found: Found, rows: Rows) -> Found:
     hyperprior that divides the variance of y between them.
     """
     candidate, likelihood = found.candidate, found.likelihood
-    if not (isinstance(likelihood, Gaussian) and len(likelihood.theta)):
+    if not (likelihood.has_closed_form and len(likelihood.theta)):
         return found
     u = np.where(candidate.lengths, candidate.starts()[0], candidate.bounds[:, 0])
     return found._replace(u=u, likelihood=with_noise(likelihood, mean_square(rows)))
@@ -283,7 +283,7 @@ def _starts(
     trend: bool,
 ) -> list[Found]:
     """Where searches for a likelihood that is not Gaussian begin."""
-    if isinstance(likelihood, Tobit):
+    if likelihood.close_to_gaussian:
         return [_as_observed(groups, few, likelihood, n_jobs, trend)]
     return _rough_starts(groups[0], few, likelihood)
 
@@ -555,7 +555,7 @@ def _given(
     candidate = replace(of_kernel(kernel, rows, unit), stated=stated)
     if noise is None:
         return candidate, likelihood
-    if not isinstance(likelihood, Gaussian):
+    if not likelihood.has_closed_form:
         raise ValueError(
             "A WhiteKernel is the noise of a Gaussian likelihood; got one together "
             f"with {type(likelihood).__name__}. Remove the WhiteKernel from `kernel`."

@@ -97,6 +97,21 @@ class Likelihood(BaseEstimator):
         refuse a likelihood without one.
     n_outputs : int
         Class attribute: latent outputs per row; see `n_outputs_` after `prepare`.
+    has_closed_form : bool
+        Class attribute: y is f plus normal noise of variance ``variance(0.0)``, so that
+        the posterior of the weights and the evidence have a closed form.
+    has_residuals : bool
+        Class attribute: ``y - mean(f)`` of a row says how well it is predicted; not so
+        for bounds of y.
+    close_to_gaussian : bool
+        Class attribute: kernels that are learned as if y had normal noise are good
+        starts, so that families of kernels compete on y itself.
+    has_dispersion_test : bool
+        Class attribute: y are counts whose variance is their mean, which can be tested
+        against a larger one.
+    heteroscedastic_version : str or None
+        Class attribute: name of the likelihood with the same shape and a scale that
+        varies with x; None where there is none.
     kernel_code : int or None
         Class attribute: code of the compiled formula for this likelihood; None for
         likelihoods that are written in NumPy only.
@@ -176,6 +191,11 @@ class Likelihood(BaseEstimator):
     discrete: ClassVar[bool] = False
     support: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     smooth: ClassVar[bool] = True
+    has_closed_form: ClassVar[bool] = False
+    has_residuals: ClassVar[bool] = True
+    close_to_gaussian: ClassVar[bool] = False
+    has_dispersion_test: ClassVar[bool] = False
+    heteroscedastic_version: ClassVar[str | None] = None
     n_outputs: ClassVar[int] = 1
     kernel_code: int | None = None
     row_quantity: ClassVar[str | None] = None
@@ -232,6 +252,10 @@ class Likelihood(BaseEstimator):
             3,
         )
         return np.moveaxis(part, 1, 3)
+
+    def takes_classes(self, n_classes: int) -> bool:  # noqa: ARG002
+        """Whether y may be class numbers ``0, ..., n_classes - 1``."""
+        return False
 
     def base_latent(self, y: Array, weights: Array) -> float | Array:  # noqa: ARG002
         """Latent level of the targets as a whole: the prior mean of the function.

@@ -38,6 +38,10 @@ class Bernoulli(Linked):
     def __init__(self, link: str = "logit") -> None:
         self.link = link
 
+    def takes_classes(self, n_classes: int) -> bool:
+        """Whether there are two."""
+        return n_classes == 2
+
     @property
     def kernel_code(self) -> int:  # type: ignore[override]
         """Code of the compiled formula."""

@@ -48,6 +48,8 @@ class Tobit(NormalNoise):
     array([0.91893853, 0.69314718])
     """
 
+    has_residuals = False
+    close_to_gaussian = True
     row_quantity: ClassVar[str | None] = "censoring"
     scale_names: ClassVar[tuple[str, ...]] = ("scale",)
     known_: Array | float = 0.0

@@ -31,6 +31,10 @@ class ClassNumbers(Likelihood):
 
     discrete = True
 
+    def takes_classes(self, n_classes: int) -> bool:
+        """Whether there are at least two."""
+        return n_classes >= 2
+
     def probabilities(self, f: Array) -> Array:
         """``P(y = k | f)`` of latent values (n, K, s), of the same shape."""
         raise NotImplementedError(self._missing("probabilities(f)"))

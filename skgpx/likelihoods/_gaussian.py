@@ -33,6 +33,9 @@ class Gaussian(NoiseOfRows):
     Gaussian(noise_variance=1.0)
     """
 
+    has_closed_form = True
+    close_to_gaussian = True
+    heteroscedastic_version = "HeteroscedasticGaussian"
     kernel_code = pointwise.GAUSSIAN
     scale_names: ClassVar[tuple[str, ...]] = ("noise_variance",)
 

@@ -46,6 +46,7 @@ class Poisson(Linked):
     _links = RATE_LINKS
     discrete = True
     support: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    has_dispersion_test = True
     row_quantity: ClassVar[str | None] = "exposure"
 
     base_rate_: float

@@ -56,6 +56,7 @@ class StudentT(NoiseOfRows):
 
     heavy_tailed = True
     kernel_code = pointwise.STUDENT_T
+    heteroscedastic_version = "HeteroscedasticStudentT"
     scale_names: ClassVar[tuple[str, ...]] = ("scale",)
 
     def __init__(self, df: float = 4.0, scale: float | None = None) -> None:
