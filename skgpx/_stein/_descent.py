@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +33,18 @@ from skgpx._stein._waves import NetworkWarp, Statistics, WaveMixture
 from skgpx._validation import Rows
 from skgpx.kernels import additive_terms
 
+if TYPE_CHECKING:
+    from skgpx._stein._regressor import SteinRFFRegressor
+
 Array = NDArray[np.float64]
 
 # Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10
 # Columns from which on most frequencies see no other one.
 _WIDE = 256
+# Weight of the log prior of a network, and its learning rate over that of frequencies.
+_PRIOR_WEIGHT = 0.3
+_NETWORK_RATE = 0.025
 
 
 class SteinDescent:
@@ -75,50 +81,50 @@ class SteinDescent:
         self,
         start: WaveMixture,
         rows: Rows,
-        settings: Any,
+        settings: SteinRFFRegressor,
         max_iter: int,
         learning_rate: float,
     ):
-        repulsion = settings.repulsion
-        frequencies, warp = start.frequencies.copy(), copy.deepcopy(start.warp)
-        self.mixture = start._replace(frequencies=frequencies, warp=warp)
-        self._rows, self._max_iter = rows, max_iter
-        self._repulsion = None if repulsion is None else float(repulsion)
-        self._learning_rate, self._n_jobs = learning_rate, settings.n_jobs
+        self.mixture = start._replace(
+            frequencies=start.frequencies.copy(),
+            warp=copy.deepcopy(start.warp),
+        )
         self.loss_curve: list[float] = []
         self.validation_curve: list[float] = []
         self.n_iter = 0
-        # observations of all targets
-        self._total = float(rows.weights.sum()) * (rows.y.size // len(rows.y))
-        self._spaces: list[Workspace] = []
-        # particles: a frequency, or both of a pair in one
-        M, R, *shape = start.frequencies.shape
-        d = shape[-1]
-        # bandwidths, and which particles see others, where there are many columns
-        self._factors = np.ones(int(np.prod(shape)))
-        self._squares = self._factors.copy()
-        self._seen = np.empty(0, dtype=bool)
-        # running means of Adam
-        self._means = np.zeros((2, M * R, len(self._factors)))
-        n_network = len(warp.parameters) if isinstance(warp, NetworkWarp) else 0
-        self._network_means = np.zeros((2, n_network))
+        self._rows = rows
+        self._max_iter = max_iter
+        self._learning_rate = learning_rate
+        self._n_jobs = settings.n_jobs
+        self._repulsion: float | None = None
+        if settings.repulsion is not None:
+            self._repulsion = float(settings.repulsion)
+        self._workspaces: list[Workspace] = []
+        n_targets = rows.y.size // len(rows.y)
+        self._n_observations = float(rows.weights.sum()) * n_targets
+
+        # A particle is a frequency (d,), or a pair of frequencies (2, d).
+        n_components, n_frequencies, *particle_shape = start.frequencies.shape
+        n_coordinates = int(np.prod(particle_shape))
+        # Where there are many columns: the bandwidths, and which particles see others.
+        self._bandwidth_factors = np.ones(n_coordinates)
+        self._squared_bandwidths = self._bandwidth_factors.copy()
+        self._sees_others = np.empty(0, dtype=bool)
+        # Running means of Adam, for frequencies and for the network.
+        n_particles = n_components * n_frequencies
+        self._means = np.zeros((2, n_particles, n_coordinates))
+        n_parameters = 0
+        if isinstance(self.mixture.warp, NetworkWarp):
+            n_parameters = len(self.mixture.warp.parameters)
+        self._network_means = np.zeros((2, n_parameters))
         self._prior = FrequencyPrior.of(
             settings.frequency_prior,
             settings.frequency_prior_weight,
             kernel=start.kernel,
-            shape=(R, *shape),
-            total=self._total,
+            shape=(n_frequencies, *particle_shape),
+            total=self._n_observations,
         )
-        # terms of some columns have no frequencies in the others
-        within = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
-        moves = np.logical_or(start.frequencies != 0.0, within)
-        # frequencies come in units of 1 / ℓ, and the evidence has peaks as narrow as
-        # 1 / std: an input that is wide for its lengthscale gets steps in that unit
-        scale, weights = start.length_scale, rows.weights
-        centred = rows.X - np.average(rows.X, axis=0, weights=weights)
-        std = np.sqrt(np.average(centred**2, axis=0, weights=weights))
-        ratios = np.divide(scale, std, out=np.ones_like(std), where=std > 0.0)
-        self._paces = (np.minimum(ratios, 1.0) * moves).reshape(M * R, -1)
+        self._paces = _paces(start, rows).reshape(n_particles, -1)
 
     def run(
         self,
@@ -127,80 +133,96 @@ class SteinDescent:
         stop: Callable[[SteinDescent], bool] = lambda _: False,
     ) -> SteinDescent:
         """Take the steps; `stop` is called after each round, and ends them if true."""
-        mixture = self.mixture
+        warp = self.mixture.warp
         with workers(self._n_jobs, in_threads=True) as run:
             for step in range(self._max_iter):
-                rows, warp, pullback = self._rows, mixture.warp, None
+                # The evidence of each component, with slopes in its frequencies.
+                rows = self._rows
+                network_pullback = None
                 if isinstance(warp, NetworkWarp):
-                    mapped, pullback = warp.with_pullbacks(rows.X)
+                    mapped, network_pullback = warp.with_pullbacks(rows.X)
                     rows = rows._replace(X=mapped)
                 elif warp is not None:
                     rows = rows._replace(X=warp(rows.X))
-                waves, inputs = mixture.waves(), pullback is not None
-                items = [(rows, one, self._spaces, inputs) for one in waves]
-                found = run(_gradient, items)
-                loss = -float(np.mean([gradient.value for gradient in found]))
-                self.loss_curve.append(loss / self._total)
+                gradients = run(
+                    _gradient,
+                    [
+                        (rows, waves, self._workspaces, network_pullback is not None)
+                        for waves in self.mixture.waves()
+                    ],
+                )
+                loss = -float(np.mean([gradient.value for gradient in gradients]))
+                self.loss_curve.append(loss / self._n_observations)
                 if step % ROUND == 0:
                     stalls = self._stalls(validation) and early_stopping
-                    if step and (stalls or stop(self)):
+                    if step > 0 and (stalls or stop(self)):
                         break
+
                 rate = cosine_decay(step, self._max_iter, self._learning_rate)
-                self._move_frequencies(found, step, rate)
-                if isinstance(warp, NetworkWarp) and pullback is not None:
-                    by_row = np.mean([gradient.inputs for gradient in found], axis=0)
-                    # the weight of the log prior, and the rate of the network
-                    slope = pullback(by_row)[1] + 0.3 * warp.prior_slope()
-                    parts = warp.parameters, -slope, *self._network_means
-                    adam_step(*parts, step + 1, 0.025 * rate)
+                self._move_frequencies(gradients, step, rate)
+                if isinstance(warp, NetworkWarp) and network_pullback is not None:
+                    by_row = np.mean([g.inputs for g in gradients], axis=0)
+                    _, evidence_slope = network_pullback(by_row)
+                    slope = evidence_slope + _PRIOR_WEIGHT * warp.prior_slope()
+                    adam_step(
+                        warp.parameters,
+                        -slope,
+                        *self._network_means,
+                        step + 1,
+                        _NETWORK_RATE * rate,
+                    )
                 self.n_iter += 1
         return self
 
     def _move_frequencies(
         self,
-        found: list[WaveGradient],
+        gradients: list[WaveGradient],
         step: int,
         rate: float,
     ) -> None:
         """Equation (26), in place."""
-        omega, scale = self.mixture.frequencies, self.mixture.length_scale
-        slopes = np.stack([g.frequencies for g in found]) / scale
+        omega = self.mixture.frequencies
+        length_scale = self.mixture.length_scale
+        slopes = np.stack([g.frequencies for g in gradients]) / length_scale
         prior = self._prior
         if prior is not None:
-            score = prior.score((omega / scale).reshape(-1, len(scale)))
-            score = score.reshape(omega.shape) / scale
+            score = prior.score((omega / length_scale).reshape(-1, len(length_scale)))
+            score = score.reshape(omega.shape) / length_scale
             slopes += prior.weight * np.clip(score, -prior.limit, prior.limit)
-        d = len(self._factors)
-        pool = omega.reshape(-1, d)
-        slopes = slopes.reshape(-1, d)
+        n_coordinates = len(self._bandwidth_factors)
+        particles = omega.reshape(-1, n_coordinates)
+        slopes = slopes.reshape(-1, n_coordinates)
         repulsion = self._repulsion
-        if repulsion is not None and d < _WIDE:
+        if repulsion is not None and n_coordinates < _WIDE:
             svgd_step(
-                pool, slopes, self._squares, self._factors, True, repulsion, False,
-                self._paces, self._means, step, rate,
+                particles, slopes, self._squared_bandwidths, self._bandwidth_factors,
+                True, repulsion, False, self._paces, self._means, step, rate,
             )  # fmt: skip
             return
         force = slopes
         if repulsion is not None:
             if step % ROUND == 0:
-                self._squares = bandwidths(pool, self._factors)
-                self._seen = see_others(pool, self._squares)
-            force = self._force_of_few(pool, slopes, repulsion)
-        move(pool, force, self._paces, self._means, step, rate)
+                self._squared_bandwidths = bandwidths(
+                    particles,
+                    self._bandwidth_factors,
+                )
+                self._sees_others = see_others(particles, self._squared_bandwidths)
+            force = self._sparse_force(particles, slopes, repulsion)
+        move(particles, force, self._paces, self._means, step, rate)
 
-    def _force_of_few(self, pool: Array, slopes: Array, repulsion: float) -> Array:
-        """The force where few frequencies see others; those are found once a round.
+    def _sparse_force(self, particles: Array, slopes: Array, repulsion: float) -> Array:
+        """The force where few particles see others; these are found once a round.
 
-        Waves of peaks do, which all components begin with.
+        Strong waves do, which all components begin with.
         """
-        few, force = pool[self._seen], slopes.copy()
-        if len(few):
-            own_slopes = slopes[self._seen]
-            force[self._seen] = stein_force(
-                few,
-                few,
-                own_slopes,
-                self._squares,
+        force = slopes.copy()
+        crowd = particles[self._sees_others]
+        if len(crowd):
+            force[self._sees_others] = stein_force(
+                crowd,
+                crowd,
+                slopes[self._sees_others],
+                self._squared_bandwidths,
                 repulsion,
             )
         return force
@@ -210,73 +232,126 @@ class SteinDescent:
 
         Of validation density, or without such rows of evidence.
         """
-        scores = [-loss for loss in self.loss_curve[::ROUND]]
-        if validation is not None:
-            mixture, scores = self.mixture, self.validation_curve
-            sums = mixture.statistics(self._rows, self._n_jobs)
-            found = held_out_score(mixture, sums, mixture.noise_variance, validation)
-            scores.append(float(np.mean(found[0])))
-        before, recent = scores[:-4], scores[-4:]
+        if validation is None:
+            scores = [-loss for loss in self.loss_curve[::ROUND]]
+        else:
+            scores = self.validation_curve
+            sums = self.mixture.statistics(self._rows, self._n_jobs)
+            noise_variance = self.mixture.noise_variance
+            score, _ = held_out_score(self.mixture, sums, noise_variance, validation)
+            scores.append(float(np.mean(score)))
+        before = scores[:-4]
+        recent = scores[-4:]
         return bool(before) and max(recent) <= max(before) + 0.01
+
+
+def _paces(start: WaveMixture, rows: Rows) -> Array:
+    """Step sizes of the coordinates, of the shape of the frequencies.
+
+    Frequencies come in units of 1 / ℓ, and the evidence has peaks as narrow as 1 / std:
+    an input that is wide for its lengthscale gets steps in that unit.
+    """
+    d = len(start.length_scale)
+    centred = rows.X - np.average(rows.X, axis=0, weights=rows.weights)
+    std = np.sqrt(np.average(centred**2, axis=0, weights=rows.weights))
+    ratios = np.divide(start.length_scale, std, out=np.ones_like(std), where=std > 0.0)
+    # Terms of some columns have no frequencies in the others, which stay zero.
+    has_all_columns = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
+    moves = np.logical_or(start.frequencies != 0.0, has_all_columns)
+    return np.minimum(ratios, 1.0) * moves
 
 
 def _gradient(
     rows: Rows,
     waves: Waves,
-    spaces: list[Workspace],
-    inputs: bool,
+    workspaces: list[Workspace],
+    with_inputs: bool,
 ) -> WaveGradient:
     """Gradient of a component, in memory that threads take and give back."""
     try:
         # the last one that was used is the one in the cache
-        space = spaces.pop()
+        workspace = workspaces.pop()
     except IndexError:
-        space = waves.workspace(len(rows.y))
-    found = wave_gradient(rows.X, rows.y, rows.weights, waves, space, inputs)
-    spaces.append(space)
-    return found
+        workspace = waves.workspace(len(rows.y))
+    gradient = wave_gradient(
+        rows.X,
+        rows.y,
+        rows.weights,
+        waves,
+        workspace,
+        with_inputs,
+    )
+    workspaces.append(workspace)
+    return gradient
 
 
 def held_out_score(
     mixture: WaveMixture,
     statistics: Statistics,
-    noise_variance: Any,
+    noise_variance: float | Array,
     rows: Rows,
-) -> tuple[Any, Any]:
-    """Log density of held-out rows, and the factor of variances that they support.
+) -> tuple[float | Array, float | Array]:
+    """Score held-out rows under the posterior of the rows of the statistics.
 
-    The posterior is that of the rows of the statistics. The density is the mean in nats
-    per observation at the best factor; the factor that is returned is shrunk towards
-    one by its standard error. Numbers, or arrays (t,) for t targets.
+    Returns
+    -------
+    score : float, or ndarray of shape (t,) for t targets
+        Mean log density, in nats per observation, at the best factor of variances.
+    factor : float, or ndarray of shape (t,)
+        The factor of variances that the rows support, shrunk towards one by its
+        standard error.
     """
-    moments = mixture.moments(statistics, noise_variance, rows.X)
-    noises = np.broadcast_to(noise_variance, len(moments[0]))
-    each = zip(np.atleast_2d(rows.y.T), *moments, noises, strict=True)
-    scores, factors = np.transpose([_scored(*one, rows.weights) for one in each])
-    return (scores, factors) if rows.y.ndim > 1 else (scores[0], factors[0])
+    means, variances = mixture.moments(statistics, noise_variance, rows.X)
+    noise_variances = np.broadcast_to(noise_variance, len(means))
+    results = [
+        _score_of_target(y, mean, variance, noise, rows.weights)
+        for y, mean, variance, noise in zip(
+            np.atleast_2d(rows.y.T),
+            means,
+            variances,
+            noise_variances,
+            strict=True,
+        )
+    ]
+    scores, factors = np.transpose(results)
+    if rows.y.ndim > 1:
+        return scores, factors
+    return scores[0], factors[0]
 
 
 def calibrated(
     mixture: WaveMixture,
     statistics: Statistics,
-    noise_variance: Any,
+    noise_variance: float | Array,
     rows: Rows,
-) -> tuple[Any, Any]:
-    """Factor of variances, and noise: the one given, or the larger one of learning.
+) -> tuple[float | Array, float | Array]:
+    """Calibrate variances and noise on held-out rows, for each target.
 
-    The noise is that of the larger :func:`held_out_score`, for each target.
+    Returns
+    -------
+    factor : float or ndarray of shape (t,)
+        Of all variances.
+    noise_variance : float or ndarray of shape (t,)
+        The one given or that of the mixture, whichever has the larger
+        :func:`held_out_score`.
     """
-    larger = mixture.noise_variance
+    learning_noise = mixture.noise_variance
     score, factor = held_out_score(mixture, statistics, noise_variance, rows)
-    if np.array_equal(noise_variance, larger):
+    if np.array_equal(noise_variance, learning_noise):
         return factor, noise_variance
-    other, factors = held_out_score(mixture, statistics, larger, rows)
-    better = other > score
-    noise_variance = np.where(better, larger, noise_variance)[()]
-    return np.where(better, factors, factor)[()], noise_variance
+    other_score, other_factor = held_out_score(
+        mixture,
+        statistics,
+        learning_noise,
+        rows,
+    )
+    is_better = other_score > score
+    best_factor = np.where(is_better, other_factor, factor)[()]
+    best_noise = np.where(is_better, learning_noise, noise_variance)[()]
+    return best_factor, best_noise
 
 
-def _scored(
+def _score_of_target(
     y: Array,
     mean: Array,
     variance: Array,
@@ -284,24 +359,32 @@ def _scored(
     weights: Array,
 ) -> tuple[float, float]:
     """:func:`held_out_score` of one target, from moments (n, M) of the components."""
-    shares, zero = np.full(mean.shape[1], 1.0 / mean.shape[1]), np.zeros(1)
+    n_components = mean.shape[1]
+    shares = np.full(n_components, 1.0 / n_components)
+    zero = np.zeros(1)
 
     def loss(log_factor: float) -> float:
         factor = float(np.exp(log_factor))
-        spread = factor * variance[:, np.newaxis]
-        latent = LatentMixture(mean[:, np.newaxis], spread, shares)
+        latent = LatentMixture(
+            mean[:, np.newaxis],
+            factor * variance[:, np.newaxis],
+            shares,
+        )
         noise = np.array([[factor * noise_variance]])
         density = log_density(y, latent, zero, noise, zero)
         return -float(np.average(density, weights=weights))
 
-    found = optimize.minimize_scalar(
+    optimum = optimize.minimize_scalar(
         loss,
         bounds=(-14.0, 9.0),
         method="bounded",
         options={"xatol": 0.01},
     )
-    within, centre = variance @ shares, mean @ shares
-    # means of components differ by what no factor changes
-    between = (mean - centre[:, np.newaxis]) ** 2 @ shares / np.exp(found.x)
-    squares, variances = (y - centre) ** 2, within + noise_variance + between
-    return -float(found.fun), fit_scale(squares, variances, weights)
+    # Var[y] = E[variance of a component] + noise + Var[mean of a component]; no factor
+    # changes the last.
+    within = variance @ shares
+    centre = mean @ shares
+    between = (mean - centre[:, np.newaxis]) ** 2 @ shares / np.exp(optimum.x)
+    squared_errors = (y - centre) ** 2
+    total = within + noise_variance + between
+    return -float(optimum.fun), fit_scale(squared_errors, total, weights)

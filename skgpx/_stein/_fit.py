@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,19 @@ from skgpx._stein._descent import SteinDescent, calibrated
 from skgpx._stein._start import (
     as_pairs,
     leave_one_out,
-    peaks,
     starting_waves,
-    with_peaks,
-    without_peaks,
+    strong_waves,
+    with_waves,
+    without_waves,
 )
 from skgpx._stein._waves import NetworkWarp, SteinState, WaveMixture
 from skgpx._validation import Rows, kernel_of, standardisation
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals
 from skgpx.likelihoods import Gaussian
+
+if TYPE_CHECKING:
+    from skgpx._stein._regressor import SteinRFFRegressor
 
 Array = NDArray[np.float64]
 Attributes = dict[str, Any]
@@ -44,13 +47,13 @@ Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
 
 def fit_stein(
     rows: Rows,
-    settings: Any,
+    settings: SteinRFFRegressor,
     hidden: tuple[int, ...],
     rng: np.random.Generator,
     clock: StageClock,
     report: Report,
 ) -> tuple[Attributes, list[Finding | None]]:
-    """Prior, frequencies, variance scale and sums: fitted attributes, and findings.
+    """Learn prior, frequencies and variance scale, and solve for the weights.
 
     Parameters
     ----------
@@ -65,174 +68,330 @@ def fit_stein(
     report : callable
         Called after each round with a function that returns the fitted attributes as if
         learning ended there, which it does if `report` returns True.
+
+    Returns
+    -------
+    attributes : dict
+        Fitted attributes of the estimator.
+    findings : list of Finding or None
     """
-    split, search, sample, start, network, pairs = rng.spawn(6)
-    n_jobs, largest = settings.n_jobs, settings.n_learning_rows
-    rows, train, validation, shift, scale = _split(rows, settings, split)
-    chosen = np.sort(sample.permutation(len(train.y))[:largest])
-    learning, streams = train.take(chosen), (search, start, network, pairs)
-    given = settings, scale, hidden, streams
-    prior, noise, mixture, findings = _begin(train, learning, *given)
+    split_rng, search_rng, sample_rng, wave_rng, network_rng, pair_rng = rng.spawn(6)
+    n_jobs = settings.n_jobs
+    n_learning_rows = settings.n_learning_rows
+    data = _standardise_and_split(rows, settings, split_rng)
+    sample = np.sort(sample_rng.permutation(len(data.train.y))[:n_learning_rows])
+    learning_rows = data.train.take(sample)
+
+    # 1  Kernel, noise, and the waves where learning starts.
+    start = _start(
+        data,
+        learning_rows,
+        settings,
+        hidden=hidden,
+        search_rng=search_rng,
+        wave_rng=wave_rng,
+        network_rng=network_rng,
+        pair_rng=pair_rng,
+    )
+    prior = start.prior
+    findings = start.findings
     clock.end_of("search")
 
-    def solved(
+    def solve(
         mixture: WaveMixture,
         rows: Rows,
         descent: SteinDescent,
-        factor: Any,
+        variance_factor: float | Array,
     ) -> Attributes:
-        # prior and noise variance times a factor: the posterior mean is the same
-        root = np.sqrt(factor) if prior.amplitude_is_free else np.ones_like(factor)
+        """Fitted attributes of these waves, given these rows."""
+        # Prior and noise variance times a factor: the posterior mean is the same.
+        if prior.amplitude_is_free:
+            root = np.sqrt(variance_factor)
+        else:
+            root = np.ones_like(variance_factor)
         sums = mixture.statistics(rows._replace(y=rows.y / root), n_jobs)
-        state = SteinState(mixture, sums, sums, shift, scale * root)
+        state = SteinState(
+            mixture=mixture,
+            statistics=sums,
+            first=sums,
+            shift=data.shift,
+            scale=data.scale * root,
+        )
+        is_of_targets = np.ndim(variance_factor) > 0
         return state.solve() | {
             "_state": state,
-            "variance_scale_": factor if np.ndim(factor) else float(factor),
+            "variance_scale_": (
+                variance_factor if is_of_targets else float(variance_factor)
+            ),
             "loss_curve_": np.array(descent.loss_curve),
             "validation_curve_": np.array(descent.validation_curve),
             "n_iter_": descent.n_iter,
         }
 
-    n_steps, rate = settings.max_iter, settings.learning_rate
-    descent = SteinDescent(mixture, learning, settings, n_steps, rate).run(
-        validation,
-        settings.early_stopping,
-        lambda now: report(lambda: solved(now.mixture, train, now, 1.0), now),
+    # 2  Frequencies move by the evidence, and repel one another (Algorithm 1).
+    descent = SteinDescent(
+        start.mixture,
+        learning_rows,
+        settings,
+        max_iter=settings.max_iter,
+        learning_rate=settings.learning_rate,
     )
-    mixture, record = descent.mixture, {"frequency_rows": len(learning.y)}
+    descent.run(
+        data.validation,
+        settings.early_stopping,
+        lambda state: report(
+            lambda: solve(state.mixture, data.train, state, variance_factor=1.0),
+            state,
+        ),
+    )
+    mixture = descent.mixture
+    record = {"frequency_rows": len(learning_rows.y)}
     clock.end_of("frequencies")
 
-    factor: Any = np.ones(rows.y.shape[1:])[()]
-    if validation is not None:
-        X = learning.X if mixture.warp is None else mixture.warp(learning.X)
-        components = [
-            leave_one_out(learning._replace(X=X), waves) for waves in mixture.waves()
-        ]
-        errors = np.mean([errors for errors, _ in components], axis=0)
-        variance = np.mean([variance for _, variance in components], axis=0)
-        findings += check_residuals(
-            learning,
-            residuals=errors,
-            variance=variance,
-            noise_share=noise / variance,
-            likelihood=prior.likelihood,
-            noise_is_free=prior.noise_is_free,
-            # residuals are also what so few waves cannot follow
-            other_noise=False,
-            prior=CovarianceOfRows(mixture.covariance, noise, zero=-shift / scale),
-        )
+    # 3  One factor of prior and noise variance, by the held-out rows.
+    noise_variance = start.noise_variance
+    variance_factor: float | Array = np.ones(rows.y.shape[1:])[()]
+    if data.validation is not None:
+        findings += _check_residuals(mixture, learning_rows, start, data)
         if prior.noise_is_free:
-            sums = mixture.statistics(train, n_jobs)
-            factor, noise = calibrated(mixture, sums, noise, validation)
-            if not prior.amplitude_is_free:
-                noise = factor * noise
-            record["calibration_rows"] = len(validation.y)
-        if len(rows.y) <= largest:
-            # some more steps by all rows
-            last = SteinDescent(
+            variance_factor, noise_variance = calibrated(
                 mixture,
-                rows,
-                settings,
-                max_iter=-(-n_steps // 10),
-                learning_rate=0.5 * rate,
+                mixture.statistics(data.train, n_jobs),
+                noise_variance,
+                data.validation,
             )
-            mixture = last.run().mixture
+            if not prior.amplitude_is_free:
+                noise_variance = variance_factor * noise_variance
+            record["calibration_rows"] = len(data.validation.y)
+        if len(rows.y) <= n_learning_rows:
+            # Some more steps, on all rows.
+            last_steps = SteinDescent(
+                mixture,
+                data.rows,
+                settings,
+                max_iter=-(-settings.max_iter // 10),
+                learning_rate=0.5 * settings.learning_rate,
+            )
+            mixture = last_steps.run().mixture
             record["frequency_rows"] = len(rows.y)
         clock.end_of("calibration")
-    mixture = mixture._replace(noise_variance=noise)
-    attributes = solved(mixture, rows, descent, factor)
+
+    # 4  The posterior of the weights, given all rows.
+    mixture = mixture._replace(noise_variance=noise_variance)
+    attributes = solve(mixture, data.rows, descent, variance_factor)
     attributes["_record"] = prior.record._replace(distinct_rows=len(rows.y), **record)
     clock.end_of("solution")
     return attributes, findings
 
 
-def _split(
+class _Data(NamedTuple):
+    """Rows with y standardised by the training rows, ``(y - shift) / scale``.
+
+    Attributes
+    ----------
+    rows : Rows
+        All of them.
+    train : Rows
+    validation : Rows or None
+    shift, scale : float or ndarray of shape (t,)
+    """
+
+    rows: Rows
+    train: Rows
+    validation: Rows | None
+    shift: float | Array
+    scale: float | Array
+
+
+def _standardise_and_split(
     rows: Rows,
-    settings: Any,
+    settings: SteinRFFRegressor,
     rng: np.random.Generator,
-) -> tuple[Rows, Rows, Rows | None, Any, Any]:
-    """All, training and validation rows; y standardised by the training rows.
+) -> _Data:
+    """Hold out validation rows, and standardise y by the others.
 
     At least one row is left to train. Targets of one noise have one unit.
     """
-    n, share = len(rows.y), settings.validation_fraction
-    if share == "auto":
-        size = min(round(0.15 * n), 2000) if n >= 50 else 0
+    n = len(rows.y)
+    fraction = settings.validation_fraction
+    if fraction != "auto":
+        n_held_out = min(int(np.ceil(float(fraction) * n)), n - 1)
+    elif n >= 50:
+        n_held_out = min(round(0.15 * n), 2000)
     else:
-        size = min(int(np.ceil(float(share) * n)), n - 1)
-    held_out = np.zeros(n, bool)
-    held_out[rng.permutation(n)[:size]] = True
-    train, shift, scale = rows.take(~held_out), 0.0, np.ones(rows.y.shape[1:])[()]
+        n_held_out = 0
+    is_held_out = np.zeros(n, bool)
+    is_held_out[rng.permutation(n)[:n_held_out]] = True
+
+    shift: float | Array = 0.0
+    scale: float | Array = np.ones(rows.y.shape[1:])[()]
     if settings.normalize_y:
+        train = rows.take(~is_held_out)
         shift, scale = standardisation(train.y, train.weights)
     if settings.noise_variance is not None:
         scale = scale * 0.0 + np.sqrt(np.mean(scale**2))
     rows = rows._replace(y=(rows.y - shift) / scale)
-    validation = rows.take(held_out) if held_out.any() else None
-    return rows, rows.take(~held_out), validation, shift, scale
+    return _Data(
+        rows=rows,
+        train=rows.take(~is_held_out),
+        validation=rows.take(is_held_out) if n_held_out > 0 else None,
+        shift=shift,
+        scale=scale,
+    )
 
 
-def _begin(
-    train: Rows,
-    learning: Rows,
-    settings: Any,
-    scale: Any,
-    hidden: tuple[int, ...],
-    streams: tuple[np.random.Generator, ...],
-) -> tuple[Hyperparameters, Any, WaveMixture, list[Finding | None]]:
-    """Kernel and noise, and the waves that move: quasi-random, and peaks or a network.
+class _Start(NamedTuple):
+    """Where learning starts.
 
-    Each target has the noise of its own evidence beside inducing points. Findings are
-    those of the search for the kernel, unless waves stand out of it.
+    Attributes
+    ----------
+    prior : Hyperparameters
+        Kernel, and normal noise.
+    noise_variance : float or ndarray of shape (t,)
+        In standardised units; each target has its own.
+    mixture : WaveMixture
+        The waves that move.
+    findings : list of Finding or None
+        Of the search for the kernel, unless waves stand out.
     """
-    search, start, network, pairs = streams
 
-    def begun(rows: Rows) -> tuple[Hyperparameters, Any, WaveMixture]:
-        noise = settings.noise_variance
-        noise = None if noise is None else noise / float(np.mean(scale**2))
-        likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
-        learn, kernel = settings.optimizer is not None, kernel_of(settings)
-        prior = learn_prior(
-            rows,
-            likelihood,
-            search,
-            kernel=kernel,
-            learn=learn,
-            budget=_BUDGET,
-            trend=False,
+    prior: Hyperparameters
+    noise_variance: float | Array
+    mixture: WaveMixture
+    findings: list[Finding | None]
+
+
+def _start(
+    data: _Data,
+    learning_rows: Rows,
+    settings: SteinRFFRegressor,
+    hidden: tuple[int, ...],
+    search_rng: np.random.Generator,
+    wave_rng: np.random.Generator,
+    network_rng: np.random.Generator,
+    pair_rng: np.random.Generator,
+) -> _Start:
+    """Kernel and noise by the evidence, and waves: quasi-random, strong, or mapped."""
+    train = data.train
+
+    def learn_kernel(rows: Rows) -> _Start:
+        prior = _learn_prior(rows, data, settings, search_rng)
+        noise_variance = _noise_of_targets(rows, prior, settings, search_rng)
+        smallest = noise_variance
+        if prior.noise_is_free:
+            # A few waves cannot do with next to no noise: the evidence would be that of
+            # the rows they miss most.
+            smallest = np.maximum(noise_variance, 2e-4)[()]
+        mixture = starting_waves(
+            prior.kernel,
+            smallest,
+            n_components=settings.n_components,
+            n_frequencies=settings.n_frequencies,
+            n_columns=rows.X.shape[1],
+            rng=wave_rng,
         )
-        variance: Any = float(prior.likelihood.variance(0.0))
-        if rows.y.ndim > 1:
-            some = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))
-            Z, _ = inducing_by_capacity(
-                some,
-                prior.kernel,
-                variance,
-                "greedy",
-                search,
-                500,
-            )
-            basis = Nystroem.from_kernel(prior.kernel, Z)
-            sums = row_statistics(basis, some, settings.n_jobs)
-            variance = regress_targets(sums, prior.likelihood, learn)[1]
-        # next to no noise is more than a few waves can do, and their evidence is then
-        # that of the rows they miss most
-        least = np.maximum(variance, 2e-4)[()] if prior.noise_is_free else variance
-        shape = settings.n_components, settings.n_frequencies, rows.X.shape[1]
-        return prior, variance, starting_waves(prior.kernel, least, shape, start)
+        return _Start(prior, noise_variance, mixture, list(prior.findings))
 
-    prior, noise, mixture = begun(train)
-    findings: list[Finding | None] = list(prior.findings)
+    start = learn_kernel(train)
+    mixture = start.mixture
     if hidden:
-        unit = mixture.length_scale
-        warp = NetworkWarp(hidden, train.X, train.weights, unit, network)
-        mixture = mixture._replace(warp=warp)
+        # φ(x + ℓ g(x)), a network g in front of the waves
+        warp = NetworkWarp(
+            hidden,
+            train.X,
+            train.weights,
+            unit=mixture.length_scale,
+            rng=network_rng,
+        )
+        start = start._replace(mixture=mixture._replace(warp=warp))
     elif settings.max_iter > 0:
-        found = peaks(learning, mixture)
-        if found is not None:
-            prior, noise, mixture = begun(without_peaks(train, found))
-            mixture = with_peaks(mixture, found, prior.amplitude_is_free)
-            findings = []
+        waves = strong_waves(learning_rows, mixture)
+        if waves is not None:
+            start = learn_kernel(without_waves(train, waves))
+            start = start._replace(
+                mixture=with_waves(
+                    start.mixture,
+                    waves,
+                    start.prior.amplitude_is_free,
+                ),
+                findings=[],
+            )
     if settings.non_stationary:
-        mixture = as_pairs(mixture, train, pairs)
-    return prior, noise, mixture, findings
+        start = start._replace(mixture=as_pairs(start.mixture, train, pair_rng))
+    return start
+
+
+def _learn_prior(
+    rows: Rows,
+    data: _Data,
+    settings: SteinRFFRegressor,
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """Kernel and noise variance that maximise the evidence of some rows."""
+    noise_variance = settings.noise_variance
+    if noise_variance is not None:
+        noise_variance = noise_variance / float(np.mean(data.scale**2))
+    return learn_prior(
+        rows,
+        Gaussian(noise_variance).prepare(rows.y, rows.weights),
+        rng,
+        kernel=kernel_of(settings),
+        learn=settings.optimizer is not None,
+        budget=_BUDGET,
+        trend=False,
+    )
+
+
+def _noise_of_targets(
+    rows: Rows,
+    prior: Hyperparameters,
+    settings: SteinRFFRegressor,
+    rng: np.random.Generator,
+) -> float | Array:
+    """Noise variance; of several targets, by the evidence of each in one basis."""
+    if rows.y.ndim == 1:
+        return float(prior.likelihood.variance(0.0))
+    sample = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))
+    inducing_points, _ = inducing_by_capacity(
+        sample,
+        prior.kernel,
+        float(prior.likelihood.variance(0.0)),
+        "greedy",
+        rng,
+        500,
+    )
+    basis = Nystroem.from_kernel(prior.kernel, inducing_points)
+    sums = row_statistics(basis, sample, settings.n_jobs)
+    learn = settings.optimizer is not None
+    return regress_targets(sums, prior.likelihood, learn)[1]
+
+
+def _check_residuals(
+    mixture: WaveMixture,
+    learning_rows: Rows,
+    start: _Start,
+    data: _Data,
+) -> list[Finding | None]:
+    """What the leave-one-out errors of the learned waves say of kernel and noise."""
+    warp = mixture.warp
+    mapped = learning_rows.X if warp is None else warp(learning_rows.X)
+    mapped_rows = learning_rows._replace(X=mapped)
+    moments = [leave_one_out(mapped_rows, waves) for waves in mixture.waves()]
+    errors = np.mean([errors for errors, _ in moments], axis=0)
+    variance = np.mean([variance for _, variance in moments], axis=0)
+    noise_variance = start.noise_variance
+    return check_residuals(
+        learning_rows,
+        residuals=errors,
+        variance=variance,
+        noise_share=noise_variance / variance,
+        likelihood=start.prior.likelihood,
+        noise_is_free=start.prior.noise_is_free,
+        # residuals are also what so few waves cannot follow
+        other_noise=False,
+        prior=CovarianceOfRows(
+            mixture.covariance,
+            noise_variance,
+            zero=-data.shift / data.scale,
+        ),
+    )

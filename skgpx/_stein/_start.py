@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.regression import posterior, weight_statistics
 from skgpx._numerics.wave_evidence import Waves
@@ -23,9 +22,11 @@ _SEPARATION = 0.3
 
 
 def starting_waves(
-    kernel: Any,
-    noise_variance: Any,
-    shape: tuple[int, int, int],
+    kernel: Kernel,
+    noise_variance: float | Array,
+    n_components: int,
+    n_frequencies: int,
+    n_columns: int,
     rng: Rng,
 ) -> WaveMixture:
     """Quasi-random frequencies (M, R, d) from the spectral distribution of the kernel.
@@ -35,16 +36,33 @@ def starting_waves(
     ValueError
         If a part of the kernel has no spectral distribution.
     """
-    M, R, d = shape
-    how = R, "sobol", np.ones(d), 0
-    samples = [kernel_waves(kernel, *how, stream) for stream in rng.spawn(M)]
+    samples = [
+        kernel_waves(
+            kernel,
+            n_frequencies,
+            method="sobol",
+            input_variances=np.ones(n_columns),
+            n_steps=0,
+            rng=component_rng,
+        )
+        for component_rng in rng.spawn(n_components)
+    ]
     omega = np.stack([sample.frequencies for sample in samples])
-    # the length scale of an RBF with frequencies of this size, where there are some
-    sizes = [column[column > 0.0] for column in np.abs(omega).reshape(-1, d).T]
-    scale = [_HALF_NORMAL / np.median(s) if len(s) else 1.0 for s in sizes]
-    amplitudes = samples[0].amplitudes
-    mixture = omega * scale, amplitudes, np.array(scale), noise_variance
-    return WaveMixture(kernel, *mixture)
+    # The length scale of an RBF with frequencies of this size: median |ω| = .67 / ℓ.
+    # Terms of other columns have frequencies zero in a column.
+    length_scale = np.ones(n_columns)
+    for column in range(n_columns):
+        sizes = np.abs(omega[:, :, column].ravel())
+        sizes = sizes[sizes > 0.0]
+        if len(sizes):
+            length_scale[column] = _HALF_NORMAL / np.median(sizes)
+    return WaveMixture(
+        kernel=kernel,
+        frequencies=omega * length_scale,
+        amplitudes=samples[0].amplitudes,
+        length_scale=length_scale,
+        noise_variance=noise_variance,
+    )
 
 
 def as_pairs(start: WaveMixture, rows: Rows, rng: Rng) -> WaveMixture:
@@ -70,120 +88,137 @@ def as_pairs(start: WaveMixture, rows: Rows, rng: Rng) -> WaveMixture:
 # ---- Waves that stand out of the periodogram -----------------------------------------
 
 
-def peaks(rows: Rows, start: WaveMixture, most: int = 10) -> Waves | None:
+def strong_waves(rows: Rows, start: WaveMixture, max_waves: int = 10) -> Waves | None:
     """Waves along one column that stand out of what the first component leaves of y.
 
-    Of several targets, of any of them.
+    With several targets, waves of any of them.
 
-    Frequencies far out in the spectral density of the kernel are next to no
-    quasi-random point, and no descent gets there: the evidence has a peak as narrow as
-    ``1 / range`` at each.
+    Frequencies far out in the spectral density of the kernel are near no quasi-random
+    point, and no descent gets there: the evidence has a peak as narrow as ``1 / range``
+    at each.
     """
     waves = start.waves()[0]
-    R = len(waves.amplitudes)
-    for _ in range(min(most, R // 4)):
-        peak = _peak(rows, leave_one_out(rows, waves)[0])
-        if peak is None:
+    n_start = len(waves.amplitudes)
+    for _ in range(min(max_waves, n_start // 4)):
+        errors, _ = leave_one_out(rows, waves)
+        wave = _strongest_wave(rows, errors)
+        if wave is None:
             break
-        omega, amplitude = peak
+        omega, amplitude = wave
         waves = waves._replace(
             frequencies=np.vstack((omega, waves.frequencies)),
             amplitudes=np.append(amplitude, waves.amplitudes),
         )
-    n = len(waves.amplitudes) - R
-    if n == 0:
+    n_strong = len(waves.amplitudes) - n_start
+    if n_strong == 0:
         return None
     return waves._replace(
-        frequencies=waves.frequencies[:n],
-        amplitudes=waves.amplitudes[:n],
+        frequencies=waves.frequencies[:n_strong],
+        amplitudes=waves.amplitudes[:n_strong],
     )
 
 
-def with_peaks(
+def with_waves(
     start: WaveMixture,
-    peaks: Waves,
+    waves: Waves,
     amplitude_is_free: bool,
 ) -> WaveMixture:
-    """Start of which each component has the peaks in place of its first waves.
+    """Put the strong waves in place of the first waves of each component.
 
-    Their amplitudes are at least those of the peaks, if the variance of the kernel is
-    not given.
+    The amplitudes there become at least those of the strong waves, if the variance of
+    the kernel is not given.
     """
-    n = len(peaks.amplitudes)
-    frequencies, amplitudes = start.frequencies.copy(), start.amplitudes.copy()
-    frequencies[:, :n] = peaks.frequencies * start.length_scale
+    n_strong = len(waves.amplitudes)
+    frequencies = start.frequencies.copy()
+    frequencies[:, :n_strong] = waves.frequencies * start.length_scale
+    amplitudes = start.amplitudes.copy()
     if amplitude_is_free:
-        amplitudes[:n] = np.maximum(amplitudes[:n], peaks.amplitudes)
+        amplitudes[:n_strong] = np.maximum(amplitudes[:n_strong], waves.amplitudes)
     return start._replace(frequencies=frequencies, amplitudes=amplitudes)
 
 
-def without_peaks(rows: Rows, peaks: Waves) -> Rows:
-    """Rows with what least squares of the peaks leave of y."""
+def without_waves(rows: Rows, waves: Waves) -> Rows:
+    """Rows with what weighted least squares of the waves leaves of y."""
     root = np.sqrt(rows.weights)
-    features = peaks.features(rows.X)
-    y = (rows.y.T * root).T
-    coefficients = np.linalg.lstsq((features * root).T, y, rcond=None)[0]
+    features = waves.features(rows.X)
+    weighted_y = (rows.y.T * root).T
+    weighted_features = (features * root).T
+    coefficients = np.linalg.lstsq(weighted_features, weighted_y, rcond=None)[0]
     return rows._replace(y=rows.y - features.T @ coefficients)
 
 
 def leave_one_out(rows: Rows, waves: Waves) -> tuple[Array, Array]:
-    """Errors at each row given the others, and their variances.
+    """Predict each row from the others.
 
     A start that overfits would hide in its residuals what it follows.
+
+    Returns
+    -------
+    errors : ndarray of shape (n,) or (n, t)
+    variances : ndarray of shape (n,) or (n, t)
+        Of the errors.
     """
-    features, noise = waves.features(rows.X).T, waves.noise_variance
+    features = waves.features(rows.X).T
+    noise_variance = waves.noise_variance
     sums = weight_statistics(features, rows.y, rows.weights, np.zeros(len(rows.y)))
-    moments = posterior(sums, noise).latent(features)
-    mean, explained = (part[:, :, 0].reshape(rows.y.shape) for part in moments)
-    # diagonal of the matrix from y to fitted values, ΦSΦᵀ / σ²
-    leverage = (rows.weights * (explained / noise).T).T
+    mean, variance = posterior(sums, noise_variance).latent(features)
+    mean = mean[:, :, 0].reshape(rows.y.shape)
+    variance = variance[:, :, 0].reshape(rows.y.shape)
+    # h = diag(Φ S Φᵀ) / σ², the diagonal of the matrix from y to fitted values
+    leverage = (rows.weights * (variance / noise_variance).T).T
     free = np.maximum(1.0 - leverage, 1e-3)
     # (y - φᵀw) / (1 - h), of variance σ² / (1 - h)
-    return (rows.y - mean) / free, noise / free
+    return (rows.y - mean) / free, noise_variance / free
 
 
-def _peak(rows: Rows, errors: Array) -> tuple[Array, float] | None:
+def _strongest_wave(rows: Rows, errors: Array) -> tuple[Array, float] | None:
     """Frequency (d,) and amplitude of the strongest wave, if it stands out.
 
     It gains 0.01 nats an observation, and 7 nats more than the largest of the waves
     that were tried would by chance.
     """
-    tried, best, chosen, amplitude = 0, 0.0, np.zeros(rows.X.shape[1]), 0.0
-    weighted = (rows.weights * errors.T).T.reshape(len(errors), -1)
+    n, d = rows.X.shape
+    weighted = (rows.weights * errors.T).T.reshape(n, -1)
     sizes = np.sum(weighted**2, axis=0)
-    for k, x in enumerate(rows.X.T):
-        different = len(np.unique(x))
-        if different < 3 or not np.any(sizes):
+    n_tried = 0
+    power = 0.0
+    omega = np.zeros(d)
+    amplitude = 0.0
+    for column, x in enumerate(rows.X.T):
+        n_values = len(np.unique(x))
+        if n_values < 3 or not np.any(sizes):
             continue
-        # twice as dense as peaks are wide
+        # The periodogram, at frequencies twice as dense as its peaks are wide.
         step = np.pi / np.ptp(x)
-        grid = step * np.arange(1.0, min(different, 1000) + 1.0)
-        shares = _shares(x, weighted, sizes, grid)
-        tried += shares.size
-        if shares.max() > best:
-            centre = grid[np.argmax(shares.max(axis=1))]
-            fine = centre + step * np.linspace(-0.5, 0.5, 9)
-            shares = _shares(x, weighted, sizes, fine)
-            at, target = np.unravel_index(np.argmax(shares), shares.shape)
-            best, chosen = float(shares.max()), np.zeros(rows.X.shape[1])
-            chosen[k] = fine[at]
-            amplitude = np.sqrt(2.0 * best * sizes[target]) / rows.weights.sum()
-    # for independent residuals twice this is chi-squared of two degrees of freedom
-    gain = -0.5 * np.log1p(-min(2.0 * best / len(errors), 0.999))
-    if tried == 0 or gain < 0.01 or best < np.log(tried) + 7.0:
+        grid = step * np.arange(1.0, min(n_values, 1000) + 1.0)
+        powers = _periodogram(x, weighted, sizes, grid)
+        n_tried += powers.size
+        if powers.max() > power:
+            centre = grid[np.argmax(powers.max(axis=1))]
+            fine_grid = centre + step * np.linspace(-0.5, 0.5, 9)
+            powers = _periodogram(x, weighted, sizes, fine_grid)
+            frequency, target = np.unravel_index(np.argmax(powers), powers.shape)
+            power = float(powers.max())
+            omega = np.zeros(d)
+            omega[column] = fine_grid[frequency]
+            amplitude = np.sqrt(2.0 * power * sizes[target]) / rows.weights.sum()
+    # Of independent residuals, twice the power is chi-squared of two degrees.
+    gain = -0.5 * np.log1p(-min(2.0 * power / n, 0.999))
+    if n_tried == 0 or gain < 0.01 or power < np.log(n_tried) + 7.0:
         return None
-    return chosen, float(amplitude)
+    return omega, float(amplitude)
 
 
-def _shares(x: Array, weighted: Array, sizes: Array, omega: Array) -> Array:
-    """``|Σ r exp(iωx)|² / Σ r²`` of frequencies along one column and targets, (F, t).
+def _periodogram(x: Array, weighted: Array, sizes: Array, omega: Array) -> Array:
+    """``|Σ r exp(iωx)|² / Σ r²`` of frequencies along one column, for targets, (F, t).
 
     A hundred frequencies at a time; zero for a target without residuals.
     """
-    parts = []
-    for first in range(0, len(omega), 100):
-        some = omega[first : first + 100, np.newaxis]
-        features = Waves(some, np.ones(len(some)), 1.0).features(x[:, np.newaxis])
-        waves = (features @ weighted).reshape(2, len(some), -1)
-        parts.append(np.sum(waves**2, axis=0) / np.where(sizes > 0.0, sizes, 1.0))
-    return np.concatenate(parts)
+    blocks = []
+    for start in range(0, len(omega), 100):
+        frequencies = omega[start : start + 100, np.newaxis]
+        waves = Waves(frequencies, np.ones(len(frequencies)), 1.0)
+        features = waves.features(x[:, np.newaxis])
+        sums = (features @ weighted).reshape(2, len(frequencies), -1)
+        blocks.append(np.sum(sums**2, axis=0) / np.where(sizes > 0.0, sizes, 1.0))
+    return np.concatenate(blocks)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FourierFeatures, FunctionDraws, Term, linear_draws
 from skgpx._latent import LatentModel, MixtureModel
@@ -23,6 +24,7 @@ from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 Statistics = tuple[WeightStatistics, ...]
+Basis = Fourier | Warped
 
 # ---- In front of the waves: centring, or a network -----------------------------------
 
@@ -91,7 +93,8 @@ class NetworkWarp:
         self.network.layers(self.parameters)[-1][0][:] = 0.0
         self._centre = np.average(X, axis=0, weights=weights)
         std = np.sqrt(np.average((X - self._centre) ** 2, axis=0, weights=weights))
-        self._std, self._unit = np.where(std > 0.0, std, 1.0), unit
+        self._std = np.where(std > 0.0, std, 1.0)
+        self._unit = unit
 
     def __call__(self, X: Array) -> Array:
         """Mapped rows (n, d)."""
@@ -159,8 +162,9 @@ class FourierPairs(Fourier):
 
     def __call__(self, X: Array) -> Array:
         """Features (n, 2 R); their prior weights are N(0, I)."""
-        each = self.waves(X).reshape(len(X), 2, 2, -1)
-        return np.sum(each, axis=2).reshape(len(X), -1)
+        # cosines or sines, first or second wave of the pair, pairs
+        of_waves = self.waves(X).reshape(len(X), 2, 2, -1)
+        return np.sum(of_waves, axis=2).reshape(len(X), -1)
 
     @property
     def floats_per_row(self) -> int:
@@ -208,29 +212,37 @@ class WaveMixture(NamedTuple):
         What inputs go through before.
     """
 
-    kernel: Any
+    kernel: Kernel
     frequencies: Array
     amplitudes: Array
     length_scale: Array
-    noise_variance: Any
+    noise_variance: float | Array
     warp: NetworkWarp | Centring | None = None
 
     def waves(self) -> list[Waves]:
         """Each set, in radians per unit of the inputs."""
         omega = self.frequencies / self.length_scale
-        return [Waves(one, self.amplitudes, self.noise_variance) for one in omega]
+        return [
+            Waves(frequencies, self.amplitudes, self.noise_variance)
+            for frequencies in omega
+        ]
 
-    def bases(self) -> list[Any]:
+    def bases(self) -> list[Basis]:
         """The basis of each component."""
-        rest = self.amplitudes, self.length_scale
-        family = FourierPairs if self.frequencies.ndim == 4 else Fourier
-        waves = [family(omega, *rest) for omega in self.frequencies]
-        warp: Any = self.warp
-        if warp is None:
-            return waves
-        floats = warp.floats_per_row
-        seen = InputMap(warp, len(self.length_scale), floats_per_row=floats)
-        return [Warped(wave, seen) for wave in waves]
+        is_pairs = self.frequencies.ndim == 4
+        family = FourierPairs if is_pairs else Fourier
+        bases: list[Basis] = [
+            family(omega, self.amplitudes, self.length_scale)
+            for omega in self.frequencies
+        ]
+        if self.warp is None:
+            return bases
+        input_map = InputMap(
+            self.warp,
+            len(self.length_scale),
+            floats_per_row=self.warp.floats_per_row,
+        )
+        return [Warped(basis, input_map) for basis in bases]
 
     def covariance(self, X: Array) -> Array:
         """Prior covariance of f at rows of X (n, d), the mean over components."""
@@ -241,16 +253,22 @@ class WaveMixture(NamedTuple):
         """Sums over rows for each component, in blocks of rows."""
         return statistics_of_all(self.bases(), rows, n_jobs)
 
-    def posterior(self, statistics: Statistics, noise_variance: Any) -> MixtureModel:
+    def posterior(
+        self,
+        statistics: Statistics,
+        noise_variance: float | Array,
+    ) -> MixtureModel:
         """Components of equal weight, given the sums over the rows; O(M m³)."""
-        parts = zip(self.bases(), statistics, strict=True)
-        models = [LatentModel(b, posterior(s, noise_variance)) for b, s in parts]
+        models = [
+            LatentModel(basis, posterior(sums, noise_variance))
+            for basis, sums in zip(self.bases(), statistics, strict=True)
+        ]
         return MixtureModel(tuple(models), np.zeros(len(models)))
 
     def moments(
         self,
         statistics: Statistics,
-        noise_variance: Any,
+        noise_variance: float | Array,
         X: Array,
     ) -> tuple[Array, Array]:
         """Posterior means and variances of f at rows of X (n, d), (t, n, M) each."""
@@ -259,8 +277,9 @@ class WaveMixture(NamedTuple):
         variance = np.empty_like(mean)
         for block in row_blocks(len(X), 8 * len(self.amplitudes)):
             for m, basis in enumerate(self.bases()):
-                found = weights[m].latent(basis(X[block]))
-                mean[:, block, m], variance[:, block, m] = (v[:, :, 0].T for v in found)
+                block_mean, block_variance = weights[m].latent(basis(X[block]))
+                mean[:, block, m] = block_mean[:, :, 0].T
+                variance[:, block, m] = block_variance[:, :, 0].T
         return mean, variance
 
 
@@ -285,14 +304,14 @@ class SteinState:
     mixture: WaveMixture
     statistics: Statistics
     first: Statistics
-    shift: Any
-    scale: Any
+    shift: float | Array
+    scale: float | Array
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SteinState:
         """State after more rows."""
         standard = rows._replace(y=(rows.y - self.shift) / self.scale)
         more = self.mixture.statistics(standard, n_jobs)
-        return replace(self, statistics=_added(self.statistics, more))
+        return replace(self, statistics=_add(self.statistics, more))
 
     def merged(self, other: SteinState) -> SteinState:
         """State of the rows of both; those that chose the frequencies count once.
@@ -302,51 +321,64 @@ class SteinState:
         ValueError
             If they do not have the same frequencies and standardisation.
         """
-        if not self._began_like(other):
+        if not self._has_same_waves(other):
             raise ValueError(
                 "Only models with the same frequencies and one standardisation of y "
                 "can be merged. Fit one model to some rows, copy it, and pass the "
                 "other rows to the partial_fit of the copies."
             )
-        total = _added(self.statistics, other.statistics)
-        return replace(self, statistics=_added(total, self.first, -1.0))
+        total = _add(self.statistics, other.statistics)
+        return replace(self, statistics=_add(total, self.first, sign=-1.0))
 
-    def _began_like(self, other: SteinState) -> bool:
+    def _has_same_waves(self, other: SteinState) -> bool:
         """Whether frequencies, and sums of the first rows through a network, agree."""
-        one, two = (
-            (s.shift, s.scale, s.mixture.noise_variance, s.mixture.frequencies)
-            for s in (self, other)
-        )
-        grams = ([sums.gram for sums in s.first] for s in (self, other))
-        return all(map(np.array_equal, one, two)) and all(map(np.array_equal, *grams))
+        pairs = [
+            (self.shift, other.shift),
+            (self.scale, other.scale),
+            (self.mixture.noise_variance, other.mixture.noise_variance),
+            (self.mixture.frequencies, other.mixture.frequencies),
+        ]
+        pairs += [
+            (mine.gram, theirs.gram)
+            for mine, theirs in zip(self.first, other.first, strict=False)
+        ]
+        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
 
     def solve(self) -> dict[str, Any]:
         """Fitted attributes of the waves, and of the sums; O(M m³)."""
-        mixture, scale = self.mixture, self.scale
-        noise = mixture.noise_variance
-        model = mixture.posterior(self.statistics, noise)
-        evidence = [log_evidence(sums, noise) for sums in self.statistics]
-        units = self.statistics[0].weight * float(np.sum(np.log(scale)))
-        amplitudes, powers = np.multiply.outer(mixture.amplitudes, scale), []
-        for one in model.models:
-            mean, root = one.weights.moments()
+        mixture = self.mixture
+        noise_variance = mixture.noise_variance
+        model = mixture.posterior(self.statistics, noise_variance)
+
+        # Posterior mean of a² (w² + w'²) / 2, the mean square of each wave.
+        amplitudes = np.multiply.outer(mixture.amplitudes, self.scale)
+        squared_weights = []
+        for component in model.models:
+            mean, root = component.weights.moments()
             squares = mean**2 + np.sum(root**2, axis=2).T
-            powers.append(np.sum(squares.reshape(2, *amplitudes.shape), axis=0))
-        noise = noise * scale**2
-        noise = noise if np.ndim(noise) else float(noise)
+            squares = squares.reshape(2, *amplitudes.shape)
+            squared_weights.append(np.sum(squares, axis=0))
+        spectrum = 0.5 * amplitudes**2 * np.stack(squared_weights)
+
+        # The logarithm of the mean evidence of the components, in units of y.
+        log_evidences = [log_evidence(sums, noise_variance) for sums in self.statistics]
+        units = self.statistics[0].weight * float(np.sum(np.log(self.scale)))
+        mean_evidence = logsumexp(log_evidences) - np.log(len(log_evidences))
+
+        noise_of_y = noise_variance * self.scale**2
+        if np.ndim(noise_of_y) == 0:
+            noise_of_y = float(noise_of_y)
         return {
             "kernel_": mixture.kernel,
             "frequencies_": mixture.frequencies / mixture.length_scale,
             "amplitudes_": amplitudes,
-            "posterior_": model.affine(self.shift, scale),
-            "noise_variance_": noise,
-            "likelihood_": Gaussian(1.0).prepare([0.0]).with_noise(noise),
-            # the logarithm of the mean evidence of the components
-            "log_evidence_": float(logsumexp(evidence) - np.log(len(evidence)) - units),
-            # posterior mean of a² (w² + w'²) / 2, the mean square of each wave
-            "spectrum_": 0.5 * amplitudes**2 * np.stack(powers),
+            "posterior_": model.affine(self.shift, self.scale),
+            "noise_variance_": noise_of_y,
+            "likelihood_": Gaussian(1.0).prepare([0.0]).with_noise(noise_of_y),
+            "log_evidence_": float(mean_evidence - units),
+            "spectrum_": spectrum,
         }
 
 
-def _added(one: Statistics, other: Statistics, sign: float = 1.0) -> Statistics:
-    return tuple(a.add(b, sign) for a, b in zip(one, other, strict=True))
+def _add(first: Statistics, second: Statistics, sign: float = 1.0) -> Statistics:
+    return tuple(a.add(b, sign) for a, b in zip(first, second, strict=True))
