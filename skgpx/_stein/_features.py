@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Kernel
 
 from skgpx._draws import FourierFeatures
 from skgpx._report import Reporting
+from skgpx._types import RandomState
 from skgpx._validation import (
     Interval,
     StrOptions,
@@ -49,7 +50,7 @@ _SAMPLED = ("halton", "sobol", "orthogonal", "mc")
 
 
 def kernel_waves(
-    kernel: Any,
+    kernel: Kernel,
     n_frequencies: int,
     method: str,
     input_variances: Array,
@@ -84,27 +85,50 @@ def kernel_waves(
             f"n_frequencies must be at least {len(terms)}, one for each term of "
             f"{kernel!r}; got {n_frequencies}."
         )
-    finite = [_all_waves(term, d) for term in terms]
+    finite_series = [_all_waves(term, d) for term in terms]
+    counts = _frequencies_of_terms(terms, finite_series, n_frequencies)
+    frequencies = []
+    amplitudes = []
+    for term, series, count in zip(terms, finite_series, counts, strict=True):
+        if series is None:
+            term_frequencies, term_amplitudes = _sample(
+                term,
+                kernel,
+                count,
+                method=method,
+                input_variances=input_variances,
+                n_steps=n_steps,
+                rng=rng,
+            )
+        else:
+            # The strongest waves, with the variance of all.
+            all_frequencies, all_amplitudes = series
+            strongest = np.argsort(-all_amplitudes, kind="stable")[:count]
+            term_frequencies = all_frequencies[strongest]
+            term_amplitudes = all_amplitudes[strongest]
+            term_amplitudes = term_amplitudes / np.linalg.norm(term_amplitudes)
+        frequencies.append(term_frequencies)
+        amplitudes.append(np.sqrt(term.coefficient) * term_amplitudes)
+    return FourierFeatures(np.concatenate(frequencies), np.concatenate(amplitudes))
+
+
+def _frequencies_of_terms(
+    terms: list[Monomial],
+    finite_series: list[tuple[Array, Array] | None],
+    n_frequencies: int,
+) -> list[int]:
+    """Share frequencies in proportion to variances; a finite series has a limit."""
     variances = np.array([term.coefficient for term in terms])
-    most = np.array([np.inf if waves is None else len(waves[1]) for waves in finite])
+    limits = np.full(len(terms), np.inf)
+    for position, series in enumerate(finite_series):
+        if series is not None:
+            limits[position] = len(series[1])
     counts = np.ones(len(terms), dtype=int)
     for _ in range(n_frequencies - len(terms)):
         # the next one to the term with the most variance for each that it has
-        gain = np.where(counts < most, variances / (counts + 0.5), 0.0)
+        gain = np.where(counts < limits, variances / (counts + 0.5), 0.0)
         counts[np.argmax(gain)] += gain.any()
-    frequencies, amplitudes = [], []
-    for term, waves, n in zip(terms, finite, counts.tolist(), strict=True):
-        if waves is None:
-            how = method, input_variances, n_steps, rng
-            omega, sizes = _sample(term, kernel, n, *how)
-        else:
-            # the n strongest waves, with the variance of all
-            order = np.argsort(-waves[1], kind="stable")[:n]
-            omega, sizes = waves[0][order], waves[1][order]
-            sizes = sizes / np.linalg.norm(sizes)
-        frequencies.append(omega)
-        amplitudes.append(np.sqrt(term.coefficient) * sizes)
-    return FourierFeatures(np.concatenate(frequencies), np.concatenate(amplitudes))
+    return counts.tolist()
 
 
 def _all_waves(term: Monomial, d: int) -> tuple[Array, Array] | None:
@@ -118,19 +142,19 @@ def _all_waves(term: Monomial, d: int) -> tuple[Array, Array] | None:
 
 def _sample(
     term: Monomial,
-    whole: Any,
+    kernel: Kernel,
     n: int,
     method: str,
     input_variances: Array,
     n_steps: int,
     rng: np.random.Generator,
 ) -> tuple[Array, Array]:
-    """Frequencies and amplitudes of one term, whose squares add up to one."""
+    """Frequencies (n, d) of one term of a kernel, and amplitudes of norm one."""
     d = len(input_variances)
     if method == "stein" and len(term.factors) == 1:
-        waves = stein_frequencies(term.factors[0], n, rng, input_variances, n_steps)
-        return waves, np.full(n, n**-0.5)
-    unknown = [k for k in term.factors if spectrum_of(k, d) is None]
+        omega = stein_frequencies(term.factors[0], n, rng, input_variances, n_steps)
+        return omega, np.full(n, n**-0.5)
+    unknown = [factor for factor in term.factors if spectrum_of(factor, d) is None]
     if unknown:
         name = type(unknown[0]).__name__
         raise ValueError(
@@ -138,8 +162,10 @@ def _sample(
             f"for it. Call skgpx.kernels.register_kernel({name}, spectral_sampler=...)."
         )
     # the density of a product is a convolution: its frequencies are not moved
-    sampled = method if method in _SAMPLED else "halton"
-    return sample_spectra(spectra_of(term.factors, whole, d), n, d, rng, sampled)
+    if method == "stein":
+        method = "halton"
+    spectra = spectra_of(term.factors, kernel, d)
+    return sample_spectra(spectra, n, d, rng, method)
 
 
 # ---- Fourier features of a stationary kernel, as a transformer -----------------------
@@ -255,12 +281,12 @@ class SteinFourierFeatures(
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | None = None,
         *,
         n_frequencies: int = 100,
         method: str = "stein",
         n_steps: int = 300,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.n_frequencies = n_frequencies
@@ -269,7 +295,7 @@ class SteinFourierFeatures(
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: Any = None) -> SteinFourierFeatures:
+    def fit(self, X: ArrayLike, y: object = None) -> SteinFourierFeatures:
         """Choose the frequencies.
 
         Parameters
@@ -298,10 +324,16 @@ class SteinFourierFeatures(
         check_kernel(self.kernel_, X)
         # sorted, so that the order of the rows does not change the last bits
         variances = np.var(np.sort(X, axis=0), axis=0)
-        how = self.method, variances, int(self.n_steps)
-        rng = generator(self.random_state)
-        waves = kernel_waves(self.kernel_, int(self.n_frequencies), *how, rng)
-        self.frequencies_, self.amplitudes_ = waves.frequencies, waves.amplitudes
+        waves = kernel_waves(
+            self.kernel_,
+            int(self.n_frequencies),
+            method=self.method,
+            input_variances=variances,
+            n_steps=int(self.n_steps),
+            rng=generator(self.random_state),
+        )
+        self.frequencies_ = waves.frequencies
+        self.amplitudes_ = waves.amplitudes
         self.noise_variance_ = float(noise_variance(self.kernel_, X[:1])[0])
         return self
 
@@ -330,7 +362,7 @@ class SteinFourierFeatures(
             features[rows] = waves(X[rows].astype(np.float64))
         return features
 
-    def _checked(self, X: Any, reset: bool) -> NDArray[Any]:
+    def _checked(self, X: ArrayLike, reset: bool) -> NDArray[Any]:
         """Rows in single or double precision."""
         check_columns(X)
         dtypes = (np.float64, np.float32)

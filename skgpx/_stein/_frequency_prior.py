@@ -5,16 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._validation import check_kernel
 from skgpx.kernels import spectral_score
 
 Array = NDArray[np.float64]
+
+
+class Density(Protocol):
+    """A distribution of SciPy, or anything else with a log density."""
+
+    def logpdf(self, x: Array) -> ArrayLike:
+        """Log density of frequencies (n, d): one number each, or one for each entry."""
+        ...
+
+
+# What the parameter `frequency_prior` takes.
+FrequencyPriorLike: TypeAlias = (
+    str | Kernel | Density | Callable[[Array], ArrayLike] | None
+)
 
 # Step of central differences of a log density, by the mean size of the frequencies.
 _RELATIVE_STEP = 1e-5
@@ -39,9 +53,9 @@ class FrequencyPrior(NamedTuple):
     @classmethod
     def of(
         cls,
-        given: Any,
-        weight: Any,
-        kernel: Any,
+        given: FrequencyPriorLike,
+        weight: float | str,
+        kernel: Kernel,
         shape: tuple[int, ...],
         total: float,
     ) -> FrequencyPrior | None:
@@ -65,12 +79,13 @@ class FrequencyPrior(NamedTuple):
             If a score or a density is unknown, or has a wrong shape.
         """
         d = shape[-1]
-        if weight == "auto":
+        if isinstance(weight, str):
             # the share of the frequencies of a component among these and the rows: few
             # rows cannot identify many frequencies
             size = math.prod(shape)
             weight = size / (size + total)
-        if len(shape) == 3:
+        is_pair = len(shape) == 3
+        if is_pair:
             weight = 0.5 * weight
         if given is None or weight == 0.0:
             return None
@@ -82,10 +97,14 @@ class FrequencyPrior(NamedTuple):
             # a kernel without a known score, such as a periodic one
             return None
         # a wave that the data support stays
-        return cls(lambda omega: spectral_score(kernel, omega), float(weight), 5.0)
+        return cls(
+            score=lambda omega: spectral_score(kernel, omega),
+            weight=float(weight),
+            limit=5.0,
+        )
 
 
-def checked_score(given: Any, d: int) -> Callable[[Array], Array]:
+def checked_score(given: FrequencyPriorLike, d: int) -> Callable[[Array], Array]:
     """Score of a kernel, a distribution or a function that is one.
 
     Its values are checked at each call: where a density ends is not known beforehand.
@@ -121,12 +140,12 @@ def checked_score(given: Any, d: int) -> Callable[[Array], Array]:
             f"one for each of its {d} entries: shape (n,) or (n, {d}) for arguments of "
             f"shape (n, {d}); got {values.shape} for {points.shape}."
         )
-    by_entry = values.shape == points.shape
-    slopes = _slopes_of_entries if by_entry else _slopes_of_rows
-    return partial(_finite_score, partial(slopes, density))
+    if values.shape == points.shape:
+        return partial(_finite_score, partial(_slopes_of_entries, density))
+    return partial(_finite_score, partial(_slopes_of_rows, density))
 
 
-def _finite_score(score: Callable[[Array], Any], omega: Array) -> Array:
+def _finite_score(score: Callable[[Array], ArrayLike], omega: Array) -> Array:
     """Score at frequencies (n, d), checked."""
     slopes = np.asarray(score(omega.copy()), dtype=np.float64)
     _check_shape(slopes, omega)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -20,8 +20,9 @@ from skgpx._callbacks import (
 from skgpx._row_statistics import AdditiveModel
 from skgpx._stein._descent import SteinDescent
 from skgpx._stein._fit import fit_stein
-from skgpx._stein._frequency_prior import checked_score
+from skgpx._stein._frequency_prior import FrequencyPriorLike, checked_score
 from skgpx._stein._waves import SteinState
+from skgpx._types import RandomState
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -257,16 +258,16 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | None = None,
         *,
         n_components: int = 6,
         n_frequencies: int = 100,
         repulsion: float | None = 1.0,
-        frequency_prior: Any = "kernel",
+        frequency_prior: FrequencyPriorLike = "kernel",
         frequency_prior_weight: float | str = "auto",
         max_iter: int = 300,
         learning_rate: float = 0.4,
-        hidden_layer_sizes: Any = (),
+        hidden_layer_sizes: int | Sequence[int] = (),
         non_stationary: bool = False,
         optimizer: str | None = "evidence",
         noise_variance: float | None = None,
@@ -275,7 +276,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         n_learning_rows: int = 3000,
         normalize_y: bool = True,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.n_components = n_components
@@ -445,7 +446,13 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     # ---- From parameters to a fit ----------------------------------------------------
 
-    def _rows(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> Rows:
+    def _rows(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        reset: bool = True,
+    ) -> Rows:
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
         refuse_categories(self)
         check_kernel(kernel_of(self), X, self.noise_variance)
@@ -454,24 +461,34 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         return canonical_rows(X, y, weights)
 
     def _begin(self, rows: Rows, report: Callable[..., bool]) -> None:
-        given = self.hidden_layer_sizes
-        hidden = tuple(np.atleast_1d(np.asarray(given, dtype=object)))
-        if not all(isinstance(n, Integral) and n is not True and n > 0 for n in hidden):
-            raise ValueError(
-                "hidden_layer_sizes must be positive integers, one for each hidden "
-                f"layer, such as (32, 32, 32); got {given!r}."
-            )
         if self.non_stationary and self.max_iter == 0:
             raise ValueError(
                 "non_stationary=True needs max_iter of at least 1: the frequencies of "
                 "a pair begin next to each other, and only learning parts them; got "
                 "max_iter=0."
             )
-        clock, rng = StageClock(), generator(self.random_state)
-        sizes = tuple(map(int, hidden))
-        solution, findings = fit_stein(rows, self, sizes, rng, clock, report)
-        self._solved(solution, clock)
+        clock = StageClock()
+        attributes, findings = fit_stein(
+            rows,
+            settings=self,
+            hidden=self._checked_layer_sizes(),
+            rng=generator(self.random_state),
+            clock=clock,
+            report=report,
+        )
+        self._solved(attributes, clock)
         conclude(self, findings)
+
+    def _checked_layer_sizes(self) -> tuple[int, ...]:
+        sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object))
+        for size in sizes:
+            if not isinstance(size, Integral) or size is True or size <= 0:
+                raise ValueError(
+                    "hidden_layer_sizes must be positive integers, one for each hidden "
+                    "layer, such as (32, 32, 32); got "
+                    f"{self.hidden_layer_sizes!r}."
+                )
+        return tuple(int(size) for size in sizes)
 
     def _solution(self) -> dict[str, Any]:
         return self._state.solve()

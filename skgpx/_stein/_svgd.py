@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,11 +41,11 @@ def svgd(
     points: ArrayLike,
     *,
     n_steps: int = 500,
-    learning_rate: Any = 0.1,
-    bandwidth: Any = None,
+    learning_rate: ArrayLike = 0.1,
+    bandwidth: ArrayLike | None = None,
     repulsion: float = 1.0,
     antithetic: bool = False,
-    callback: Callable[[int, Array], Any] | None = None,
+    callback: Callable[[int, Array], object] | None = None,
 ) -> Array:
     """Move points by Stein variational gradient descent until they follow a density.
 
@@ -139,26 +138,26 @@ def svgd(
     means = np.zeros((2, n, d))
     for step in range(n_steps):
         slopes = _checked_score(score(moved.copy()), moved)
-        fresh = widths is None and step % _REFRESH == 0
+        refresh = widths is None and step % _REFRESH == 0
         rate = cosine_decay(step, n_steps, 1.0)
         with one_blas_thread():
             svgd_step(
-                moved, slopes, squares, factors, fresh, float(repulsion), antithetic,
+                moved, slopes, squares, factors, refresh, float(repulsion), antithetic,
                 paces, means, step, rate,
             )  # fmt: skip
         _check_step(step + 1, moved, means, slopes)
         if callback is not None:
-            ends = callback(step + 1, moved.copy())
-            if isinstance(ends, bool | np.bool_) and ends:
+            answer = callback(step + 1, moved.copy())
+            if isinstance(answer, bool | np.bool_) and answer:
                 break
     return moved
 
 
-def _one_per_coordinate(name: str, value: Any, d: int) -> Array:
+def _one_per_coordinate(name: str, value: ArrayLike, d: int) -> Array:
     """Positive numbers (d,), from one or d of them."""
     values = np.asarray(value, dtype=np.float64)
-    right = values.shape in ((), (1,), (d,))
-    if not right or not np.all((values > 0.0) & np.isfinite(values)):
+    has_shape = values.shape in ((), (1,), (d,))
+    if not has_shape or not np.all((values > 0.0) & np.isfinite(values)):
         raise ValueError(
             f"{name} must be positive and finite, one number or one for each of the "
             f"{d} coordinates; got {value!r}."
