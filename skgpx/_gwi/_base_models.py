@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.model_selection import BaseCrossValidator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
@@ -30,6 +31,12 @@ from skgpx.diagnostics import Finding, frozen_base_model
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+# An array, or a data frame of pandas or polars; a column of one; splits of rows.
+Table: TypeAlias = Any
+Column: TypeAlias = Any
+Splits: TypeAlias = int | str | BaseCrossValidator | None
+# Maps a fitted estimator and a table to predictions (n, c).
+Prediction = Callable[[BaseEstimator, Table], Array]
 
 _ADVICE = (
     "Pass kernel_features, a transformer to finite numbers, for example "
@@ -57,7 +64,7 @@ class TableForm(NamedTuple):
     numeric: bool
     categories: dict[str, NDArray[Any]] | None = None
 
-    def rows(self, table: Any) -> NDArray[Any]:
+    def rows(self, table: Table) -> NDArray[Any]:
         """Rows as the latent model has them, (n, d).
 
         Raises
@@ -81,45 +88,50 @@ class TableForm(NamedTuple):
         check_size(rows)
         return rows
 
-    def table(self, rows: NDArray[Any]) -> Any:
+    def table(self, rows: NDArray[Any]) -> Table:
         """Table of the kind that `fit` was given, from rows (n, d).
 
         Columns have the types that they had, if their values allow it; categories that
         are new are missing.
         """
         if not hasattr(self.empty, "columns"):
-            return _typed(rows, self.empty.dtype)
+            return _as_dtype(rows, self.empty.dtype)
+        names = list(self.empty.columns)
         categories = self.categories or {}
         if categories:
             rows = rows.astype(np.object_)
-            names = list(self.empty.columns)
             for name, values in categories.items():
-                codes = rows[:, names.index(name)].astype(np.intp)
-                rows[:, names.index(name)] = values[codes]
+                column = names.index(name)
+                codes = rows[:, column].astype(np.intp)
+                rows[:, column] = values[codes]
         if not hasattr(self.empty, "astype"):
-            frame = frame_of(self.empty, rows)
             # frames of polars
-            kinds = {name: self.empty.schema[name] for name in categories}
-            return frame.cast(kinds) if kinds else frame
-        frame = type(self.empty)(rows, columns=list(self.empty.columns))
-        for name, kind in zip(frame.columns, self.empty.dtypes, strict=True):
-            column = frame[name]
-            if hasattr(kind, "categories"):
-                column = column.where(column.isin(kind.categories))
-            frame[name] = _typed(column, kind)
+            frame = frame_of(self.empty, rows)
+            if not categories:
+                return frame
+            return frame.cast({name: self.empty.schema[name] for name in categories})
+        frame = type(self.empty)(rows, columns=names)
+        for name, dtype in zip(frame.columns, self.empty.dtypes, strict=True):
+            values = frame[name]
+            if hasattr(dtype, "categories"):
+                values = values.where(values.isin(dtype.categories))
+            frame[name] = _as_dtype(values, dtype)
         return frame
 
 
-def _typed(values: Any, kind: Any) -> Any:
+def _as_dtype(values: Column, dtype: Any) -> Column:
     """Values of an array or column in a type, or doubles where it cannot hold them."""
-    if getattr(kind, "kind", "O") not in "buif":
+    kind = getattr(dtype, "kind", "O")
+    if kind in "US":
         # text may be longer than it was
-        return values.astype(kind.type if kind.kind in "US" else kind)
-    masked = hasattr(kind, "numpy_dtype")
-    numbers = values.astype("Float64" if masked else np.float64)
+        return values.astype(dtype.type)
+    if kind not in "buif":
+        return values.astype(dtype)
+    is_masked = hasattr(dtype, "numpy_dtype")
+    numbers = values.astype("Float64" if is_masked else np.float64)
     with suppress(TypeError, ValueError), np.errstate(invalid="ignore", over="ignore"):
-        typed = numbers.astype(kind)
-        if masked or np.all((typed == numbers) | (typed != typed)):
+        typed = numbers.astype(dtype)
+        if is_masked or np.all((typed == numbers) | (typed != typed)):
             return typed
     return numbers
 
@@ -155,62 +167,87 @@ class BaseModel(NamedTuple):
 class BaseModelMixin:
     """Rows of any kind, for a `mean` that is an estimator and not the name of one."""
 
-    mean: Any
-    cv: Any
-    kernel_features: Any
-    n_jobs: Any
+    mean: BaseEstimator | str
+    cv: Splits
+    kernel_features: BaseEstimator | None
+    n_jobs: int | None
     _form: TableForm
 
     def _base_model(
         self,
-        given: Training,
-        groups: Any,
-        predict: Callable[[Any, Any], Array],
+        training: Training,
+        groups: ArrayLike | None,
+        predict: Prediction,
         stratify: bool,
         rng: np.random.Generator,
     ) -> BaseModel:
         """Cross-fit the mean, or take a fitted one as it is; sets `_form`.
 
         The input of the kernel is the output of a clone of `kernel_features`. Without
-        it it is the rows, if these are finite numbers, otherwise the output of the
+        it, it is the rows, if these are finite numbers, otherwise the output of the
         steps of the fitted mean before its last.
         """
-        form = TableForm(given.X[:0], is_numeric(given.X))
-        features, pipeline = self.kernel_features, isinstance(self.mean, Pipeline)
-        if features is None and form.numeric:
-            check_range("X", np.asarray(given.X, dtype=np.float64))
-        elif features is None and not (pipeline and len(self.mean) > 1):
-            check_columns(given.X)
-            with suppress(ValueError):
-                # a TypeError for entries that are neither text nor numbers
-                np.asarray(given.X).astype(np.float64)
-            raise ValueError(
-                "The kernel needs finite numbers; got X with text, NaN or inf, and a "
-                f"mean that is no Pipeline with a numeric transformer. {_ADVICE}"
-            )
-        frozen = is_given_fitted(self.mean, self.cv)
-        mean = self.mean if frozen else seeded(self.mean, rng)
-        how = {"cv": self.cv, "groups": groups, "stratify": stratify}
-        found = cross_fit(mean, given, predict, **how, n_jobs=self.n_jobs)
-        chosen = take_rows(given.X, found.positions)
-        latent_rows, y = form.rows(chosen), given.y[found.positions]
-        inputs = latent_rows
-        to_kernel, mean = None, found.estimator
-        if features is not None or not form.numeric:
-            if features is None:
-                fitted = mean[:-1]
+        form = TableForm(training.X[:0], is_numeric(training.X))
+        self._check_kernel_inputs(training, form)
+        is_frozen = is_given_fitted(self.mean, self.cv)
+        fits = cross_fit(
+            self.mean if is_frozen else seeded(self.mean, rng),
+            training,
+            predict,
+            cv=self.cv,
+            groups=groups,
+            stratify=stratify,
+            n_jobs=self.n_jobs,
+        )
+        mean = fits.estimator
+        table = take_rows(training.X, fits.positions)
+        y = training.y[fits.positions]
+        rows = form.rows(table)
+
+        inputs = rows
+        kernel_map = None
+        if self.kernel_features is not None or not form.numeric:
+            if self.kernel_features is None:
+                transformer = mean[:-1]
             else:
-                fitted = clone(features).fit(chosen, y)
-            make = KernelInputs(fitted, form)
-            to_kernel = InputMap(make, int(chosen.shape[1]), form.numeric)
-            inputs = to_kernel(inputs)
+                transformer = clone(self.kernel_features).fit(table, y)
+            kernel_map = InputMap(
+                KernelInputs(transformer, form),
+                int(table.shape[1]),
+                form.numeric,
+            )
+            inputs = kernel_map(rows)
             check_range("The output of kernel_features", inputs)
         self._form = form
-        function = PredictionsAtRows(mean, form, predict)
-        finding = frozen_base_model(frozen, self.cv)
-        return BaseModel(found, latent_rows, inputs, y, to_kernel, function, finding)
+        return BaseModel(
+            cross_fit=fits,
+            rows=rows,
+            inputs=inputs,
+            y=y,
+            map=kernel_map,
+            function=PredictionsAtRows(mean, form, predict),
+            finding=frozen_base_model(is_frozen, self.cv),
+        )
 
-    def _check_groups(self, groups: Any) -> None:
+    def _check_kernel_inputs(self, training: Training, form: TableForm) -> None:
+        """Raise a ValueError if the kernel would get other inputs than numbers."""
+        if self.kernel_features is not None:
+            return
+        if form.numeric:
+            check_range("X", np.asarray(training.X, dtype=np.float64))
+            return
+        if isinstance(self.mean, Pipeline) and len(self.mean) > 1:
+            return
+        check_columns(training.X)
+        with suppress(ValueError):
+            # a TypeError for entries that are neither text nor numbers
+            np.asarray(training.X).astype(np.float64)
+        raise ValueError(
+            "The kernel needs finite numbers; got X with text, NaN or inf, and a "
+            f"mean that is no Pipeline with a numeric transformer. {_ADVICE}"
+        )
+
+    def _check_groups(self, groups: ArrayLike | None) -> None:
         """Raise a ValueError for groups beside a mean of the library's own."""
         if isinstance(self.mean, str) and groups is not None:
             raise ValueError(
@@ -232,8 +269,8 @@ class BaseModelMixin:
         if not isinstance(self.mean, str | type):
             inner = get_tags(self.mean).input_tags
             for name in ("allow_nan", "categorical", "string"):
-                able = getattr(inner, name) and self.kernel_features is not None
-                setattr(tags.input_tags, name, able)
+                is_accepted = getattr(inner, name) and self.kernel_features is not None
+                setattr(tags.input_tags, name, is_accepted)
         return tags
 
 
@@ -249,9 +286,9 @@ class PredictionsAtRows:
         Maps the estimator and a table to predictions.
     """
 
-    estimator: Any
+    estimator: BaseEstimator
     form: TableForm
-    predict: Callable[[Any, Any], Array]
+    predict: Prediction
 
     def __call__(self, rows: NDArray[Any]) -> Array:
         """Predictions (n, c)."""
@@ -262,7 +299,7 @@ class PredictionsAtRows:
 class KernelInputs:
     """Output (n, q) of a fitted transformer at rows of a latent model."""
 
-    transformer: Any
+    transformer: TransformerMixin
     form: TableForm
 
     def __call__(self, rows: NDArray[Any]) -> Any:
@@ -271,7 +308,7 @@ class KernelInputs:
         return features.toarray() if hasattr(features, "toarray") else features
 
 
-def predictions_of(estimator: Any, X: Any) -> Array:
+def predictions_of(estimator: BaseEstimator, X: Table) -> Array:
     """Predictions as a column (n, 1), finite."""
     values = np.asarray(estimator.predict(X), dtype=np.float64)
     if values.shape not in ((len(X),), (len(X), 1)):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import InputMap
 from skgpx._gwi._networks import Loss
@@ -21,7 +22,8 @@ from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.robust_max import probability_and_slopes
 from skgpx._numerics.rows import weighted_quantiles
 from skgpx._numerics.weights import GaussianWeights
-from skgpx.likelihoods import Categorical, Likelihood, RobustMax
+from skgpx.bases import Nystroem
+from skgpx.likelihoods import Likelihood, RobustMax
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -53,11 +55,17 @@ def class_loss(
     distance_weight : float
         κ: one over the number of rows, times the weight of the distances.
     """
-    expected = _robust_max if not likelihood.smooth else _by_nodes
+    expected_nll = _by_nodes if likelihood.smooth else _robust_max
 
     def loss(outputs: Array, rows: Index) -> tuple[Array, Array]:
-        m, at = outputs.reshape(-1, outputs.shape[-1]), rows.ravel()
-        nll, slopes = expected(likelihood, codes[at], m, variance[at])
+        m = outputs.reshape(-1, outputs.shape[-1])
+        positions = rows.ravel()
+        nll, slopes = expected_nll(
+            likelihood,
+            codes[positions],
+            m,
+            variance[positions],
+        )
         gap = m - likelihood.base_latent_
         nll = nll + distance_weight * np.sum(gap**2, axis=1)
         slopes = slopes + 2.0 * distance_weight * gap
@@ -74,11 +82,13 @@ def _robust_max(
     mean: Array,
     variance: Array,
 ) -> tuple[Array, Array]:
-    """Expected nll (n,), and its derivative in the means (n, c)."""
-    right = np.log1p(-likelihood.epsilon)
-    wrong = np.log(likelihood.epsilon / (mean.shape[1] - 1.0))
-    S, slope, _ = probability_and_slopes(y, mean, variance[:, np.newaxis])
-    return -right * S - wrong * (1.0 - S), (wrong - right) * slope
+    """Expected nll (n,), and its derivative in the means (n, c); eqs. (69), (70)."""
+    log_right = np.log1p(-likelihood.epsilon)
+    log_wrong = np.log(likelihood.epsilon / (mean.shape[1] - 1.0))
+    # S, the probability that the output of the class y is the largest
+    S, slopes, _ = probability_and_slopes(y, mean, variance[:, np.newaxis])
+    nll = -log_right * S - log_wrong * (1.0 - S)
+    return nll, (log_wrong - log_right) * slopes
 
 
 def _by_nodes(
@@ -87,14 +97,26 @@ def _by_nodes(
     mean: Array,
     variance: Array,
 ) -> tuple[Array, Array]:
-    """The same for a smooth likelihood: derivatives of the rule."""
+    """Expected nll (n,) of a smooth likelihood, and its derivative in the means."""
     nodes, weights = expectation_nodes(mean.shape[1])
     std = np.sqrt(variance)[:, np.newaxis, np.newaxis]
     f = mean[:, :, np.newaxis] + std * nodes.T
-    return likelihood.row_nll(y, f) @ weights, likelihood.row_gradient(y, f) @ weights
+    nll = likelihood.row_nll(y, f) @ weights
+    slopes = likelihood.row_gradient(y, f) @ weights
+    return nll, slopes
 
 
 # ---- Scores of other classifiers, and of the process ---------------------------------
+
+
+class Classifier(Protocol):
+    """A fitted classifier of scikit-learn with probabilities."""
+
+    classes_: NDArray[Any]
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probabilities (n, K)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -115,7 +137,7 @@ class ClassScores:
     mixed: float
     n_outputs: int
 
-    def __call__(self, fitted: Any, X: Any) -> Array:
+    def __call__(self, classifier: Classifier, X: ArrayLike) -> Array:
         """Scores of a fitted classifier at rows X (n, d).
 
         Raises
@@ -124,31 +146,36 @@ class ClassScores:
             If it knows none of the classes, or predicts values that are no
             probabilities.
         """
-        classes = self.classes
-        position = {
-            label: i for i, label in enumerate(np.asarray(fitted.classes_).tolist())
-        }
-        columns = np.array([position.get(label, -1) for label in classes.tolist()])
-        if np.all(columns < 0):
-            raise ValueError(
-                f"The classifier was fitted to the classes {list(position)}, none of "
-                f"which is in y, which has {classes.tolist()}. Fit it to the same "
-                "labels."
-            )
-        found = np.asarray(fitted.predict_proba(X), dtype=np.float64)
-        if found.shape != (len(X), len(position)) or not np.all(np.isfinite(found)):
-            raise ValueError(
-                f"{fitted!r} must give a finite probability for each of its "
-                f"{len(position)} classes; got NaN, infinity, or shape {found.shape}."
-            )
-        p = np.where(columns >= 0, found[:, columns], 0.0)
-        total = p.sum(axis=1, keepdims=True)
-        p = p / np.where(total > 0.0, total, 1.0)
-        scores = np.log((1.0 - self.mixed) * p + self.mixed / len(classes))
+        probabilities = self._probabilities(classifier, X)
+        uniform = self.mixed / len(self.classes)
+        scores = np.log((1.0 - self.mixed) * probabilities + uniform)
         if self.n_outputs == 1:
             return scores[:, 1:] - scores[:, :1]
         centred: Array = scores - scores.mean(axis=1, keepdims=True)
         return centred
+
+    def _probabilities(self, classifier: Classifier, X: ArrayLike) -> Array:
+        """Probabilities of all classes (n, K), zero for those it does not know."""
+        labels = np.asarray(classifier.classes_).tolist()
+        column_of = {label: column for column, label in enumerate(labels)}
+        classes = self.classes.tolist()
+        columns = np.array([column_of.get(label, -1) for label in classes])
+        if np.all(columns < 0):
+            raise ValueError(
+                f"The classifier was fitted to the classes {labels}, none of "
+                f"which is in y, which has {classes}. Fit it to the same "
+                "labels."
+            )
+        predicted = np.asarray(classifier.predict_proba(X), dtype=np.float64)
+        has_shape = predicted.shape == (len(X), len(labels))
+        if not has_shape or not np.all(np.isfinite(predicted)):
+            raise ValueError(
+                f"{classifier!r} must give a finite probability for each of its "
+                f"{len(labels)} classes; got NaN, infinity, or shape {predicted.shape}."
+            )
+        probabilities = np.where(columns >= 0, predicted[:, columns], 0.0)
+        total = probabilities.sum(axis=1, keepdims=True)
+        return probabilities / np.where(total > 0.0, total, 1.0)
 
 
 @dataclass(frozen=True)
@@ -162,7 +189,7 @@ class BasisScores:
     base : ndarray of shape (c,)
     """
 
-    basis: Any
+    basis: Nystroem
     weights: Array
     base: Array
 
@@ -202,7 +229,7 @@ class FadingScores:
     factor: float
     base: Array
     edge: float
-    basis: Any
+    basis: Nystroem
     posterior: GaussianWeights
     map: InputMap | None = None
 
@@ -215,7 +242,7 @@ class FadingScores:
         return fading(share, self.edge)[:, np.newaxis] * values
 
 
-def share_of_prior(kernel: Any, X: Array, variance: Array) -> Array:
+def share_of_prior(kernel: Kernel, X: Array, variance: Array) -> Array:
     """``r(x, x) / k(x, x)`` at the rows of X, between 0 and 1, shape (n,)."""
     prior = kernel.diag(X)
     share: Array = variance / np.where(prior > 0.0, prior, 1.0)
@@ -226,8 +253,8 @@ def fading(prior_share: Array, edge: float) -> Array:
     """Share h of the mean that is kept, from the share of the variance left."""
     if np.isinf(edge):
         return np.ones(len(prior_share))
-    kept: Array = (1.0 - prior_share) / max(1.0 - edge, 1e-3)
-    return np.minimum(kept, 1.0)
+    h: Array = (1.0 - prior_share) / max(1.0 - edge, 1e-3)
+    return np.minimum(h, 1.0)
 
 
 # ---- Factors of scores and variances, by held-out log loss ---------------------------
@@ -287,31 +314,31 @@ def fit_class_scale(
         return ClassScale(edge=edge)
     if not likelihood.smooth and variance_is_free:
         scores_are_free = False
-    free = np.array([scores_are_free, variance_is_free])
-    n = int(free.sum())
-    if n == 0:
+    is_free = np.array([scores_are_free, variance_is_free])
+    n_free = int(is_free.sum())
+    if n_free == 0:
         return ClassScale(edge=edge)
 
     def scale(u: Array) -> ClassScale:
+        # u = (log a, log b), those of them that are free
         logs = np.zeros(2)
-        logs[free] = u
+        logs[is_free] = u
         a, b = np.exp(logs)
-        return ClassScale(float(a), float(b), edge)
+        return ClassScale(score_factor=float(a), variance_factor=float(b), edge=edge)
 
     def loss(u: Array) -> float:
         losses = log_losses(scale(u), likelihood, codes, scores, variance, share)
         return float(weights @ losses + 0.5 * u @ u)
 
-    # the rules of probabilities change by some 1e-6 where they are refined
-    options = {"maxiter": 30, "eps": 1e-3, "ftol": 1e-9}
-    found = minimize(
+    optimum = minimize(
         loss,
-        np.zeros(n),
+        np.zeros(n_free),
         method="L-BFGS-B",
-        bounds=[(-7.0, 7.0)] * n,
-        options=options,
+        bounds=[(-7.0, 7.0)] * n_free,
+        # the rules of probabilities change by some 1e-6 where they are refined
+        options={"maxiter": 30, "eps": 1e-3, "ftol": 1e-9},
     )
-    return scale(found.x)
+    return scale(optimum.x)
 
 
 def log_losses(
@@ -324,13 +351,14 @@ def log_losses(
 ) -> Array:
     """Log loss of each row (n,) under the scaled distribution."""
     base = likelihood.base_latent_
-    kept = fading(share, scale.edge)[:, np.newaxis]
-    mean = base + kept * (scale.score_factor * scores - base)
+    h = fading(share, scale.edge)[:, np.newaxis]
+    mean = base + h * (scale.score_factor * scores - base)
     variance = (scale.variance_factor * variance)[:, np.newaxis, np.newaxis]
     mixture = LatentMixture(mean[:, :, np.newaxis], variance, np.ones(1))
-    if not isinstance(likelihood, Categorical):
+    if not (likelihood.smooth and likelihood.n_outputs_ > 1):
         log_loss: Array = -likelihood.predictive_log_density(codes, mixture)
         return log_loss
+    # a rule with fixed nodes: smooth in the factors, and fast
     values, weights = atoms(mixture, 128)
     density = np.exp(-likelihood.row_nll(codes, values)) @ weights
     return np.asarray(-np.log(np.maximum(density, 1e-300)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
@@ -16,7 +18,7 @@ from skgpx._callbacks import (
     StageClock,
     with_callbacks,
 )
-from skgpx._gwi._base_models import BaseModel, BaseModelMixin
+from skgpx._gwi._base_models import BaseModel, BaseModelMixin, Splits
 from skgpx._gwi._class_scores import (
     BasisScores,
     ClassScale,
@@ -27,13 +29,14 @@ from skgpx._gwi._class_scores import (
     log_losses,
     share_of_prior,
 )
-from skgpx._gwi._networks import Trained, hold_out, train_networks
-from skgpx._gwi._process import fit_process, leave_one_out
+from skgpx._gwi._networks import TrainedNetworks, hold_out, train_networks
+from skgpx._gwi._process import FittedProcess, fit_process, leave_one_out
 from skgpx._gwi._regressor import CONSTRAINTS, FittedMean
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics import laplace
-from skgpx._selection import Hyperparameters, rough_start, row_target
+from skgpx._selection import rough_start, row_target
 from skgpx._table import training_rows
+from skgpx._types import RandomState
 from skgpx._validation import (
     Rows,
     canonical_rows,
@@ -44,7 +47,7 @@ from skgpx._validation import (
     generator,
     kernel_of,
 )
-from skgpx.bases import Warped
+from skgpx.bases import Nystroem, Warped
 from skgpx.diagnostics import Finding, better_class_process, conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
@@ -128,9 +131,9 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         With its hyperparameters.
     likelihood_ : Likelihood
-    mean_ : {"net", "svgp"} or estimator
+    mean_model_ : {"net", "svgp"} or estimator
         The classifier, fitted to all rows, if `mean` is one.
-    scale_ : ClassScale
+    calibration_ : ClassScale
         `score_factor` and `variance_factor`, from held-out rows; `edge`, the share of
         the prior variance beyond which the mean fades. `variance_factor` is one where
         the variance of the kernel is given (by `optimizer` None, fixed bounds, or a
@@ -184,7 +187,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     >>> model.predict([[-1.0, 0.0], [1.0, 0.0]])
     array(['left', 'right'], dtype='<U5')
     >>> far = [[1e3, 0.0]]
-    >>> float(model.mean_.predict_proba(far).max()) > 0.99
+    >>> float(model.mean_model_.predict_proba(far).max()) > 0.99
     True
     >>> float(model.predict_proba(far).max()) < 0.62  # the larger class has 61 rows
     True
@@ -200,24 +203,24 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
 
     def __init__(
         self,
-        mean: Any = "auto",
-        kernel: Any = None,
+        mean: BaseEstimator | str = "auto",
+        kernel: Kernel | None = None,
         *,
         likelihood: Likelihood | None = None,
         calibrate: bool = True,
         optimizer: str | None = "evidence",
         n_inducing: int | str = "auto",
         inducing: str = "greedy",
-        hidden_layer_sizes: Any = (32,),
+        hidden_layer_sizes: int | Sequence[int] = (32,),
         n_estimators: int = 5,
         alpha: float = 1e-4,
         learning_rate_init: float = 0.01,
         max_iter: int | str = "auto",
         validation_fraction: float = 0.1,
-        cv: Any = None,
-        kernel_features: Any = None,
+        cv: Splits = None,
+        kernel_features: BaseEstimator | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.mean = mean
         self.kernel = kernel
@@ -284,79 +287,107 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
             Lists the findings of the diagnostics: a frozen classifier, or networks that
             predict held-out rows clearly worse than the process alone.
         """
-        reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()
-        search, train, folds, split = generator(self.random_state).spawn(4)
+        reporter = RoundReporter(self, X, y, sample_weight)
+        clock = StageClock()
+        search_rng, train_rng, fold_rng, split_rng = generator(self.random_state).spawn(
+            4
+        )
         _check_mean(self.mean)
         check_likelihood_given(self.likelihood)
         self._check_groups(groups)
-        rows, base = self._rows(X, y, sample_weight, groups, folds)
-        clock.end_of("process" if base is None else "mean")
+        rows, base_model = self._rows(X, y, sample_weight, groups, fold_rng)
+        clock.end_of("process" if base_model is None else "mean")
         check_kernel(kernel_of(self), rows.X)
 
-        # 1 the process, by the evidence of a smooth likelihood; the mean p (1 - p),
-        # second derivative of the loss of a softmax, is one over its noise variance
-        smooth = Bernoulli() if len(self.classes_) == 2 else Categorical()
-        counts = np.bincount(rows.y.astype(np.intp), weights=rows.weights) + 0.5
-        share = counts / counts.sum()
-        noise = 1.0 / float(np.mean(share * (1.0 - share)))
-        m = self.n_inducing
-        if isinstance(m, str):
-            m = max(round(3.0 * np.sqrt(len(rows.y))), 50)
-        smooth = smooth.prepare(rows.y, rows.weights)
-        process, _, prior = fit_process(rows, smooth, self, m, noise, search)
-        problem = _Problem(self, rows, process, prior, noise)
+        # 1  The process, by the evidence of a smooth likelihood.
+        problem = self._fit_process(rows, search_rng)
         clock.end_of("process")
 
-        # 2 the scores, also of held-out rows
-        finding = None
-        if base is None:
+        # 2  The scores, also of held-out rows.
+        if base_model is None:
             parts = hold_out(
                 len(rows.y),
                 self.validation_fraction,
                 self.n_estimators,
-                split,
+                split_rng,
             )
-            mean, finding = self._own_or_networks(problem, parts, train, reporter)
+            mean, finding = self._mode_or_networks(problem, parts, train_rng, reporter)
         else:
-            at = np.flatnonzero(base.cross_fit.held_out)
-            name, scores = base.cross_fit.estimator, base.cross_fit.predictions[at]
-            mean = FittedMean(name, base.function, at, scores, None, base.map)
-            finding = base.finding
+            held_out = np.flatnonzero(base_model.cross_fit.held_out)
+            mean = FittedMean(
+                name=base_model.cross_fit.estimator,
+                function=base_model.function,
+                held_out=held_out,
+                predictions=base_model.cross_fit.predictions[held_out],
+                map=base_model.map,
+            )
+            finding = base_model.finding
         clock.end_of("mean")
 
-        # 3 factors of scores and variances, by the held-out log loss
+        # 3  Factors of scores and variances, by the held-out log loss.
         vars(self).update(problem.attributes(mean))
         clock.end_of("calibration")
         self.stage_seconds_ = clock.seconds
-        conclude(self, [*prior.findings, finding])
+        conclude(self, [*problem.prior.findings, finding])
         reporter.finish()
         return self
 
     def _rows(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
         rng: np.random.Generator,
     ) -> tuple[Rows, BaseModel | None]:
         """Rows of the process, whose y holds codes of classes, and the base model."""
         if isinstance(self.mean, str):
             X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
             check_classification_targets(y)
-            kept = weights > 0.0
-            codes = self._encoded(y[kept])
-            return canonical_rows(X[kept], codes, weights[kept]), None
-        given = training_rows(self, X, y, sample_weight, labels=True)
-        self._encoded(given.y[given.weights > 0.0])
-        c = self._class_likelihood().prepare(np.arange(float(len(self.classes_))))
-        mixed = len(self.classes_) / (float(given.weights.sum()) + len(self.classes_))
-        predict = ClassScores(self.classes_, mixed, c.n_outputs_)
-        base = self._base_model(given, groups, predict, True, rng)
-        codes = np.searchsorted(self.classes_, base.y).astype(np.float64)
-        return Rows(base.inputs, codes, base.cross_fit.weights), base
+            has_weight = weights > 0.0
+            codes = self._encoded(y[has_weight])
+            return canonical_rows(X[has_weight], codes, weights[has_weight]), None
+        training = training_rows(self, X, y, sample_weight, labels=True)
+        self._encoded(training.y[training.weights > 0.0])
+        n_classes = len(self.classes_)
+        likelihood = self._class_likelihood().prepare(np.arange(float(n_classes)))
+        base_model = self._base_model(
+            training,
+            groups,
+            predict=ClassScores(
+                self.classes_,
+                mixed=n_classes / (float(training.weights.sum()) + n_classes),
+                n_outputs=likelihood.n_outputs_,
+            ),
+            stratify=True,
+            rng=rng,
+        )
+        codes = np.searchsorted(self.classes_, base_model.y).astype(np.float64)
+        rows = Rows(base_model.inputs, codes, base_model.cross_fit.weights)
+        return rows, base_model
 
-    def _own_or_networks(
+    def _fit_process(self, rows: Rows, rng: np.random.Generator) -> _Problem:
+        """The process of the latent functions, whatever their mean will be."""
+        smooth = Bernoulli() if len(self.classes_) == 2 else Categorical()
+        # The mean of p (1 - p), the second derivative of the loss of a softmax, is one
+        # over its noise variance.
+        counts = np.bincount(rows.y.astype(np.intp), weights=rows.weights) + 0.5
+        p = counts / counts.sum()
+        noise_variance = 1.0 / float(np.mean(p * (1.0 - p)))
+        n_inducing = self.n_inducing
+        if isinstance(n_inducing, str):
+            n_inducing = max(round(3.0 * np.sqrt(len(rows.y))), 50)
+        process = fit_process(
+            rows,
+            smooth.prepare(rows.y, rows.weights),
+            settings=self,
+            n_inducing=n_inducing,
+            noise_variance=noise_variance,
+            rng=rng,
+        )
+        return _Problem(self, rows, process)
+
+    def _mode_or_networks(
         self,
         problem: _Problem,
         parts: Index,
@@ -364,26 +395,33 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         reporter: RoundReporter,
     ) -> tuple[FittedMean, Finding | None]:
         """The mode of the process, or networks if they predict held-out rows better."""
-        compared = parts.size >= 50
-        if self.mean == "svgp" or (self.mean == "auto" and not compared):
+        is_compared = parts.size >= 50
+        if self.mean == "svgp" or (self.mean == "auto" and not is_compared):
             return problem.mode(parts), None
 
-        def around(networks: Trained) -> FittedMean:
-            function, values, curves = networks
-            return FittedMean("net", function, parts.ravel(), values, curves)
+        def mean_of(networks: TrainedNetworks) -> FittedMean:
+            return FittedMean(
+                name="net",
+                function=networks.mean,
+                held_out=parts.ravel(),
+                predictions=networks.held_out_values,
+                curves=networks.curves,
+            )
 
-        def report(trained: Callable[[], Trained]) -> bool:
-            return reporter.round(lambda: problem.attributes(around(trained())))
+        def report(current_result: Callable[[], TrainedNetworks]) -> bool:
+            return reporter.round(lambda: problem.attributes(mean_of(current_result())))
 
-        networks = around(problem.networks(parts, rng, report))
-        if not compared:
+        networks = mean_of(problem.train_networks(parts, rng, report))
+        if not is_compared:
             return networks, None
-        own = problem.mode(parts)
-        gain = problem.held_out_losses(own) - problem.held_out_losses(networks)
+        mode = problem.mode(parts)
+        gain = problem.held_out_losses(mode) - problem.held_out_losses(networks)
         if self.mean == "net":
             return networks, better_class_process(gain)
-        better = gain.mean() > gain.std() / np.sqrt(len(gain))
-        return (networks if better else own._replace(curves=networks.curves)), None
+        standard_error = gain.std() / np.sqrt(len(gain))
+        if gain.mean() > standard_error:
+            return networks, None
+        return mode._replace(curves=networks.curves), None
 
     def _encoded(self, y: NDArray[Any]) -> Array:
         """Codes of the classes (n,); sets `classes_`."""
@@ -397,15 +435,15 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         return codes.astype(np.float64)
 
     def _class_likelihood(self) -> Likelihood:
-        two = len(self.classes_) == 2
+        n_classes = len(self.classes_)
         if self.likelihood is None:
-            return Bernoulli() if two else Categorical()
-        if self.likelihood.takes_classes(len(self.classes_)):
+            return Bernoulli() if n_classes == 2 else Categorical()
+        if self.likelihood.takes_classes(n_classes):
             return self.likelihood
+        others = ", Bernoulli" if n_classes == 2 else ""
         raise ValueError(
-            f"GWIClassifier with {len(self.classes_)} classes expects a likelihood of "
-            f"classes (Categorical, RobustMax{', Bernoulli' if two else ''}); got "
-            f"{self.likelihood!r}."
+            f"GWIClassifier with {n_classes} classes expects a likelihood of classes "
+            f"(Categorical, RobustMax{others}); got {self.likelihood!r}."
         )
 
 
@@ -414,90 +452,105 @@ class _Problem:
 
     Parameters
     ----------
-    estimator : GWIClassifier
+    settings : GWIClassifier
         With its parameters and `classes_`.
     rows : Rows
         y holds the numbers of the classes.
-    process : LatentModel
+    process : FittedProcess
+        By the evidence of a smooth likelihood.
+
+    Attributes
+    ----------
     prior : Hyperparameters
-    noise : float
     """
 
     def __init__(
         self,
-        estimator: GWIClassifier,
+        settings: GWIClassifier,
         rows: Rows,
-        process: LatentModel,
-        prior: Hyperparameters,
-        noise: float,
+        process: FittedProcess,
     ):
-        self._estimator, self._rows = estimator, rows
-        self._process: Any = process
-        self._prior = prior
-        self._variance = leave_one_out(process, noise, rows)[1]
-        kernel = process.basis.kernel
-        self._share = share_of_prior(kernel, rows.X, self._variance)
-        likelihood = estimator._class_likelihood()
+        self.prior = process.prior
+        self._settings = settings
+        self._rows = rows
+        self._process = process.model
+        self._basis: Nystroem = process.model.basis
+        # of f at each row, given the others
+        _, self._variance = leave_one_out(process.model, process.noise_variance, rows)
+        self._share = share_of_prior(self._basis.kernel, rows.X, self._variance)
+        likelihood = settings._class_likelihood()
         self._prepared = likelihood.prepare(rows.y, rows.weights)
         self._likelihood = self._centred(1.0)
 
     def _centred(self, variance_factor: float) -> Likelihood:
         """Likelihood whose prior of variance ``b k`` expects the class frequencies."""
-        prior = self._process.basis.kernel.diag(self._rows.X)
-        average = float(np.average(prior, weights=self._rows.weights))
-        return self._prepared.centred(variance_factor * average)
+        prior_variances = self._basis.kernel.diag(self._rows.X)
+        prior_variance = float(np.average(prior_variances, weights=self._rows.weights))
+        return self._prepared.centred(variance_factor * prior_variance)
 
-    def networks(
+    def train_networks(
         self,
         parts: Index,
         rng: np.random.Generator,
-        report: Callable[[Callable[[], Trained]], bool],
-    ) -> Trained:
+        report: Callable[[Callable[[], TrainedNetworks]], bool],
+    ) -> TrainedNetworks:
         """Networks of the scores, by expected log likelihood and distance."""
-        given, rows = self._estimator, self._rows
-        epochs = given.max_iter
-        if isinstance(epochs, str):
+        rows = self._rows
+        max_iter = self._settings.max_iter
+        if isinstance(max_iter, str):
             # 600 steps of 200 rows
-            epochs = max(20, -(-600 // -(-len(rows.y) // 200)))
-        r = self._process.marginals(rows.X).variance[:, 0, 0]
-        kappa = 1.0 / float(rows.weights.sum())
-        loss = class_loss(self._likelihood, rows.y, rows.weights, r, kappa)
-        c = self._likelihood.n_outputs_
-        how = loss, c, given, epochs, rng, report
-        return train_networks(rows.X, rows.weights, parts, *how)
+            steps_per_epoch = -(-len(rows.y) // 200)
+            max_iter = max(20, -(-600 // steps_per_epoch))
+        loss = class_loss(
+            self._likelihood,
+            rows.y,
+            rows.weights,
+            variance=self._process.marginals(rows.X).variance[:, 0, 0],
+            distance_weight=1.0 / float(rows.weights.sum()),
+        )
+        return train_networks(
+            rows.X,
+            rows.weights,
+            parts,
+            loss=loss,
+            n_outputs=self._likelihood.n_outputs_,
+            settings=self._settings,
+            max_iter=max_iter,
+            rng=rng,
+            report=report,
+        )
 
     def mode(self, parts: Index) -> FittedMean:
-        """The mode of the process, and at each part that of the other rows."""
-        likelihood, rows, basis = self._likelihood, self._rows, self._process.basis
+        """The mode of the process, and at each part the mode given the other rows."""
+        rows = self._rows
+        basis = self._basis
+        likelihood = self._likelihood
         if not likelihood.smooth:
             likelihood = Categorical().prepare(rows.y, rows.weights)
         base = likelihood.base_latent_
 
-        def weights_of(chosen: Any, start: Array | None) -> Array:
-            some = rows.take(chosen)
-            target = row_target(np.ascontiguousarray(basis(some.X)), some, likelihood)
-            start = rough_start(target) if start is None else start
+        def mode_of(positions: Index, start: Array | None) -> Array:
+            sample = rows.take(positions)
+            features = np.ascontiguousarray(basis(sample.X))
+            target = row_target(features, sample, likelihood)
+            if start is None:
+                start = rough_start(target)
             # to a squared Newton decrement of 2e-6 nats
             return laplace.find_mode(target, start, 1e-6).weights
 
-        weights = weights_of(np.arange(len(rows.y)), None)
-        held_out = np.empty((*parts.shape, len(base)))
+        all_rows = np.arange(len(rows.y))
+        weights = mode_of(all_rows, start=None)
+        held_out_scores = np.empty((*parts.shape, len(base)))
         for k, part in enumerate(parts):
-            others = np.setdiff1d(np.arange(len(rows.y)), part)
-            without = BasisScores(basis, weights_of(others, weights), base)
-            held_out[k] = without(rows.X[part])
-        scores = held_out.reshape(-1, len(base))
+            without_part = mode_of(np.setdiff1d(all_rows, part), start=weights)
+            scores = BasisScores(basis, without_part, base)
+            held_out_scores[k] = scores(rows.X[part])
         return FittedMean(
-            "svgp",
-            BasisScores(basis, weights, base),
-            parts.ravel(),
-            scores,
+            name="svgp",
+            function=BasisScores(basis, weights, base),
+            held_out=parts.ravel(),
+            predictions=held_out_scores.reshape(-1, len(base)),
         )
-
-    def _held_out(self, mean: FittedMean) -> tuple[Array, ...]:
-        """Codes, scores, variances and their shares of the prior."""
-        at = mean.held_out
-        return self._rows.y[at], mean.predictions, self._variance[at], self._share[at]
 
     def _scale(self, mean: FittedMean) -> ClassScale:
         """Factors of the scores and of the prior variance, unless it is given.
@@ -506,54 +559,78 @@ class _Problem:
 
         The mode of a process whose variance is given has no factor either.
         """
-        if not self._estimator.calibrate:
+        if not self._settings.calibrate:
             return ClassScale(edge=np.inf)
-        codes, *parts = self._held_out(mean)
-        weights = self._rows.weights[mean.held_out]
-        variance_is_free = self._prior.amplitude_is_free
+        held_out = mean.held_out
+        variance_is_free = self.prior.amplitude_is_free
         return fit_class_scale(
             self._likelihood,
-            codes,
-            weights,
-            *parts,
+            self._rows.y[held_out],
+            self._rows.weights[held_out],
+            scores=mean.predictions,
+            variance=self._variance[held_out],
+            share=self._share[held_out],
             scores_are_free=variance_is_free or mean.name != "svgp",
             variance_is_free=variance_is_free,
         )
 
     def held_out_losses(self, mean: FittedMean) -> Array:
         """Log losses of the calibrated mean at its held-out rows, in nats."""
-        return log_losses(self._scale(mean), self._likelihood, *self._held_out(mean))
+        held_out = mean.held_out
+        return log_losses(
+            self._scale(mean),
+            self._likelihood,
+            self._rows.y[held_out],
+            scores=mean.predictions,
+            variance=self._variance[held_out],
+            share=self._share[held_out],
+        )
 
     def attributes(self, mean: FittedMean) -> dict[str, Any]:
         """Fitted attributes: the process around the mean, calibrated."""
-        found, basis = self._scale(mean), self._process.basis
-        likelihood = self._centred(found.variance_factor)
-        base, covariance = likelihood.base_latent_, self._process.weights
-        around = found.score_factor, base, found.edge, basis, covariance
-        scores = FadingScores(mean.function, *around, mean.map)
+        scale = self._scale(mean)
+        likelihood = self._centred(scale.variance_factor)
+        base = likelihood.base_latent_
+        covariance = self._process.weights
+        # f = base + h (a s - base) + √b (φᵀw + g)
+        scores = FadingScores(
+            function=mean.function,
+            factor=scale.score_factor,
+            base=base,
+            edge=scale.edge,
+            basis=self._basis,
+            posterior=covariance,
+            map=mean.map,
+        )
+        basis = self._basis
+        if mean.map is not None:
+            basis = Warped(basis, mean.map)
         weights = covariance._replace(mean=np.zeros((basis.n_basis, len(base))))
-        whole = basis if mean.map is None else Warped(basis, mean.map)
-        function = Mean(base, np.ones(len(base)), scores)
-        scale = np.sqrt(found.variance_factor)
-        record = self._prior.record._replace(calibration_rows=len(mean.held_out))
+        model = LatentModel(
+            basis,
+            weights,
+            mean=Mean(base, np.ones(len(base)), scores),
+            scale=np.sqrt(scale.variance_factor),
+        )
+        n_calibration_rows = len(mean.held_out)
         return {
-            "posterior_": LatentModel(whole, weights, function, scale),
+            "posterior_": model,
             "likelihood_": likelihood,
-            "kernel_": self._prior.kernel,
-            "_record": record,
-            "scale_": found,
-            "mean_": mean.name,
-            "inducing_points_": basis.inducing_points,
+            "kernel_": self.prior.kernel,
+            "_record": self.prior.record._replace(calibration_rows=n_calibration_rows),
+            "calibration_": scale,
+            "mean_model_": mean.name,
+            "inducing_points_": self._basis.inducing_points,
             "n_iter_": 1,
             **(mean.curves or {}),
         }
 
 
-def _check_mean(mean: Any) -> None:
+def _check_mean(mean: object) -> None:
     if isinstance(mean, str) and mean in ("auto", "net", "svgp"):
         return
-    known = hasattr(mean, "get_params") and not isinstance(mean, type)
-    if not (known and hasattr(mean, "predict_proba")):
+    is_estimator = hasattr(mean, "get_params") and not isinstance(mean, type)
+    if not (is_estimator and hasattr(mean, "predict_proba")):
         raise ValueError(
             'mean must be "auto", "net", "svgp" or an instance of a classifier with '
             "predict_proba, such as RandomForestClassifier(); got "

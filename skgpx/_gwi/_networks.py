@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,22 @@ from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.rows import InputFrame
 
+if TYPE_CHECKING:
+    from skgpx._gwi._classifier import GWIClassifier
+    from skgpx._gwi._regressor import GWIRegressor
+
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 # Maps outputs (k, b, c) of k networks at rows (k, b) to the loss (k,) of each and its
 # derivatives in the outputs.
 Loss = Callable[[Array, Index], tuple[Array, Array]]
-# The average of the networks, its predictions at the rows of `hold_out`, and fitted
-# attributes of an estimator.
-Trained = tuple[Callable[[Array], Array], Array, dict[str, Any]]
 
-# Rows of a step of Adam, and rounds of a training: after each the held-out loss is
-# computed and callbacks run. A network stops after so many rounds without a lower loss.
-_BATCH, _ROUNDS, _PATIENCE = 200, 50, 10
+# Rows of a step of Adam.
+_BATCH = 200
+# Rounds of a training: after each the held-out loss is computed and callbacks run.
+_ROUNDS = 50
+# A network stops after so many rounds without a lower loss.
+_PATIENCE = 10
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,25 @@ class MeanOfNetworks:
         return values
 
 
+class TrainedNetworks(NamedTuple):
+    """What training gives.
+
+    Attributes
+    ----------
+    mean : callable
+        The average of the networks.
+    held_out_values : ndarray of shape (k h, c)
+        Its predictions at the rows of :func:`hold_out`, by networks that did not see
+        them.
+    curves : dict
+        Fitted attributes of the estimator.
+    """
+
+    mean: Callable[[Array], Array]
+    held_out_values: Array
+    curves: dict[str, Any]
+
+
 def hold_out(
     n: int,
     fraction: float,
@@ -62,16 +85,21 @@ def hold_out(
 
     Networks share parts where there are fewer. Fewer than twenty rows have none.
     """
-    size = min(round(fraction * n), 2000) if n >= 20 else 0
-    k = min(n_estimators, n // size) if size else 0
-    return rng.permutation(n)[: k * size].reshape(k, size)
+    size = 0
+    if n >= 20:
+        size = min(round(fraction * n), 2000)
+    n_parts = 0
+    if size > 0:
+        n_parts = min(n_estimators, n // size)
+    return rng.permutation(n)[: n_parts * size].reshape(n_parts, size)
 
 
 def squared_error(targets: Array, weights: Array) -> Loss:
     """``Σ w |f - t|² / (2 Σ w)`` over the rows of a batch, t of shape (n, c)."""
 
     def loss(outputs: Array, rows: Index) -> tuple[Array, Array]:
-        gap, w = outputs - targets[rows], weights[rows][..., np.newaxis]
+        gap = outputs - targets[rows]
+        w = weights[rows][..., np.newaxis]
         slopes = w * gap / w.sum(axis=1, keepdims=True)
         return 0.5 * np.sum(slopes * gap, axis=(1, 2)), slopes
 
@@ -99,11 +127,11 @@ def train_networks(
     parts: Index,
     loss: Loss,
     n_outputs: int,
-    given: Any,
+    settings: GWIRegressor | GWIClassifier,
     max_iter: int,
     rng: np.random.Generator,
-    report: Callable[[Callable[[], Trained]], bool],
-) -> Trained:
+    report: Callable[[Callable[[], TrainedNetworks]], bool],
+) -> TrainedNetworks:
     """Train networks from several starts, side by side.
 
     Parameters
@@ -116,7 +144,7 @@ def train_networks(
         its training.
     loss : callable
     n_outputs : int
-    given : GWIRegressor or GWIClassifier
+    settings : GWIRegressor or GWIClassifier
         With the parameters of its networks.
     max_iter : int
         Largest number of epochs.
@@ -125,55 +153,95 @@ def train_networks(
         Called after each round with a function that returns what training would return
         now; training stops if it returns True.
     """
+    # 1  Standardised rows, in single precision: tanh takes most of the time, and a
+    # quarter of it then.
     frame = InputFrame.of(X, weights)
-    # in single precision: tanh takes most of the time, and a quarter of it then
     X = frame(X).astype(np.float32)
-    network = Perceptron((X.shape[1], *_layers(given.hidden_layer_sizes), n_outputs))
-    K = given.n_estimators
-    own = np.arange(K) % max(len(parts), 1)
-    held_out = parts[own] if len(parts) else np.empty((K, 0), np.intp)
+
+    # 2  Each network has a start, and a part of the rows that is held out.
+    layers = _layers(settings.hidden_layer_sizes)
+    network = Perceptron((X.shape[1], *layers, n_outputs))
+    n_networks = settings.n_estimators
+    part_of_network = np.arange(n_networks) % max(len(parts), 1)
+    held_out = np.empty((n_networks, 0), np.intp)
+    if len(parts):
+        held_out = parts[part_of_network]
     training = np.stack([np.setdiff1d(np.arange(len(X)), part) for part in held_out])
-    theta = np.stack([network.start(stream) for stream in rng.spawn(K)])
-    theta = theta.astype(np.float32)
+    starts = [network.start(stream) for stream in rng.spawn(n_networks)]
+    theta = np.stack(starts).astype(np.float32)
+    # running means of Adam
     moments = np.zeros((2, *theta.shape), np.float32)
-    best, best_epoch = theta.copy(), np.zeros(K, np.intp)
-    lowest, behind = np.full(K, np.inf), np.zeros(K, np.intp)
-    losses, scores = np.full((K, max_iter), np.nan), list[Array]()
-    rounds = np.unique(np.linspace(0, max_iter, _ROUNDS + 1).astype(int))
 
-    def trained() -> Trained:
+    # 3  The best of each network so far, by its held-out loss.
+    best_theta = theta.copy()
+    best_epoch = np.zeros(n_networks, np.intp)
+    lowest_loss = np.full(n_networks, np.inf)
+    n_rounds_without_gain = np.zeros(n_networks, np.intp)
+    training_losses = np.full((n_networks, max_iter), np.nan)
+    held_out_losses: list[Array] = []
+
+    def current_result() -> TrainedNetworks:
         values = np.empty((len(parts), held_out.shape[1], n_outputs))
-        outputs = network(best, X[held_out])
+        outputs = network(best_theta, X[held_out])
         for k in range(len(parts)):
-            values[k] = outputs[own == k].mean(axis=0)
-        attributes = {
-            "loss_curve_": _mean_curve(losses),
-            "validation_curve_": _mean_curve(np.array(scores).T),
-            "n_iter_": int(best_epoch.max()),
-        }
-        mean = MeanOfNetworks(best.astype(np.float64), network, frame)
-        return mean, values.reshape(-1, n_outputs), attributes
+            values[k] = outputs[part_of_network == k].mean(axis=0)
+        return TrainedNetworks(
+            mean=MeanOfNetworks(best_theta.astype(np.float64), network, frame),
+            held_out_values=values.reshape(-1, n_outputs),
+            curves={
+                "loss_curve_": _mean_curve(training_losses),
+                "validation_curve_": _mean_curve(np.array(held_out_losses).T),
+                "n_iter_": int(best_epoch.max()),
+            },
+        )
 
-    for begin, end in pairwise(rounds):
-        on = np.flatnonzero(behind <= _PATIENCE)
-        if not len(on):
+    rounds = np.unique(np.linspace(0, max_iter, _ROUNDS + 1).astype(int))
+    for first_epoch, last_epoch in pairwise(rounds):
+        active = np.flatnonzero(n_rounds_without_gain <= _PATIENCE)
+        if not len(active):
             break
-        state = theta[on], moments[0][on], moments[1][on]
-        how = network, X, training[on], loss, given, max_iter
-        losses[on, begin:end] = _train(*how, range(begin, end), state, rng).T
-        theta[on], moments[:, on] = state[0], state[1:]
-        score, improved = np.full(K, np.nan), on
+        # 4  Epochs of Adam, for all networks that still gain.
+        state = _AdamState(theta[active], moments[0][active], moments[1][active])
+        training_losses[active, first_epoch:last_epoch] = _train(
+            network,
+            X,
+            training[active],
+            loss,
+            settings,
+            max_iter=max_iter,
+            epochs=range(first_epoch, last_epoch),
+            state=state,
+            rng=rng,
+        ).T
+        theta[active] = state.parameters
+        moments[0, active] = state.first_moment
+        moments[1, active] = state.second_moment
+
+        # 5  The held-out loss.
+        round_losses = np.full(n_networks, np.nan)
+        improved = active
         if held_out.size:
-            here = held_out[on]
-            score[on] = loss(network(theta[on], X[here]), here)[0]
-            improved = np.flatnonzero(score < lowest)
-            scores.append(score)
-        behind[on] += 1
-        behind[improved], best_epoch[improved] = 0, end
-        best[improved], lowest[improved] = theta[improved], score[improved]
-        if report(trained):
+            active_rows = held_out[active]
+            outputs = network(theta[active], X[active_rows])
+            round_losses[active], _ = loss(outputs, active_rows)
+            improved = np.flatnonzero(round_losses < lowest_loss)
+            held_out_losses.append(round_losses)
+        n_rounds_without_gain[active] += 1
+        n_rounds_without_gain[improved] = 0
+        best_epoch[improved] = last_epoch
+        best_theta[improved] = theta[improved]
+        lowest_loss[improved] = round_losses[improved]
+        if report(current_result):
             break
-    return trained()
+    return current_result()
+
+
+class _AdamState(NamedTuple):
+    """Parameters of networks (k, p), and the moments of their gradients."""
+
+    parameters: Array
+    first_moment: Array
+    second_moment: Array
 
 
 def _train(
@@ -181,48 +249,65 @@ def _train(
     X: Array,
     training: Index,
     loss: Loss,
-    given: Any,
+    settings: GWIRegressor | GWIClassifier,
     max_iter: int,
     epochs: range,
-    state: tuple[Array, ...],
+    state: _AdamState,
     rng: np.random.Generator,
 ) -> Array:
     """Mean losses (epochs, k) of epochs of Adam, which move the state in place.
 
-    `training` holds the rows (k, n) of each network, the state its parameters and the
-    moments of their gradients.
+    `training` holds the rows (k, n) of each network.
     """
-    decay: Any = np.zeros(network.n_parameters, np.float32)
-    for layer, _ in network.layers(decay):
-        layer[:] = given.alpha
-    losses, n = np.zeros((len(epochs), len(training))), training.shape[1]
+    n_networks, n = training.shape
     n_batches = -(-n // _BATCH)
-    for epoch, mean in zip(epochs, losses, strict=True):
+    # The L2 penalty of the weights; biases have none.
+    penalty = np.zeros(network.n_parameters, np.float32)
+    for layer, _ in network.layers(penalty):
+        layer[:] = settings.alpha
+    losses = np.zeros((len(epochs), n_networks))
+    for epoch, epoch_loss in zip(epochs, losses, strict=True):
         order = rng.permuted(training, axis=1)
-        for i, rows in enumerate(np.array_split(order, n_batches, axis=1)):
-            outputs, pullback = network.with_pullback(state[0], X[rows])
+        batches = np.array_split(order, n_batches, axis=1)
+        for batch, rows in enumerate(batches):
+            outputs, pullback = network.with_pullback(state.parameters, X[rows])
             values, slopes = loss(outputs, rows)
-            gradient, _ = pullback(slopes.astype(decay.dtype))
-            gradient += decay * state[0]
-            step = epoch * n_batches + i
-            rate = cosine_decay(step, max_iter * n_batches, given.learning_rate_init)
-            adam_step(state[0], gradient, *state[1:], step + 1, rate)
-            mean += values * rows.shape[1] / n
+            gradient, _ = pullback(slopes.astype(penalty.dtype))
+            gradient += penalty * state.parameters
+            step = epoch * n_batches + batch
+            rate = cosine_decay(
+                step,
+                max_iter * n_batches,
+                settings.learning_rate_init,
+            )
+            adam_step(
+                state.parameters,
+                gradient,
+                state.first_moment,
+                state.second_moment,
+                step + 1,
+                rate,
+            )
+            epoch_loss += values * rows.shape[1] / n
     return losses
 
 
-def _layers(sizes: Any) -> tuple[int, ...]:
+def _layers(sizes: int | Sequence[int]) -> tuple[int, ...]:
     """Sizes of the hidden layers; a ValueError unless they are positive integers."""
-    layers = tuple(np.atleast_1d(np.asarray(sizes, dtype=object)))
-    if not all(isinstance(size, Integral) and int(size) > 0 for size in layers):
-        raise ValueError(
-            "hidden_layer_sizes must be positive integers, one for each hidden layer, "
-            f"such as (10, 10); got {sizes!r}."
-        )
+    layers = np.atleast_1d(np.asarray(sizes, dtype=object))
+    for size in layers:
+        if not isinstance(size, Integral) or int(size) <= 0:
+            raise ValueError(
+                "hidden_layer_sizes must be positive integers, one for each hidden "
+                f"layer, such as (10, 10); got {sizes!r}."
+            )
     return tuple(int(size) for size in layers)
 
 
 def _mean_curve(curves: Array) -> Array:
     """Mean of the networks (k, n) that were trained so long."""
-    there = np.any(np.isfinite(curves), axis=0) if curves.size else np.empty(0, bool)
-    return np.nanmean(curves[:, there], axis=0) if curves.size else np.empty(0)
+    if not curves.size:
+        return np.empty(0)
+    is_trained = np.any(np.isfinite(curves), axis=0)
+    mean: Array = np.nanmean(curves[:, is_trained], axis=0)
+    return mean

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.gaussian_process.kernels import Kernel
@@ -34,11 +35,11 @@ Array = NDArray[np.float64]
 
 # Errors below this part of their root mean square count as that large: the logarithm of
 # an error near zero says little about the scale.
-_LEAST = 1e-3
+_MIN_RELATIVE_ERROR = 1e-3
 # Held-out rows that determine the parameters of the noise: three numbers need no more.
-_ROWS = 4000
+_MAX_ROWS = 4000
 # Fewer held-out rows do not determine how noise varies.
-_LEAST_ROWS = 10
+_MIN_ROWS = 10
 # Bounds of the parameters, and their start.
 _SLOPES = (0.0, 2.0)
 _START = 0.7
@@ -122,19 +123,26 @@ class LearnedNoise(NamedTuple):
         Regression of the log scale, fitted to all held-out rows.
     """
 
-    likelihood: Any
+    likelihood: Gaussian | StudentT
     scale: NoiseScale
-    regressor: Any
+    regressor: BaseEstimator | None
 
 
-def likelihood_of_errors(given: Any) -> Any:
-    """The likelihood that was given, by its name too; ``df=None`` is learned."""
-    if given is None or isinstance(given, str):
-        return StudentT(df=None) if given == "student_t" else Gaussian()  # type: ignore[arg-type]
-    return given
+def likelihood_of_errors(
+    likelihood: Gaussian | StudentT | str | None,
+) -> Gaussian | StudentT:
+    """Likelihood of a name; None is normal noise. ``df=None`` is learned."""
+    if likelihood == "student_t":
+        return StudentT(df=None)  # type: ignore[arg-type]
+    if likelihood is None or isinstance(likelihood, str):
+        return Gaussian()
+    return likelihood
 
 
-def is_plain(likelihood: Any, noise_model: Any) -> bool:
+def is_plain(
+    likelihood: Gaussian | StudentT | str | None,
+    noise_model: BaseEstimator | str | None,
+) -> bool:
     """Whether the noise is normal and the same everywhere."""
     return noise_model is None and likelihood_of_errors(likelihood).has_closed_form
 
@@ -148,9 +156,9 @@ def is_noise_kept(kernel: Kernel | None, optimizer: str | None) -> bool:
 
 
 def check_noise(
-    likelihood: Any,
-    noise_model: Any,
-    noise_variance: Any,
+    likelihood: Gaussian | StudentT | str | None,
+    noise_model: BaseEstimator | str | None,
+    noise_variance: float | None,
     calibrate: bool,
     kernel: Kernel | None,
     optimizer: str | None,
@@ -225,8 +233,8 @@ def boosted_log_scale() -> TransformedTargetRegressor:
 
 def learn_noise(
     rows: NoiseRows,
-    likelihood: Any,
-    noise_model: Any,
+    likelihood: Gaussian | StudentT,
+    noise_model: BaseEstimator | str | None,
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> LearnedNoise:
@@ -247,12 +255,12 @@ def learn_noise(
     """
     if isinstance(noise_model, str):
         noise_model = boosted_log_scale()
-    if noise_model is None or len(rows.errors) < _LEAST_ROWS:
+    if noise_model is None or len(rows.errors) < _MIN_ROWS:
         return _parameters(rows, likelihood, np.zeros(len(rows.errors)), NoiseScale())
-    # 1 h: regression of log |e|, and its out-of-fold predictions
+    # 1  h: regression of log |e|, and its out-of-fold predictions.
     size = np.abs(rows.errors)
-    least = _LEAST * np.sqrt(np.average(size**2, weights=rows.weights))
-    target = np.log(np.maximum(size, max(least, 1e-12)))
+    smallest = _MIN_RELATIVE_ERROR * np.sqrt(np.average(size**2, weights=rows.weights))
+    target = np.log(np.maximum(size, max(smallest, 1e-12)))
     training = Training(rows.form.table(rows.rows), target, rows.weights)
     fits = cross_fit(
         seeded(noise_model, rng),
@@ -262,29 +270,67 @@ def learn_noise(
         n_jobs=n_jobs,
     )
     log_scale = PredictionsAtRows(fits.estimator, rows.form, predictions_of)
-    # 2 a, b and the degrees of freedom
-    known = log_scale(rows.rows)[:, 0]
-    at = np.flatnonzero(fits.held_out)
-    chosen = NoiseRows(
-        errors=rows.errors[fits.positions[at]],
-        variance=rows.variance[fits.positions[at]],
-        weights=fits.weights[at],
-        rows=take_rows(rows.rows, fits.positions[at]),
+    # 2  a, b and the degrees of freedom.
+    h = log_scale(rows.rows)[:, 0]
+    held_out = np.flatnonzero(fits.held_out)
+    positions = fits.positions[held_out]
+    held_out_rows = NoiseRows(
+        errors=rows.errors[positions],
+        variance=rows.variance[positions],
+        weights=fits.weights[held_out],
+        rows=take_rows(rows.rows, positions),
         form=rows.form,
         groups=None,
     )
-    scale = NoiseScale(log_scale, float(known.min()), float(known.max()))
-    learned = _parameters(chosen, likelihood, fits.predictions[at, 0], scale)
+    learned = _parameters(
+        held_out_rows,
+        likelihood,
+        h=fits.predictions[held_out, 0],
+        scale=NoiseScale(log_scale, lowest=float(h.min()), highest=float(h.max())),
+    )
     return learned._replace(regressor=fits.estimator)
+
+
+def _start_and_bounds(
+    likelihood: Gaussian | StudentT,
+    scale: NoiseScale,
+    mean_square: float,
+) -> tuple[Array, Array]:
+    """Start (3,) and bounds (3, 2) of ``u = (a + b mean(h), b, log ν)``.
+
+    The bounds of a parameter that is given are equal.
+    """
+    log_size = 0.5 * np.log(max(mean_square, 1e-24))
+    start = np.array([log_size - 0.25, _START, np.log(4.0)])
+    bounds = np.array(
+        [
+            (log_size - 8.0, log_size + 2.0),
+            _SLOPES,
+            (np.log(_DF[0]), np.log(_DF[1])),
+        ]
+    )
+    if likelihood.noise_parameter is not None:
+        start[0] = 0.5 * np.log(likelihood.noise_parameter)
+        bounds[0] = start[0]
+    if scale.log_scale is None:
+        start[1] = 0.0
+        bounds[1] = 0.0
+    if not likelihood.heavy_tailed:
+        start[2] = 0.0
+        bounds[2] = 0.0
+    elif likelihood.df is not None:
+        start[2] = np.log(likelihood.df)
+        bounds[2] = start[2]
+    return start, bounds
 
 
 def _parameters(
     rows: NoiseRows,
-    likelihood: Any,
+    likelihood: Gaussian | StudentT,
     h: Array,
     scale: NoiseScale,
 ) -> LearnedNoise:
-    """Maximise ``Σ w log p(e | r, s)`` in a, b and the degrees of freedom.
+    """Maximise ``Σ w log p(e | r, s)`` in a, b and the degrees of freedom ν.
 
     The degrees of freedom have the prior Gamma(2, 0.1) of [1]_.
 
@@ -294,66 +340,61 @@ def _parameters(
        skew-t distributions", Journal of Business & Economic Statistics 28, 2010.
     """
     h = np.clip(h, scale.lowest, scale.highest)
-    step = -(-len(h) // _ROWS)
-    e = rows.errors[::step]
-    w = rows.weights[::step]
+    mean_h = float(np.average(h, weights=rows.weights))
+    step = -(-len(h) // _MAX_ROWS)
+    errors = rows.errors[::step]
+    weights = rows.weights[::step]
+    centred_h = h[::step] - mean_h
     latent = LatentMixture(
-        np.zeros((len(e), 1, 1)),
+        np.zeros((len(errors), 1, 1)),
         rows.variance[::step, None, None],
         np.ones(1),
     )
-    centre = float(np.average(h, weights=rows.weights))
-    centred = h[::step] - centre
-    typical = 0.5 * np.log(max(float(np.average(e**2, weights=w)), 1e-24))
-    heavy = likelihood.heavy_tailed
-    given = likelihood.noise_parameter
+    mean_square = float(np.average(errors**2, weights=weights))
+    start, bounds = _start_and_bounds(likelihood, scale, mean_square)
+    is_free = bounds[:, 0] < bounds[:, 1]
 
-    # each parameter with its start and bounds, those that are known between equal ones
-    start = np.array([typical - 0.25, _START, np.log(4.0)])
-    bounds = np.array(
-        [(typical - 8.0, typical + 2.0), _SLOPES, (np.log(_DF[0]), np.log(_DF[1]))]
-    )
-    if given is not None:
-        start[0] = 0.5 * np.log(given)
-        bounds[0] = start[0]
-    if scale.log_scale is None:
-        start[1] = 0.0
-        bounds[1] = 0.0
-    if not heavy or likelihood.df is not None:
-        start[2] = np.log(likelihood.df) if heavy else 0.0
-        bounds[2] = start[2]
-    free = np.flatnonzero(bounds[:, 0] < bounds[:, 1])
+    def noise(u: Array) -> Gaussian | StudentT:
+        if likelihood.heavy_tailed:
+            return StudentT(df=float(np.exp(u[2])), scale=1.0)
+        return Gaussian(1.0)
 
-    def noise(values: Array) -> Any:
-        return StudentT(float(np.exp(values[2])), 1.0) if heavy else Gaussian(1.0)
+    def with_free(free_values: Array) -> Array:
+        u = start.copy()
+        u[is_free] = free_values
+        return u
 
-    def deviance(chosen: Array) -> float:
-        values = start.copy()
-        values[free] = chosen
-        squares = np.exp(2.0 * (values[0] + values[1] * centred))
-        prepared = noise(values).prepare(e).at_rows(squares)
-        total = float(w @ prepared.predictive_log_density(e, latent))
-        # p(ν) = ν exp(-ν / 10), up to a factor
-        prior = values[2] - 0.1 * np.exp(values[2]) if 2 in free else 0.0
-        return -(total + float(prior)) / float(w.sum())
+    def loss(free_values: Array) -> float:
+        u = with_free(free_values)
+        squared_scales = np.exp(2.0 * (u[0] + u[1] * centred_h))
+        noise_of_rows = noise(u).prepare(errors).at_rows(squared_scales)
+        log_density = noise_of_rows.predictive_log_density(errors, latent)
+        total = float(weights @ log_density)
+        log_prior = 0.0
+        if is_free[2]:
+            # p(ν) = ν exp(-ν / 10), up to a factor
+            log_prior = u[2] - 0.1 * np.exp(u[2])
+        return -(total + float(log_prior)) / float(weights.sum())
 
-    values = start.copy()
-    if len(free) and np.any(e != 0.0):
-        search = minimize(
-            deviance,
-            start[free],
+    u = start
+    if is_free.any() and np.any(errors != 0.0):
+        optimum = minimize(
+            loss,
+            start[is_free],
             method="L-BFGS-B",
-            bounds=bounds[free],
+            bounds=bounds[is_free],
             # beyond the error of the quadrature for Student's distribution
             options={"eps": 1e-4},
         )
-        values[free] = search.x
+        u = with_free(optimum.x)
     scale = replace(
         scale,
-        intercept=float(values[0] - values[1] * centre),
-        slope=float(values[1]),
+        intercept=float(u[0] - u[1] * mean_h),
+        slope=float(u[1]),
     )
-    squares = scale.squares(h)
-    mean = float(np.average(squares, weights=rows.weights))
-    fitted = noise(values).prepare(rows.errors).with_noise(mean)
-    return LearnedNoise(fitted, scale, None)
+    mean_squared_scale = float(np.average(scale.squares(h), weights=rows.weights))
+    return LearnedNoise(
+        likelihood=noise(u).prepare(rows.errors).with_noise(mean_squared_scale),
+        scale=scale,
+        regressor=None,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from skgpx._numerics.regression import posterior_mean_from, precision_root
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
+    Hyperparameters,
     inducing_by_capacity,
     inducing_of_targets,
     learn_prior,
@@ -22,17 +23,40 @@ from skgpx._validation import Rows, kernel_of, row_blocks
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Likelihood
 
+if TYPE_CHECKING:
+    from skgpx._gwi._classifier import GWIClassifier
+    from skgpx._gwi._regressor import GWIRegressor
+
 Array = NDArray[np.float64]
+
+
+class FittedProcess(NamedTuple):
+    """The process around a mean.
+
+    Attributes
+    ----------
+    model : LatentModel
+        Mean: the regression of y, in closed form. Covariance of the weights: ``(I +
+        ΦᵀΦ / σ²)⁻¹``, from which the paper starts, whatever the mean of the variational
+        process is.
+    noise_variance : float, or ndarray of shape (t,) for t targets
+        σ².
+    prior : Hyperparameters
+    """
+
+    model: LatentModel
+    noise_variance: float | Array
+    prior: Hyperparameters
 
 
 def fit_process(
     rows: Rows,
     likelihood: Likelihood,
-    given: Any,
+    settings: GWIRegressor | GWIClassifier,
     n_inducing: int | None,
     noise_variance: float | None,
     rng: np.random.Generator,
-) -> tuple[LatentModel, Any, Any]:
+) -> FittedProcess:
     """Prior by the evidence, inducing points, and regression in their basis.
 
     Parameters
@@ -40,89 +64,104 @@ def fit_process(
     rows : Rows
     likelihood : Likelihood
         Prepared, and smooth.
-    given : GWIRegressor or GWIClassifier
+    settings : GWIRegressor or GWIClassifier
         With `kernel`, `optimizer`, `inducing` and `n_jobs`.
     n_inducing : int or None
         None: as many as the kernel needs.
     noise_variance : float or None
-        Of the regression; None is that of the likelihood.
+        Of the regression; None takes the noise of the likelihood.
     rng : numpy.random.Generator
-
-    Returns
-    -------
-    process : LatentModel
-        Mean: the regression of y, in closed form. Covariance of the weights: ``(I +
-        ΦᵀΦ / σ²)⁻¹``, from which the paper starts, whatever the mean of the variational
-        process is.
-    noise_variance : float, or ndarray of shape (t,) for t targets
-    found : Hyperparameters
     """
-    search, select = rng.spawn(2)
-    learn = {"kernel": kernel_of(given), "learn": given.optimizer is not None}
-    m = None if n_inducing is None else min(n_inducing, len(rows.y))
-    found = learn_prior(
+    search_rng, select_rng = rng.spawn(2)
+    learn = settings.optimizer is not None
+    has_several_targets = rows.y.ndim > 1
+    if n_inducing is not None:
+        n_inducing = min(n_inducing, len(rows.y))
+
+    # 1  Kernel and noise by the evidence.
+    prior = learn_prior(
         rows,
         likelihood,
-        search,
-        **learn,
-        n_inducing=m,
-        n_jobs=given.n_jobs,
+        search_rng,
+        kernel=kernel_of(settings),
+        learn=learn,
+        n_inducing=n_inducing,
+        n_jobs=settings.n_jobs,
     )
-    noise = noise_variance
-    noise = float(found.likelihood.variance(0.0)) if noise is None else noise
-    several = rows.y.ndim > 1
-    if m is None and several:
-        Z = inducing_of_targets(
-            rows,
-            found.kernel,
-            found.likelihood,
-            given.inducing,
-            select,
-            learn["learn"],
-        )
-    elif m is None:
-        Z, _ = inducing_by_capacity(rows, found.kernel, noise, given.inducing, select)
-    else:
-        Z = select_inducing(
-            given.inducing,
+    kernel = prior.kernel
+    if noise_variance is None:
+        noise_variance = float(prior.likelihood.variance(0.0))
+
+    # 2  Inducing points Z.
+    if n_inducing is not None:
+        inducing_points = select_inducing(
+            settings.inducing,
             rows.X,
-            found.kernel,
-            m,
-            select,
+            kernel,
+            n_inducing,
+            select_rng,
             rows.weights,
         )
-    basis = Nystroem.from_kernel(found.kernel, Z)
-    statistics = row_statistics(basis, rows, given.n_jobs)
-    if several:
-        each, noises = regress_targets(statistics, found.likelihood, learn["learn"])
-        return LatentModel(basis, each.posterior(noises)), noises, found
+    elif has_several_targets:
+        inducing_points = inducing_of_targets(
+            rows,
+            kernel,
+            prior.likelihood,
+            settings.inducing,
+            select_rng,
+            learn,
+        )
+    else:
+        inducing_points, _ = inducing_by_capacity(
+            rows,
+            kernel,
+            noise_variance,
+            settings.inducing,
+            select_rng,
+        )
+
+    # 3  Regression in the basis φ(x) = L⁻¹ k(Z, x).
+    basis = Nystroem.from_kernel(kernel, inducing_points)
+    statistics = row_statistics(basis, rows, settings.n_jobs)
+    if has_several_targets:
+        sums, noise_variances = regress_targets(statistics, prior.likelihood, learn)
+        weights = sums.posterior(noise_variances)
+        return FittedProcess(LatentModel(basis, weights), noise_variances, prior)
     # I + ΦᵀΦ / σ² = L Lᵀ
-    L = precision_root(statistics.gram, noise)
-    mean = posterior_mean_from(statistics, noise, L)[:, np.newaxis]
+    L = precision_root(statistics.gram, noise_variance)
+    mean = posterior_mean_from(statistics, noise_variance, L)[:, np.newaxis]
     root = solve_lower_transpose(L, np.eye(len(L)))[np.newaxis]
-    return LatentModel(basis, GaussianWeights(mean, root)), noise, found
+    model = LatentModel(basis, GaussianWeights(mean, root))
+    return FittedProcess(model, noise_variance, prior)
 
 
 def leave_one_out(
     process: LatentModel,
-    noise_variance: Any,
+    noise_variance: float | Array,
     rows: Rows,
 ) -> tuple[Array, Array]:
-    """Errors and variances of the process at each row, given the others.
+    """Predict each row from the others.
 
-    Both have the shape of y, (n,) or (n, t).
+    Returns
+    -------
+    errors : ndarray of the shape of y, (n,) or (n, t)
+    variance : ndarray of the same shape
+        Of f at the row.
 
     Notes
     -----
     With the leverage ``h = ω φᵀSφ / σ²``, S the posterior covariance of the weights,
     the error is ``(y - φᵀw) / (1 - h)`` and the variance ``φᵀSφ / (1 - h) + var g``.
     """
-    n, basis = len(rows.y), process.basis
-    errors, variance = np.empty(rows.y.shape), np.empty(rows.y.shape)
-    for block in row_blocks(n, 4 * basis.n_basis):
-        features, y = basis(rows.X[block]), rows.y[block]
-        moments = process.weights.latent(features)
-        mean, explained = (v[:, :, 0].reshape(y.shape) for v in moments)
+    basis = process.basis
+    errors = np.empty(rows.y.shape)
+    variance = np.empty(rows.y.shape)
+    for block in row_blocks(len(rows.y), 4 * basis.n_basis):
+        y = rows.y[block]
+        features = basis(rows.X[block])
+        mean, explained = process.weights.latent(features)
+        mean = mean[:, :, 0].reshape(y.shape)
+        explained = explained[:, :, 0].reshape(y.shape)
         leverage = (rows.weights[block] * explained.T).T / noise_variance
         free = np.maximum(1.0 - leverage, 1e-9)
         errors[block] = (y - mean) / free

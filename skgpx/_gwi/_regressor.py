@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentRegressor
@@ -20,8 +20,20 @@ from skgpx._callbacks import (
     with_callbacks,
 )
 from skgpx._draws import InputMap
-from skgpx._gwi._base_models import BaseModel, BaseModelMixin, TableForm, predictions_of
-from skgpx._gwi._networks import hold_out, squared_error, stays_behind, train_networks
+from skgpx._gwi._base_models import (
+    BaseModel,
+    BaseModelMixin,
+    Splits,
+    TableForm,
+    predictions_of,
+)
+from skgpx._gwi._networks import (
+    TrainedNetworks,
+    hold_out,
+    squared_error,
+    stays_behind,
+    train_networks,
+)
 from skgpx._gwi._noise import (
     LearnedNoise,
     NoiseRows,
@@ -30,11 +42,11 @@ from skgpx._gwi._noise import (
     learn_noise,
     likelihood_of_errors,
 )
-from skgpx._gwi._process import fit_process, leave_one_out
+from skgpx._gwi._process import FittedProcess, fit_process, leave_one_out
 from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.variance_scale import fit_scale
-from skgpx._selection import Hyperparameters
 from skgpx._table import training_rows
+from skgpx._types import RandomState
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -56,7 +68,7 @@ from skgpx.diagnostics import (
     check_residuals,
     conclude,
 )
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood, StudentT
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -86,7 +98,7 @@ class FittedMean(NamedTuple):
     Attributes
     ----------
     name : str or estimator
-        As `mean_`.
+        As `mean_model_`.
     function : callable or None
         Maps rows to values (n, c); None is the regression of the process.
     held_out : ndarray of int of shape (p,)
@@ -98,12 +110,35 @@ class FittedMean(NamedTuple):
         From rows to the input of the kernel; None for the identity.
     """
 
-    name: Any
-    function: Any
+    name: BaseEstimator | str
+    function: Callable[[Array], Array] | None
     held_out: Index
     predictions: Array
     curves: dict[str, Any] | None = None
     map: InputMap | None = None
+
+
+class _Problem(NamedTuple):
+    """The process of the standardised y, which means are compared with.
+
+    Attributes
+    ----------
+    rows : Rows
+        Their y is ``(y - shift) / scale``.
+    shift, scale : float or ndarray of shape (t,)
+    process : FittedProcess
+    variance : ndarray of shape (n,) or (n, t)
+        Of f at each row, given the others.
+    regression : FittedMean
+        The mean of the process, with leave-one-out predictions of all rows.
+    """
+
+    rows: Rows
+    shift: float | Array
+    scale: float | Array
+    process: FittedProcess
+    variance: Array
+    regression: FittedMean
 
 
 class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
@@ -194,7 +229,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
 
     Attributes
     ----------
-    mean_ : {"net", "svgp"} or estimator
+    mean_model_ : {"net", "svgp"} or estimator
         The regressor, fitted to all rows, if `mean` is one.
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         For the standardised y, after calibration.
@@ -301,26 +336,26 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
 
     def __init__(
         self,
-        mean: Any = "auto",
-        kernel: Any = None,
+        mean: BaseEstimator | str = "auto",
+        kernel: Kernel | None = None,
         *,
         optimizer: str | None = "evidence",
         noise_variance: float | None = None,
-        likelihood: Any = None,
-        noise_model: Any = None,
+        likelihood: Gaussian | StudentT | str | None = None,
+        noise_model: BaseEstimator | str | None = None,
         calibrate: bool = True,
         n_inducing: int | str = "auto",
         inducing: str = "greedy",
-        hidden_layer_sizes: Any = (10, 10),
+        hidden_layer_sizes: int | Sequence[int] = (10, 10),
         n_estimators: int = 5,
         alpha: float = 1e-4,
         learning_rate_init: float = 0.01,
         max_iter: int | str = "auto",
         validation_fraction: float = 0.1,
-        cv: Any = None,
-        kernel_features: Any = None,
+        cv: Splits = None,
+        kernel_features: BaseEstimator | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.mean = mean
         self.kernel = kernel
@@ -390,7 +425,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             Lists the findings of the diagnostics: residuals that are autocorrelated, a
             mean that is much worse than the process, a frozen regressor.
         """
-        reporter, clock = RoundReporter(self, X, y, sample_weight), StageClock()
+        reporter = RoundReporter(self, X, y, sample_weight)
+        clock = StageClock()
         self._check_groups(groups)
         check_noise(
             likelihood=self.likelihood,
@@ -400,87 +436,73 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             kernel=self.kernel,
             optimizer=self.optimizer,
         )
-        search, train, folds, scales = generator(self.random_state).spawn(4)
-        rows, base = self._rows(X, y, sample_weight, groups, folds)
-        clock.end_of("process" if base is None else "mean")
-        check_kernel(kernel_of(self), rows.X, self.noise_variance)
-        shift, scale = standardisation(rows.y, rows.weights)
-        if self.noise_variance is not None:
-            # targets of one noise have one unit
-            scale = float(np.sqrt(np.mean(scale**2)))
-        units = shift, scale
-        rows = rows._replace(y=(rows.y - shift) / scale)
-
-        # 1 the process: prior, inducing points, regression in their basis
-        noise = self.noise_variance
-        noise = None if noise is None else noise / scale**2
-        likelihood = Gaussian(noise).prepare(rows.y, rows.weights)
-        m = None if isinstance(self.n_inducing, str) else self.n_inducing
-        fitted = fit_process(rows, likelihood, self, m, noise, search)
-        errors, variance = leave_one_out(*fitted[:2], rows)
-        own = FittedMean("svgp", None, np.arange(len(errors)), rows.y - errors)
-        learn = None
-        if not is_plain(self.likelihood, self.noise_model):
-            seed = int(scales.integers(2**31))
-            learn = partial(self._learn_noise, rows, base, groups, scale, seed)
-        attributes = partial(
-            self._attributes,
-            *fitted,
-            variance,
-            own,
-            rows,
-            units,
-            learn,
+        search_rng, train_rng, fold_rng, noise_rng = generator(self.random_state).spawn(
+            4
         )
+        rows, base_model = self._rows(X, y, sample_weight, groups, fold_rng)
+        clock.end_of("process" if base_model is None else "mean")
+        check_kernel(kernel_of(self), rows.X, self.noise_variance)
+
+        # 1  The process: prior, inducing points, regression in their basis.
+        problem = self._fit_process(rows, search_rng)
+        learn_noise_of = None
+        if not is_plain(self.likelihood, self.noise_model):
+            learn_noise_of = partial(
+                self._learn_noise,
+                problem,
+                base_model,
+                groups,
+                int(noise_rng.integers(2**31)),
+            )
+        attributes_of = partial(self._attributes, problem, learn_noise_of)
         clock.end_of("process")
 
-        # 2 the mean, and its predictions of held-out rows
-        if base is None:
-            noises = fitted[1], variance
-            mean = self._own_or_networks(own, noises, rows, train, reporter, attributes)
+        # 2  The mean, and its predictions of held-out rows.
+        if base_model is None:
+            mean = self._regression_or_networks(
+                problem,
+                train_rng,
+                reporter,
+                attributes_of,
+            )
         else:
-            at = np.flatnonzero(base.cross_fit.held_out)
-            values = (base.cross_fit.predictions[at, 0] - shift) / scale
-            function = Mean.of(base.function, 1).affine(-shift / scale, 1.0 / scale)
-            name = base.cross_fit.estimator
-            mean = FittedMean(name, function, at, values, None, base.map)
+            mean = _standardised_mean(base_model, problem)
         clock.end_of("mean")
 
-        # 3 the noise, calibrated on its errors
-        vars(self).update(attributes(mean))
+        # 3  The noise, calibrated on the errors of the mean.
+        vars(self).update(attributes_of(mean))
         clock.end_of("calibration")
+
         self.stage_seconds_ = clock.seconds
-        frozen = None if base is None else base.finding
-        # the process is around a constant, a base model is not
-        prior = CovarianceOfRows(fitted[2].kernel, fitted[1], zero=-shift / scale)
-        normal_around_constant = base is None and learn is None
-        residual = _residual_findings(
-            rows,
-            mean,
-            own,
-            variance,
-            fitted[1],
-            prior if normal_around_constant else None,
-            noise_is_free=fitted[2].noise_is_free,
-        )
-        conclude(self, [frozen, *fitted[2].findings, *residual])
+        prior = None
+        if base_model is None and learn_noise_of is None:
+            # normal noise around a constant, which a base model is not
+            prior = CovarianceOfRows(
+                problem.process.prior.kernel,
+                problem.process.noise_variance,
+                zero=-problem.shift / problem.scale,
+            )
+        findings = [*problem.process.prior.findings]
+        findings += _residual_findings(problem, mean, prior)
+        if base_model is not None:
+            findings.insert(0, base_model.finding)
+        conclude(self, findings)
         reporter.finish()
         return self
 
     def _rows(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
         rng: np.random.Generator,
     ) -> tuple[Rows, BaseModel | None]:
         """Rows of the process, and the base model."""
         mean = self.mean
         if isinstance(mean, str):
-            return canonical_rows(
-                *check_rows(self, X, y, sample_weight, numeric=True)
-            ), None
+            X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
+            return canonical_rows(X, y, weights), None
         if isinstance(mean, type):
             raise ValueError(
                 f"mean must be an estimator; got the class {mean.__name__}. Call it: "
@@ -491,77 +513,128 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
                 f"mean must be a regressor; got the classifier {mean!r}. Use "
                 "GWIClassifier, or a regressor."
             )
-        given = training_rows(self, X, y, sample_weight)
-        base = self._base_model(given, groups, predictions_of, False, rng)
-        return Rows(base.inputs, base.y, base.cross_fit.weights), base
+        base_model = self._base_model(
+            training_rows(self, X, y, sample_weight),
+            groups,
+            predict=predictions_of,
+            stratify=False,
+            rng=rng,
+        )
+        rows = Rows(base_model.inputs, base_model.y, base_model.cross_fit.weights)
+        return rows, base_model
 
-    def _own_or_networks(
+    def _fit_process(self, rows: Rows, rng: np.random.Generator) -> _Problem:
+        """Standardise y, and fit the process to it."""
+        shift, scale = standardisation(rows.y, rows.weights)
+        noise_variance = None
+        if self.noise_variance is not None:
+            # targets of one noise have one unit
+            scale = float(np.sqrt(np.mean(scale**2)))
+            noise_variance = self.noise_variance / scale**2
+        rows = rows._replace(y=(rows.y - shift) / scale)
+        n_inducing = self.n_inducing
+        process = fit_process(
+            rows,
+            Gaussian(noise_variance).prepare(rows.y, rows.weights),
+            settings=self,
+            n_inducing=None if isinstance(n_inducing, str) else n_inducing,
+            noise_variance=noise_variance,
+            rng=rng,
+        )
+        errors, variance = leave_one_out(process.model, process.noise_variance, rows)
+        regression = FittedMean(
+            name="svgp",
+            function=None,
+            held_out=np.arange(len(errors)),
+            predictions=rows.y - errors,
+        )
+        return _Problem(rows, shift, scale, process, variance, regression)
+
+    def _regression_or_networks(
         self,
-        own: FittedMean,
-        process_variance: tuple[Any, Array],
-        rows: Rows,
+        problem: _Problem,
         rng: np.random.Generator,
         reporter: RoundReporter,
-        attributes: Callable[[FittedMean], dict[str, Any]],
+        attributes_of: Callable[[FittedMean], dict[str, Any]],
     ) -> FittedMean:
         """The regression of the process, or networks that predict better.
 
         Networks minimise ``Σ (y - m)² / (2 σ²) + mean (m - m_P)²``.
         """
-        noise, variance = process_variance
-        split, train = rng.spawn(2)
+        split_rng, train_rng = rng.spawn(2)
+        rows = problem.rows
         n = len(rows.y)
-        parts = hold_out(n, self.validation_fraction, self.n_estimators, split)
-        compared = parts.size >= 100
-        if self.mean == "svgp" or (self.mean == "auto" and not compared):
-            return own
-        auto = int(np.clip(3_000_000 // n, 30, 1000))
-        epochs = auto if isinstance(self.max_iter, str) else self.max_iter
+        n_targets = rows.y.size // n
+        parts = hold_out(n, self.validation_fraction, self.n_estimators, split_rng)
+        is_compared = parts.size >= 100
+        if self.mean == "svgp" or (self.mean == "auto" and not is_compared):
+            return problem.regression
+
         # (y - m)² + κ m² = (1 + κ) (m - y / (1 + κ))² + constant
-        kappa = 2.0 * noise / rows.weights.sum()
-        t, least = rows.y.size // n, rows.y / (1.0 + kappa)
-        loss = squared_error(least.reshape(n, t), rows.weights)
-        at = parts.ravel()
-        squares, v = (rows.y - own.predictions) ** 2, variance + noise
-        v = v * _scales(squares, v, rows.weights)
-        gains = list[float]()
+        noise_variance = problem.process.noise_variance
+        kappa = 2.0 * noise_variance / rows.weights.sum()
+        targets = rows.y / (1.0 + kappa)
+        max_iter = self.max_iter
+        if isinstance(max_iter, str):
+            max_iter = int(np.clip(3_000_000 // n, 30, 1000))
 
-        def around(function: Any, values: Array, curves: Any) -> tuple[Any, Array]:
-            mean = FittedMean(
-                "net",
-                function,
-                at,
-                values.reshape(rows.y[at].shape),
-                curves,
+        # Gains of networks over the regression at held-out rows, in nats, with the
+        # calibrated variance of the process.
+        held_out = parts.ravel()
+        squared_errors = (rows.y - problem.regression.predictions) ** 2
+        variance = problem.variance + noise_variance
+        variance = variance * _scales(squared_errors, variance, rows.weights)
+
+        def mean_of(networks: TrainedNetworks) -> FittedMean:
+            return FittedMean(
+                name="net",
+                function=networks.mean,
+                held_out=held_out,
+                predictions=networks.held_out_values.reshape(rows.y[held_out].shape),
+                curves=networks.curves,
             )
-            gap = rows.y[at] - mean.predictions
-            gain = (squares[at] - gap**2) / (2.0 * v[at])
-            return mean, gain.reshape(len(at), t).sum(axis=1)
 
-        def report(trained: Callable[[], Any]) -> bool:
-            mean, gain = around(*trained())
-            gains.extend([float(gain.mean())] if self.mean == "auto" else [])
-            return stays_behind(gains) or reporter.round(lambda: attributes(mean))
+        def gains_of(mean: FittedMean) -> Array:
+            errors = rows.y[held_out] - mean.predictions
+            gain = squared_errors[held_out] - errors**2
+            gain = gain / (2.0 * variance[held_out])
+            gains: Array = gain.reshape(len(held_out), n_targets).sum(axis=1)
+            return gains
 
-        how = loss, t, self, epochs, train, report
-        trained = train_networks(rows.X, rows.weights, parts, *how)
-        networks, gain = around(*trained)
+        gains_of_rounds: list[float] = []
+
+        def report(current_result: Callable[[], TrainedNetworks]) -> bool:
+            mean = mean_of(current_result())
+            if self.mean == "auto":
+                gains_of_rounds.append(float(gains_of(mean).mean()))
+            if stays_behind(gains_of_rounds):
+                return True
+            return reporter.round(lambda: attributes_of(mean))
+
+        networks = train_networks(
+            rows.X,
+            rows.weights,
+            parts,
+            loss=squared_error(targets.reshape(n, n_targets), rows.weights),
+            n_outputs=n_targets,
+            settings=self,
+            max_iter=max_iter,
+            rng=train_rng,
+            report=report,
+        )
+        mean = mean_of(networks)
         if self.mean == "net":
-            return networks
-        if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
-            return networks
-        return own._replace(curves=networks.curves)
+            return mean
+        gains = gains_of(mean)
+        standard_error = gains.std() / np.sqrt(len(gains))
+        if gains.mean() > 2.0 * standard_error:
+            return mean
+        return problem.regression._replace(curves=mean.curves)
 
     def _attributes(
         self,
-        process: Any,
-        noise: Any,
-        prior: Hyperparameters,
-        variance: Array,
-        own: FittedMean,
-        rows: Rows,
-        units: tuple[Any, Any],
-        learn: Callable[[FittedMean, Array], LearnedNoise] | None,
+        problem: _Problem,
+        learn_noise_of: Callable[[FittedMean], LearnedNoise] | None,
         mean: FittedMean,
     ) -> dict[str, Any]:
         """Fitted attributes of a mean, in the units of y.
@@ -571,121 +644,185 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         the noise: one factor of all variances is too large for most rows where they
         differ by orders of magnitude. A noise that is given stays as it is.
         """
-        learned = None
-        if learn is not None and len(mean.held_out):
-            learned = learn(mean, variance)
-            at = mean.held_out
-            near = np.average(variance[at], weights=rows.weights[at])
-            before = near + noise
-            noise = float(learned.likelihood.variance(0.0))
-            # squared scale of Student's distributions without a variance
-            spread = noise if np.isfinite(noise) else learned.likelihood.noise_parameter
-            T = float((near + spread) / before)
-            calibration_rows = len(mean.held_out)
-        elif self.calibrate and prior.noise_is_free and len(mean.held_out):
-            noise, T = _calibrated(noise, variance, own, rows, mean)
-            calibration_rows = len(mean.held_out)
-        else:
-            T = np.ones(rows.y.shape[1:])[()]
-            calibration_rows = 0
-        model = process
-        if mean.function is not None:
-            basis, zero = process.basis, np.zeros_like(process.weights.mean)
-            basis = basis if mean.map is None else Warped(basis, mean.map)
-            around = process.weights._replace(mean=zero)
-            around_mean = Mean.of(mean.function, process.n_outputs)
-            model = LatentModel(basis, around, around_mean)
-        shift, scale = units
-        noise = noise * scale**2
-        noise = noise if np.ndim(noise) else float(noise)
-        likelihood: Any = Gaussian(1.0).prepare([0.0]).with_noise(noise)
-        noise_scale, noise_model = None, None
-        if learned is not None:
-            likelihood = learned.likelihood.scaled(scale)
-            noise_model = learned.regressor
-            noise_scale = None if noise_model is None else learned.scale.scaled(scale)
+        prior = problem.process.prior
+        noise_variance = problem.process.noise_variance
+        n_held_out = len(mean.held_out)
+        learned_noise = None
+        variance_scale: float | Array = np.ones(problem.rows.y.shape[1:])[()]
+        n_calibration_rows = 0
+        if learn_noise_of is not None and n_held_out > 0:
+            learned_noise = learn_noise_of(mean)
+            variance_scale = _scale_of_learned_noise(problem, mean, learned_noise)
+            noise_variance = float(learned_noise.likelihood.variance(0.0))
+            n_calibration_rows = n_held_out
+        elif self.calibrate and prior.noise_is_free and n_held_out > 0:
+            noise_variance, variance_scale = _calibrate(problem, mean)
+            n_calibration_rows = n_held_out
+
+        # f = m(x) + Φ(x)ᵀw + g(x), in the units of y
+        shift = problem.shift
+        scale = problem.scale
+        model = _model_around(mean, problem.process.model)
+        noise_of_y = noise_variance * scale**2
+        if np.ndim(noise_of_y) == 0:
+            noise_of_y = float(noise_of_y)
+        likelihood: Likelihood = Gaussian(1.0).prepare([0.0]).with_noise(noise_of_y)
+        noise_scale = None
+        noise_model = None
+        if learned_noise is not None:
+            likelihood = learned_noise.likelihood.scaled(scale)
+            noise_model = learned_noise.regressor
+        if learned_noise is not None and noise_model is not None:
+            noise_scale = learned_noise.scale.scaled(scale)
         return {
             "posterior_": model.affine(shift, scale),
             "likelihood_": likelihood,
-            "noise_variance_": noise,
+            "noise_variance_": noise_of_y,
             "noise_model_": noise_model,
             "_noise_scale": noise_scale,
             "kernel_": prior.kernel,
-            "_record": prior.record._replace(calibration_rows=calibration_rows),
-            "variance_scale_": T,
-            "inducing_points_": process.basis.inducing_points,
+            "_record": prior.record._replace(calibration_rows=n_calibration_rows),
+            "variance_scale_": variance_scale,
+            "inducing_points_": problem.process.model.basis.inducing_points,
             "n_iter_": 1,
-            "mean_": mean.name,
+            "mean_model_": mean.name,
             **(mean.curves or {}),
         }
 
     def _learn_noise(
         self,
-        rows: Rows,
-        base: BaseModel | None,
-        groups: Any,
-        unit: float,
+        problem: _Problem,
+        base_model: BaseModel | None,
+        groups: ArrayLike | None,
         seed: int,
         mean: FittedMean,
-        variance: Array,
     ) -> LearnedNoise:
         """Noise from the errors of a mean at held-out rows, for the standardised y."""
-        at = mean.held_out
-        table_rows = rows.X if base is None else base.rows
-        if base is None:
-            empty = rows.X[:0] if self._no_rows is None else self._no_rows
-            categories = getattr(self, "categories_", None)
-            form = TableForm(empty, numeric=True, categories=categories)
+        rows = problem.rows
+        held_out = mean.held_out
+        if base_model is None:
+            table_rows = rows.X
+            form = TableForm(
+                rows.X[:0] if self._no_rows is None else self._no_rows,
+                numeric=True,
+                categories=getattr(self, "categories_", None),
+            )
         else:
+            table_rows = base_model.rows
             form = self._form
-        if groups is not None:
-            groups = np.asarray(groups)[base.cross_fit.positions][at]
-        held_out = NoiseRows(
-            errors=rows.y[at] - mean.predictions,
-            variance=variance[at],
-            weights=rows.weights[at],
-            rows=table_rows[at],
-            form=form,
-            groups=groups,
-        )
+        if base_model is not None and groups is not None:
+            groups = np.asarray(groups)[base_model.cross_fit.positions][held_out]
         return learn_noise(
-            held_out,
-            likelihood_of_errors(self.likelihood).scaled(1.0 / unit),
+            NoiseRows(
+                errors=rows.y[held_out] - mean.predictions,
+                variance=problem.variance[held_out],
+                weights=rows.weights[held_out],
+                rows=table_rows[held_out],
+                form=form,
+                groups=groups,
+            ),
+            likelihood_of_errors(self.likelihood).scaled(1.0 / problem.scale),
             self.noise_model,
             np.random.default_rng(seed),
             self.n_jobs,
         )
 
     def _noise_at(self, X: Array) -> Array | None:
-        return None if self._noise_scale is None else self._noise_scale(X)
+        if self._noise_scale is None:
+            return None
+        return self._noise_scale(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # other estimators are means of one target, other noise is that of one
-        plain = is_plain(self.likelihood, self.noise_model)
-        tags.target_tags.multi_output = plain and isinstance(self.mean, str)
+        has_plain_noise = is_plain(self.likelihood, self.noise_model)
+        tags.target_tags.multi_output = has_plain_noise and isinstance(self.mean, str)
         return tags
 
 
-def _calibrated(
-    noise: Any,
-    variance: Array,
-    own: FittedMean,
-    rows: Rows,
-    mean: FittedMean,
-) -> tuple[Any, Any]:
-    """Variance of normal noise that held-out errors support, and the factor T."""
-    at = mean.held_out
-    squares, weights = (rows.y[at] - mean.predictions) ** 2, rows.weights[at]
-    own_squares, v = (rows.y - own.predictions) ** 2, variance + noise
-    T = _scales(own_squares, v, rows.weights)
-    if mean.function is not None:
-        T = T * _scales(squares, v[at], weights, own_squares[at])
-    near, size = (
-        np.average(one, axis=0, weights=weights) for one in (variance[at], squares)
+def _standardised_mean(base_model: BaseModel, problem: _Problem) -> FittedMean:
+    """Another estimator as the mean of the standardised y."""
+    fits = base_model.cross_fit
+    held_out = np.flatnonzero(fits.held_out)
+    shift = problem.shift
+    scale = problem.scale
+    function = Mean.of(base_model.function, 1).affine(-shift / scale, 1.0 / scale)
+    return FittedMean(
+        name=fits.estimator,
+        function=function,
+        held_out=held_out,
+        predictions=(fits.predictions[held_out, 0] - shift) / scale,
+        map=base_model.map,
     )
-    most, added = np.maximum(noise, size), (T - 1.0) * (near + noise)
-    return np.clip(noise + added, np.minimum(T, 1.0) * noise, most), T
+
+
+def _model_around(mean: FittedMean, process: LatentModel) -> LatentModel:
+    """The process around the mean; its own regression is that already."""
+    if mean.function is None:
+        return process
+    basis = process.basis
+    if mean.map is not None:
+        basis = Warped(basis, mean.map)
+    weights = process.weights._replace(mean=np.zeros_like(process.weights.mean))
+    return LatentModel(basis, weights, Mean.of(mean.function, process.n_outputs))
+
+
+def _scale_of_learned_noise(
+    problem: _Problem,
+    mean: FittedMean,
+    learned_noise: LearnedNoise,
+) -> float:
+    """Factor of the variance of y at held-out rows that the learned noise makes."""
+    process_variance = np.average(
+        problem.variance[mean.held_out],
+        weights=problem.rows.weights[mean.held_out],
+    )
+    variance_before = process_variance + problem.process.noise_variance
+    noise_variance = float(learned_noise.likelihood.variance(0.0))
+    if not np.isfinite(noise_variance):
+        # squared scale of Student's distributions without a variance
+        noise_variance = learned_noise.likelihood.noise_parameter
+    return float((process_variance + noise_variance) / variance_before)
+
+
+def _calibrate(
+    problem: _Problem,
+    mean: FittedMean,
+) -> tuple[float | Array, float | Array]:
+    """Calibrate on the errors at held-out rows.
+
+    Returns
+    -------
+    noise_variance : float or ndarray of shape (t,)
+        Of normal noise, that the errors support.
+    variance_scale : float or ndarray of shape (t,)
+        T, the factor of the variance of y that they support.
+    """
+    rows = problem.rows
+    held_out = mean.held_out
+    weights = rows.weights[held_out]
+    noise_variance = problem.process.noise_variance
+    variance = problem.variance + noise_variance
+    squared_errors = (rows.y[held_out] - mean.predictions) ** 2
+    regression_squares = (rows.y - problem.regression.predictions) ** 2
+    T = _scales(regression_squares, variance, rows.weights)
+    if mean.function is not None:
+        T = T * _scales(
+            squared_errors,
+            variance[held_out],
+            weights,
+            reference=regression_squares[held_out],
+        )
+    process_variance = np.average(problem.variance[held_out], axis=0, weights=weights)
+    mean_square = np.average(squared_errors, axis=0, weights=weights)
+    # T - 1 of the variance of y, at most all of the errors, at least what T < 1 leaves
+    added = (T - 1.0) * (process_variance + noise_variance)
+    calibrated = np.clip(
+        noise_variance + added,
+        np.minimum(T, 1.0) * noise_variance,
+        np.maximum(noise_variance, mean_square),
+    )
+    return calibrated, T
 
 
 def _scales(
@@ -693,51 +830,58 @@ def _scales(
     variances: Array,
     weights: Array,
     reference: Array | None = None,
-) -> Any:
-    """:func:`fit_scale`, or that of each target, (t,)."""
+) -> float | Array:
+    """:func:`fit_scale`, or one for each target, (t,)."""
     if squares.ndim == 1:
         return fit_scale(squares, variances, weights, reference)
-    others = [None] * squares.shape[1] if reference is None else reference.T
-    each = zip(squares.T, variances.T, others, strict=True)
-    return np.array([fit_scale(e, v, weights, other) for e, v, other in each])
+    n_targets = squares.shape[1]
+    references = [None] * n_targets if reference is None else reference.T
+    return np.array(
+        [
+            fit_scale(squares[:, j], variances[:, j], weights, references[j])
+            for j in range(n_targets)
+        ]
+    )
 
 
 def _residual_findings(
-    rows: Rows,
+    problem: _Problem,
     mean: FittedMean,
-    own: FittedMean,
-    variance: Array,
-    noise_variance: Any,
     prior: CovarianceOfRows | None,
-    *,
-    noise_is_free: bool,
 ) -> list[Finding | None]:
     """Means that are worse than the process, or that leave structure of y."""
-    at = mean.held_out
-    residuals = rows.y[at] - mean.predictions
-    own_residuals = rows.y[at] - own.predictions[at]
-    predictive = variance[at] + noise_variance
+    rows = problem.rows
+    held_out = mean.held_out
+    noise_variance = problem.process.noise_variance
+    residuals = rows.y[held_out] - mean.predictions
+    regression_residuals = rows.y[held_out] - problem.regression.predictions[held_out]
+    predictive_variance = problem.variance[held_out] + noise_variance
     structure = check_residuals(
-        rows.take(at),
+        rows.take(held_out),
         residuals=residuals,
-        variance=predictive,
-        noise_share=noise_variance / predictive,
+        variance=predictive_variance,
+        noise_share=noise_variance / predictive_variance,
         likelihood=Gaussian(),
-        noise_is_free=noise_is_free,
+        noise_is_free=problem.process.prior.noise_is_free,
         # other noise needs a process around a constant
         other_noise=prior is not None,
         prior=prior,
     )
     # y is centred
-    total: Any = np.average(rows.y**2, axis=0, weights=rows.weights)
+    variance_of_y: Any = np.average(rows.y**2, axis=0, weights=rows.weights)
     if rows.y.ndim == 1:
-        worse = better_process(residuals, own_residuals, total)
+        worse = better_process(residuals, regression_residuals, variance_of_y)
         return structure if worse is None else [worse]
     findings: list[Finding | None] = []
     # as many findings or None for each target
-    n_checks = len(structure) // len(total)
-    for j in range(len(total)):
-        worse = better_process(residuals[:, j], own_residuals[:, j], total[j])
+    n_targets = len(variance_of_y)
+    n_checks = len(structure) // n_targets
+    for j in range(n_targets):
+        worse = better_process(
+            residuals[:, j],
+            regression_residuals[:, j],
+            variance_of_y[j],
+        )
         if worse is None:
             findings += structure[j * n_checks : (j + 1) * n_checks]
         else:

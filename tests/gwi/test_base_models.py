@@ -75,7 +75,7 @@ def assert_same(one, other, rows=NEW, **tolerance):
 def test_the_mean_is_that_of_a_clone_fitted_to_all_rows():
     model = around(TREE).fit(X, Y)
     assert_allclose(model.predict(NEW), clone(TREE).fit(X, Y).predict(NEW), rtol=1e-12)
-    assert model.mean_ is not TREE
+    assert model.mean_model_ is not TREE
     assert not hasattr(TREE, "tree_")
     # a tree to the last leaf has no error on rows that it has seen
     model = around(DecisionTreeRegressor(random_state=0)).fit(X, Y)

@@ -81,7 +81,7 @@ def test_variance_grows_to_that_of_the_prior():
     model = GWIClassifier(**BRIEF).fit(X, THREE)
     _, near = model.latent_mean_and_variance(X)
     mean, far = model.latent_mean_and_variance(FAR)
-    factor = model.scale_.variance_factor
+    factor = model.calibration_.variance_factor
     assert_allclose(far, 9.0 * factor)
     assert np.all(near < 0.9 * 9.0 * factor)
     assert_allclose(mean, [model.likelihood_.base_latent_] * 2, atol=1e-9)
@@ -89,14 +89,14 @@ def test_variance_grows_to_that_of_the_prior():
 
 def test_without_calibration_the_scores_are_those_of_the_classifier():
     model = GWIClassifier(LogisticRegression(), calibrate=False, **BRIEF).fit(X, TWO)
-    scale = model.scale_
+    scale = model.calibration_
     assert (scale.score_factor, scale.variance_factor) == (1.0, 1.0)
     calibrated = GWIClassifier(LogisticRegression(), **BRIEF).fit(X, TWO)
     mean, _ = model.latent_mean_and_variance(X)
     scaled, _ = calibrated.latent_mean_and_variance(X)
     # most rows are no farther from the data than the edge
     ratio = scaled / mean
-    factor = calibrated.scale_.score_factor
+    factor = calibrated.calibration_.score_factor
     assert np.mean(np.isclose(ratio, factor, rtol=1e-6)) > 0.8
     # far away they are not those of the class frequencies
     far, variance = model.latent_mean_and_variance(FAR)
@@ -120,7 +120,7 @@ def test_a_frozen_classifier_is_never_fitted():
     before.classes_ = before.fitted.classes_
     frozen = FrozenEstimator(before)
     model = GWIClassifier(frozen, cv="prefit", **BRIEF).fit(X[40:], TWO[40:])
-    assert model.mean_ is frozen
+    assert model.mean_model_ is frozen
     assert model.score(X[40:], TWO[40:]) > 0.6
     known = FrozenEstimator(LogisticRegression().fit(X, TWO))
     with pytest.warns(UserWarning, match='set cv="prefit"'):
@@ -193,7 +193,7 @@ def test_same_bits_for_every_number_of_workers(mean):
     model = GWIClassifier(mean, **BRIEF).set_params(optimizer="evidence")
     one, two = (clone(model).set_params(n_jobs=k).fit(X, THREE) for k in (1, 2))
     assert_array_equal(one.predict_proba(X), two.predict_proba(X))
-    assert one.scale_ == two.scale_
+    assert one.calibration_ == two.calibration_
 
 
 def test_draws_labels_and_densities():
@@ -278,7 +278,7 @@ def test_classes_that_alternate():
     x = r.uniform(size=(800, 2))
     y = np.floor(6.0 * x[:, 0]).astype(int) % 2
     model = GWIClassifier(random_state=0).fit(x[:400], y[:400])
-    assert model.mean_ == "svgp"
+    assert model.mean_model_ == "svgp"
     assert model.score(x[400:], y[400:]) > 0.9
     with pytest.warns(FitWarning, match="the log loss of the networks is"):
         GWIClassifier("net", max_iter=20, random_state=0).fit(x[:400], y[:400])
