@@ -100,7 +100,8 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     n_estimators : int, default=5
         Networks, which are averaged.
     alpha : float, default=1e-4
-        L2 penalty: half the weight of the squared weights of a network.
+        L2 penalty of the weights of a network: ``alpha ‖weights‖² / 2`` is added to
+        the mean loss of a row.
     learning_rate_init : float, default=0.01
         First step of Adam; it falls to zero as a cosine.
     max_iter : int or "auto", default="auto"

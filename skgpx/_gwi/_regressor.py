@@ -197,8 +197,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     n_estimators : int, default=5
         Number of networks, whose average is the mean.
     alpha : float, default=1e-4
-        L2 penalty: weight of half the sum of squared weights of a network beside its
-        mean squared error, for standardised columns and y.
+        L2 penalty of the weights of a network: the loss is ``(MSE + alpha
+        ‖weights‖²) / 2``, for standardised columns and y.
     learning_rate_init : float, default=0.01
         First step size of Adam; it decays to zero as a cosine.
     max_iter : int or "auto", default="auto"
