@@ -5,7 +5,7 @@ by ``_matrices``, ``_frequencies`` and ``_gre``; :func:`register_kernel` adds yo
 """
 
 from skgpx.kernels._columns import (
-    Categorical,
+    CategoricalKernel,
     Columns,
     Coregionalization,
     with_resolved_columns,
@@ -59,7 +59,7 @@ from skgpx.kernels._terms import (
 
 # The other names imported above serve the library itself.
 __all__ = [
-    "Categorical",
+    "CategoricalKernel",
     "Columns",
     "Coregionalization",
     "GREKernel",

@@ -207,7 +207,7 @@ def with_resolved_columns(kernel: Any, resolve: Callable[[Any], Any]) -> Any:
     return kernel
 
 
-class CategoryKernel(RuledKernel):
+class UnitVarianceKernel(RuledKernel):
     """Kernel of categories, of variance one."""
 
     def is_stationary(self) -> bool:
@@ -219,7 +219,7 @@ class CategoryKernel(RuledKernel):
         return np.ones(len(X))
 
 
-class Categorical(CategoryKernel):
+class CategoricalKernel(UnitVarianceKernel):
     """Exchangeable categories: one correlation between any two different ones.
 
     ``k(x, y) = Π_i ρ_i^[x_i ≠ y_i]``: ρ is the correlation of the function at two
@@ -246,8 +246,8 @@ class Categorical(CategoryKernel):
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from skgpx.kernels import Categorical, Columns
-    >>> kernel = Columns(RBF(2.0), [0]) * Columns(Categorical(0.25), [1])
+    >>> from skgpx.kernels import CategoricalKernel, Columns
+    >>> kernel = Columns(RBF(2.0), [0]) * Columns(CategoricalKernel(0.25), [1])
     >>> kernel(np.array([[0.0, 1.0], [0.0, 2.0]]))
     array([[1.  , 0.25],
            [0.25, 1.  ]])
@@ -273,7 +273,7 @@ class Categorical(CategoryKernel):
             unknown = codes[~np.isin(codes, np.arange(self.n_categories))]
             if len(unknown):
                 raise ValueError(
-                    f"Categorical with n_categories={self.n_categories} expects "
+                    f"CategoricalKernel with n_categories={self.n_categories} expects "
                     f"codes 0 to {self.n_categories - 1}; got {unknown[0]:g}."
                 )
         return X[:, np.newaxis] != right
@@ -284,12 +284,12 @@ class Categorical(CategoryKernel):
         return K, free_slopes(self.hyperparameter_correlation, slopes)
 
     def __repr__(self) -> str:
-        return f"Categorical(correlation={np.round(self.correlation, 3)})"
+        return f"CategoricalKernel(correlation={np.round(self.correlation, 3)})"
 
 
-@is_rule("pullback", Categorical)
+@is_rule("pullback", CategoricalKernel)
 def _categories(
-    kernel: Categorical,
+    kernel: CategoricalKernel,
     X: Array,
     Y: Array | None,
 ) -> tuple[Array, Pullback]:
@@ -307,7 +307,7 @@ def _categories(
 # ---- Categories with correlations of their own ---------------------------------------
 
 
-class Coregionalization(CategoryKernel):
+class Coregionalization(UnitVarianceKernel):
     """Categories whose correlations have a low rank: the intrinsic model of targets.
 
     ``k(x, y) = B[x, y]`` with ``B = A A^T + diag(v)`` and ones on the diagonal of B, A
@@ -427,6 +427,6 @@ def _targets(
     return kernel.correlations()[rows[:, np.newaxis], columns], pullback
 
 
-@is_rule("input_gradient", Categorical, Coregionalization)
+@is_rule("input_gradient", CategoricalKernel, Coregionalization)
 def _category_inputs(kernel: Any, X: Array, Z: Array) -> tuple[Array, Pullback]:
     return kernel(X, Z), lambda _: np.zeros(X.shape)

@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics.rows import InputFrame
-from skgpx.kernels._columns import Categorical, Columns
+from skgpx.kernels._columns import CategoricalKernel, Columns
 from skgpx.kernels._linear import Linear
 
 Array = NDArray[np.float64]
@@ -148,7 +148,7 @@ def _fades(factors: tuple[Any, ...], n_features: int) -> bool:
         columns, inner = np.arange(n_features), k
         if type(k) is Columns:
             columns, inner = k.indices(n_features), k.kernel
-        if type(inner) not in (RBF, Matern, RationalQuadratic, Categorical):
+        if type(inner) not in (RBF, Matern, RationalQuadratic, CategoricalKernel):
             return False
         far.update(columns.tolist())
     return len(far) == n_features
@@ -209,7 +209,7 @@ def longest_length_scales(kernel: Any, n_features: int) -> Array:
 
 
 def category_columns(kernel: Any, n_features: int) -> list[int]:
-    """Columns that a Categorical kernel sees."""
+    """Columns that kernels of categories see."""
     parts = parts_with("n_categories", kernel, np.arange(n_features))
     return sorted({int(column) for _, columns in parts for column in columns})
 
