@@ -768,8 +768,8 @@ def _with_categories(kernel: Any, estimator: Any) -> Any:
         raise ValueError(
             f"Columns {list(estimator.categories_)} of X hold categories, which "
             f"kernel={kernel!r} takes for numbers. Give them a kernel of their own, as "
-            "in Columns(RBF(), ...) * Columns(CategoricalKernel(), ...), leave the kernel "
-            "None, or encode them by OneHotEncoder."
+            "in Columns(RBF(), ...) * Columns(CategoricalKernel(), ...), leave the "
+            "kernel None, or encode them by OneHotEncoder."
         )
     return kernel
 

@@ -1,4 +1,4 @@
-"""Generalised rational exponential kernels."""
+"""Kernels of Gaussian random elements (GRE), integrals over an empirical measure."""
 
 from __future__ import annotations
 

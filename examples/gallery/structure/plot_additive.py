@@ -9,8 +9,8 @@ separate a smooth effect, a linear one and that of four categories.
 
 # %%
 # Columns are given as numbers, slices, masks, or names of the columns of a DataFrame. A
-# column of the type category needs no encoding; its kernel is a ``CategoricalKernel``, with
-# one correlation between any two categories.
+# column of the type category needs no encoding; its kernel is a
+# ``CategoricalKernel``, with one correlation between any two categories.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
