@@ -88,14 +88,19 @@ def _matrix(kernel: Linear, X: Array, Y: Array | None) -> tuple[Array, Pullback]
 
 @is_rule("stacked", Linear)
 def _stacked(kernel: Linear, points: Array) -> Array:
-    features = kernel.scaled(points.reshape(-1, points.shape[2])).reshape(points.shape)
+    rows = points.reshape(-1, points.shape[2])
+    features = kernel.scaled(rows).reshape(points.shape)
     return features @ features.transpose(0, 2, 1)
 
 
 @is_rule("diagonal_pullback", Linear)
 def _diagonal(kernel: Linear, X: Array) -> tuple[Array, Pullback]:
-    squares, parameter = kernel.scaled(X) ** 2, kernel.hyperparameter_slope
-    return squares.sum(axis=1), lambda g: free_slopes(parameter, 2.0 * g @ squares)
+    squares = kernel.scaled(X) ** 2
+
+    def pullback(g: Array) -> Array:
+        return free_slopes(kernel.hyperparameter_slope, 2.0 * g @ squares)
+
+    return squares.sum(axis=1), pullback
 
 
 @is_rule("input_gradient", Linear)
