@@ -22,7 +22,14 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gamma, gammaincc, gammaln, zeta
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Kernel,
+    Matern,
+    Product,
+    Sum,
+)
 
 from skgpx._numerics.fourier import (
     Box,
@@ -89,7 +96,7 @@ class RankedEigenvalues:
         return replace(index, ranks=np.arange(1.0, len(index) + 1.0))
 
 
-def _check_positive(name: str, value: Any) -> None:
+def _check_positive(name: str, value: object) -> None:
     """Refuse a parameter of eigenvalues under which their sum is infinite."""
     if not (isinstance(value, Real) and 0.0 < float(value) < np.inf):
         raise ValueError(
@@ -105,8 +112,11 @@ class _InfiniteSequence(RankedEigenvalues):
         """Eigenvalues of listed functions and the variance of all others."""
         d = len(box.period)
         values = self.scale * self._sequence(index.ranks, d)
-        tail = max(float(self.scale * self._total(d) - values.sum()), 0.0)
-        return Spectrum(values, np.ones((len(values), 1)), tail, np.array([tail]))
+        total = float(self.scale * self._total(d) - values.sum())
+        tail = max(total, 0.0)
+        # ∂log λ / ∂log τ = 1
+        slopes = np.ones((len(values), 1))
+        return Spectrum(values, slopes, tail, np.array([tail]))
 
     def _sequence(self, ranks: Array, d: int) -> Array:
         """``λ_j / τ`` at ranks j for d inputs."""
@@ -236,13 +246,13 @@ class ExponentialEigenvalues(_InfiniteSequence):
         if self.paired:
             # 1, 2.5, 2.5, 4.5, 4.5, ...
             ranks[1:] = 2.0 * (ranks[1:] // 2.0) + 0.5
-        last = self._sequence(np.array([first]), d)[0]
-        slope = -self.rate / d * first ** (1.0 / d - 1.0) * last
+        value = self._sequence(np.array([first]), d)[0]
+        slope = -self.rate / d * first ** (1.0 / d - 1.0) * value
         # ∫ exp(-c x^(1/d)) dx from J on = d c^-d Γ(d, c J^(1/d))
         limit = self.rate * first ** (1.0 / d)
         integral = self.rate**-d * gamma(d + 1.0) * gammaincc(d, limit)
-        rest = integral + 0.5 * last - slope / 12.0
-        return float(self._sequence(ranks, d).sum() + rest)
+        remainder = integral + 0.5 * value - slope / 12.0
+        return float(self._sequence(ranks, d).sum() + remainder)
 
 
 @dataclass(frozen=True)
@@ -273,10 +283,11 @@ class GivenEigenvalues(RankedEigenvalues):
         del box
         v = self.scale * np.asarray(self.values)
         places = index.ranks.astype(np.int64) - 1
-        listed = places < len(v)
-        values = np.where(listed, v[np.where(listed, places, 0)], 0.0)
-        tail = float(np.sum(np.delete(v, places[listed])))
-        return Spectrum(values, np.ones((len(index), 1)), tail, np.array([tail]))
+        has_value = places < len(v)
+        values = np.where(has_value, v[np.where(has_value, places, 0)], 0.0)
+        tail = float(np.sum(np.delete(v, places[has_value])))
+        slopes = np.ones((len(index), 1))
+        return Spectrum(values, slopes, tail, np.array([tail]))
 
 
 @dataclass(frozen=True)
@@ -340,25 +351,26 @@ class OrderedEigenvalues:
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the functions of the order, then the others by the length of waves."""
-        places = np.asarray(self.order, dtype=np.float64)
-        if not np.array_equal(places, np.round(places)):
+        order = np.asarray(self.order, dtype=np.float64)
+        if not np.array_equal(order, np.round(order)):
             raise ValueError(
                 f"The order must hold whole numbers, the places of functions; got "
                 f"{self.order!r}."
             )
-        first = places.astype(np.int64)
-        if len(np.unique(first)) < len(first) or np.any(first < 0):
+        leading = order.astype(np.int64)
+        n_different = len(np.unique(leading))
+        if n_different < len(leading) or np.any(leading < 0):
             raise ValueError(
                 "order must list different places from 0 on, each once; got "
-                f"{len(first)} places from {first.min()} to {first.max()}, "
-                f"{len(np.unique(first))} of them different."
+                f"{len(leading)} places from {leading.min()} to {leading.max()}, "
+                f"{n_different} of them different."
             )
-        n_listed = max(size, int(first.max(initial=0)) + 1)
+        n_listed = max(size, int(leading.max(initial=0)) + 1)
         # whole pairs
         n_listed += 1 - n_listed % 2
         standard = self.rule.ranked(by_length(len(box.period), n_listed))
-        others = np.setdiff1d(np.arange(n_listed), first)
-        places = np.concatenate((first, others))
+        following = np.setdiff1d(np.arange(n_listed), leading)
+        places = np.concatenate((leading, following))
         waves = standard.waves[places]
         in_pairs = not waves[0].any() and np.array_equal(waves[1::2], waves[2::2])
         if self.rule.paired and not in_pairs:
@@ -369,8 +381,8 @@ class OrderedEigenvalues:
                 "pairs, or take a rule with paired=False."
             )
         ordered = FourierIndex(waves, standard.sine[places], standard.ranks)
-        n_kept = len(self.rule.index(box, size))
-        return ordered.part(slice(n_kept))
+        n_functions = len(self.rule.index(box, size))
+        return ordered.part(slice(n_functions))
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
@@ -409,7 +421,7 @@ class RaisedEigenvalues:
         theta: Array = self.rule.theta
         return theta
 
-    def around(self, rule: Any) -> RaisedEigenvalues:
+    def around(self, rule: EigenvalueRule) -> RaisedEigenvalues:
         """Return the same raised waves around another rule."""
         return replace(self, rule=rule)
 
@@ -432,19 +444,20 @@ class RaisedEigenvalues:
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
         s: Spectrum = self.rule.spectrum(index, box)
-        held = np.zeros(len(index), bool)
+        is_boosted = np.zeros(len(index), bool)
         for wave in self.waves:
-            held |= np.all(index.waves == wave, axis=1)
-        held &= s.eigenvalues < self.variance
-        values = np.where(held, self.variance, s.eigenvalues)
-        slopes = np.where(held[:, np.newaxis], 0.0, s.slopes)
+            is_boosted |= np.all(index.waves == wave, axis=1)
+        is_boosted &= s.eigenvalues < self.variance
+        # the variance of a boosted wave does not depend on the parameters of the rule
+        values = np.where(is_boosted, self.variance, s.eigenvalues)
+        slopes = np.where(is_boosted[:, np.newaxis], 0.0, s.slopes)
         return Spectrum(values, slopes, s.tail, s.tail_slopes)
 
 
 # ---- Eigenvalues of stationary kernels on a box --------------------------------------
 
 
-def has_spectrum(kernel: Any) -> bool:
+def has_spectrum(kernel: Kernel) -> bool:
     """Whether every part of a kernel has known eigenvalues.
 
     Parameters
@@ -459,13 +472,15 @@ def has_spectrum(kernel: Any) -> bool:
         return True
     if type(kernel) not in (Sum, Product):
         return rule_of(kernel, "spectral_density") is not None
-    pair = (kernel.k1, kernel.k2)
-    constant = type(kernel) is Sum or any(map(_is_constant, pair))
-    return constant and all(map(has_spectrum, pair))
+    if not (has_spectrum(kernel.k1) and has_spectrum(kernel.k2)):
+        return False
+    # the density of a product of two stationary kernels is a convolution
+    has_constant = _is_constant(kernel.k1) or _is_constant(kernel.k2)
+    return type(kernel) is Sum or has_constant
 
 
 def eigenvalues_and_variance(
-    kernel: Any,
+    kernel: Kernel,
     omega: Array,
     box: Box,
 ) -> tuple[Array, Array]:
@@ -493,8 +508,8 @@ def eigenvalues_and_variance(
         # all variance is at the frequency zero
         value = float(kernel.constant_value)
         values = np.append(np.where(omega.any(axis=1), 0.0, value), value)
-        free = 0 if kernel.hyperparameter_constant_value.fixed else 1
-        return values, np.tile(values[:, np.newaxis], free)
+        n_free = 0 if kernel.hyperparameter_constant_value.fixed else 1
+        return values, np.tile(values[:, np.newaxis], n_free)
     if not has_spectrum(kernel):
         raise ValueError(
             f"{kernel!r} has no known eigenvalues on a box. Fourier functions support "
@@ -503,21 +518,23 @@ def eigenvalues_and_variance(
             'basis="inducing" or "empirical" for others.'
         )
     if type(kernel) in (Sum, Product):
-        pair = (kernel.k1, kernel.k2)
-        (a, da), (b, db) = (eigenvalues_and_variance(k, omega, box) for k in pair)
+        a, da = eigenvalues_and_variance(kernel.k1, omega, box)
+        b, db = eigenvalues_and_variance(kernel.k2, omega, box)
         if type(kernel) is Sum:
             return a + b, np.hstack((da, db))
         # the value of a constant kernel is its variance
         if _is_constant(kernel.k1):
             return a[-1] * b, np.hstack((np.outer(b, da[-1]), a[-1] * db))
         return b[-1] * a, np.hstack((b[-1] * da, np.outer(a, db[-1])))
-    values, gradients = rule_of(kernel, "spectral_density")(kernel, omega)
+    # λ_k = S(ω_k) / Π period
+    density, gradients = rule_of(kernel, "spectral_density")(kernel, omega)
     volume = np.prod(box.period)
-    total, slope = _periodic_variance(kernel, box)
-    return np.append(values / volume, total), np.vstack((gradients / volume, slope))
+    variance, variance_slopes = _periodic_variance(kernel, box)
+    values = np.append(density / volume, variance)
+    return values, np.vstack((gradients / volume, variance_slopes))
 
 
-def _is_constant(kernel: Any) -> bool:
+def _is_constant(kernel: Kernel) -> bool:
     if type(kernel) in (Sum, Product):
         return _is_constant(kernel.k1) and _is_constant(kernel.k2)
     return type(kernel) is ConstantKernel
@@ -545,7 +562,7 @@ class KernelEigenvalues:
     2.0
     """
 
-    kernel: Any
+    kernel: Kernel
 
     @property
     def theta(self) -> Array:
@@ -559,44 +576,48 @@ class KernelEigenvalues:
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the functions with the largest eigenvalues, in decreasing order."""
-        R, d = max(1, size // 2), len(box.period)
-        reach = np.full(d, R if d == 1 else int(0.5 * R ** (1.0 / d)) + 1)
+        d = len(box.period)
+        n_waves = max(1, size // 2)
+        side = n_waves if d == 1 else int(0.5 * n_waves ** (1.0 / d)) + 1
+        reach = np.full(d, side)
         while True:
             waves = half_space(reach)
             values = self._values(waves, box)
-            order = np.argsort(-values, kind="stable")[:R]
+            order = np.argsort(-values, kind="stable")[:n_waves]
+            smallest = values[order[-1]] if len(waves) >= n_waves else -1.0
             # eigenvalues decrease in each wave number: look at the next on each axis
-            enough = len(waves) >= R
-            least = values[order[-1]] if enough else -1.0
-            ahead = self._values(np.diag(reach + 1), box)
-            if enough and not np.any(ahead > least):
+            next_values = self._values(np.diag(reach + 1), box)
+            if len(waves) >= n_waves and not np.any(next_values > smallest):
                 return function_list(waves[order]).part(slice(size))
-            reach = np.where(ahead > least, reach + 1 + reach // 4, reach)
+            reach = np.where(next_values > smallest, reach + 1 + reach // 4, reach)
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
         omega = box.frequencies(index.waves)
-        values, gradients = eigenvalues_and_variance(self.kernel, omega, box)
-        (values, total), (gradients, slopes) = (
-            (part[:-1], part[-1]) for part in (values, gradients)
-        )
+        all_values, all_gradients = eigenvalues_and_variance(self.kernel, omega, box)
+        values = all_values[:-1]
+        gradients = all_gradients[:-1]
+        total = all_values[-1]
         tail = float(total - np.sum(values))
-        slopes = slopes - gradients.sum(axis=0)
-        # what is left by subtraction below rounding level is nothing
+        tail_slopes = all_gradients[-1] - gradients.sum(axis=0)
+        # what subtraction leaves below rounding level is nothing
         if tail <= 1e-14 * total:
-            tail, slopes = 0.0, np.zeros_like(slopes)
+            tail = 0.0
+            tail_slopes = np.zeros_like(tail_slopes)
         positive = np.maximum(values, np.finfo(float).tiny)
-        return Spectrum(values, gradients / positive[:, np.newaxis], tail, slopes)
+        log_slopes = gradients / positive[:, np.newaxis]
+        return Spectrum(values, log_slopes, tail, tail_slopes)
 
     def _values(self, waves: Integers, box: Box) -> Array:
         omega = box.frequencies(waves)
-        return eigenvalues_and_variance(self.kernel, omega, box)[0][:-1]
+        values, _ = eigenvalues_and_variance(self.kernel, omega, box)
+        return values[:-1]
 
 
 # ---- Variance of a stationary kernel made periodic: Σ_n k(n period) ------------------
 
 
-def _periodic_variance(kernel: Any, box: Box) -> tuple[float, Array]:
+def _periodic_variance(kernel: Kernel, box: Box) -> tuple[float, Array]:
     """``Σ_n k(n period)`` of a kernel with a density, and its gradient in theta.
 
     Exact to rounding for RBF and Matern. Of other kernels the sum over images is taken
@@ -608,19 +629,30 @@ def _periodic_variance(kernel: Any, box: Box) -> tuple[float, Array]:
     d = len(box.period)
     nu = float(kernel.nu) if type(kernel) is Matern else np.inf
     scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
-    total, by_input = _mixture_variance(scales / box.period, nu)
-    return total, free_slopes(kernel.hyperparameter_length_scale, by_input)
+    variance, by_input = _mixture_variance(scales / box.period, nu)
+    return variance, free_slopes(kernel.hyperparameter_length_scale, by_input)
 
 
 def _mixture_variance(ratios: Array, nu: float) -> tuple[float, Array]:
     """Variance of the periodic Matern process of order nu (inf for the RBF).
 
     ``k(r) = E exp(-|r/ℓ|² / (2g))`` with g ~ Gamma(ν, ν): a mixture of Gaussians of
-    lengthscales ``ℓ √g``, whose sums over images are products over the inputs. `ratios`
-    (d,) are lengthscales over periods. Also returns the derivatives (d,) in each
-    log-lengthscale.
+    lengthscales ``ℓ √g``. For each, the sum over images is a product over the inputs.
+
+    Parameters
+    ----------
+    ratios : ndarray of shape (d,)
+        Lengthscales over periods.
+    nu : float
+
+    Returns
+    -------
+    variance : float
+    slopes : ndarray of shape (d,)
+        In each log-lengthscale.
     """
-    log_g, log_weights = np.zeros(1), np.zeros(1)
+    log_g = np.zeros(1)
+    log_weights = np.zeros(1)
     if np.isfinite(nu):
         # a sum of waves grows at most as g^(d/2): nodes end where that times the
         # density is nothing; below, no image counts, exp(-9² / 2), or there is no mass
@@ -633,12 +665,13 @@ def _mixture_variance(ratios: Array, nu: float) -> tuple[float, Array]:
         log_g = np.arange(high, min(low, high) - 0.2, -step)
         log_weights = nu * (np.log(nu) + log_g - np.exp(log_g)) - gammaln(nu)
         log_weights += np.log(step)
+    # Σ_n exp(-n² / 2ρ²) = θ(√(2π) ρ) at ρ = √g ℓ / period
     x = np.sqrt(2.0 * np.pi) * np.exp(0.5 * log_g)[:, np.newaxis] * ratios
-    logs, slopes = _log_theta(x)
-    logs = logs.sum(axis=1)
+    log_theta, theta_slopes = _log_theta(x)
+    log_products = log_theta.sum(axis=1)
     # one for the point itself; its images are added without cancellation
-    total = 1.0 + float(np.exp(log_weights) @ np.expm1(logs))
-    return total, np.exp(log_weights + logs) @ slopes
+    variance = 1.0 + float(np.exp(log_weights) @ np.expm1(log_products))
+    return variance, np.exp(log_weights + log_products) @ theta_slopes
 
 
 def _log_theta(x: Array) -> tuple[Array, Array]:
@@ -647,39 +680,46 @@ def _log_theta(x: Array) -> tuple[Array, Array]:
     ``θ(x) = Σ_n exp(-π n²/x²) = x Σ_k exp(-π k² x²)``, n and k over all integers: the
     sum whose terms are at most exp(-π n²), so that four on either side are exact.
     """
-    short = x < 1.0
+    is_short = x < 1.0
     # farther out all terms are zero in double precision, and their squares no numbers
-    near = np.clip(x, 1e-3, 1e3)
-    y = np.where(short, 1.0 / near, near)[..., np.newaxis]
-    half = np.pi * (np.arange(1.0, 5.0) * y) ** 2
-    terms = 2.0 * np.exp(-half)
-    beyond = terms.sum(axis=-1)
+    bounded = np.clip(x, 1e-3, 1e3)
+    y = np.where(is_short, 1.0 / bounded, bounded)[..., np.newaxis]
+    exponents = np.pi * (np.arange(1.0, 5.0) * y) ** 2
+    terms = 2.0 * np.exp(-exponents)
+    images = terms.sum(axis=-1)
     # d log(1 + Σ) / d log y
-    growth = -2.0 * np.sum(half * terms, axis=-1) / (1.0 + beyond)
-    logs = np.log1p(beyond) + np.log(np.maximum(x, 1.0))
-    return logs, np.where(short, -growth, 1.0 + growth)
+    growth = -2.0 * np.sum(exponents * terms, axis=-1) / (1.0 + images)
+    log_theta = np.log1p(images) + np.log(np.maximum(x, 1.0))
+    return log_theta, np.where(is_short, -growth, 1.0 + growth)
 
 
-def _sum_of_images(kernel: Any, box: Box) -> tuple[float, Array] | None:
-    """The sum if its last shell is nothing, otherwise None."""
+def _sum_of_images(kernel: Kernel, box: Box) -> tuple[float, Array] | None:
+    """Variance and its gradient in theta; None if the last shell of images counts."""
     d = len(box.period)
-    n = {1: 27, 2: 9, 3: 3}[d]
-    steps = np.stack(np.meshgrid(*[np.arange(-n, n + 1)] * d), axis=-1).reshape(-1, d)
+    n_shells = {1: 27, 2: 9, 3: 3}[d]
+    axis = np.arange(-n_shells, n_shells + 1)
+    steps = np.stack(np.meshgrid(*[axis] * d), axis=-1).reshape(-1, d)
     # the point itself goes first: its row of the gradient is wanted
     steps = steps[np.argsort(np.abs(steps).max(axis=1), kind="stable")]
     K, gradient = kernel(steps * box.period, eval_gradient=True)
-    outer = K[0, np.abs(steps).max(axis=1) == n].sum()
-    if outer > 1e-15 * K[0].sum():
+    in_last_shell = np.abs(steps).max(axis=1) == n_shells
+    variance = K[0].sum()
+    if K[0, in_last_shell].sum() > 1e-15 * variance:
         return None
-    return float(K[0].sum()), gradient[0].sum(axis=0)
+    return float(variance), gradient[0].sum(axis=0)
 
 
-def _sum_of_waves(kernel: Any, box: Box) -> tuple[float, Array]:
+def _sum_of_waves(kernel: Kernel, box: Box) -> tuple[float, Array]:
     """Sum of the eigenvalues of 1024 waves, or 64 or 16 along each of several axes."""
     d = len(box.period)
-    waves = half_space(np.full(d, {1: 1024, 2: 64, 3: 16}[d]))
-    waves = np.concatenate((np.zeros((1, d), np.int64), waves))
-    density = rule_of(kernel, "spectral_density")
-    values, gradients = density(kernel, box.frequencies(waves))
-    both = np.where(waves.any(axis=1), 2.0, 1.0) / np.prod(box.period)
-    return float(both @ values), both @ gradients
+    n_waves = {1: 1024, 2: 64, 3: 16}[d]
+    half = half_space(np.full(d, n_waves))
+    waves = np.concatenate((np.zeros((1, d), np.int64), half))
+    density, gradients = rule_of(kernel, "spectral_density")(
+        kernel,
+        box.frequencies(waves),
+    )
+    # a wave and its opposite; zero is its own
+    multiplicity = np.where(waves.any(axis=1), 2.0, 1.0)
+    factors = multiplicity / np.prod(box.period)
+    return float(factors @ density), factors @ gradients

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import (
     FiniteProcess,
@@ -27,8 +28,8 @@ from skgpx._numerics.fourier import (
     evaluate,
 )
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.bases._kernel_basis import Marginals, feature_marginals
 from skgpx.kernels import sample_frequencies
 
 Array = NDArray[np.float64]
@@ -113,7 +114,7 @@ class Fourier(FiniteBasis):
     @classmethod
     def from_kernel(
         cls,
-        kernel: Any,
+        kernel: Kernel,
         n_frequencies: int,
         d: int,
         rng: np.random.Generator,
@@ -281,20 +282,22 @@ class FourierSeries(FiniteBasis):
         """
         if functions is None:
             functions = rule.index(box, n_basis + n_residual)
-        s = rule.spectrum(functions, box)
+        prior = rule.spectrum(functions, box)
         m = min(n_basis, len(functions))
-        total = float(np.sum(s.eigenvalues)) + s.tail
-        # functions after which nothing remains
-        remains = total - np.cumsum(s.eigenvalues)
-        J = max(m, min(len(functions), 1 + int(np.sum(remains > _NOTHING * total))))
-        eigenvalues = s.eigenvalues[:J].copy()
-        rest = max(total - float(np.sum(eigenvalues)), 0.0)
+        total = float(np.sum(prior.eigenvalues)) + prior.tail
+        # J functions carry all of the variance but for rounding
+        variance_after = total - np.cumsum(prior.eigenvalues)
+        n_carrying = 1 + int(np.sum(variance_after > _NOTHING * total))
+        J = max(m, min(len(functions), n_carrying))
+        eigenvalues = prior.eigenvalues[:J].copy()
+        # the last half of the residual functions carry the variance of all later ones
+        remainder = max(total - float(np.sum(eigenvalues)), 0.0)
         carriers = slice(m + (J - m) // 2, J)
         carried = float(np.sum(eigenvalues[carriers]))
         if carried > 0.0:
-            eigenvalues[carriers] *= 1.0 + rest / carried
-            rest = 0.0
-        return cls(box, functions.part(slice(J)), eigenvalues, m, rest)
+            eigenvalues[carriers] *= 1.0 + remainder / carried
+            remainder = 0.0
+        return cls(box, functions.part(slice(J)), eigenvalues, m, remainder)
 
     @cached_property
     def index(self) -> FourierIndex:
@@ -335,8 +338,8 @@ class FourierSeries(FiniteBasis):
 
         O(n^2 J).
         """
-        rest = self.all_features(X)[:, self.n_basis :]
-        covariance = rest @ rest.T
+        residual_features = self.all_features(X)[:, self.n_basis :]
+        covariance = residual_features @ residual_features.T
         covariance[np.diag_indices(len(X))] = self.residual_variance(X, features)
         return covariance
 
@@ -352,7 +355,8 @@ class FourierSeries(FiniteBasis):
     @property
     def floats_per_row(self) -> int:
         """Numbers in memory for the features and the residual variance of one row."""
-        return 4 * self.n_basis + 2 * len(self._excess[1])
+        _, excess = self._excess
+        return 4 * self.n_basis + 2 * len(excess)
 
     def draw(
         self,
@@ -362,12 +366,14 @@ class FourierSeries(FiniteBasis):
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual.
 
-        `prior` is for other bases, and not used: here the residual is a finite sum.
+        Options of the prior are for other bases: here the residual is a finite sum.
         """
         del prior
-        _, c, s = weights.shape
-        rest = rng.standard_normal((self.n_functions - self.n_basis, c, s))
-        return FunctionDraws(self.all_terms(np.concatenate((weights, rest))), c, s)
+        _, n_outputs, n_draws = weights.shape
+        n_residual = self.n_functions - self.n_basis
+        residual_weights = rng.standard_normal((n_residual, n_outputs, n_draws))
+        terms = self.all_terms(np.concatenate((weights, residual_weights)))
+        return FunctionDraws(terms, n_outputs, n_draws)
 
     @property
     def n_functions(self) -> int:
@@ -376,6 +382,7 @@ class FourierSeries(FiniteBasis):
 
     @cached_property
     def _all_waves(self) -> tuple[BoxFourierFeatures, Index]:
+        """Features of all waves, and the place of each function among them."""
         # one object: terms of the same feature map are evaluated as one
         waves, place = self.functions.distinct()
         features = BoxFourierFeatures(self.box, waves)
@@ -397,23 +404,25 @@ class FourierSeries(FiniteBasis):
     def all_terms(self, weights: Array) -> tuple[LinearTerm, ...]:
         """Terms of the functions with whitened weights (J, c, s)."""
         scale = np.sqrt(2.0 * self.spectrum) * self.functions.scales()
-        waves, place = self._all_waves
-        both = np.zeros((2 * len(waves.waves), *weights.shape[1:]))
-        both[place] = scale[:, np.newaxis, np.newaxis] * weights
-        return (LinearTerm(waves, both),)
+        features, place = self._all_waves
+        # cosines of all waves, then sines
+        n_waves = len(features.waves)
+        wave_weights = np.zeros((2 * n_waves, *weights.shape[1:]))
+        wave_weights[place] = scale[:, np.newaxis, np.newaxis] * weights
+        return (LinearTerm(features, wave_weights),)
 
     @cached_property
     def _excess(self) -> tuple[Integers, Array]:
         """Doubled waves and cosines of the residual variance that do not cancel."""
-        tail = self.functions.part(slice(self.n_basis, None))
+        residual = self.functions.part(slice(self.n_basis, None))
         # λ_c 2 cos² + λ_s 2 sin² = (λ_c + λ_s) + (λ_c - λ_s) cos 2
-        signed = self.spectrum[self.n_basis :] * np.where(tail.sine, -1.0, 1.0)
-        waves, place = tail.distinct()
+        signs = np.where(residual.sine, -1.0, 1.0)
+        waves, place = residual.distinct()
         excess = np.zeros(len(waves))
-        np.add.at(excess, place, signed)
+        np.add.at(excess, place, self.spectrum[self.n_basis :] * signs)
         # the constant function does not vary
-        kept = waves.any(axis=1) & (np.abs(excess) > 1e-15 * self.variance)
-        return 2 * waves[kept], excess[kept]
+        counts = waves.any(axis=1) & (np.abs(excess) > 1e-15 * self.variance)
+        return 2 * waves[counts], excess[counts]
 
 
 @dataclass(frozen=True)
@@ -478,13 +487,16 @@ class SeriesMarginals:
     """
 
     def __init__(self, basis: FourierSeries, weights: GaussianWeights):
-        self.basis, self.weights = basis, weights
-        index, scale = basis.index, np.sqrt(basis.eigenvalues)
+        self.basis = basis
+        self.weights = weights
+        index = basis.index
+        scale = np.sqrt(basis.eigenvalues)
         mean, roots = weights.moments()
-        tables = [combination(index, scale * one) for one in mean.T]
+        self._n_outputs = mean.shape[1]
+        # the means, then the variances Σ_jk C_jk φ_j φ_k, as sums of waves
+        self._tables = [combination(index, scale * column) for column in mean.T]
         for root in scale[:, np.newaxis] * roots:
-            tables.append(collapse(index, root @ root.T))
-        self._tables, self._n_outputs = tables, mean.shape[1]
+            self._tables.append(collapse(index, root @ root.T))
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows of X (n, d), each of shape (n, c, 1)."""
@@ -499,10 +511,15 @@ class SeriesMarginals:
 def _features(index: FourierIndex, eigenvalues: Array, turns: Array) -> Array:
     """``√λ_j φ_j`` at turns (n, d), shape (n, m)."""
     waves, place = index.distinct()
-    out = np.empty((2 * len(waves), len(turns)))
-    points = np.ascontiguousarray(turns.T)
-    frequencies = waves.astype(np.float64)
-    trigonometry.cosines_and_sines(points, frequencies, np.ones(len(waves)), out)
-    rows = out[place + len(waves) * index.sine]
-    rows *= (np.sqrt(2.0 * eigenvalues) * index.scales())[:, np.newaxis]
-    return rows.T
+    n_waves = len(waves)
+    # cosines of all waves, then sines
+    values = np.empty((2 * n_waves, len(turns)))
+    trigonometry.cosines_and_sines(
+        np.ascontiguousarray(turns.T),
+        waves.astype(np.float64),
+        np.ones(n_waves),
+        values,
+    )
+    features = values[place + n_waves * index.sine]
+    features *= (np.sqrt(2.0 * eigenvalues) * index.scales())[:, np.newaxis]
+    return features.T

@@ -120,7 +120,7 @@ class Columns(DerivedKernel):
         self.kernel = kernel
         self.columns = columns
 
-    def part(self, X: Array) -> Array:
+    def part(self, X: NDArray[Any]) -> NDArray[Any]:
         """Columns of X that the inner kernel sees, shape (n, q)."""
         X = np.atleast_2d(X)
         columns = self.columns
@@ -147,7 +147,7 @@ class Columns(DerivedKernel):
             )
         return X[:, columns]
 
-    def indices(self, n_features: int) -> NDArray[np.intp]:
+    def indices(self, n_features: int) -> NDArray[Any]:
         """Numbers of the columns among n_features, shape (q,)."""
         numbers = np.arange(n_features)[np.newaxis]
         return self.part(numbers)[0]

@@ -74,7 +74,9 @@ class Prior:
         self._summary = np.array([_summary_of(entry) for entry in self.distributions])
         self.bounds = self._summary[:, :2]
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Array:
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> Array:
         return np.array(self.bounds, dtype=dtype)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Prior:

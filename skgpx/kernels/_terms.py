@@ -118,7 +118,7 @@ def rescaled(kernel: Kernel, factor: float) -> Kernel | None:
     if kernel_type not in (Sum, Product, Columns):
         return None
     n_parts = 0
-    new_parts = {}
+    new_parts: dict[str, Kernel] = {}
     for name, part in kernel.get_params(deep=False).items():
         if not isinstance(part, Kernel):
             continue
