@@ -63,7 +63,8 @@ class Continuation:
     def outside(self, X: Array) -> Index:
         """Rows of X (n, d) that are not in the region."""
         low, high = self.region.T
-        return np.flatnonzero(np.any((low > X) | (high < X), axis=1))
+        is_outside = (low > X) | (high < X)
+        return np.flatnonzero(np.any(is_outside, axis=1))
 
     def place(self, X: Array) -> tuple[Array, Array]:
         """Nearest points E (n, d), and the correlations ρ (n,); one inside."""
@@ -99,12 +100,15 @@ class Continuation:
         arguments, turns, length = self._turns(steps)
         first_function = np.zeros(len(X), np.intp)
         values, slopes = self.covariance.pairs(arguments, first_function)
-        # d taper / dτ = -12 (1 - |τ|)² τ
-        taper_slope = -12.0 * np.maximum(1.0 - length, 0.0) ** 2
         # product rule; beyond half a period the covariance is constant
         is_read = np.abs(turns) < 0.5
-        gradient = slopes[:, 0] * is_read * _taper(length)[:, np.newaxis]
-        gradient += ((values[:, 0] - self.level) * taper_slope)[:, np.newaxis] * turns
+        taper = _taper(length)[:, np.newaxis]
+        gradient = slopes[:, 0] * is_read * taper
+        # d taper / dτ = -12 (1 - |τ|)² τ
+        taper_factor = -12.0 * np.maximum(1.0 - length, 0.0) ** 2
+        correlation_part = values[:, 0] - self.level
+        gradient += (correlation_part * taper_factor)[:, np.newaxis] * turns
+        # per unit of the inputs
         period = 1.0 if self.period is None else self.period
         gradient /= self.fresh * period
         # e moves with x along the sides of the region
@@ -129,12 +133,15 @@ class Continuation:
         if self.period is None:
             return steps, np.zeros_like(steps), np.zeros(len(steps))
         turns = np.clip(steps / self.period, -1.0, 1.0)
-        return np.clip(turns, -0.5, 0.5), turns, np.linalg.norm(turns, axis=1)
+        arguments = np.clip(turns, -0.5, 0.5)
+        length = np.linalg.norm(turns, axis=1)
+        return arguments, turns, length
 
 
 def _taper(length: Array) -> Array:
     """``(1 - r)₊³ (1 + 3 r)``, with two continuous derivatives; one at zero."""
-    taper: Array = np.maximum(1.0 - length, 0.0) ** 3 * (1.0 + 3.0 * length)
+    inside = np.maximum(1.0 - length, 0.0)
+    taper: Array = inside**3 * (1.0 + 3.0 * length)
     return taper
 
 
@@ -302,34 +309,48 @@ class ContinuedSeries(FourierSeries):
             correlations of the series up to half a period, tapered to zero at one.
         """
         continued = cls(**_fields_of_series(series))
-        d = len(region)
-        period = None
-        level = 0.0
         if kernel is None:
-            # covariance of the series, Σ λ cos, in periods
-            waves, power = continued._powers
-            period = series.box.period
-            fresh = series.variance
-            cosines = fresh / np.sum(power) * power
-            amplitudes = np.concatenate((cosines, np.zeros_like(cosines)))
-            unit_box = Box(np.zeros(d), np.ones(d))
-            covariance = LinearTerm(
-                BoxFourierFeatures(unit_box, waves),
-                amplitudes[:, np.newaxis, np.newaxis],
-            )
+            continuation = continued._own_continuation(region)
         else:
-            section = KernelSections(kernel, np.zeros((1, d)))
-            covariance = LinearTerm(section, np.ones((1, 1, 1)))
-            # a constant that the basis does not have fades with the rest
-            has_constant = not continued.index.waves.any(axis=1).all()
-            if has_constant:
-                level = sum(
-                    term.coefficient for term in expand(kernel) if not term.factors
-                )
-            # the series may have more, where lengthscales are long for the box
-            fresh = max(float(kernel.diag(np.zeros((1, d)))[0]) - level, 0.0)
-        continuation = Continuation(region, covariance, fresh, level, period)
+            continuation = continued._continuation_of(kernel, region)
         return replace(continued, continuation=continuation)
+
+    def _own_continuation(self, region: Array) -> Continuation:
+        """Continuation by the covariance of the series, ``Σ λ cos``, in periods."""
+        d = len(region)
+        waves, power = self._powers
+        cosines = self.variance / np.sum(power) * power
+        sines = np.zeros_like(cosines)
+        amplitudes = np.concatenate((cosines, sines))
+        unit_box = Box(np.zeros(d), np.ones(d))
+        features = BoxFourierFeatures(unit_box, waves)
+        return Continuation(
+            region,
+            covariance=LinearTerm(features, amplitudes[:, np.newaxis, np.newaxis]),
+            fresh=self.variance,
+            period=self.box.period,
+        )
+
+    def _continuation_of(self, kernel: Kernel, region: Array) -> Continuation:
+        """Continuation by the covariance of a kernel."""
+        origin = np.zeros((1, len(region)))
+        section = KernelSections(kernel, origin)
+        # a constant that the basis does not have fades with the rest
+        level = 0.0
+        has_constant = not self.index.waves.any(axis=1).all()
+        if has_constant:
+            constants = [
+                term.coefficient for term in expand(kernel) if not term.factors
+            ]
+            level = sum(constants)
+        # the series may have more, where lengthscales are long for the box
+        variance = float(kernel.diag(origin)[0])
+        return Continuation(
+            region,
+            covariance=LinearTerm(section, np.ones((1, 1, 1))),
+            fresh=max(variance - level, 0.0),
+            level=level,
+        )
 
     def __call__(self, X: Array) -> Array:
         """Features ``√λ_j φ_j(X)``, shape (n, m)."""
@@ -340,10 +361,12 @@ class ContinuedSeries(FourierSeries):
     def residual_variance(self, X: Array, features: Array) -> Array:
         """Prior variance that the basis leaves over, shape (n,)."""
         E, rho = self.continuation.place(X)
+        edge_variance = super().residual_variance(E, features)
         # ρ² var g(e) + (1 - ρ)² var(c | w) + (1 - ρ²) var q
-        edge = rho**2 * super().residual_variance(E, features)
+        edge = rho**2 * edge_variance
         level = (1.0 - rho) ** 2 * self._level.variance
-        variance: Array = edge + level + (1.0 - rho**2) * self.continuation.fresh
+        prior = (1.0 - rho**2) * self.continuation.fresh
+        variance: Array = edge + level + prior
         return variance
 
     def marginals(self, weights: WeightDistribution) -> Marginals:
@@ -389,10 +412,11 @@ class ContinuedSeries(FourierSeries):
     def all_features(self, X: Array) -> Array:
         """Functions that draws are combinations of, (n, `n_functions`)."""
         E, rho = self.continuation.place(X)
-        faded = rho[:, np.newaxis] * super().all_features(E)
-        edge = self._with_level(faded, rho)
-        prior = independent_factor(rho)[:, np.newaxis] * self._independent(X)
-        level = np.sqrt(self._level.variance) * (1.0 - rho[:, np.newaxis])
+        factor = rho[:, np.newaxis]
+        edge = self._with_level(factor * super().all_features(E), rho)
+        prior_factor = independent_factor(rho)[:, np.newaxis]
+        prior = prior_factor * self._independent(X)
+        level = np.sqrt(self._level.variance) * (1.0 - factor)
         return np.concatenate((edge, prior, level), axis=1)
 
     def all_terms(self, weights: Array) -> tuple[LinearTerm, ...]:
@@ -460,11 +484,14 @@ class ContinuedSeries(FourierSeries):
         continuation = self.continuation
         varies = waves.any(axis=1)
         power[~varies] = np.maximum(power[~varies] - continuation.level, 0.0)
-        power *= continuation.fresh / max(float(power.sum()), np.finfo(float).tiny)
+        total = max(float(power.sum()), np.finfo(float).tiny)
+        power *= continuation.fresh / total
         # the constant, then cosines, then sines, with half of the power each
+        constant = waves[~varies]
+        varying = waves[varies]
         half = 0.5 * power[varies]
         spectrum = np.concatenate((power[~varies], half, half))
-        all_waves = np.concatenate((waves[~varies], waves[varies], waves[varies]))
+        all_waves = np.concatenate((constant, varying, varying))
         n_functions = len(all_waves)
         is_sine = np.arange(n_functions) >= len(waves)
         index = FourierIndex(all_waves, is_sine, np.ones(n_functions))

@@ -284,8 +284,10 @@ class GivenEigenvalues(RankedEigenvalues):
         v = self.scale * np.asarray(self.values)
         places = index.ranks.astype(np.int64) - 1
         has_value = places < len(v)
-        values = np.where(has_value, v[np.where(has_value, places, 0)], 0.0)
-        tail = float(np.sum(np.delete(v, places[has_value])))
+        safe_places = np.where(has_value, places, 0)
+        values = np.where(has_value, v[safe_places], 0.0)
+        unlisted = np.delete(v, places[has_value])
+        tail = float(np.sum(unlisted))
         slopes = np.ones((len(index), 1))
         return Spectrum(values, slopes, tail, np.array([tail]))
 
@@ -351,28 +353,17 @@ class OrderedEigenvalues:
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the functions of the order, then the others by the length of waves."""
-        order = np.asarray(self.order, dtype=np.float64)
-        if not np.array_equal(order, np.round(order)):
-            raise ValueError(
-                f"The order must hold whole numbers, the places of functions; got "
-                f"{self.order!r}."
-            )
-        leading = order.astype(np.int64)
-        n_different = len(np.unique(leading))
-        if n_different < len(leading) or np.any(leading < 0):
-            raise ValueError(
-                "order must list different places from 0 on, each once; got "
-                f"{len(leading)} places from {leading.min()} to {leading.max()}, "
-                f"{n_different} of them different."
-            )
+        leading = self._checked_order()
         n_listed = max(size, int(leading.max(initial=0)) + 1)
         # whole pairs
         n_listed += 1 - n_listed % 2
-        standard = self.rule.ranked(by_length(len(box.period), n_listed))
         following = np.setdiff1d(np.arange(n_listed), leading)
         places = np.concatenate((leading, following))
+        standard = self.rule.ranked(by_length(len(box.period), n_listed))
         waves = standard.waves[places]
-        in_pairs = not waves[0].any() and np.array_equal(waves[1::2], waves[2::2])
+        # the constant, then sine and cosine of one wave after the other
+        starts_with_constant = not waves[0].any()
+        in_pairs = starts_with_constant and np.array_equal(waves[1::2], waves[2::2])
         if self.rule.paired and not in_pairs:
             raise ValueError(
                 "The order of a rule whose sines and cosines have equal eigenvalues "
@@ -383,6 +374,24 @@ class OrderedEigenvalues:
         ordered = FourierIndex(waves, standard.sine[places], standard.ranks)
         n_functions = len(self.rule.index(box, size))
         return ordered.part(slice(n_functions))
+
+    def _checked_order(self) -> NDArray[np.int64]:
+        """Places of the functions that come first; refuses what are no places."""
+        order = np.asarray(self.order, dtype=np.float64)
+        if not np.array_equal(order, np.round(order)):
+            raise ValueError(
+                f"The order must hold whole numbers, the places of functions; got "
+                f"{self.order!r}."
+            )
+        places = order.astype(np.int64)
+        n_different = len(np.unique(places))
+        if n_different < len(places) or np.any(places < 0):
+            raise ValueError(
+                "order must list different places from 0 on, each once; got "
+                f"{len(places)} places from {places.min()} to {places.max()}, "
+                f"{n_different} of them different."
+            )
+        return places
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
@@ -507,7 +516,8 @@ def eigenvalues_and_variance(
     if type(kernel) is ConstantKernel:
         # all variance is at the frequency zero
         value = float(kernel.constant_value)
-        values = np.append(np.where(omega.any(axis=1), 0.0, value), value)
+        eigenvalues = np.where(omega.any(axis=1), 0.0, value)
+        values = np.append(eigenvalues, value)
         n_free = 0 if kernel.hyperparameter_constant_value.fixed else 1
         return values, np.tile(values[:, np.newaxis], n_free)
     if not has_spectrum(kernel):
@@ -524,8 +534,12 @@ def eigenvalues_and_variance(
             return a + b, np.hstack((da, db))
         # the value of a constant kernel is its variance
         if _is_constant(kernel.k1):
-            return a[-1] * b, np.hstack((np.outer(b, da[-1]), a[-1] * db))
-        return b[-1] * a, np.hstack((b[-1] * da, np.outer(a, db[-1])))
+            constant = a[-1]
+            slopes = np.hstack((np.outer(b, da[-1]), constant * db))
+            return constant * b, slopes
+        constant = b[-1]
+        slopes = np.hstack((constant * da, np.outer(a, db[-1])))
+        return constant * a, slopes
     # λ_k = S(ω_k) / Π period
     density, gradients = rule_of(kernel, "spectral_density")(kernel, omega)
     volume = np.prod(box.period)
@@ -584,12 +598,14 @@ class KernelEigenvalues:
             waves = half_space(reach)
             values = self._values(waves, box)
             order = np.argsort(-values, kind="stable")[:n_waves]
-            smallest = values[order[-1]] if len(waves) >= n_waves else -1.0
+            suffices = len(waves) >= n_waves
+            smallest = values[order[-1]] if suffices else -1.0
             # eigenvalues decrease in each wave number: look at the next on each axis
             next_values = self._values(np.diag(reach + 1), box)
-            if len(waves) >= n_waves and not np.any(next_values > smallest):
+            is_larger = next_values > smallest
+            if suffices and not np.any(is_larger):
                 return function_list(waves[order]).part(slice(size))
-            reach = np.where(next_values > smallest, reach + 1 + reach // 4, reach)
+            reach = np.where(is_larger, reach + 1 + reach // 4, reach)
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
@@ -623,14 +639,16 @@ def _periodic_variance(kernel: Kernel, box: Box) -> tuple[float, Array]:
     Exact to rounding for RBF and Matern. Of other kernels the sum over images is taken
     where it converges, and otherwise that of many eigenvalues.
     """
-    if type(kernel) not in (RBF, Matern):
-        images = _sum_of_images(kernel, box)
-        return _sum_of_waves(kernel, box) if images is None else images
-    d = len(box.period)
-    nu = float(kernel.nu) if type(kernel) is Matern else np.inf
-    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
-    variance, by_input = _mixture_variance(scales / box.period, nu)
-    return variance, free_slopes(kernel.hyperparameter_length_scale, by_input)
+    if type(kernel) in (RBF, Matern):
+        d = len(box.period)
+        nu = float(getattr(kernel, "nu", np.inf))
+        scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
+        variance, by_input = _mixture_variance(scales / box.period, nu)
+        return variance, free_slopes(kernel.hyperparameter_length_scale, by_input)
+    images = _sum_of_images(kernel, box)
+    if images is None:
+        return _sum_of_waves(kernel, box)
+    return images
 
 
 def _mixture_variance(ratios: Array, nu: float) -> tuple[float, Array]:
@@ -651,27 +669,32 @@ def _mixture_variance(ratios: Array, nu: float) -> tuple[float, Array]:
     slopes : ndarray of shape (d,)
         In each log-lengthscale.
     """
-    log_g = np.zeros(1)
-    log_weights = np.zeros(1)
-    if np.isfinite(nu):
-        # a sum of waves grows at most as g^(d/2): nodes end where that times the
-        # density is nothing; below, no image counts, exp(-9² / 2), or there is no mass
-        spread = 1.0 / np.sqrt(nu)
-        high = np.log1p(45.0 * (spread + spread**2) + 4.0 * len(ratios) / nu)
-        low = -2.0 * np.log(9.0 * np.max(ratios))
-        low = max(low, -13.0 * spread - 45.0 / nu)
-        # trapezoids, errors below 1e-15
-        step = min(0.2, 0.25 * spread)
-        log_g = np.arange(high, min(low, high) - 0.2, -step)
-        log_weights = nu * (np.log(nu) + log_g - np.exp(log_g)) - gammaln(nu)
-        log_weights += np.log(step)
+    log_g, log_weights = _gamma_nodes(ratios, nu)
     # Σ_n exp(-n² / 2ρ²) = θ(√(2π) ρ) at ρ = √g ℓ / period
-    x = np.sqrt(2.0 * np.pi) * np.exp(0.5 * log_g)[:, np.newaxis] * ratios
-    log_theta, theta_slopes = _log_theta(x)
+    root_g = np.exp(0.5 * log_g)[:, np.newaxis]
+    log_theta, theta_slopes = _log_theta(np.sqrt(2.0 * np.pi) * root_g * ratios)
     log_products = log_theta.sum(axis=1)
     # one for the point itself; its images are added without cancellation
     variance = 1.0 + float(np.exp(log_weights) @ np.expm1(log_products))
     return variance, np.exp(log_weights + log_products) @ theta_slopes
+
+
+def _gamma_nodes(ratios: Array, nu: float) -> tuple[Array, Array]:
+    """Logarithms of nodes g and of their weights, for g ~ Gamma(ν, ν)."""
+    if np.isinf(nu):
+        return np.zeros(1), np.zeros(1)
+    # a sum of waves grows at most as g^(d/2): nodes end where that times the
+    # density is nothing; below, no image counts, exp(-9² / 2), or there is no mass
+    spread = 1.0 / np.sqrt(nu)
+    high = np.log1p(45.0 * (spread + spread**2) + 4.0 * len(ratios) / nu)
+    images_from = -2.0 * np.log(9.0 * np.max(ratios))
+    mass_from = -13.0 * spread - 45.0 / nu
+    low = min(max(images_from, mass_from), high)
+    # trapezoids, errors below 1e-15
+    step = min(0.2, 0.25 * spread)
+    log_g = np.arange(high, low - 0.2, -step)
+    log_density = nu * (np.log(nu) + log_g - np.exp(log_g)) - gammaln(nu)
+    return log_g, log_density + np.log(step)
 
 
 def _log_theta(x: Array) -> tuple[Array, Array]:
@@ -698,11 +721,13 @@ def _sum_of_images(kernel: Kernel, box: Box) -> tuple[float, Array] | None:
     d = len(box.period)
     n_shells = {1: 27, 2: 9, 3: 3}[d]
     axis = np.arange(-n_shells, n_shells + 1)
-    steps = np.stack(np.meshgrid(*[axis] * d), axis=-1).reshape(-1, d)
+    grid = np.stack(np.meshgrid(*[axis] * d), axis=-1)
+    steps = grid.reshape(-1, d)
     # the point itself goes first: its row of the gradient is wanted
-    steps = steps[np.argsort(np.abs(steps).max(axis=1), kind="stable")]
-    K, gradient = kernel(steps * box.period, eval_gradient=True)
-    in_last_shell = np.abs(steps).max(axis=1) == n_shells
+    shells = np.abs(steps).max(axis=1)
+    order = np.argsort(shells, kind="stable")
+    K, gradient = kernel(steps[order] * box.period, eval_gradient=True)
+    in_last_shell = shells[order] == n_shells
     variance = K[0].sum()
     if K[0, in_last_shell].sum() > 1e-15 * variance:
         return None
@@ -713,12 +738,10 @@ def _sum_of_waves(kernel: Kernel, box: Box) -> tuple[float, Array]:
     """Sum of the eigenvalues of 1024 waves, or 64 or 16 along each of several axes."""
     d = len(box.period)
     n_waves = {1: 1024, 2: 64, 3: 16}[d]
-    half = half_space(np.full(d, n_waves))
-    waves = np.concatenate((np.zeros((1, d), np.int64), half))
-    density, gradients = rule_of(kernel, "spectral_density")(
-        kernel,
-        box.frequencies(waves),
-    )
+    zero = np.zeros((1, d), np.int64)
+    waves = np.concatenate((zero, half_space(np.full(d, n_waves))))
+    spectral_density = rule_of(kernel, "spectral_density")
+    density, gradients = spectral_density(kernel, box.frequencies(waves))
     # a wave and its opposite; zero is its own
     multiplicity = np.where(waves.any(axis=1), 2.0, 1.0)
     factors = multiplicity / np.prod(box.period)

@@ -146,7 +146,8 @@ class Fourier(FiniteBasis):
             If a part of the kernel has no spectral sampler, or the kernel is a sum.
         """
         omega, amplitudes = sample_frequencies(kernel, n_frequencies, d, rng, method)
-        variance = float(kernel.diag(np.zeros((1, d)))[0])
+        origin = np.zeros((1, d))
+        variance = float(kernel.diag(origin)[0])
         return cls(omega, np.sqrt(variance) * amplitudes)
 
     @property
@@ -501,11 +502,12 @@ class SeriesMarginals:
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows of X (n, d), each of shape (n, c, 1)."""
         values = evaluate(self._tables, self.basis.box.turns(X))
-        residual = self.basis.residual_variance(X, values)
         mean = values[:, : self._n_outputs, np.newaxis]
-        variance = np.maximum(values[:, self._n_outputs :], 0.0)
-        variance = (variance + residual[:, np.newaxis])[:, :, np.newaxis]
-        return mean, np.broadcast_to(variance, mean.shape)
+        # Φᵀ C Φ + var g; g has the same variance for all outputs
+        explained = np.maximum(values[:, self._n_outputs :], 0.0)
+        residual = self.basis.residual_variance(X, values)
+        variance = explained + residual[:, np.newaxis]
+        return mean, np.broadcast_to(variance[:, :, np.newaxis], mean.shape)
 
 
 def _features(index: FourierIndex, eigenvalues: Array, turns: Array) -> Array:

@@ -15,7 +15,13 @@ from skgpx.kernels._matrices import (
     matrix_and_pullback,
     stacked_triangles,
 )
-from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
+from skgpx.kernels._registry import (
+    Array,
+    RuledKernel,
+    ValuesAndPullback,
+    free_slopes,
+    is_rule,
+)
 
 
 class DerivedKernel(Kernel):
@@ -179,7 +185,7 @@ class Columns(DerivedKernel):
 
 
 @is_rule("pullback", Columns)
-def _matrix(kernel: Columns, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+def _matrix(kernel: Columns, X: Array, Y: Array | None) -> ValuesAndPullback:
     right = None if Y is None else kernel.part(Y)
     return matrix_and_pullback(kernel.kernel, kernel.part(X), right)
 
@@ -192,12 +198,12 @@ def _stacked(kernel: Columns, points: Array) -> Array:
 
 
 @is_rule("diagonal_pullback", Columns)
-def _diagonal(kernel: Columns, X: Array) -> tuple[Array, Pullback]:
+def _diagonal(kernel: Columns, X: Array) -> ValuesAndPullback:
     return diagonal_and_pullback(kernel.kernel, kernel.part(X))
 
 
 @is_rule("input_gradient", Columns)
-def _inputs(kernel: Columns, X: Array, Z: Array) -> tuple[Array, Pullback]:
+def _inputs(kernel: Columns, X: Array, Z: Array) -> ValuesAndPullback:
     left = kernel.part(X)
     right = kernel.part(Z)
     K, inner_pullback = matrix_and_input_pullback(kernel.kernel, left, right)
@@ -320,7 +326,7 @@ def _categories(
     kernel: CategoricalKernel,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     differing = kernel._differing(X, Y)
     correlations = kernel._by_column("correlation", differing.shape[2], highest=1.0)
     # log k = Σ_i [x_i ≠ y_i] log ρ_i
@@ -451,7 +457,7 @@ def _targets(
     kernel: Coregionalization,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     left_codes = kernel._codes(X)
     right_codes = left_codes if Y is None else kernel._codes(Y)
 
@@ -464,5 +470,5 @@ def _targets(
 
 
 @is_rule("input_gradient", CategoricalKernel, Coregionalization)
-def _category_inputs(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pullback]:
+def _category_inputs(kernel: Kernel, X: Array, Z: Array) -> ValuesAndPullback:
     return kernel(X, Z), lambda _: np.zeros(X.shape)

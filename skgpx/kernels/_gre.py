@@ -20,7 +20,13 @@ from skgpx.kernels._matrices import (
     matrix_and_pullback,
     stacked_gradient,
 )
-from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
+from skgpx.kernels._registry import (
+    Array,
+    RuledKernel,
+    ValuesAndPullback,
+    free_slopes,
+    is_rule,
+)
 
 # The most rows of a fit that are taken as support.
 MOST_SUPPORT = 1000
@@ -237,7 +243,7 @@ def _widened(kernel: Kernel) -> Kernel:
 # ---- Derivatives of the GRE kernel ---------------------------------------------------
 
 
-def _sections(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
+def _sections(kernel: GREKernel, X: Array) -> ValuesAndPullback:
     """Evaluate the base kernel ``k(X, S)``, with its pullback."""
     return matrix_and_pullback(kernel.kernel, X, kernel._points)
 
@@ -249,12 +255,14 @@ def _join(kernel: GREKernel, inner_slopes: Array, background_slope: float) -> Ar
 
 
 @is_rule("pullback", GREKernel)
-def _matrix(kernel: GREKernel, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+def _matrix(kernel: GREKernel, X: Array, Y: Array | None) -> ValuesAndPullback:
     b = kernel.background
     p = kernel.masses
     A, left_pullback = _sections(kernel, X)
-    B, right_pullback = A, left_pullback
-    if Y is not None:
+    if Y is None:
+        B = A
+        right_pullback = left_pullback
+    else:
         B, right_pullback = _sections(kernel, Y)
     Bp = B * p
     wide = kernel.background_kernel()
@@ -270,7 +278,7 @@ def _matrix(kernel: GREKernel, X: Array, Y: Array | None) -> tuple[Array, Pullba
 
 
 @is_rule("diagonal_pullback", GREKernel)
-def _diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
+def _diagonal(kernel: GREKernel, X: Array) -> ValuesAndPullback:
     b = kernel.background
     p = kernel.masses
     A, sections_pullback = _sections(kernel, X)
@@ -287,7 +295,7 @@ def _diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
 
 
 @is_rule("input_gradient", GREKernel)
-def _inputs(kernel: GREKernel, X: Array, Z: Array) -> tuple[Array, Pullback]:
+def _inputs(kernel: GREKernel, X: Array, Z: Array) -> ValuesAndPullback:
     b = kernel.background
     support = kernel._points
     A, sections_pullback = matrix_and_input_pullback(kernel.kernel, X, support)

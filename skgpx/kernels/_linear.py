@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
+from skgpx.kernels._registry import (
+    Array,
+    RuledKernel,
+    ValuesAndPullback,
+    free_slopes,
+    is_rule,
+)
 
 
 class Linear(RuledKernel):
@@ -75,7 +81,7 @@ class Linear(RuledKernel):
 
 
 @is_rule("pullback", Linear)
-def _matrix(kernel: Linear, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+def _matrix(kernel: Linear, X: Array, Y: Array | None) -> ValuesAndPullback:
     left = kernel.scaled(X)
     right = left if Y is None else kernel.scaled(Y)
 
@@ -94,7 +100,7 @@ def _stacked(kernel: Linear, points: Array) -> Array:
 
 
 @is_rule("diagonal_pullback", Linear)
-def _diagonal(kernel: Linear, X: Array) -> tuple[Array, Pullback]:
+def _diagonal(kernel: Linear, X: Array) -> ValuesAndPullback:
     squares = kernel.scaled(X) ** 2
 
     def pullback(g: Array) -> Array:
@@ -104,7 +110,7 @@ def _diagonal(kernel: Linear, X: Array) -> tuple[Array, Pullback]:
 
 
 @is_rule("input_gradient", Linear)
-def _inputs(kernel: Linear, X: Array, Z: Array) -> tuple[Array, Pullback]:
+def _inputs(kernel: Linear, X: Array, Z: Array) -> ValuesAndPullback:
     right = kernel.scaled(Z)
     slope = np.asarray(kernel.slope, dtype=np.float64)
     return kernel.scaled(X) @ right.T, lambda G: G @ right * slope

@@ -32,7 +32,15 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics import radial
 from skgpx._numerics.linalg import inner_product, mirrored, triangle_slopes
-from skgpx.kernels._registry import Array, Pullback, Rule, free_slopes, is_rule, rule_of
+from skgpx.kernels._registry import (
+    Array,
+    Pullback,
+    Rule,
+    ValuesAndPullback,
+    free_slopes,
+    is_rule,
+    rule_of,
+)
 
 # ---- Kernel matrices by compiled loops, where a kernel has them ----------------------
 
@@ -86,7 +94,7 @@ def kernel_matrix(kernel: Kernel, X: Array, Z: Array) -> Array:
     return K
 
 
-def triangle_and_pullback(kernel: Kernel, X: Array) -> tuple[Array, Pullback]:
+def triangle_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
     """Lower triangle of ``k(X, X)`` and the map of its cotangent to theta.
 
     Parameters
@@ -174,7 +182,7 @@ def matrix_and_pullback(
     kernel: Kernel,
     X: Array,
     Y: Array | None = None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     """Kernel matrix and the function that maps its cotangent to theta.
 
     Parameters
@@ -202,11 +210,11 @@ def matrix_and_pullback(
     an (n, m, n_theta) array.
     """
     rule = rule_of(kernel, "pullback") or _blockwise
-    values: tuple[Array, Pullback] = rule(kernel, X, Y)
+    values: ValuesAndPullback = rule(kernel, X, Y)
     return values
 
 
-def diagonal_and_pullback(kernel: Kernel, X: Array) -> tuple[Array, Pullback]:
+def diagonal_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
     """Diagonal of the kernel matrix and the map of its cotangent to theta.
 
     Parameters
@@ -222,7 +230,7 @@ def diagonal_and_pullback(kernel: Kernel, X: Array) -> tuple[Array, Pullback]:
         ``pullback(g)`` with ``g`` (n,) returns ``sum_i g_i dk(x_i, x_i)/dtheta``.
     """
     rule = rule_of(kernel, "diagonal_pullback") or _diagonal
-    values: tuple[Array, Pullback] = rule(kernel, X)
+    values: ValuesAndPullback = rule(kernel, X)
     return values
 
 
@@ -230,7 +238,7 @@ def matrix_and_input_pullback(
     kernel: Kernel,
     X: Array,
     Z: Array,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     """Kernel matrix ``k(X, Z)`` and the map of its cotangent to the inputs X.
 
     Parameters
@@ -260,7 +268,7 @@ def matrix_and_input_pullback(
             "Register it with skgpx.kernels.register_kernel("
             f"{type(kernel).__name__}, input_gradient=...)."
         )
-    values: tuple[Array, Pullback] = rule(kernel, X, Z)
+    values: ValuesAndPullback = rule(kernel, X, Z)
     return values
 
 
@@ -270,15 +278,17 @@ def matrix_and_input_pullback(
 def stacked_gradient(kernel: Kernel, X: Array, Y: Array) -> Array:
     """``dk(X, Y)/dtheta`` (n, m, n_theta) by scikit-learn's rule for one set."""
     n = len(X)
-    gradient: Array = kernel(np.concatenate((X, Y)), eval_gradient=True)[1]
-    return gradient[:n, n:]
+    points = np.concatenate((X, Y))
+    _, gradient = kernel(points, eval_gradient=True)
+    between: Array = gradient[:n, n:]
+    return between
 
 
 def _blocks(n: int, size: int = 256) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n, size)]
 
 
-def _blockwise(kernel: Kernel, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+def _blockwise(kernel: Kernel, X: Array, Y: Array | None) -> ValuesAndPullback:
     """Rule for any kernel, at four times the cost of a direct formula."""
     right = X if Y is None else Y
 
@@ -297,7 +307,7 @@ def _blockwise(kernel: Kernel, X: Array, Y: Array | None) -> tuple[Array, Pullba
     return kernel(X, Y), pullback
 
 
-def _diagonal(kernel: Kernel, X: Array) -> tuple[Array, Pullback]:
+def _diagonal(kernel: Kernel, X: Array) -> ValuesAndPullback:
     """Rule for any kernel; a single row serves where the kernel is stationary."""
 
     def pullback(g: Array) -> Array:
@@ -328,7 +338,7 @@ def _composed(evaluate: Rule, join: Callable[[Array, Array], Array]) -> Rule:
     hyperparameters, and adds slopes in the inputs.
     """
 
-    def rule(kernel: Kernel, *points: Array | None) -> tuple[Array, Pullback]:
+    def rule(kernel: Kernel, *points: Array | None) -> ValuesAndPullback:
         if type(kernel) is Exponentiation:
             p = kernel.exponent
             K, pullback = evaluate(kernel.kernel, *points)
@@ -338,7 +348,12 @@ def _composed(evaluate: Rule, join: Callable[[Array, Array], Array]) -> Rule:
         K2, pullback2 = evaluate(kernel.k2, *points)
         if type(kernel) is Sum:
             return K1 + K2, lambda G: join(pullback1(G), pullback2(G))
-        return K1 * K2, lambda G: join(pullback1(G * K2), pullback2(G * K1))
+
+        def product_pullback(G: Array) -> Array:
+            # ∂(K1 K2) = K2 ∂K1 + K1 ∂K2
+            return join(pullback1(G * K2), pullback2(G * K1))
+
+        return K1 * K2, product_pullback
 
     return rule
 
@@ -364,7 +379,7 @@ def _constant(
     kernel: ConstantKernel,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     right = X if Y is None else Y
     value = float(kernel.constant_value)
     K = np.broadcast_to(value, (len(X), len(right)))
@@ -376,7 +391,7 @@ def _dot_product(
     kernel: DotProduct,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     """``x·y + σ₀²``, and its slope ``2σ₀²`` in log σ₀."""
     right = X if Y is None else Y
     square = float(kernel.sigma_0) ** 2
@@ -385,7 +400,7 @@ def _dot_product(
 
 
 @is_rule("input_gradient", ConstantKernel, WhiteKernel)
-def _flat(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pullback]:
+def _flat(kernel: Kernel, X: Array, Z: Array) -> ValuesAndPullback:
     return kernel(X, Z), lambda _: np.zeros(X.shape)
 
 
@@ -394,7 +409,7 @@ def _dot_product_inputs(
     kernel: DotProduct,
     X: Array,
     Z: Array,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     return kernel(X, Z), lambda G: G @ Z
 
 
@@ -445,7 +460,7 @@ def _distance_matrix(
     kernel: Kernel,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     left, right = _scaled_points(X, Y, kernel.length_scale)
     K, W = _profile(kernel, left, right)
 
@@ -475,7 +490,7 @@ def _weighted_differences(P: Array, X: Array, Z: Array) -> Array:
 
 
 @is_rule("input_gradient", RBF, Matern, RationalQuadratic)
-def _distance_inputs(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pullback]:
+def _distance_inputs(kernel: Kernel, X: Array, Z: Array) -> ValuesAndPullback:
     # centred, so that inputs far from zero lose no digits
     left, right = _scaled_points(X, Z, kernel.length_scale)
     K, W = _profile(kernel, left, right)
@@ -491,10 +506,10 @@ def _periodic_matrix(
     kernel: ExpSineSquared,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     # k = exp(-2 sin²(π r / p) / ℓ²)
-    r = cdist(X, X if Y is None else Y)
-    angle = np.pi * r / kernel.periodicity
+    right = X if Y is None else Y
+    angle = np.pi * cdist(X, right) / kernel.periodicity
     inverse_square = float(kernel.length_scale) ** -2.0
     sine = np.sin(angle)
     K = np.exp(-2.0 * inverse_square * sine**2)
@@ -504,9 +519,11 @@ def _periodic_matrix(
     ]
 
     def pullback(G: Array) -> Array:
+        # ∂k/∂log ℓ = 4 k sin² / ℓ²,  ∂k/∂log p = 4 k sin cos angle / ℓ²
         P = 4.0 * inverse_square * sine * (G * K)
-        slopes = np.array([np.vdot(P, sine), np.vdot(P, angle * np.cos(angle))])
-        return slopes[free]
+        length_slope = np.vdot(P, sine)
+        period_slope = np.vdot(P, angle * np.cos(angle))
+        return np.array([length_slope, period_slope])[free]
 
     return K, pullback
 
@@ -516,7 +533,7 @@ def _periodic_inputs(
     kernel: ExpSineSquared,
     X: Array,
     Z: Array,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     r = cdist(X, Z)
     angle = np.pi * r / kernel.periodicity
     K = np.exp(-2.0 * (np.sin(angle) / kernel.length_scale) ** 2)

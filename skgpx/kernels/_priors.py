@@ -125,19 +125,24 @@ def stated_priors(kernel: Kernel) -> list[Any]:
         If a prior has another number of distributions than the hyperparameter entries.
     """
     latent, _, noise_bounds = split_noise(kernel)
-    parameters = latent.get_params() | {"noise_level_bounds": noise_bounds}
+    parameters = latent.get_params()
+    parameters["noise_level_bounds"] = noise_bounds
+    noise_entry = ("noise_level", slice(0, 1))
     stated: list[Any] = []
-    for name, entries in (*theta_entries(latent), ("noise_level", slice(0, 1))):
-        bounds = parameters.get(f"{name}_bounds")
+    for name, entries in (*theta_entries(latent), noise_entry):
         size = entries.stop - entries.start
-        distributions = bounds.distributions if isinstance(bounds, Prior) else [None]
-        if len(distributions) not in (1, size):
+        bounds = parameters.get(f"{name}_bounds")
+        if not isinstance(bounds, Prior):
+            stated += [None] * size
+            continue
+        n_distributions = len(bounds.distributions)
+        if n_distributions not in (1, size):
             raise ValueError(
                 f"The prior of {name}, which has {size} entries, holds "
-                f"{len(distributions)} distributions. Give one for all entries, or a "
+                f"{n_distributions} distributions. Give one for all entries, or a "
                 "list of one for each."
             )
-        stated += distributions * (size // len(distributions))
+        stated += bounds.distributions * (size // n_distributions)
     return stated
 
 

@@ -15,7 +15,9 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 Array = NDArray[np.float64]
 Rule = Callable[..., Any]
+# Maps cotangents of values to the slopes of their inner product with the values.
 Pullback = Callable[[Array], Array]
+ValuesAndPullback = tuple[Array, Pullback]
 
 _RULES: dict[tuple[str, type], Rule] = {}
 
@@ -212,9 +214,11 @@ def register_kernel(
 def no_sampler(part: Kernel, kernel: Kernel, reason: str = "") -> ValueError:
     """Build the error for a part of a kernel that has no spectral features."""
     name = type(part).__name__
-    position = "" if part is kernel else f", a part of {kernel!r}"
+    described = repr(part)
+    if part is not kernel:
+        described += f", a part of {kernel!r}"
     return ValueError(
-        f"{part!r}{position} has no spectral sampler{reason}. Give it one with "
+        f"{described} has no spectral sampler{reason}. Give it one with "
         f"skgpx.kernels.register_kernel({name}, spectral_sampler=...) if stationary, "
         'or draw with prior="exact", whose cost grows with the cube of the number of '
         "distinct points at which the draws are evaluated."

@@ -8,6 +8,7 @@ Student's t with 2ν degrees of freedom, and normal with a variance ``τ ~ Gamma
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,25 +45,27 @@ def variance_nodes(alpha: float) -> tuple[Array, Array]:
 def radial_density(kernel: Kernel, d: int) -> RadialDensity:
     """The h of ``p(ω) = Π ℓ h(|ℓω|²)``, of frequencies (R, d)."""
     half = 0.5 * d
+    log_2pi = np.log(2.0 * np.pi)
     if type(kernel) is RationalQuadratic:
         # h = E (2πτ)^(-d/2) exp(-s / 2τ)
         log_tau, log_weights = variance_nodes(float(kernel.alpha))
-        log_factors = log_weights - half * (np.log(2.0 * np.pi) + log_tau)
+        log_factors = log_weights - half * (log_2pi + log_tau)
         rates = 0.5 * np.exp(-log_tau)
         return RadialDensity(NORMAL_MIXTURE, np.concatenate((log_factors, rates)))
     nu = float(getattr(kernel, "nu", np.inf))
     if nu == np.inf:
-        return RadialDensity(NORMAL, np.array([-half * np.log(2.0 * np.pi)]))
+        # h = (2π)^(-d/2) exp(-s / 2)
+        return RadialDensity(NORMAL, np.array([-half * log_2pi]))
     # h = c (1 + s / 2ν)^-(ν + d/2)
     log_c = gammaln(nu + half) - gammaln(nu) - half * np.log(2.0 * np.pi * nu)
     return RadialDensity(STUDENT_T, np.array([log_c, nu + half, 2.0 * nu]))
 
 
-def _elliptical(kernel: Kernel, omega: Array) -> tuple[Array, Array, Array, Array]:
-    """Radial density at frequencies (R, d).
+class _Elliptical(NamedTuple):
+    """Radial density at R frequencies.
 
-    Returns
-    -------
+    Parameters
+    ----------
     log_h : ndarray of shape (R,)
         ``log h(s)`` at ``s = |ℓω|²``.
     slope : ndarray of shape (R,)
@@ -72,36 +75,48 @@ def _elliptical(kernel: Kernel, omega: Array) -> tuple[Array, Array, Array, Arra
     scales : ndarray of shape (d,)
         ``ℓ``.
     """
+
+    log_h: Array
+    slope: Array
+    scaled: Array
+    scales: Array
+
+
+def _elliptical(kernel: Kernel, omega: Array) -> _Elliptical:
     d = omega.shape[1]
     scales = np.broadcast_to(np.asarray(kernel.length_scale, float), d)
     scaled = omega * scales
     squares = np.einsum("rd,rd->r", scaled, scaled)
     log_h, slope = radial_density(kernel, d).log_density(squares)
-    return log_h, slope, scaled, scales
+    return _Elliptical(log_h, slope, scaled, scales)
 
 
 @is_rule("log_spectral_density", RBF, Matern, RationalQuadratic)
 def _log_elliptical_density(kernel: Kernel, omega: Array) -> Array:
-    log_h, _, _, scales = _elliptical(kernel, omega)
-    log_density: Array = np.sum(np.log(scales)) + log_h
+    radial = _elliptical(kernel, omega)
+    log_volume = np.sum(np.log(radial.scales))
+    log_density: Array = log_volume + radial.log_h
     return log_density
 
 
 @is_rule("spectral_density", RBF, Matern)
 def _elliptical_density(kernel: Kernel, omega: Array) -> tuple[Array, Array]:
     """``S(ω) = (2π)^d`` times the density, and its slopes in the lengthscales."""
-    log_h, slope, scaled, scales = _elliptical(kernel, omega)
-    density = np.exp(log_h) * np.prod(2.0 * np.pi * scales)
+    radial = _elliptical(kernel, omega)
+    volume = np.prod(2.0 * np.pi * radial.scales)
+    density = np.exp(radial.log_h) * volume
     # ∂log S / ∂log ℓ_i = 1 + 2 h'/h (ℓ_i ω_i)²
-    log_slopes = 1.0 + 2.0 * slope[:, np.newaxis] * scaled**2
+    log_slopes = 1.0 + 2.0 * radial.slope[:, np.newaxis] * radial.scaled**2
     slopes = density[:, np.newaxis] * log_slopes
     return density, free_slopes(kernel.hyperparameter_length_scale, slopes)
 
 
 @is_rule("spectral_score", RBF, Matern, RationalQuadratic)
 def elliptical_score(kernel: Kernel, omega: Array) -> Array:
-    _, slope, scaled, scales = _elliptical(kernel, omega)
-    score: Array = 2.0 * slope[:, np.newaxis] * scales * scaled
+    """``∇ log h(|ℓω|²) = 2 h'/h ℓ ℓω``."""
+    radial = _elliptical(kernel, omega)
+    slope = radial.slope[:, np.newaxis]
+    score: Array = 2.0 * slope * radial.scales * radial.scaled
     return score
 
 
@@ -158,10 +173,19 @@ def log_spectral_density(kernel: Kernel, omega: Array) -> Array:
     array([-1.612])
     """
     shares, parts = _mixture(kernel, omega.shape[1])
-    log_densities = np.stack([_log_density(part, omega) for part in parts])
-    weighted = log_densities + np.log(shares)[:, np.newaxis]
-    log_density: Array = logsumexp(weighted, axis=0)
+    log_densities = _log_weighted_densities(shares, parts, omega)
+    log_density: Array = logsumexp(log_densities, axis=0)
     return log_density
+
+
+def _log_weighted_densities(
+    shares: Array,
+    parts: list[Kernel],
+    omega: Array,
+) -> Array:
+    """``log s_k p_k(ω_r)`` of the terms of a sum, (K, R)."""
+    log_densities = np.stack([_log_density(part, omega) for part in parts])
+    return log_densities + np.log(shares)[:, np.newaxis]
 
 
 def spectral_score(kernel: Kernel, omega: Array) -> Array:
@@ -195,15 +219,18 @@ def spectral_score(kernel: Kernel, omega: Array) -> Array:
     array([[-0.5]])
     """
     shares, parts = _mixture(kernel, omega.shape[1])
-    scores = np.stack([_required_rule(part, "score")(part, omega) for part in parts])
+    scores = []
+    for part in parts:
+        rule = _required_rule(part, "score")
+        scores.append(rule(part, omega))
     if len(parts) == 1:
         return scores[0]
     # ∇ log Σ_k s_k p_k = Σ_k r_k ∇ log p_k,  r_k = s_k p_k / Σ_l s_l p_l
-    log_densities = np.stack([_log_density(part, omega) for part in parts])
+    log_densities = _log_weighted_densities(shares, parts, omega)
     # a density of zero for every term would divide zero by zero
-    weighted = np.maximum(log_densities + np.log(shares)[:, np.newaxis], -1e300)
-    responsibilities = np.exp(weighted - logsumexp(weighted, axis=0))
-    average: Array = np.einsum("kr,krd->rd", responsibilities, scores)
+    log_densities = np.maximum(log_densities, -1e300)
+    responsibilities = np.exp(log_densities - logsumexp(log_densities, axis=0))
+    average: Array = np.einsum("kr,krd->rd", responsibilities, np.stack(scores))
     return average
 
 
@@ -292,14 +319,15 @@ def stationary_variance(kernel: Kernel, d: int) -> float:
 def _log_density(part: Kernel, omega: Array) -> Array:
     """Logarithm of the normalised density of one kernel, not a sum or product."""
     rule = rule_of(part, "log_spectral_density")
-    if rule is None:
-        # S = (2π)^d k(0) p
-        d = omega.shape[1]
-        log_factor = d * np.log(2.0 * np.pi) + np.log(stationary_variance(part, d))
-        density, _ = _required_rule(part, "density")(part, omega)
-        return np.log(density) - log_factor
-    log_density: Array = rule(part, omega)
-    return log_density
+    if rule is not None:
+        log_density: Array = rule(part, omega)
+        return log_density
+    # S = (2π)^d k(0) p
+    d = omega.shape[1]
+    variance = stationary_variance(part, d)
+    log_factor = d * np.log(2.0 * np.pi) + np.log(variance)
+    density, _ = _required_rule(part, "density")(part, omega)
+    return np.log(density) - log_factor
 
 
 def _required_rule(part: Kernel, name: str) -> Rule:

@@ -228,9 +228,14 @@ class ColumnsSpectrum:
 
     def frequencies(self, uniform: Array, rng: np.random.Generator) -> Array:
         """Frequencies of the columns, among zeros."""
-        omega = np.zeros((len(uniform), self.d))
-        omega[:, self.columns] = self.inner.frequencies(uniform, rng)
-        return omega
+        inner_frequencies = self.inner.frequencies(uniform, rng)
+        return self.embed(inner_frequencies)
+
+    def embed(self, inner_frequencies: Array) -> Array:
+        """Frequencies (R, d) with zeros in the other columns."""
+        frequencies = np.zeros((len(inner_frequencies), self.d))
+        frequencies[:, self.columns] = inner_frequencies
+        return frequencies
 
 
 def spectrum_of(kernel: Kernel, d: int) -> Spectrum | None:
@@ -244,12 +249,15 @@ def spectrum_of(kernel: Kernel, d: int) -> Spectrum | None:
     if type(kernel) is Columns:
         columns = kernel.indices(d)
         inner = spectrum_of(kernel.kernel, len(columns))
-        return None if inner is None else ColumnsSpectrum(inner, columns, d)
-    if type(kernel) not in (RBF, Matern, RationalQuadratic):
-        return None
-    # one coordinate for the radius, the others for the direction
-    n_direction = max(d - 1, 1) if d <= 3 else d
-    return EllipticalSpectrum(kernel, d, 1 + n_direction)
+        if inner is None:
+            return None
+        return ColumnsSpectrum(inner, columns, d)
+    if type(kernel) in (RBF, Matern, RationalQuadratic):
+        # one coordinate for the radius, the others for the direction
+        n_angles = max(d - 1, 1)
+        n_coordinates = 1 + n_angles if d <= 3 else 1 + d
+        return EllipticalSpectrum(kernel, d, n_coordinates)
+    return None
 
 
 def spectra_of(
@@ -382,9 +390,7 @@ def sample_spectra(
                 method,
                 tail_power,
             )
-            frequencies = np.zeros((len(inner_frequencies), d))
-            frequencies[:, spectrum.columns] = inner_frequencies
-            return frequencies, amplitudes
+            return spectrum.embed(inner_frequencies), amplitudes
         if isinstance(spectrum, SampledSpectrum):
             return spectrum.frequencies(np.empty((n, 0)), rng), equal_amplitudes
     if method == "orthogonal":

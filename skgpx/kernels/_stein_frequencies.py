@@ -154,12 +154,15 @@ def _medians(points: Array) -> Array:
 
 def _correlation_lengths(kernel: Kernel, d: int) -> Array:
     """Distance along each axis at which the correlation falls to ``exp(-1/2)``."""
-    distances = np.geomspace(1e-8, 1e8, 600)[:, np.newaxis]
+    distances = np.geomspace(1e-8, 1e8, 600)
     origin = np.zeros((1, d))
     threshold = np.exp(-0.5) * stationary_variance(kernel, d)
     lengths = np.empty(d)
     for k, axis in enumerate(np.eye(d)):
-        is_below = kernel(distances * axis, origin)[:, 0] < threshold
-        place = np.argmax(is_below) if is_below.any() else -1
-        lengths[k] = distances[place, 0]
+        covariances = kernel(distances[:, np.newaxis] * axis, origin)[:, 0]
+        is_below = covariances < threshold
+        if is_below.any():
+            lengths[k] = distances[np.argmax(is_below)]
+        else:
+            lengths[k] = distances[-1]
     return lengths

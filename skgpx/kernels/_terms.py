@@ -143,11 +143,12 @@ def additive_terms(
         for factor in monomial.factors:
             columns, _ = _columns_and_inner(factor, n_features)
             seen.update(columns.tolist())
-        if not seen:
-            continue
         key = tuple(sorted(seen))
         term = monomial.as_kernel()
-        terms[key] = terms[key] + term if key in terms else term
+        if key in terms:
+            terms[key] = terms[key] + term
+        elif key:
+            terms[key] = term
     return terms
 
 
@@ -310,7 +311,9 @@ def latent_kernel(kernel: Kernel) -> Kernel:
         the kernel is noise only. The same object if there is no noise.
     """
     latent = _without_noise(kernel)
-    return ConstantKernel(0.0, "fixed") if latent is None else latent
+    if latent is None:
+        return ConstantKernel(0.0, "fixed")
+    return latent
 
 
 def noise_variance(kernel: Kernel, X: Array) -> Array:
@@ -351,10 +354,12 @@ def _without_noise(kernel: Kernel) -> Kernel | None:
     second = _without_noise(kernel.k2)
     if first is kernel.k1 and second is kernel.k2:
         return kernel
-    if first is None or second is None:
-        # a sum keeps its latent terms; a product with pure noise is noise
-        return (first or second) if isinstance(kernel, Sum) else None
-    return type(kernel)(first, second)
+    if first is not None and second is not None:
+        return type(kernel)(first, second)
+    # a product with pure noise is noise; a sum keeps its latent terms
+    if isinstance(kernel, Product):
+        return None
+    return first or second
 
 
 # ---- The default kernel, and the separation of a kernel from its noise ---------------
