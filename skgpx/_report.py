@@ -76,7 +76,7 @@ _INFERENCE: dict[str, Callable[[Any], Any]] = {
 class Report(dict[str, Any]):
     """A dictionary of sections that prints as text, and in a notebook as a table.
 
-    Each section is a dictionary, whose keys have the units.
+    Each section is a dictionary; its keys have the units.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class Reporting(OneBlasThread):
         X: ArrayLike | None = None,
         y: ArrayLike | None = None,
     ) -> Report:
-        """Summary of a fit: what it has learned, its cost, and its diagnostics.
+        """Summary of a fit: kernel, basis and posterior, cost, and diagnostics.
 
         Parameters
         ----------
@@ -154,8 +154,8 @@ class Reporting(OneBlasThread):
             A dictionary of sections, which prints as text and in a notebook as a table:
             "model", "prior", "search" (rows and criterion of the hyperparameters),
             "basis", "inference", "seconds", "held_out" and "findings", as far as they
-            apply. The findings are those of `findings_`, about which the fit warned,
-            and those of X and y.
+            apply. The findings are `findings_`, about which the fit warned, and
+            findings of X and y.
 
             In "held_out", "coverage_90" is the fraction of the targets inside their
             intervals of 90 %, and "coverage_90_standard_error" the standard deviation

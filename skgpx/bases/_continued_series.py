@@ -35,23 +35,23 @@ Index = NDArray[np.intp]
 class Continuation:
     """Where a series stands for its process, and how its influence fades outside.
 
-    The correlation ρ at a step from the region is that of the prior without its
-    constant part. That of a series is periodic: it is read up to half a period, and
-    multiplied by a taper ``(1 - |τ|)₊³ (1 + 3|τ|)`` at τ periods.
+    The correlation ρ at a step from the region is the correlation of the prior without
+    its constant part. A series has a periodic correlation: it is read up to half a
+    period, and multiplied by a taper ``(1 - |τ|)₊³ (1 + 3|τ|)`` at τ periods.
 
     Parameters
     ----------
     region : ndarray of shape (d, 2)
         Lower and upper end of each input.
     covariance : LinearTerm
-        Of the prior, as a function of the step; of a series, in periods.
+        Covariance of the prior, as a function of the step; of a series, in periods.
     fresh : float
-        Variance of ``q``: that of the prior, without the constant part.
+        Variance of ``q``, the prior without the constant part.
     level : float, default=0.0
-        Variance of the constant part ``c`` of the prior. If there is nothing else, all
-        correlations are zero.
+        Variance of the constant part ``c`` of the prior. If the prior has no other
+        part, all correlations are zero.
     period : ndarray of shape (d,), optional
-        Of the covariance.
+        Period of the covariance.
     """
 
     region: Array
@@ -140,8 +140,8 @@ class Continuation:
 
 def _taper(length: Array) -> Array:
     """``(1 - r)₊³ (1 + 3 r)``, with two continuous derivatives; one at zero."""
-    inside = np.maximum(1.0 - length, 0.0)
-    taper: Array = inside**3 * (1.0 + 3.0 * length)
+    complement = np.maximum(1.0 - length, 0.0)
+    taper: Array = complement**3 * (1.0 + 3.0 * length)
     return taper
 
 
@@ -170,7 +170,7 @@ class ConstantGivenWeights(NamedTuple):
 
 
 def _fields_of_series(series: FourierSeries) -> dict[str, Any]:
-    """Fields of a series, without those of a subclass."""
+    """Fields of FourierSeries, without the fields of a subclass."""
     return {field.name: getattr(series, field.name) for field in fields(FourierSeries)}
 
 
@@ -251,7 +251,7 @@ class ContinuedSeries(FourierSeries):
     box : Box
         Origin and period of each input.
     functions : FourierIndex
-        Functions of the basis, then those of the residual.
+        Functions of the basis, then of the residual.
     spectrum : ndarray of shape (J,)
         Their eigenvalues, as in :class:`FourierSeries`.
     n_basis : int
@@ -264,8 +264,8 @@ class ContinuedSeries(FourierSeries):
     Notes
     -----
     With ``e`` the point of the region nearest to x, ``ρ`` the correlation of f(x) and
-    f(e), ``c`` the constant part of the prior and q an independent draw of the rest
-    of it, the process outside is ``ρ f(e) + (1 - ρ) c + √(1 - ρ²) q(x)``: that of the
+    f(e), ``c`` the constant part of the prior and q an independent draw of the prior
+    without c, the process outside is ``ρ f(e) + (1 - ρ) c + √(1 - ρ²) q(x)``: the
     series at the edge, and the prior far away. As ``E(c | w)`` is a multiple of the
     constant function of the basis, this is again a basis and a residual.
 
@@ -287,7 +287,7 @@ class ContinuedSeries(FourierSeries):
     array([1., 1., 1.])
     """
 
-    # always set by `of`; dataclasses want a default after those of the series
+    # always set by `of`; the last field of a series has a default, so this needs one
     continuation: Continuation = None  # type: ignore[assignment]
 
     @classmethod
@@ -310,12 +310,12 @@ class ContinuedSeries(FourierSeries):
         """
         continued = cls(**_fields_of_series(series))
         if kernel is None:
-            continuation = continued._own_continuation(region)
+            continuation = continued._series_continuation(region)
         else:
-            continuation = continued._continuation_of(kernel, region)
+            continuation = continued._kernel_continuation(kernel, region)
         return replace(continued, continuation=continuation)
 
-    def _own_continuation(self, region: Array) -> Continuation:
+    def _series_continuation(self, region: Array) -> Continuation:
         """Continuation by the covariance of the series, ``Σ λ cos``, in periods."""
         d = len(region)
         waves, power = self._powers
@@ -331,7 +331,7 @@ class ContinuedSeries(FourierSeries):
             period=self.box.period,
         )
 
-    def _continuation_of(self, kernel: Kernel, region: Array) -> Continuation:
+    def _kernel_continuation(self, kernel: Kernel, region: Array) -> Continuation:
         """Continuation by the covariance of a kernel."""
         origin = np.zeros((1, len(region)))
         section = KernelSections(kernel, origin)
@@ -406,7 +406,7 @@ class ContinuedSeries(FourierSeries):
 
     @property
     def n_functions(self) -> int:
-        """Functions of a draw: of the series, of q, and the rest of the constant."""
+        """Functions of a draw: of the series, of q, and of the constant given w."""
         return len(self.spectrum) + self._independent.n_basis + 1
 
     def all_features(self, X: Array) -> Array:

@@ -9,7 +9,7 @@ the period: neither sum then serves every kernel. RBF and Matern kernels are mix
 Gaussians, each of which has the better of both sums.
 
 A stationary kernel made periodic: the process with eigenvalues ``S(ω_k) / Π period``
-has the covariance ``Σ_n k(x - x' + n period)`` (Poisson's formula): that of the kernel,
+has the covariance ``Σ_n k(x - x' + n period)`` (Poisson's formula), which is the kernel
 as long as the images of a point are far away.
 """
 
@@ -106,7 +106,7 @@ def _check_positive(name: str, value: object) -> None:
 
 
 class _InfiniteSequence(RankedEigenvalues):
-    """A sequence without end, whose sum is known."""
+    """An infinite sequence with a known sum."""
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
@@ -144,8 +144,8 @@ class PolynomialEigenvalues(_InfiniteSequence):
 
     Notes
     -----
-    The sum of all eigenvalues is a Hurwitz zeta function. The prior is that of
-    Corollaries 10 and 11 of [1]_.
+    The sum of all eigenvalues is a Hurwitz zeta function. Corollaries 10
+    and 11 of [1]_ are about this prior.
 
     References
     ----------
@@ -201,7 +201,7 @@ class ExponentialEigenvalues(_InfiniteSequence):
 
     Notes
     -----
-    The prior is (5.1) of [1]_, that of Corollaries 12 and 13; the numerical example of
+    The prior is (5.1) of [1]_, see Corollaries 12 and 13; the numerical example of
     section 6.1 has ``scale = τ_n`` and ``rate = τ_n / 4`` with ``τ_n`` of (5.2).
 
     References
@@ -271,7 +271,7 @@ class GivenEigenvalues(RankedEigenvalues):
     values: tuple[float, ...]
     scale: float = 1.0
 
-    # the numbers of a sine and a cosine are those given
+    # sine and cosine of a wave have numbers of their own
     paired: ClassVar[bool] = False  # type: ignore[misc]
 
     def index(self, box: Box, size: int) -> FourierIndex:
@@ -306,14 +306,14 @@ class OrderedEigenvalues:
     order : tuple of int
         Functions that come first, by their place in the standard order from zero on:
         0 is the constant, 2k - 1 and 2k are the sine and the cosine of the k-th longest
-        wave. All others follow in the standard order. That of a paired rule begins with
-        the constant and lists whole pairs.
+        wave. All others follow in the standard order. The order of a paired rule begins
+        with the constant and lists whole pairs.
 
     Raises
     ------
     ValueError
-        In a fit, if places are negative or occur twice, or those of a paired rule are
-        not in pairs.
+        In a fit, if places are negative or occur twice, or a paired rule has places
+        that are not in pairs.
 
     Notes
     -----
@@ -376,7 +376,7 @@ class OrderedEigenvalues:
         return ordered.part(slice(n_functions))
 
     def _checked_order(self) -> NDArray[np.int64]:
-        """Places of the functions that come first; refuses what are no places."""
+        """Places of the functions that come first, as integers."""
         order = np.asarray(self.order, dtype=np.float64)
         if not np.array_equal(order, np.round(order)):
             raise ValueError(
@@ -616,7 +616,7 @@ class KernelEigenvalues:
         total = all_values[-1]
         tail = float(total - np.sum(values))
         tail_slopes = all_gradients[-1] - gradients.sum(axis=0)
-        # what subtraction leaves below rounding level is nothing
+        # a difference below rounding level counts as zero
         if tail <= 1e-14 * total:
             tail = 0.0
             tail_slopes = np.zeros_like(tail_slopes)
@@ -636,8 +636,8 @@ class KernelEigenvalues:
 def _periodic_variance(kernel: Kernel, box: Box) -> tuple[float, Array]:
     """``Σ_n k(n period)`` of a kernel with a density, and its gradient in theta.
 
-    Exact to rounding for RBF and Matern. Of other kernels the sum over images is taken
-    where it converges, and otherwise that of many eigenvalues.
+    Exact to rounding for RBF and Matern. For other kernels it is the sum over images
+    where that converges, and otherwise the sum of many eigenvalues.
     """
     if type(kernel) in (RBF, Matern):
         d = len(box.period)
@@ -683,8 +683,9 @@ def _gamma_nodes(ratios: Array, nu: float) -> tuple[Array, Array]:
     """Logarithms of nodes g and of their weights, for g ~ Gamma(ν, ν)."""
     if np.isinf(nu):
         return np.zeros(1), np.zeros(1)
-    # a sum of waves grows at most as g^(d/2): nodes end where that times the
-    # density is nothing; below, no image counts, exp(-9² / 2), or there is no mass
+    # a sum of waves grows at most as g^(d/2): the largest node is where that times
+    # the density vanishes; below the smallest no image counts, exp(-9² / 2), or the
+    # density vanishes
     spread = 1.0 / np.sqrt(nu)
     high = np.log1p(45.0 * (spread + spread**2) + 4.0 * len(ratios) / nu)
     images_from = -2.0 * np.log(9.0 * np.max(ratios))
@@ -700,11 +701,11 @@ def _gamma_nodes(ratios: Array, nu: float) -> tuple[Array, Array]:
 def _log_theta(x: Array) -> tuple[Array, Array]:
     """``log θ(x)`` and its slope in log x, between zero and one.
 
-    ``θ(x) = Σ_n exp(-π n²/x²) = x Σ_k exp(-π k² x²)``, n and k over all integers: the
-    sum whose terms are at most exp(-π n²), so that four on either side are exact.
+    ``θ(x) = Σ_n exp(-π n²/x²) = x Σ_k exp(-π k² x²)``, n and k over all integers. One
+    of the two sums has terms of at most exp(-π n²): four on either side are exact.
     """
     is_short = x < 1.0
-    # farther out all terms are zero in double precision, and their squares no numbers
+    # farther out all terms underflow, and their squares overflow
     bounded = np.clip(x, 1e-3, 1e3)
     y = np.where(is_short, 1.0 / bounded, bounded)[..., np.newaxis]
     exponents = np.pi * (np.arange(1.0, 5.0) * y) ** 2
@@ -742,7 +743,7 @@ def _sum_of_waves(kernel: Kernel, box: Box) -> tuple[float, Array]:
     waves = np.concatenate((zero, half_space(np.full(d, n_waves))))
     spectral_density = rule_of(kernel, "spectral_density")
     density, gradients = spectral_density(kernel, box.frequencies(waves))
-    # a wave and its opposite; zero is its own
+    # a wave and its opposite have one entry; zero is its own opposite
     multiplicity = np.where(waves.any(axis=1), 2.0, 1.0)
     factors = multiplicity / np.prod(box.period)
     return float(factors @ density), factors @ gradients

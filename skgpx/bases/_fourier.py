@@ -35,14 +35,14 @@ from skgpx.kernels import sample_frequencies
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Functions that carry the residual, in addition to those of the basis.
+# Functions that carry the residual, in addition to the basis.
 _MOST_RESIDUAL = 4096
 # Fraction of the variance below which the residual is taken as zero.
 _NOTHING = 1e-13
 
 
 class FiniteBasis:
-    """Basis whose draws, residual included, are sums of finitely many functions.
+    """Basis with draws, residual included, that are sums of finitely many functions.
 
     A subclass has ``all_features``, which evaluates these, and ``all_terms``.
     """
@@ -65,8 +65,8 @@ class Fourier(FiniteBasis):
     """Paired cosines and sines, ``φ(x) = [a cos(ω̃·x), a sin(ω̃·x)]``, ``ω̃ = ω / ℓ``.
 
     With ``w ~ N(0, I)`` the function ``φ(x)ᵀw`` is a stationary Gaussian process with
-    the covariance ``Σ_r a_r² cos(ω̃_r·(x - y))``: that of a kernel, if the frequencies
-    are a sample of its spectral density.
+    the covariance ``Σ_r a_r² cos(ω̃_r·(x - y))``. It approximates a kernel if the
+    frequencies are a sample of its spectral density.
 
     Parameters
     ----------
@@ -83,8 +83,7 @@ class Fourier(FiniteBasis):
 
     Notes
     -----
-    The features of n rows take O(n R d) time. Random Fourier features are
-    those of [1]_.
+    The features of n rows take O(n R d) time. For random Fourier features see [1]_.
 
     References
     ----------
@@ -125,7 +124,7 @@ class Fourier(FiniteBasis):
         Parameters
         ----------
         kernel : sklearn.gaussian_process.kernels.Kernel
-            See :func:`skgpx.kernels.sample_frequencies`, which lists those that serve.
+            See :func:`skgpx.kernels.sample_frequencies`, which lists the kernels.
         n_frequencies : int
             Number of frequencies ``R``, best a power of two. A periodic kernel alone
             has its exact cosine series instead.
@@ -138,7 +137,7 @@ class Fourier(FiniteBasis):
         Returns
         -------
         basis : Fourier
-            With a lengthscale of one: those of the kernel are in the frequencies.
+            With a lengthscale of one: the frequencies contain the kernel's.
 
         Raises
         ------
@@ -165,7 +164,7 @@ class Fourier(FiniteBasis):
         return self.waves(X)
 
     def residual_variance(self, X: Array, features: Array) -> Array:
-        """Prior variance of the residual, that of the tail, shape (n,)."""
+        """Prior variance of the residual, `tail_variance`, shape (n,)."""
         del features
         return np.full(len(X), float(self.tail_variance))
 
@@ -193,7 +192,7 @@ class Fourier(FiniteBasis):
         rng: np.random.Generator,
         **prior: Any,
     ) -> FunctionDraws:
-        """Functions ``φᵀw`` with these weights (2 R, c, s); nothing else is drawn."""
+        """Functions ``φᵀw`` with these weights (2 R, c, s), without the residual."""
         del rng, prior
         return linear_draws(self.waves, weights)
 
@@ -203,7 +202,7 @@ class Fourier(FiniteBasis):
         return self
 
     def all_features(self, X: Array) -> Array:
-        """Functions that draws are combinations of: those of the basis."""
+        """Functions that draws are combinations of: the basis."""
         return self.waves(X)
 
     def all_terms(self, weights: Array) -> tuple[Term, ...]:
@@ -229,10 +228,10 @@ class FourierSeries(FiniteBasis):
     box : Box
         Origin and period of each input. The functions repeat outside of it.
     functions : FourierIndex
-        All functions considered: those of the basis and then those of the residual.
+        All functions considered: first the basis, then the residual.
     spectrum : ndarray of shape (J,)
         Their eigenvalues ``λ``. Where the process has infinitely many functions, the
-        last half of those of the residual carry the variance of all later ones: the
+        last half of the residual functions carry the variance of all later ones: the
         variance is exact, the covariance exact up to waves too short to matter.
     n_basis : int
         Size ``m`` of the basis.
@@ -276,7 +275,7 @@ class FourierSeries(FiniteBasis):
         n_basis : int
             Size ``m`` of the basis.
         functions : FourierIndex, default=None
-            All functions considered, in order; by default those of the rule.
+            All functions considered, in order; by default the order of the rule.
         n_residual : int, default=4096
             Largest number of functions that carry the residual. Fewer are taken if the
             others would add no variance.
@@ -463,7 +462,7 @@ class BoxFourierFeatures:
 class SeriesMarginals:
     """Mean and variance of ``f(x)`` as sums of waves.
 
-    The same numbers as those of a latent model of the basis and the distribution, to
+    Equal to the moments of a latent model of the basis and the distribution, to
     rounding error. Built once in O(m^2); a row then costs O(m) in one dimension, and
     ``Π (4 reach_i + 2)`` multiplications in more, instead of O(m^2).
 

@@ -221,7 +221,7 @@ class Nystroem(KernelBasis):
     root : ndarray of shape (m, m), default=None
         Lower Cholesky factor ``L`` of ``k(Z, Z)`` plus a small jitter.
     jitter : float, default=0.0
-        That jitter. ``L w`` is f(Z) plus noise of this variance. Draws of f take it
+        The jitter. ``L w`` is f(Z) plus noise of this variance. Draws of f take it
         into account, since it matters where ``L⁻¹`` is large.
     combinations : ndarray of shape (n, m), default=None
         None: the inducing variables are the values at the points.
@@ -269,8 +269,8 @@ class EmpiricalSpectral(KernelBasis):
         φ_j(x) = e_j^(-1/2) k(x, X) v_j
 
     Of all sets of m linear functionals of the values at the data, these explain most of
-    their variance: the posterior is that of kernel principal component regression, with
-    the variance of the other components kept.
+    their variance: the posterior is kernel principal component regression, with the
+    variance of the other components kept.
 
     Parameters
     ----------
@@ -285,8 +285,8 @@ class EmpiricalSpectral(KernelBasis):
     combinations : ndarray of shape (n, m), default=None
         ``A = V diag(e)^(-1/2)``, so that ``φ = Aᵀ k(X, ·)``.
     eigenvalues : ndarray of shape (n,), optional
-        ``e``, all of them, decreasing; ``e / n`` estimates those of the covariance
-        operator.
+        ``e``, all of them, decreasing; ``e / n`` estimates the eigenvalues of the
+        covariance operator.
 
     References
     ----------
@@ -346,6 +346,6 @@ class EmpiricalSpectral(KernelBasis):
         )
 
     def leading(self, n_basis: int) -> EmpiricalSpectral:
-        """Return the basis of the first few of its functions."""
+        """Return the basis of the first functions, the largest eigenvalues."""
         A = np.asarray(self.combinations)
         return replace(self, combinations=np.ascontiguousarray(A[:, :n_basis]))

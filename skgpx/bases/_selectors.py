@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 Selector = Callable[[Array, Kernel, int, np.random.Generator], ArrayLike]
 # A greedy selection from more distinct rows than this uses a random subset of them.
 _MAX_CANDIDATES = 20_000
-# Rows whose kernel matrix is decomposed for a determinantal point process, at most.
+# Largest kernel matrix that a determinantal point process decomposes.
 _MAX_DECOMPOSED = 3000
 
 
@@ -149,7 +149,7 @@ def select_until(
         trace_per_pivot=trace_per_pivot,
     )
     points = rows[selection.pivots]
-    # all rows are points, or what is left is rounding
+    # all rows are points, or the residual is rounding error
     is_exhausted = len(points) == len(rows) or len(points) < size
     limit = min(trace, size * trace_per_pivot)
     if is_exhausted or selection.residual.sum() <= limit:

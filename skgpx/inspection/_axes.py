@@ -124,8 +124,8 @@ def line_along(
 ) -> Line:
     """Rows from one end of a column to the other, and a margin on either side.
 
-    Other columns are at their median; those that are not numbers, of a data frame, at
-    their most frequent value.
+    Other columns are at their median; columns of a data frame that are not numbers are
+    at their most frequent value.
 
     Raises
     ------

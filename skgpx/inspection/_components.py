@@ -32,8 +32,8 @@ class LearnedKernelDisplay:
     """Kernels that a SteinRFFRegressor has learned, a panel for each column of X.
 
     Thin lines are the components, the thick one is their mean, and the dashed one is
-    the kernel whose spectral density the frequencies started from. Figures 1, 4, 6, 8
-    and 10 of Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
+    the kernel of the first frequencies, which come from its spectral density. Figures
+    1, 4, 6, 8 and 10 of Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
 
     Made by :meth:`from_estimator`.
 
@@ -41,10 +41,10 @@ class LearnedKernelDisplay:
     ----------
     curves : dict of tuples (tau, components, start)
         By the names of the columns: differences of two inputs in the column, (k,); the
-        correlations of the components there, (M, k); those of the first kernel, (k,).
+        correlations of the components there, (M, k); of the first kernel, (k,).
     warped : bool, default=False
-        Whether differences are those of ``x + l g(x)``, what a learned network g maps
-        inputs to, rather than of inputs. The labels of the axes say so.
+        Whether differences are between mapped inputs ``x + l g(x)``, with a learned
+        network g, rather than between inputs. The labels of the axes say so.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class LearnedKernelDisplay:
         Raises
         ------
         ValueError
-            If the model has no learned kernel, or one whose variance is zero.
+            If the model has no learned kernel, or one with a variance of zero.
         """
         model, X = fitted_model(estimator, X)
         if not hasattr(model, "learned_kernel"):
@@ -175,9 +175,10 @@ class MixtureDensityDisplay:
     grids : ndarray of shape (n_rows, k)
         Values of y.
     densities : ndarray of shape (n_rows, M, k)
-        Of the components, per unit of y; the density of the mixture is their mean.
+        Densities of the components, per unit of y; the density of the mixture is their
+        mean.
     y : ndarray of shape (n_rows,) or None, default=None
-        What was observed.
+        Observed values.
 
     Attributes
     ----------

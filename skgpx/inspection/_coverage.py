@@ -1,4 +1,4 @@
-"""Whether what is predicted happens as often as claimed."""
+"""Coverage of predictive intervals, and PIT values."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class CoverageDisplay:
         kind : {"both", "curve", "pit"}, default="both"
             Which of the two pictures.
         name : str or None, default=None
-            Name of the model, for the legend; None takes that of its class.
+            Name of the model, for the legend; None takes the name of its class.
         random_state : int, RandomState, Generator or None, default=0
             Seed for counts, see :func:`skgpx.metrics.pit_values`.
         ax : matplotlib.axes.Axes or array of two, default=None
@@ -153,7 +153,7 @@ class CoverageDisplay:
         """
         if kind not in _KINDS:
             raise ValueError(f"kind must be one of {_KINDS}; got {kind!r}.")
-        calibration_error(self.pit)  # refuses what is no PIT value
+        calibration_error(self.pit)  # refuses values outside of [0, 1]
         self.line_ = None
         self.bars_ = None
         if kind == "both":

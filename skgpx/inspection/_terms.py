@@ -22,8 +22,8 @@ class TermEffectDisplay:
 
     A kernel that is a sum of :class:`skgpx.kernels.Columns` makes f a sum of
     independent functions, one for each set of columns. The effect of a term is its
-    function less the mean of that over the rows of X, since the data do not determine
-    constants between terms. Its mean and variance follow from those of the weights.
+    function less its mean over the rows of X, since the data do not determine constants
+    between terms. Its mean and variance follow from the moments of the weights.
 
     Made by :meth:`from_estimator`.
 
@@ -79,8 +79,8 @@ class TermEffectDisplay:
         Parameters
         ----------
         estimator : estimator
-            Fitted, of one latent function on inducing points, whose prior mean is a
-            constant: PLSRegressor, PLSClassifier, ``GWIRegressor("svgp")``,
+            Fitted, of one latent function on inducing points with a constant prior
+            mean: PLSRegressor, PLSClassifier, ``GWIRegressor("svgp")``,
             ``SpectralVGPRegressor(basis="inducing")``; or a pipeline or search around
             one.
         X : array-like of shape (n_rows, n_features)

@@ -24,7 +24,7 @@ class TraceDisplay:
 
     For a PLSRegressor or PLSClassifier it shows the mean potential of the particles,
     which levels off once the chains no longer depend on their start, and split R-hat in
-    ascending order beside the tolerance at which chains stop. For a SteinRFFRegressor
+    ascending order with the tolerance at which chains stop. For a SteinRFFRegressor
     it shows the loss and the density of held-out rows.
 
     Made by :meth:`from_estimator`, or from arrays, to :meth:`plot`.
@@ -35,7 +35,7 @@ class TraceDisplay:
         Energy or loss.
     rhat : ndarray of shape (n_coordinates,) or None, default=None
     tol : float or None, default=None
-        Line beside R-hat.
+        Horizontal line in the picture of R-hat.
     second : ndarray of shape (n_rounds,) or None, default=None
         Curve of the second picture where there is no R-hat.
     names : tuple of str, default=("round of steps", "mean potential", "")

@@ -1,4 +1,4 @@
-"""Kernels: the integrated GRE kernel, and what scikit-learn's kernels lack.
+"""Kernels: trends, categories, columns, GRE, and formulas for scikit-learn's kernels.
 
 The library looks up the formulas of a type of kernel among the rules of ``_registry``.
 ``_matrices``, ``_spectral_density`` and the kernels of the library register theirs

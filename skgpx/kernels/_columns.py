@@ -106,11 +106,10 @@ class Columns(DerivedKernel):
     kernel : sklearn.gaussian_process.kernels.Kernel
         Of the columns that are chosen, in their order.
     columns : int, str, slice, callable, or sequence of int, str or bool
-        Which columns, as ColumnTransformer takes them. Names, and a callable that
-        maps a DataFrame (without its rows) to columns, such as those of scikit-learn's
-        make_column_selector, are resolved by the estimators of this library,
-        whose ``kernel_`` has numbers; elsewhere X is an array, and only numbers,
-        slices and masks are meaningful.
+        Which columns, as ColumnTransformer takes them. The estimators of this library
+        resolve names, and callables that map a DataFrame (without its rows) to columns,
+        such as scikit-learn's make_column_selector: their ``kernel_`` has numbers.
+        Elsewhere X is an array, and only numbers, slices and masks are meaningful.
 
     Examples
     --------
@@ -271,8 +270,8 @@ class CategoricalKernel(UnitVarianceKernel):
 
     Notes
     -----
-    Columns hold codes, such as those of an OrdinalEncoder: numbers that are
-    compared for equality only.
+    Columns hold codes, for example from an OrdinalEncoder. Codes are compared for
+    equality only.
 
     Examples
     --------
@@ -343,13 +342,13 @@ def _categories(
 
 
 class Coregionalization(UnitVarianceKernel):
-    """Categories whose correlations have a low rank: the intrinsic model of targets.
+    """Categories with correlations of low rank: the intrinsic model of targets.
 
-    ``k(x, y) = B[x, y]`` with ``B = A A^T + diag(v)`` and ones on the diagonal of B, A
-    of shape (K, rank), whose entries have either sign. Multiplied by a kernel of the
+    ``k(x, y) = B[x, y]`` with ``B = A A^T + diag(v)`` and ones on the diagonal of B; A
+    has shape (K, rank) and entries of either sign. Multiplied by a kernel of the
     other columns it is the intrinsic model of coregionalization [1]_ of K standardised
-    targets, whose numbers are in a column of X: each row holds one target, and targets
-    may be missing.
+    targets. A column of X holds the number of the target: each row holds one target,
+    and targets may be missing.
 
     Parameters
     ----------

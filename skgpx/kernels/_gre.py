@@ -50,23 +50,23 @@ class GREKernel(RuledKernel, DerivedKernel):
     support : ndarray of shape (n_support, d), default=None
         Points ``s_i`` of the empirical measure. None stands for the rows of `fit`, as
         in the paper: PLSRegressor and PLSClassifier put them into ``kernel_``, every
-        k-th of the rows in lexicographic order if there are more than 1000. They are
-        those of the fold behind scalers and in a cross-validation. Other estimators,
-        which know nothing of it, refuse a kernel without support.
+        k-th of the rows in lexicographic order if there are more than 1000. Behind
+        scalers and in a cross-validation they are the rows of the fold. Other
+        estimators refuse a kernel without support.
     support_weights : ndarray of shape (n_support,), default=None
         Non-negative masses of the support points, scaled to sum to one. None
         gives every point the same mass, and rows of `fit` their sample weights.
     background : float, default=1.0
         Factor of ``kbar``, dimensionless, not negative. With 0 (and fixed bounds)
-        the prior is the plain integral over the support, whose variance vanishes
+        the prior is the plain integral over the support, and its variance vanishes
         away from it.
     background_bounds : pair of floats or "fixed", default=(1e-5, 1e5)
         Bounds of ``background``.
 
     Notes
     -----
-    The hyperparameters are those of ``kernel``, followed by ``background``; the
-    support is not one. ``r(X, Y)`` costs O((n + m) n_support) kernel evaluations
+    The hyperparameters of ``kernel`` come first, then ``background``; the support is
+    not one. ``r(X, Y)`` costs O((n + m) n_support) kernel evaluations
     and a matrix product of O(n m n_support).
 
     Equation (10) of [1]_ with the measure described above.

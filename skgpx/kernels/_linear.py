@@ -1,4 +1,4 @@
-"""Linear functions: a trend beside a stationary kernel."""
+"""Linear functions, as a trend in a sum with a stationary kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Linear(RuledKernel):
     ``k(x, y) = Σ_i s_i² (x_i - c_i) (y_i - c_i)``: the function ``Σ_i s_i w_i (x_i -
     c_i)`` with standard normal w. Unlike in scikit-learn's DotProduct every column may
     have a slope of its own, and none depends on the origin of X. Add a ConstantKernel
-    for an intercept, and a stationary kernel for what is not linear.
+    for an intercept, and a stationary kernel for deviations from the line.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ def triangle_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
     Returns
     -------
     K : ndarray of shape (n, n)
-        What is above the diagonal has no meaning.
+        Entries above the diagonal have no meaning.
     pullback : callable
         ``pullback(G)`` with a symmetric G (n, n), of which only the lower triangle is
         read, returns ``Σ_ij G_ij dK_ij / dtheta``, shape (n_theta,).
@@ -147,12 +147,13 @@ def stacked_triangles(kernel: Kernel, points: Array) -> Array:
     Returns
     -------
     K : ndarray of shape (s, m, m)
-        What is above the diagonals has no meaning.
+        Entries above the diagonals have no meaning.
 
     Notes
     -----
-    About 5 ns an entry for sums and products of constants, linear kernels and those of
-    :func:`kernel_matrix`, also inside Columns; other kernels are called for each set.
+    About 5 ns an entry for sums and products of constants, linear kernels and the
+    compiled kernels of :func:`kernel_matrix`, also inside Columns; other kernels are
+    called for each set.
     """
     s, m, d = points.shape
     if type(kernel) in (Sum, Product):

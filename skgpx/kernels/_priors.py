@@ -43,11 +43,12 @@ class Prior:
     variance of y, and the slope of Linear is in standard deviations of y. Otherwise
     they refer to the latent function, such as log odds or log rates.
 
-    The prior is not used where nothing is learned (``optimizer=None``), nor by
-    scikit-learn's GaussianProcessRegressor, for which this is a pair of bounds. A
+    The prior has no effect without a search (``optimizer=None``), nor in scikit-learn's
+    GaussianProcessRegressor, for which this is a pair of bounds. A
     kernel of your own takes it as ``name_bounds`` of the hyperparameter ``name``. A
-    noise variance with a prior is that of the search, without a correction for the
-    inducing points; without one it has the default prior, except on Fourier functions.
+    noise variance with a prior is the result of the search, without a correction for
+    the inducing points; without one it has the default prior, except on Fourier
+    functions.
 
     Examples
     --------
@@ -117,7 +118,7 @@ def stated_priors(kernel: Kernel) -> list[Any]:
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Theta is that of the latent function's kernel, without the white noise.
+        Theta refers to the latent function's kernel, without the white noise.
 
     Raises
     ------

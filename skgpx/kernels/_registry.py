@@ -1,7 +1,7 @@
-"""What the library knows of each type of kernel.
+"""Rules: the formulas that the library has for each type of kernel.
 
 A rule is looked up by the exact type. A subclass often has another formula (``Matern``
-is a subclass of ``RBF``), and therefore inherits nothing.
+is a subclass of ``RBF``), and therefore inherits no rule.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def is_rule(name: str, *types: type) -> Callable[[Rule], Rule]:
 
 
 class RuledKernel(Kernel):
-    """A kernel by its rule "pullback", and `_gradient`: a matrix and all its slopes."""
+    """A kernel that is evaluated by its rule "pullback".
+
+    `_gradient` of a subclass returns the matrix and all its slopes.
+    """
 
     def __call__(
         self,
@@ -115,7 +118,7 @@ class RuledKernel(Kernel):
 
 
 def free_slopes(parameter: Hyperparameter, by_entry: Array) -> Array:
-    """Slopes in the free logarithms of a hyperparameter, from those of each entry.
+    """Slopes in the free logarithms of a hyperparameter, from slopes in each entry.
 
     ``by_entry`` has shape (..., d); a hyperparameter of one element is shared.
     """
@@ -137,8 +140,9 @@ def register_kernel(
 ) -> None:
     """Register gradients and frequencies of a kernel of your own.
 
-    All arguments are optional; those left out keep what is registered. Registration is
-    for the exact type: subclasses often have other formulas, and inherit nothing.
+    All arguments are optional; a rule that is left out stays as it is registered.
+    Registration is for the exact type: subclasses often have other formulas, and
+    inherit no rule.
 
     Parameters
     ----------
@@ -203,7 +207,7 @@ def register_kernel(
     for name, rule in rules.items():
         if not callable(rule):
             raise ValueError(f"{name} must be a function; got {rule!r}.")
-    # what belongs to an earlier density does not hold for another one
+    # formulas of an earlier density do not hold for a new one
     if "spectral_density" in rules:
         _RULES.pop(("log_spectral_density", kernel_type), None)
         if ("spectral_density", kernel_type) in _RULES:

@@ -143,8 +143,8 @@ def log_spectral_density(kernel: Kernel, omega: Array) -> Array:
     """Logarithm of the density of the frequencies, which integrates to one.
 
     ``k(x, y) / k(x, x) = ∫ p(ω) cos(ω·(x - y)) dω``; constant factors of the kernel do
-    not change p, and that of a sum is the mixture of those of its terms, in
-    proportion to their variances.
+    not change p, and the density of a sum is the mixture of the densities of its terms,
+    in proportion to their variances.
 
     Parameters
     ----------
@@ -202,8 +202,8 @@ def spectral_score(kernel: Kernel, omega: Array) -> Array:
     Returns
     -------
     score : ndarray of shape (R, d)
-        ``∇ log p(ω)``; for a sum the average of those of its terms, weighted by
-        their parts of the density at ω.
+        ``∇ log p(ω)``; for a sum the average of the scores of its terms, weighted
+        by their parts of the density at ω.
 
     Raises
     ------

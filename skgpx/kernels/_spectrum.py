@@ -152,7 +152,7 @@ def _radius_table(alpha: float, d: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class SampledSpectrum:
-    """A user's sampler: frequencies without coordinates."""
+    """Frequencies of a user's sampler, which takes no coordinates."""
 
     kernel: Kernel
     d: int
@@ -215,7 +215,7 @@ class PeriodicSpectrum:
 
 @dataclass(frozen=True)
 class ColumnsSpectrum:
-    """Frequencies of some columns; those of the others are zero."""
+    """Frequencies of selected columns, and zero for the others."""
 
     inner: Spectrum
     columns: NDArray[np.intp]
@@ -450,7 +450,7 @@ def uniform_points(n: int, d: int, rng: np.random.Generator, method: str) -> Arr
 
 
 def stationary_terms(kernel: Kernel, d: int) -> list[Monomial]:
-    """Terms of a kernel whose frequencies are known, without its white noise.
+    """Terms of a kernel with known frequencies, without its white noise.
 
     The coefficient of each is its value at equal inputs; RBFs are merged into one.
 
@@ -464,8 +464,8 @@ def stationary_terms(kernel: Kernel, d: int) -> list[Monomial]:
     Raises
     ------
     ValueError
-        If nothing is known of the frequencies of a part, which is named; if a term has
-        a negative variance; if there is nothing but noise.
+        If a part has no known frequencies (the message names it), a term has a negative
+        variance, or the kernel is noise only.
     """
     terms = []
     for variance, factors in expand(latent_kernel(kernel)):

@@ -46,14 +46,14 @@ def stein_frequencies(
     rng : numpy.random.Generator
         Source of the scrambled Halton sequence that is moved.
     input_variances : ndarray of shape (d,)
-        Of the rows at which the waves will be evaluated: squared bandwidths resolve
-        the waves over their spread.
+        Variances of the rows at which the waves will be evaluated: squared bandwidths
+        resolve the waves over their spread.
     n_steps : int, default=300
 
     Raises
     ------
     ValueError
-        If the score of the kernel is not registered, or contradicts what is.
+        If the score of the kernel is not registered, or contradicts its density.
 
     Notes
     -----
@@ -90,7 +90,7 @@ def stein_frequencies(
     else:
         start, _ = sample_spectra([spectrum], n, d, rng, "halton")
     check_spectral_score(kernel, start)
-    # in units in which the median squared difference is that of standard normal points
+    # units: median squared differences are as for standard normal points
     unit = np.sqrt(_medians(start) / 0.9099)
     # of a single point, its distance from the origin
     unit = np.where(unit > 0.0, unit, np.max(np.abs(start), axis=0))

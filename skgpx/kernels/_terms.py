@@ -293,7 +293,7 @@ def length_scale_entries(kernel: Kernel) -> list[slice]:
     ]
 
 
-# ---- The latent part of a kernel and its white noise, wherever it is in the kernel ---
+# ---- The latent part of a kernel and its white noise, at any depth -------------------
 
 
 def latent_kernel(kernel: Kernel) -> Kernel:
@@ -422,7 +422,7 @@ def split_noise(kernel: Kernel) -> tuple[Kernel, float | None, Bounds | None]:
     ------
     ValueError
         If a WhiteKernel is not a summand of the whole kernel, if there are several, or
-        if there is nothing else.
+        if the kernel is noise only.
     """
     noises = []
     latent_terms = []
