@@ -93,7 +93,8 @@ class RankedEigenvalues:
         """Functions in the standard order, with the ranks that this rule gives them."""
         if self.paired:
             return index
-        return replace(index, ranks=np.arange(1.0, len(index) + 1.0))
+        ranks = np.arange(1.0, len(index) + 1.0)
+        return replace(index, ranks=ranks)
 
 
 def _check_positive(name: str, value: object) -> None:
@@ -112,8 +113,8 @@ class _InfiniteSequence(RankedEigenvalues):
         """Eigenvalues of listed functions and the variance of all others."""
         d = len(box.period)
         values = self.scale * self._sequence(index.ranks, d)
-        total = float(self.scale * self._total(d) - values.sum())
-        tail = max(total, 0.0)
+        total = self.scale * self._total(d)
+        tail = max(float(total - values.sum()), 0.0)
         # ∂log λ / ∂log τ = 1
         slopes = np.ones((len(values), 1))
         return Spectrum(values, slopes, tail, np.array([tail]))
@@ -172,7 +173,8 @@ class PolynomialEigenvalues(_InfiniteSequence):
 
     def _sequence(self, ranks: Array, d: int) -> Array:
         """``j^(-1 - 2α/d)`` at ranks j."""
-        values: Array = ranks ** -(1.0 + 2.0 * self.regularity / d)
+        exponent = 1.0 + 2.0 * self.regularity / d
+        values: Array = ranks**-exponent
         return values
 
     def _total(self, d: int) -> float:
@@ -181,7 +183,8 @@ class PolynomialEigenvalues(_InfiniteSequence):
         if not self.paired:
             return float(zeta(s))
         # the constant has rank 1, pairs have the ranks 2r + ½
-        return float(1.0 + 2.0 * 2.0**-s * zeta(s, 1.25))
+        pairs = 2.0 * 2.0**-s * zeta(s, 1.25)
+        return float(1.0 + pairs)
 
 
 @dataclass(frozen=True)
@@ -241,18 +244,19 @@ class ExponentialEigenvalues(_InfiniteSequence):
         Terms one by one, and beyond them the formula of Euler and Maclaurin: the
         integral, half of the first term and a twelfth of its slope.
         """
-        first = 10_001.0
-        ranks = np.arange(1.0, first)
+        J = 10_001.0
+        ranks = np.arange(1.0, J)
         if self.paired:
             # 1, 2.5, 2.5, 4.5, 4.5, ...
             ranks[1:] = 2.0 * (ranks[1:] // 2.0) + 0.5
-        value = self._sequence(np.array([first]), d)[0]
-        slope = -self.rate / d * first ** (1.0 / d - 1.0) * value
+        terms = self._sequence(ranks, d)
         # ∫ exp(-c x^(1/d)) dx from J on = d c^-d Γ(d, c J^(1/d))
-        limit = self.rate * first ** (1.0 / d)
+        limit = self.rate * J ** (1.0 / d)
         integral = self.rate**-d * gamma(d + 1.0) * gammaincc(d, limit)
+        (value,) = self._sequence(np.array([J]), d)
+        slope = -self.rate / d * J ** (1.0 / d - 1.0) * value
         remainder = integral + 0.5 * value - slope / 12.0
-        return float(self._sequence(ranks, d).sum() + remainder)
+        return float(terms.sum() + remainder)
 
 
 @dataclass(frozen=True)
@@ -592,8 +596,10 @@ class KernelEigenvalues:
         """List the functions with the largest eigenvalues, in decreasing order."""
         d = len(box.period)
         n_waves = max(1, size // 2)
-        side = n_waves if d == 1 else int(0.5 * n_waves ** (1.0 / d)) + 1
-        reach = np.full(d, side)
+        if d == 1:
+            reach = np.full(1, n_waves)
+        else:
+            reach = np.full(d, int(0.5 * n_waves ** (1.0 / d)) + 1)
         while True:
             waves = half_space(reach)
             values = self._values(waves, box)
@@ -604,7 +610,8 @@ class KernelEigenvalues:
             next_values = self._values(np.diag(reach + 1), box)
             is_larger = next_values > smallest
             if suffices and not np.any(is_larger):
-                return function_list(waves[order]).part(slice(size))
+                functions = function_list(waves[order])
+                return functions.part(slice(size))
             reach = np.where(is_larger, reach + 1 + reach // 4, reach)
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
@@ -683,18 +690,20 @@ def _gamma_nodes(ratios: Array, nu: float) -> tuple[Array, Array]:
     """Logarithms of nodes g and of their weights, for g ~ Gamma(ν, ν)."""
     if np.isinf(nu):
         return np.zeros(1), np.zeros(1)
+    d = len(ratios)
     # a sum of waves grows at most as g^(d/2): the largest node is where that times
     # the density vanishes; below the smallest no image counts, exp(-9² / 2), or the
     # density vanishes
     spread = 1.0 / np.sqrt(nu)
-    high = np.log1p(45.0 * (spread + spread**2) + 4.0 * len(ratios) / nu)
+    high = np.log1p(45.0 * (spread + spread**2) + 4.0 * d / nu)
     images_from = -2.0 * np.log(9.0 * np.max(ratios))
     mass_from = -13.0 * spread - 45.0 / nu
     low = min(max(images_from, mass_from), high)
     # trapezoids, errors below 1e-15
     step = min(0.2, 0.25 * spread)
     log_g = np.arange(high, low - 0.2, -step)
-    log_density = nu * (np.log(nu) + log_g - np.exp(log_g)) - gammaln(nu)
+    exponents = nu * (np.log(nu) + log_g - np.exp(log_g))
+    log_density = exponents - gammaln(nu)
     return log_g, log_density + np.log(step)
 
 
@@ -707,14 +716,17 @@ def _log_theta(x: Array) -> tuple[Array, Array]:
     is_short = x < 1.0
     # farther out all terms underflow, and their squares overflow
     bounded = np.clip(x, 1e-3, 1e3)
-    y = np.where(is_short, 1.0 / bounded, bounded)[..., np.newaxis]
-    exponents = np.pi * (np.arange(1.0, 5.0) * y) ** 2
+    y = np.where(is_short, 1.0 / bounded, bounded)
+    n = np.arange(1.0, 5.0)
+    exponents = np.pi * (n * y[..., np.newaxis]) ** 2
     terms = 2.0 * np.exp(-exponents)
     images = terms.sum(axis=-1)
     # d log(1 + Σ) / d log y
-    growth = -2.0 * np.sum(exponents * terms, axis=-1) / (1.0 + images)
+    weighted = np.sum(exponents * terms, axis=-1)
+    growth = -2.0 * weighted / (1.0 + images)
     log_theta = np.log1p(images) + np.log(np.maximum(x, 1.0))
-    return log_theta, np.where(is_short, -growth, 1.0 + growth)
+    slopes = np.where(is_short, -growth, 1.0 + growth)
+    return log_theta, slopes
 
 
 def _sum_of_images(kernel: Kernel, box: Box) -> tuple[float, Array] | None:

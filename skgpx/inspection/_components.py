@@ -33,7 +33,8 @@ class LearnedKernelDisplay:
 
     Thin lines are the components, the thick one is their mean, and the dashed one is
     the kernel of the first frequencies, which come from its spectral density. Figures
-    1, 4, 6, 8 and 10 of Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
+    1, 4, 6, 8 and 10 of Warren, Oliveira and Ramos, "Stein random feature regression",
+    UAI 2024.
 
     Made by :meth:`from_estimator`.
 

@@ -58,8 +58,10 @@ class Linear(RuledKernel):
 
     def scaled(self, X: Array) -> Array:
         """``s (x - c)``, shape (n, d): the features of the kernel."""
-        centred = np.atleast_2d(X) - np.asarray(self.centre, dtype=np.float64)
-        features: Array = centred * self._by_column("slope", centred.shape[1])
+        X = np.atleast_2d(X)
+        centre = np.asarray(self.centre, dtype=np.float64)
+        slopes = self._by_column("slope", X.shape[1])
+        features: Array = (X - centre) * slopes
         return features
 
     def is_stationary(self) -> bool:
@@ -68,7 +70,8 @@ class Linear(RuledKernel):
 
     def diag(self, X: Array) -> Array:
         """Prior variances ``k(x_i, x_i)``, shape (n,)."""
-        variances: Array = np.sum(self.scaled(X) ** 2, axis=1)
+        features = self.scaled(X)
+        variances: Array = np.sum(features**2, axis=1)
         return variances
 
     def _gradient(self, X: Array) -> tuple[Array, Array]:
@@ -111,6 +114,12 @@ def _diagonal(kernel: Linear, X: Array) -> ValuesAndPullback:
 
 @is_rule("input_gradient", Linear)
 def _inputs(kernel: Linear, X: Array, Z: Array) -> ValuesAndPullback:
+    left = kernel.scaled(X)
     right = kernel.scaled(Z)
     slope = np.asarray(kernel.slope, dtype=np.float64)
-    return kernel.scaled(X) @ right.T, lambda G: G @ right * slope
+
+    def pullback(G: Array) -> Array:
+        # ∇ₓ k = s ∘ s (z - c)
+        return G @ right * slope
+
+    return left @ right.T, pullback

@@ -372,7 +372,12 @@ for _name, _evaluate, _join in (
 
 def _summing(factor: float, parameter: Hyperparameter) -> Pullback:
     """Pullback of one parameter with the same derivative, `factor`, at every entry."""
-    return lambda G: free_slopes(parameter, np.array([factor * G.sum()]))
+
+    def pullback(G: Array) -> Array:
+        slope = factor * G.sum()
+        return free_slopes(parameter, np.array([slope]))
+
+    return pullback
 
 
 @is_rule("pullback", ConstantKernel)
@@ -441,18 +446,20 @@ def _profile(kernel: Kernel, left: Array, right: Array) -> tuple[Array, Array]:
         return K, W
     if type(kernel) is RationalQuadratic:
         # k = b^-α, w = k / b, b = 1 + r² / 2α
-        base = 1.0 + cdist(left, right, "sqeuclidean") / (2.0 * kernel.alpha)
+        squares = cdist(left, right, "sqeuclidean")
+        base = 1.0 + squares / (2.0 * kernel.alpha)
         K = base**-kernel.alpha
         return K, K / base
     # k = c tᵛ Kᵥ(t), dk/dt = -c tᵛ Kᵥ₋₁(t), t = √(2ν) r
     nu = float(kernel.nu)
     r = cdist(left, right)
-    t = np.maximum(np.sqrt(2.0 * nu) * r, np.finfo(float).eps)
+    t = np.sqrt(2.0 * nu) * r
+    t = np.maximum(t, np.finfo(float).eps)
     c = 2.0 ** (1.0 - nu) / gamma(nu)
+    K = c * t**nu * kv(nu, t)
     W = 2.0 * nu * c * t ** (nu - 1.0) * kv(nu - 1.0, t)
     # the value at a kink is irrelevant: it multiplies r² = 0
     W[r <= 1e-8] = 0.0
-    K = c * t**nu * kv(nu, t)
     return K, W
 
 
@@ -486,7 +493,8 @@ def _distance_matrix(
 
 def _weighted_differences(P: Array, X: Array, Z: Array) -> Array:
     """``-Σ_j P_ij (x_i - z_j)``, shape (n, d)."""
-    differences: Array = P @ Z - P.sum(axis=1, keepdims=True) * X
+    row_sums = P.sum(axis=1, keepdims=True)
+    differences: Array = P @ Z - row_sums * X
     return differences
 
 
@@ -537,10 +545,12 @@ def _periodic_inputs(
 ) -> ValuesAndPullback:
     r = cdist(X, Z)
     angle = np.pi * r / kernel.periodicity
-    K = np.exp(-2.0 * (np.sin(angle) / kernel.length_scale) ** 2)
-    # dk/dr = -k (2 π / p l²) sin(2 angle)
+    scaled_sine = np.sin(angle) / kernel.length_scale
+    K = np.exp(-2.0 * scaled_sine**2)
+    # w = -(dk/dr) / r = k (2 π / p l²) sin(2 angle) / r
     factor = 2.0 * np.pi / (kernel.periodicity * kernel.length_scale**2)
-    ratio = np.divide(np.sin(2.0 * angle), r, out=np.zeros_like(r), where=r > 0.0)
+    ratio = np.zeros_like(r)
+    np.divide(np.sin(2.0 * angle), r, out=ratio, where=r > 0.0)
     W = factor * K * ratio
     # centred, so that inputs far from zero lose no digits
     centre = Z.mean(axis=0)

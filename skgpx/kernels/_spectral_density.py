@@ -36,10 +36,12 @@ def variance_nodes(alpha: float) -> tuple[Array, Array]:
     """
     low = np.log(max(gammaincinv(alpha, 1e-60), 1e-100))
     high = np.log(gammainccinv(alpha, 1e-90))
-    n_nodes = min(max(int(6.0 * (high - low)), 120), 1200)
+    n_nodes = int(np.clip(int(6.0 * (high - low)), 120, 1200))
     log_gamma = np.linspace(low, high, n_nodes)
     log_density = alpha * log_gamma - np.exp(log_gamma)
-    return log_gamma - np.log(alpha), log_density - logsumexp(log_density)
+    log_tau = log_gamma - np.log(alpha)
+    log_weights = log_density - logsumexp(log_density)
+    return log_tau, log_weights
 
 
 def radial_density(kernel: Kernel, d: int) -> RadialDensity:
@@ -106,7 +108,8 @@ def _elliptical_density(kernel: Kernel, omega: Array) -> tuple[Array, Array]:
     volume = np.prod(2.0 * np.pi * radial.scales)
     density = np.exp(radial.log_h) * volume
     # ∂log S / ∂log ℓ_i = 1 + 2 h'/h (ℓ_i ω_i)²
-    log_slopes = 1.0 + 2.0 * radial.slope[:, np.newaxis] * radial.scaled**2
+    slope = radial.slope[:, np.newaxis]
+    log_slopes = 1.0 + 2.0 * slope * radial.scaled**2
     slopes = density[:, np.newaxis] * log_slopes
     return density, free_slopes(kernel.hyperparameter_length_scale, slopes)
 
@@ -259,20 +262,26 @@ def check_spectral_score(kernel: Kernel, omega: Array) -> None:
     """
     rule = _required_rule(kernel, "score")
     score = np.asarray(rule(kernel, omega), dtype=np.float64)
+    fault = _fault_of_score(kernel, omega, score)
+    if fault:
+        name = type(kernel).__name__
+        raise ValueError(
+            f"The spectral score of {name} {fault}. Register ∇ log S(ω), in radians "
+            "per unit of the input, with "
+            f"skgpx.kernels.register_kernel({name}, spectral_score=...)."
+        )
+
+
+def _fault_of_score(kernel: Kernel, omega: Array, score: Array) -> str:
+    """Property that a score lacks, in words; empty if there is none."""
     if score.shape != omega.shape or not np.isfinite(score).all():
-        fault = f"must be finite and of shape {omega.shape}; got shape {score.shape}"
-    elif not np.allclose(rule(kernel, -omega), -score, rtol=1e-6, atol=1e-12):
-        fault = "is not odd in ω, as it is for a real kernel"
-    elif not _is_slope(kernel, omega, score):
-        fault = "is not the slope of its log spectral density"
-    else:
-        return
-    name = type(kernel).__name__
-    raise ValueError(
-        f"The spectral score of {name} {fault}. Register ∇ log S(ω), in radians "
-        "per unit of the input, with "
-        f"skgpx.kernels.register_kernel({name}, spectral_score=...)."
-    )
+        return f"must be finite and of shape {omega.shape}; got shape {score.shape}"
+    opposite = _required_rule(kernel, "score")(kernel, -omega)
+    if not np.allclose(opposite, -score, rtol=1e-6, atol=1e-12):
+        return "is not odd in ω, as it is for a real kernel"
+    if not _is_slope(kernel, omega, score):
+        return "is not the slope of its log spectral density"
+    return ""
 
 
 def _is_slope(kernel: Kernel, omega: Array, score: Array) -> bool:
@@ -287,8 +296,9 @@ def _is_slope(kernel: Kernel, omega: Array, score: Array) -> bool:
         below = _log_density(kernel, omega - steps * axis)
         differences[:, k] = 0.5 * (above - below)
     expected = score * steps
-    scale = np.max(np.abs(expected), axis=1, keepdims=True)
-    return bool(np.all(np.abs(differences - expected) <= 1e-2 * scale + 1e-9))
+    errors = np.abs(differences - expected)
+    largest = np.max(np.abs(expected), axis=1, keepdims=True)
+    return bool(np.all(errors <= 1e-2 * largest + 1e-9))
 
 
 def _mixture(kernel: Kernel, d: int) -> tuple[Array, list[Kernel]]:
@@ -313,7 +323,9 @@ def _mixture(kernel: Kernel, d: int) -> tuple[Array, list[Kernel]]:
 
 def stationary_variance(kernel: Kernel, d: int) -> float:
     """Variance ``k(x, x)`` of a stationary kernel of d inputs."""
-    return float(kernel.diag(np.zeros((1, d)))[0])
+    origin = np.zeros((1, d))
+    (variance,) = kernel.diag(origin)
+    return float(variance)
 
 
 def _log_density(part: Kernel, omega: Array) -> Array:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,11 +84,14 @@ class EllipticalSpectrum:
         scaled = frequencies * self.kernel.length_scale
         radii = np.linalg.norm(scaled, axis=1)
         R = len(radii)
+        order = np.argsort(-radii, kind="stable")
         ranks = np.empty(R)
-        ranks[np.argsort(-radii, kind="stable")] = np.arange(R)
+        ranks[order] = np.arange(R)
         # a point at the origin goes along the first axis
-        scaled[radii == 0.0, 0] = 1.0
-        directions = scaled / np.where(radii > 0.0, radii, 1.0)[:, np.newaxis]
+        is_origin = radii == 0.0
+        scaled[is_origin, 0] = 1.0
+        lengths = np.where(is_origin, 1.0, radii)
+        directions = scaled / lengths[:, np.newaxis]
         return self.scale_directions(directions, (ranks + 0.5) / R)
 
     def scale_directions(self, directions: Array, tail: Array) -> Array:
@@ -97,21 +100,24 @@ class EllipticalSpectrum:
         # waves shorter than 1e-6 lengthscales cannot be resolved, and their phases
         # would lose digits: from there on radii are on a logarithmic scale; they stay
         # distinct, as equal frequencies would add up to one strong wave
-        r = np.minimum(r, 1e6) * (1.0 + np.log(np.maximum(r / 1e6, 1.0)))
+        excess = np.log(np.maximum(r / 1e6, 1.0))
+        r = np.minimum(r, 1e6) * (1.0 + excess)
         return r[:, np.newaxis] * directions / self.kernel.length_scale
 
     def _radius(self, tail: Array) -> Array:
         """Radius ``|ℓω|`` that is exceeded with probability ``tail``, shape (R,)."""
         if type(self.kernel) is RationalQuadratic:
-            log_odds = np.log1p(-np.minimum(tail, 1.0 - 1e-16)) - np.log(tail)
+            tail_below_one = np.minimum(tail, 1.0 - 1e-16)
+            log_odds = np.log1p(-tail_below_one) - np.log(tail)
             table = _radius_table(float(self.kernel.alpha), self.d)
-            log_radius = PchipInterpolator(*table)(log_odds)
+            log_radius = PchipInterpolator(table.log_odds, table.log_radii)(log_odds)
             radius: Array = np.exp(log_radius)
             return radius
         nu = float(getattr(self.kernel, "nu", np.inf))
         if nu == np.inf:
+            # |ℓω|² has a chi-square distribution
             return np.sqrt(chdtri(self.d, tail))
-        # |ω|² = 2ν (1 - B) / B with B ~ Beta(ν, d/2): small values are the tail
+        # |ℓω|² = 2ν (1 - B) / B with B ~ Beta(ν, d/2): small values are the tail
         B = np.maximum(betaincinv(nu, 0.5 * self.d, tail), 1e-300)
         return np.sqrt(2.0 * nu) * np.sqrt((1.0 - B) / B)
 
@@ -120,34 +126,44 @@ def _directions(uniform: Array, d: int) -> Array:
     """Unit vectors, uniform on the sphere, shape (R, d)."""
     if d == 1:
         return np.where(uniform < 0.5, -1.0, 1.0)
-    if d <= 3:
-        angle = 2.0 * np.pi * uniform[:, 0]
-        circle = np.column_stack((np.cos(angle), np.sin(angle)))
-        if d == 2:
-            return circle
-        # Archimedes: the height of a uniform point on the sphere is uniform
-        height = 2.0 * uniform[:, 1:] - 1.0
-        return np.hstack((np.sqrt(1.0 - height**2) * circle, height))
-    normal = ndtri(uniform)
-    return normal / np.linalg.norm(normal, axis=1, keepdims=True)
+    if d > 3:
+        normal = ndtri(uniform)
+        lengths = np.linalg.norm(normal, axis=1, keepdims=True)
+        return normal / lengths
+    angle = 2.0 * np.pi * uniform[:, 0]
+    circle = np.column_stack((np.cos(angle), np.sin(angle)))
+    if d == 2:
+        return circle
+    # Archimedes: the height of a uniform point on the sphere is uniform
+    height = 2.0 * uniform[:, 1:] - 1.0
+    radius = np.sqrt(1.0 - height**2)
+    return np.hstack((radius * circle, height))
+
+
+class _RadiusTable(NamedTuple):
+    """Log odds ``log P(r' < r) / P(r' > r)`` of a RationalQuadratic, and ``log r``."""
+
+    log_odds: Array
+    log_radii: Array
 
 
 @lru_cache(maxsize=32)
-def _radius_table(alpha: float, d: int) -> tuple[Array, Array]:
-    """Log odds ``log P(r' < r) / P(r' > r)`` of a RationalQuadratic, and ``log r``."""
+def _radius_table(alpha: float, d: int) -> _RadiusTable:
+    half = 0.5 * d
     log_tau, log_weights = variance_nodes(alpha)
     std = np.exp(0.5 * log_tau)
     weights = np.exp(log_weights)
-    low = np.sqrt(2.0 * gammaincinv(0.5 * d, 1e-18)) * std[0]
-    high = np.sqrt(2.0 * gammainccinv(0.5 * d, 1e-90)) * std[-1]
+    low = np.sqrt(2.0 * gammaincinv(half, 1e-18)) * std[0]
+    high = np.sqrt(2.0 * gammainccinv(half, 1e-90)) * std[-1]
     log_radii = np.linspace(np.log(low), np.log(high), 600)
     # given τ, r² / τ has a chi-square distribution
-    half_squares = 0.5 * (np.exp(log_radii)[:, np.newaxis] / std) ** 2
-    below = gammainc(0.5 * d, half_squares) @ weights
-    above = gammaincc(0.5 * d, half_squares) @ weights
+    radii = np.exp(log_radii)[:, np.newaxis]
+    half_squares = 0.5 * (radii / std) ** 2
+    below = gammainc(half, half_squares) @ weights
+    above = gammaincc(half, half_squares) @ weights
     is_resolved = (below > 1e-16) & (above > 1e-90)
     log_odds = np.log(below[is_resolved]) - np.log(above[is_resolved])
-    return log_odds, log_radii[is_resolved]
+    return _RadiusTable(log_odds, log_radii[is_resolved])
 
 
 @dataclass(frozen=True)
