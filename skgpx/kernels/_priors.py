@@ -44,17 +44,14 @@ class Prior:
     they refer to the latent function, such as log odds or log rates.
 
     The prior has no effect without a search (``optimizer=None``), nor in scikit-learn's
-    GaussianProcessRegressor, for which this is a pair of bounds. A
-    kernel of your own takes it as ``name_bounds`` of the hyperparameter ``name``. A
-    noise variance with a prior is the result of the search, without a correction for
-    the inducing points; without one it has the default prior, except on Fourier
-    functions.
+    GaussianProcessRegressor, for which this is a pair of bounds. A kernel of your own
+    takes it as ``name_bounds`` of the hyperparameter ``name``. A noise variance with a
+    prior is the result of the search, without a correction for the inducing points;
+    without one it has the default prior, except on Fourier functions.
 
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import DTypeLike
-    from sklearn.gaussian_process.kernels import Kernel
     >>> from scipy.stats import halfnorm, lognorm
     >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
     >>> from skgpx import PLSRegressor
