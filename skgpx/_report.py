@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
@@ -17,7 +17,7 @@ from skgpx._version import __version__
 from skgpx.bases import Basis, NeighborBasis, Nystroem
 from skgpx.exceptions import PredictionWarning
 
-_MODEL: dict[str, Callable[[Any], Any]] = {
+_MODEL: dict[str, Callable[[BaseEstimator], object]] = {
     "estimator": lambda fit: type(fit).__name__,
     "around": lambda fit: type(fit.estimator_).__name__,
     "rows": lambda fit: getattr(fit, "_n_rows", 0) or len(fit.estimator_.X_train_),
@@ -25,7 +25,7 @@ _MODEL: dict[str, Callable[[Any], Any]] = {
     "classes": lambda fit: len(fit.classes_),
     "likelihood": lambda fit: repr(fit.likelihood_),
 }
-_PRIOR: dict[str, Callable[[Any], Any]] = {
+_PRIOR: dict[str, Callable[[BaseEstimator], object]] = {
     "kernel": lambda fit: repr(fit.kernel_),
     "noise_std": lambda fit: np.sqrt(fit.noise_variance_).tolist(),
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
@@ -33,33 +33,33 @@ _PRIOR: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _is_closed_form(fit: Any) -> bool:
+def _is_closed_form(fit: BaseEstimator) -> bool:
     """Whether a fit ran no chains."""
     return len(fit.energy_curve_) == 0
 
 
-def _kind_of_posterior(fit: Any) -> str:
+def _kind_of_posterior(fit: BaseEstimator) -> str:
     return "closed form" if _is_closed_form(fit) else "particles"
 
 
-def _n_steps(fit: Any) -> int | None:
+def _n_steps(fit: BaseEstimator) -> int | None:
     """Steps of chains; None for a fit that took one step or has no R-hat."""
     if fit.n_iter_ > 1 and len(fit.rhat_):
         return fit.n_iter_
     return None
 
 
-def _n_products(fit: Any) -> int | None:
+def _n_products(fit: BaseEstimator) -> int | None:
     """Products with the kernel matrix, of an iterative solution."""
     return fit.n_iter_ if hasattr(fit, "residuals_") else None
 
 
-def _of_chains(fit: Any, value: float) -> float | None:
+def _of_chains(fit: BaseEstimator, value: float) -> float | None:
     """A statistic of chains; None for a closed form, which runs none."""
     return None if _is_closed_form(fit) else float(value)
 
 
-_INFERENCE: dict[str, Callable[[Any], Any]] = {
+_INFERENCE: dict[str, Callable[[BaseEstimator], object]] = {
     "posterior": _kind_of_posterior,
     "particles": lambda fit: fit.particles_.shape[2],
     "steps": _n_steps,
@@ -194,7 +194,9 @@ class Reporting(OneBlasThread):
 # ---- Sections ------------------------------------------------------------------------
 
 
-def _read(fit: Any, section: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
+def _read(
+    fit: BaseEstimator, section: dict[str, Callable[[BaseEstimator], object]]
+) -> dict[str, Any]:
     """Entries of a section for which the fit has an attribute and a value."""
     entries = {}
     for name, get in section.items():
@@ -208,7 +210,7 @@ def _read(fit: Any, section: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
     return entries
 
 
-def _search(model: Any) -> dict[str, Any]:
+def _search(model: BaseEstimator) -> dict[str, Any]:
     """Rows and criterion of the hyperparameters, of the model or the one inside it."""
     record = getattr(model, "_record", None)
     if not record:
@@ -217,7 +219,7 @@ def _search(model: Any) -> dict[str, Any]:
     return record.section() if record else {}
 
 
-def _seconds(model: Any) -> dict[str, float]:
+def _seconds(model: BaseEstimator) -> dict[str, float]:
     """Time of each stage of the fit, and of all together."""
     seconds = dict(getattr(model, "stage_seconds_", {}))
     if seconds:
@@ -225,7 +227,7 @@ def _seconds(model: Any) -> dict[str, float]:
     return seconds
 
 
-def _basis(model: Any, X: ArrayLike | None) -> dict[str, Any]:
+def _basis(model: BaseEstimator, X: ArrayLike | None) -> dict[str, Any]:
     """Kind and size of the basis, and the share of the prior variance it leaves out.
 
     Measured at up to 2000 of the rows X; without any, in the middle of the domain, or
@@ -256,7 +258,7 @@ def _basis(model: Any, X: ArrayLike | None) -> dict[str, Any]:
 
 
 def _unexplained_share(
-    model: Any,
+    model: BaseEstimator,
     posterior: LatentModel,
     X: ArrayLike | None,
 ) -> float | None:
@@ -287,7 +289,7 @@ def _share(basis: Basis, rows: NDArray[Any]) -> float:
     return residual / max(explained + residual, 1e-300)
 
 
-def _held_out(model: Any, X: ArrayLike, y: ArrayLike) -> dict[str, Any]:
+def _held_out(model: BaseEstimator, X: ArrayLike, y: ArrayLike) -> dict[str, Any]:
     """Scores of held-out rows."""
     if is_classifier(model):
         log_density = model.log_predictive_density(X, y)
@@ -326,7 +328,7 @@ def _held_out(model: Any, X: ArrayLike, y: ArrayLike) -> dict[str, Any]:
 
 
 def _findings(
-    model: Any,
+    model: BaseEstimator,
     basis: dict[str, Any],
     held_out: dict[str, Any],
 ) -> dict[str, str]:
@@ -351,7 +353,7 @@ def _findings(
     return messages
 
 
-def _suffices(model: Any, n_functions: int) -> bool:
+def _suffices(model: BaseEstimator, n_functions: int) -> bool:
     """Whether the data cannot tell the basis from the whole process.
 
     It has a function for each row, or leaves out a hundredth of a nat of a row at most.

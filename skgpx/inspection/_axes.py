@@ -86,7 +86,7 @@ def fitted_model(estimator: BaseEstimator, X: ArrayLike) -> tuple[Any, Any]:
     return model, inner_X
 
 
-def rows_and_names(model: Any, X: ArrayLike) -> tuple[Array, list[str]]:
+def rows_and_names(model: BaseEstimator, X: ArrayLike) -> tuple[Array, list[str]]:
     """Rows (n, d) as the model sees them, and the names of their columns."""
     rows = model._rows_to_predict(X)
     numbered = [f"x{j}" for j in range(rows.shape[1])]

@@ -17,6 +17,7 @@ from skgpx.kernels._matrices import (
 )
 from skgpx.kernels._registry import (
     Array,
+    Bounds,
     RuledKernel,
     ValuesAndPullback,
     free_slopes,
@@ -287,7 +288,7 @@ class CategoricalKernel(UnitVarianceKernel):
     def __init__(
         self,
         correlation: float | Array = 0.5,
-        correlation_bounds: Any = (1e-3, 1.0),
+        correlation_bounds: Bounds = (1e-3, 1.0),
         n_categories: int | None = None,
     ) -> None:
         self.correlation = correlation
@@ -383,7 +384,7 @@ class Coregionalization(UnitVarianceKernel):
         n_categories: int,
         rank: int = 1,
         angles: Array | None = None,
-        angles_bounds: Any = (0.05, 3.09),
+        angles_bounds: Bounds = (0.05, 3.09),
     ) -> None:
         self.n_categories = n_categories
         self.rank = rank

@@ -22,6 +22,7 @@ from skgpx.kernels._matrices import (
 )
 from skgpx.kernels._registry import (
     Array,
+    Bounds,
     RuledKernel,
     ValuesAndPullback,
     free_slopes,
@@ -107,7 +108,7 @@ class GREKernel(RuledKernel, DerivedKernel):
         support: Array | None = None,
         support_weights: Array | None = None,
         background: float = 1.0,
-        background_bounds: tuple[float, float] | str = (1e-5, 1e5),
+        background_bounds: Bounds = (1e-5, 1e5),
     ) -> None:
         self.kernel = kernel
         self.support = support

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from skgpx.kernels._registry import (
     Array,
+    Bounds,
     RuledKernel,
     ValuesAndPullback,
     free_slopes,
@@ -47,7 +46,7 @@ class Linear(RuledKernel):
     def __init__(
         self,
         slope: float | Array = 1.0,
-        slope_bounds: Any = (1e-5, 1e5),
+        slope_bounds: Bounds = (1e-5, 1e5),
         centre: float | Array = 0.0,
     ) -> None:
         self.slope = slope

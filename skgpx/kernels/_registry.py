@@ -7,13 +7,18 @@ is a subclass of ``RBF``), and therefore inherits no rule.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
+if TYPE_CHECKING:
+    from skgpx.kernels._priors import Prior
+
 Array = NDArray[np.float64]
+# A pair of floats, one pair for each entry, "fixed" or a prior.
+Bounds: TypeAlias = "tuple[float, float] | Array | str | Prior"
 Rule = Callable[..., Any]
 # Maps cotangents of values to the slopes of their inner product with the values.
 Pullback = Callable[[Array], Array]

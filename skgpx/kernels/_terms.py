@@ -25,9 +25,9 @@ from sklearn.gaussian_process.kernels import (
 from skgpx._numerics.rows import InputFrame
 from skgpx.kernels._columns import CategoricalKernel, Columns
 from skgpx.kernels._linear import Linear
+from skgpx.kernels._registry import Bounds
 
 Array = NDArray[np.float64]
-Bounds = tuple[float, float] | Array | str
 
 # ---- A composite kernel as a sum of products of simple ones --------------------------
 
