@@ -17,7 +17,10 @@ from skgpx._version import __version__
 from skgpx.bases import Basis, NeighborBasis, Nystroem
 from skgpx.exceptions import PredictionWarning
 
-_MODEL: dict[str, Callable[[BaseEstimator], object]] = {
+# Names of entries, and how to read them from a fitted estimator.
+Section = dict[str, Callable[[BaseEstimator], object]]
+
+_MODEL: Section = {
     "estimator": lambda fit: type(fit).__name__,
     "around": lambda fit: type(fit.estimator_).__name__,
     "rows": lambda fit: getattr(fit, "_n_rows", 0) or len(fit.estimator_.X_train_),
@@ -25,7 +28,7 @@ _MODEL: dict[str, Callable[[BaseEstimator], object]] = {
     "classes": lambda fit: len(fit.classes_),
     "likelihood": lambda fit: repr(fit.likelihood_),
 }
-_PRIOR: dict[str, Callable[[BaseEstimator], object]] = {
+_PRIOR: Section = {
     "kernel": lambda fit: repr(fit.kernel_),
     "noise_std": lambda fit: np.sqrt(fit.noise_variance_).tolist(),
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
@@ -59,7 +62,7 @@ def _of_chains(fit: BaseEstimator, value: float) -> float | None:
     return None if _is_closed_form(fit) else float(value)
 
 
-_INFERENCE: dict[str, Callable[[BaseEstimator], object]] = {
+_INFERENCE: Section = {
     "posterior": _kind_of_posterior,
     "particles": lambda fit: fit.particles_.shape[2],
     "steps": _n_steps,
@@ -194,9 +197,7 @@ class Reporting(OneBlasThread):
 # ---- Sections ------------------------------------------------------------------------
 
 
-def _read(
-    fit: BaseEstimator, section: dict[str, Callable[[BaseEstimator], object]]
-) -> dict[str, Any]:
+def _read(fit: BaseEstimator, section: Section) -> dict[str, Any]:
     """Entries of a section for which the fit has an attribute and a value."""
     entries = {}
     for name, get in section.items():

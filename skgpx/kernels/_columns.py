@@ -407,7 +407,8 @@ class Coregionalization(UnitVarianceKernel):
         angles = np.reshape(self.angles, (self.n_categories, self.rank))
         # A_ij = cos a_ij Π_{l<j} sin a_il
         loadings: Array = np.cos(angles)
-        loadings[:, 1:] *= np.cumprod(np.sin(angles), axis=1)[:, :-1]
+        sine_products = np.cumprod(np.sin(angles), axis=1)
+        loadings[:, 1:] *= sine_products[:, :-1]
         return loadings
 
     def correlations(self) -> Array:
@@ -418,10 +419,12 @@ class Coregionalization(UnitVarianceKernel):
         return B
 
     def _codes(self, X: Array) -> NDArray[np.intp]:
-        if X.shape[1] != 1 or not np.all(np.isin(X, np.arange(self.n_categories))):
+        n_columns = X.shape[1]
+        is_code = np.isin(X, np.arange(self.n_categories))
+        if n_columns != 1 or not np.all(is_code):
             raise ValueError(
                 f"Coregionalization expects one column of codes from 0 to "
-                f"{self.n_categories - 1}; got {X.shape[1]} columns with values from "
+                f"{self.n_categories - 1}; got {n_columns} columns with values from "
                 f"{X.min():g} to {X.max():g}. Wrap it: Columns(kernel, [column])."
             )
         return X[:, 0].astype(np.intp)
@@ -436,8 +439,10 @@ class Coregionalization(UnitVarianceKernel):
         # A_ij ∂/∂A_ij
         log_slopes = A * (symmetric @ A)
         # an angle enters the cosine of its column, and the sines of all later columns
-        later_columns = np.cumsum(log_slopes[:, ::-1], axis=1)[:, ::-1] - log_slopes
-        by_angle = later_columns / np.tan(angles) - log_slopes * np.tan(angles)
+        reversed_sums = np.cumsum(log_slopes[:, ::-1], axis=1)
+        later_columns = reversed_sums[:, ::-1] - log_slopes
+        tangents = np.tan(angles)
+        by_angle = later_columns / tangents - log_slopes * tangents
         return free_slopes(self.hyperparameter_angles, (angles * by_angle).ravel())
 
     def _gradient(self, X: Array) -> tuple[Array, Array]:

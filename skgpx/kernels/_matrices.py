@@ -484,8 +484,8 @@ def _distance_matrix(
             return slopes
         # k = b^-α, b = K / W:  ∂k/∂log α = α k ((b - 1) / b - log b)
         base = K / W
-        alpha = kernel.alpha
-        alpha_slope = alpha * np.vdot(G * K, (base - 1.0) / base - np.log(base))
+        log_slopes = (base - 1.0) / base - np.log(base)
+        alpha_slope = kernel.alpha * np.vdot(G * K, log_slopes)
         return np.append(alpha_slope, slopes)
 
     return K, pullback
