@@ -22,7 +22,7 @@ from sklearn.linear_model import LinearRegression
 
 import skgpx
 from benchmarks.data import CLASSIFICATION, REGRESSION, file_of, load
-from skgpx.kernels import Categorical, Columns
+from skgpx.kernels import CategoricalKernel, Columns
 from skgpx.likelihoods import (
     Beta,
     Binomial,
@@ -87,7 +87,9 @@ TERMS = [1.0 * Columns(RBF(0.5), [j]) for j in range(5)]
 ESTIMATORS |= {
     f"{type(one).__name__} additive": one
     for one in (
-        skgpx.PLSRegressor(sum(TERMS[1:], TERMS[0]) + Columns(Categorical(), [5])),
+        skgpx.PLSRegressor(
+            sum(TERMS[1:], TERMS[0]) + Columns(CategoricalKernel(), [5])
+        ),
         skgpx.SteinRFFRegressor(sum(TERMS[1:], TERMS[0])),
     )
 }

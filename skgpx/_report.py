@@ -7,17 +7,20 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import is_classifier
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, is_classifier
 
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._validation import check_is_fitted, check_X, codes_of_grades, warn
 from skgpx._version import __version__
-from skgpx.bases import NeighborBasis, Nystroem
+from skgpx.bases import Basis, NeighborBasis, Nystroem
 from skgpx.exceptions import PredictionWarning
 
-_MODEL: dict[str, Callable[[Any], Any]] = {
+# Names of entries, and how to read them from a fitted estimator.
+Section = dict[str, Callable[[BaseEstimator], object]]
+
+_MODEL: Section = {
     "estimator": lambda fit: type(fit).__name__,
     "around": lambda fit: type(fit.estimator_).__name__,
     "rows": lambda fit: getattr(fit, "_n_rows", 0) or len(fit.estimator_.X_train_),
@@ -25,7 +28,7 @@ _MODEL: dict[str, Callable[[Any], Any]] = {
     "classes": lambda fit: len(fit.classes_),
     "likelihood": lambda fit: repr(fit.likelihood_),
 }
-_PRIOR: dict[str, Callable[[Any], Any]] = {
+_PRIOR: Section = {
     "kernel": lambda fit: repr(fit.kernel_),
     "noise_std": lambda fit: np.sqrt(fit.noise_variance_).tolist(),
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
@@ -33,16 +36,37 @@ _PRIOR: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _of_chains(fit: Any, value: Any) -> float | None:
+def _is_closed_form(fit: BaseEstimator) -> bool:
+    """Whether a fit ran no chains."""
+    return len(fit.energy_curve_) == 0
+
+
+def _kind_of_posterior(fit: BaseEstimator) -> str:
+    return "closed form" if _is_closed_form(fit) else "particles"
+
+
+def _n_steps(fit: BaseEstimator) -> int | None:
+    """Steps of chains; None for a fit that took one step or has no R-hat."""
+    if fit.n_iter_ > 1 and len(fit.rhat_):
+        return fit.n_iter_
+    return None
+
+
+def _n_products(fit: BaseEstimator) -> int | None:
+    """Products with the kernel matrix, of an iterative solution."""
+    return fit.n_iter_ if hasattr(fit, "residuals_") else None
+
+
+def _of_chains(fit: BaseEstimator, value: float) -> float | None:
     """A statistic of chains; None for a closed form, which runs none."""
-    return float(value) if len(fit.energy_curve_) else None
+    return None if _is_closed_form(fit) else float(value)
 
 
-_INFERENCE: dict[str, Callable[[Any], Any]] = {
-    "posterior": lambda fit: "particles" if len(fit.energy_curve_) else "closed form",
+_INFERENCE: Section = {
+    "posterior": _kind_of_posterior,
     "particles": lambda fit: fit.particles_.shape[2],
-    "steps": lambda fit: fit.n_iter_ if fit.n_iter_ > 1 and len(fit.rhat_) else None,
-    "products": lambda fit: fit.n_iter_ if hasattr(fit, "residuals_") else None,
+    "steps": _n_steps,
+    "products": _n_products,
     "largest_residual": lambda fit: float(np.max(fit.residuals_)),
     "last_change_in_stds": lambda fit: float(fit.change_),
     "divergence_bound_nats": lambda fit: float(fit._divergence_bound),
@@ -55,7 +79,7 @@ _INFERENCE: dict[str, Callable[[Any], Any]] = {
 class Report(dict[str, Any]):
     """A dictionary of sections that prints as text, and in a notebook as a table.
 
-    Each section is a dictionary, whose keys have the units.
+    Each section is a dictionary; its keys have the units.
 
     Examples
     --------
@@ -84,10 +108,11 @@ class Report(dict[str, Any]):
 
     def _text(self) -> list[tuple[str, dict[str, str]]]:
         """Title of each section, and its names and values as text."""
-        return [
-            (_words(title), {_words(name): _value(body[name]) for name in body})
-            for title, body in self.items()
-        ]
+        sections = []
+        for title, body in self.items():
+            entries = {_words(name): _value(value) for name, value in body.items()}
+            sections.append((_words(title), entries))
+        return sections
 
 
 class Reporting(OneBlasThread):
@@ -110,8 +135,12 @@ class Reporting(OneBlasThread):
             )
         parent.__setstate__(state)
 
-    def report(self, X: Any = None, y: ArrayLike | None = None) -> Report:
-        """Summary of a fit: what it has learned, its cost, and its diagnostics.
+    def report(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+    ) -> Report:
+        """Summary of a fit: kernel, basis and posterior, cost, and diagnostics.
 
         Parameters
         ----------
@@ -128,8 +157,12 @@ class Reporting(OneBlasThread):
             A dictionary of sections, which prints as text and in a notebook as a table:
             "model", "prior", "search" (rows and criterion of the hyperparameters),
             "basis", "inference", "seconds", "held_out" and "findings", as far as they
-            apply. The findings are those of `findings_`, which the fit warned of, and
-            of the rows given here.
+            apply. The findings are `findings_`, about which the fit warned, and
+            findings of X and y.
+
+            In "held_out", "coverage_90" is the fraction of the targets inside their
+            intervals of 90 %, and "coverage_90_standard_error" the standard deviation
+            of this fraction if the intervals are right.
 
         Raises
         ------
@@ -146,28 +179,27 @@ class Reporting(OneBlasThread):
                 "report expects the rows X of the targets y; got y alone. Call "
                 "report(X, y), with rows that were held out."
             )
-        record = getattr(self, "_record", None)
-        record = record or getattr(getattr(self, "estimator_", None), "_record", None)
-        seconds = dict(getattr(self, "stage_seconds_", {}))
-        sections: dict[str, Any] = {
+        basis = _basis(self, X)
+        held_out = {} if y is None else _held_out(self, X, y)
+        sections: dict[str, dict[str, Any]] = {
             "model": _read(self, _MODEL),
             "prior": _read(self, _PRIOR),
-            "search": record.section() if record else {},
-            "basis": _basis(self, X),
+            "search": _search(self),
+            "basis": basis,
             "inference": _read(self, _INFERENCE),
-            "seconds": {**seconds, "total": sum(seconds.values())} if seconds else {},
-            "held_out": {} if y is None else _held_out(self, X, y),
+            "seconds": _seconds(self),
+            "held_out": held_out,
+            "findings": _findings(self, basis, held_out),
         }
-        sections["findings"] = _findings(self, sections["basis"], sections["held_out"])
         return Report({title: body for title, body in sections.items() if body})
 
 
 # ---- Sections ------------------------------------------------------------------------
 
 
-def _read(fit: Any, section: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
+def _read(fit: BaseEstimator, section: Section) -> dict[str, Any]:
     """Entries of a section for which the fit has an attribute and a value."""
-    found = {}
+    entries = {}
     for name, get in section.items():
         try:
             value = get(fit)
@@ -175,121 +207,168 @@ def _read(fit: Any, section: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
             continue
         # NaN stands for a diagnostic that does not apply
         if value is not None and value == value:
-            found[name] = value
-    return found
+            entries[name] = value
+    return entries
 
 
-def _basis(model: Any, X: Any) -> dict[str, Any]:
+def _search(model: BaseEstimator) -> dict[str, Any]:
+    """Rows and criterion of the hyperparameters, of the model or the one inside it."""
+    record = getattr(model, "_record", None)
+    if not record:
+        inner = getattr(model, "estimator_", None)
+        record = getattr(inner, "_record", None)
+    return record.section() if record else {}
+
+
+def _seconds(model: BaseEstimator) -> dict[str, float]:
+    """Time of each stage of the fit, and of all together."""
+    seconds = dict(getattr(model, "stage_seconds_", {}))
+    if seconds:
+        seconds["total"] = sum(seconds.values())
+    return seconds
+
+
+def _basis(model: BaseEstimator, X: ArrayLike | None) -> dict[str, Any]:
     """Kind and size of the basis, and the share of the prior variance it leaves out.
 
     Measured at up to 2000 of the rows X; without any, in the middle of the domain, or
     for inducing points at the rows of the fit.
     """
-    found: dict[str, Any] = {}
+    section: dict[str, Any] = {}
     posterior = getattr(model, "posterior_", None)
     if isinstance(posterior, MixtureModel):
-        found["models"], posterior = len(posterior.models), posterior.models[0]
+        section["models"] = len(posterior.models)
+        posterior = posterior.models[0]
     if not isinstance(posterior, LatentModel):
-        return found
+        return section
     basis = posterior.basis
     if isinstance(basis, NeighborBasis):
-        found["kind"] = "inducing points and nearest rows"
-        return found | {"functions": basis.n_basis, "neighbors": basis.n_neighbors}
-    on_points = isinstance(basis, Nystroem)
-    found["kind"] = "inducing points" if on_points else "functions"
-    found["functions"] = basis.n_basis
+        section["kind"] = "inducing points and nearest rows"
+        section["functions"] = basis.n_basis
+        section["neighbors"] = basis.n_neighbors
+        return section
+    section["kind"] = "inducing points" if isinstance(basis, Nystroem) else "functions"
+    section["functions"] = basis.n_basis
     jitter = getattr(basis, "jitter", None)
     if isinstance(jitter, float):
-        found["jitter"] = jitter
+        section["jitter"] = jitter
+    share = _unexplained_share(model, posterior, X)
+    if share is not None:
+        section["unexplained_share"] = share
+    return section
+
+
+def _unexplained_share(
+    model: BaseEstimator,
+    posterior: LatentModel,
+    X: ArrayLike | None,
+) -> float | None:
+    """Share of the prior variance that the basis leaves out; None if not known."""
+    basis = posterior.basis
     if X is not None:
         rows = check_X(model, X)
-        picked = np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(np.intp)
-        found["unexplained_share"] = _share(basis, rows[picked])
-    elif (
-        on_points
-        and np.isfinite(getattr(model, "unexplained_", np.nan))
-        and hasattr(model, "noise_variance_")
-    ):
-        # unexplained_ = var g / (2 noise variance), in any units
-        noise = 1.0 / np.mean(np.square(posterior.scale) / model.noise_variance_)
-        prior = float(np.mean(basis.kernel.diag(basis.inducing_points)))
-        found["unexplained_share"] = min(2.0 * noise * model.unexplained_ / prior, 1.0)
-    elif not on_points and hasattr(model, "domain_"):
+        places = np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(np.intp)
+        return _share(basis, rows[places])
+    if not isinstance(basis, Nystroem):
+        if not hasattr(model, "domain_"):
+            return None
         middle = np.mean(model.domain_, axis=1)[np.newaxis]
-        found["unexplained_share"] = _share(basis, middle)
-    return found
+        return _share(basis, middle)
+    unexplained = getattr(model, "unexplained_", np.nan)
+    if not np.isfinite(unexplained) or not hasattr(model, "noise_variance_"):
+        return None
+    # unexplained_ = var g / (2 noise variance), in any units
+    noise = 1.0 / np.mean(np.square(posterior.scale) / model.noise_variance_)
+    prior = float(np.mean(basis.kernel.diag(basis.inducing_points)))
+    return min(2.0 * noise * unexplained / prior, 1.0)
 
 
-def _share(basis: Any, rows: Any) -> float:
+def _share(basis: Basis, rows: NDArray[Any]) -> float:
     features = basis(rows)
     explained = float(np.sum(features**2))
     residual = float(np.sum(basis.residual_variance(rows, features)))
     return residual / max(explained + residual, 1e-300)
 
 
-def _held_out(model: Any, X: Any, y: Any) -> dict[str, Any]:
+def _held_out(model: BaseEstimator, X: ArrayLike, y: ArrayLike) -> dict[str, Any]:
     """Scores of held-out rows."""
     if is_classifier(model):
-        density = model.log_predictive_density(X, y)
-        accuracy = float(np.mean(model.predict(X) == np.asarray(y)))
-        found = {"accuracy": accuracy, "mean_log_probability": float(np.mean(density))}
-        return {"rows": len(y), **found}
+        log_density = model.log_predictive_density(X, y)
+        accuracy = np.mean(model.predict(X) == np.asarray(y))
+        return {
+            "rows": len(y),
+            "accuracy": float(accuracy),
+            "mean_log_probability": float(np.mean(log_density)),
+        }
     if not hasattr(model, "predict_dist"):
         return {}
     y = np.asarray(codes_of_grades(getattr(model, "likelihood_", None), y))
-    parts = model.predict_dist(X)
-    parts = parts if isinstance(parts, list) else [parts]
-    each = list(zip(np.atleast_2d(y.T), parts, strict=True))
-    scores = {
-        "r2": model.score(X, y),
-        "mean_log_density_nats": np.mean([one.log_density(t) for t, one in each]),
-        "mean_crps": np.mean([one.crps(t) for t, one in each]),
+    distributions = model.predict_dist(X)
+    if not isinstance(distributions, list):
+        distributions = [distributions]
+    # one distribution for each target
+    targets = list(zip(np.atleast_2d(y.T), distributions, strict=True))
+    log_densities = [distribution.log_density(t) for t, distribution in targets]
+    crps = [distribution.crps(t) for t, distribution in targets]
+    section = {
+        "rows": len(y),
+        "r2": float(model.score(X, y)),
+        "mean_log_density_nats": float(np.mean(log_densities)),
+        "mean_crps": float(np.mean(crps)),
     }
-    for coverage in (0.5, 0.9):
-        ends = [(t, *one.interval(coverage).T) for t, one in each]
-        inside = np.mean([(low <= t) & (t <= high) for t, low, high in ends])
-        scores[f"inside_{100 * coverage:g}_%_intervals"] = inside
-    scores["standard_error_of_the_last"] = np.sqrt(0.09 / y.size)
-    return {"rows": len(y), **{name: float(score) for name, score in scores.items()}}
+    for percent in (50, 90):
+        hits = []
+        for t, distribution in targets:
+            low, high = distribution.interval(percent / 100).T
+            hits.append((low <= t) & (t <= high))
+        section[f"coverage_{percent}"] = float(np.mean(hits))
+    # of a frequency of 0.9 in n rows, √(0.9 (1 - 0.9) / n)
+    standard_error = np.sqrt(0.09 / y.size)
+    section["coverage_90_standard_error"] = float(standard_error)
+    return section
 
 
 def _findings(
-    model: Any,
+    model: BaseEstimator,
     basis: dict[str, Any],
     held_out: dict[str, Any],
 ) -> dict[str, str]:
-    """Findings of the fit, those of rows X and of targets y; messages by check."""
-    found = {one.check: one.message for one in getattr(model, "findings_", ())}
+    """Messages by check: findings of the fit, of the rows X and of the targets y."""
+    findings = getattr(model, "findings_", ())
+    messages = {finding.check: finding.message for finding in findings}
     unexplained = basis.get("unexplained_share", 0.0)
     if unexplained > 0.005 and not _suffices(model, basis["functions"]):
-        found["basis"] = (
+        messages["basis"] = (
             f"{_percent(unexplained)} of the prior variance is unexplained by "
             f"{basis['functions']} {basis['kind']}."
         )
-    inside = held_out.get("inside_90_%_intervals", 0.9)
-    if abs(inside - 0.9) > 3.0 * held_out.get("standard_error_of_the_last", 1.0):
-        found["coverage"] = (
-            f"Intervals are too {'narrow' if inside < 0.9 else 'wide'}: those of 90 % "
-            f"hold {_percent(inside)} of the held-out rows. Try another kernel or "
+    coverage = held_out.get("coverage_90", 0.9)
+    standard_error = held_out.get("coverage_90_standard_error", 1.0)
+    if abs(coverage - 0.9) > 3.0 * standard_error:
+        width = "narrow" if coverage < 0.9 else "wide"
+        messages["coverage"] = (
+            f"Intervals are too {width}: those of 90 % "
+            f"hold {_percent(coverage)} of the held-out rows. Try another kernel or "
             "likelihood, or TemperedRegressor around the model."
         )
-    return found
+    return messages
 
 
-def _suffices(model: Any, n_functions: int) -> bool:
+def _suffices(model: BaseEstimator, n_functions: int) -> bool:
     """Whether the data cannot tell the basis from the whole process.
 
-    It is that of all rows, or leaves out a hundredth of a nat of a row at most.
+    It has a function for each row, or leaves out a hundredth of a nat of a row at most.
     """
     record = getattr(model, "_record", None)
-    n_rows = np.inf if record is None else record.distinct_rows
-    return n_functions >= n_rows or getattr(model, "unexplained_", np.nan) <= 0.01
+    if record is not None and n_functions >= record.distinct_rows:
+        return True
+    return getattr(model, "unexplained_", np.nan) <= 0.01
 
 
 # ---- From values to text -------------------------------------------------------------
 
 
-def _words(name: Any) -> str:
+def _words(name: str) -> str:
     return str(name).replace("_", " ")
 
 
@@ -297,11 +376,13 @@ def _percent(share: float) -> str:
     return f"{100.0 * share:.2g} %" if share < 0.995 else "100 %"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, float | np.floating):
         return f"{value:.4g}"
     if isinstance(value, list):
-        return ", ".join(_value(one) for one in value)
+        return ", ".join(_value(entry) for entry in value)
     if isinstance(value, dict):
-        return ", ".join(f"{_words(k)}: {_value(v)}" for k, v in value.items())
+        return ", ".join(
+            f"{_words(name)}: {_value(entry)}" for name, entry in value.items()
+        )
     return str(value)

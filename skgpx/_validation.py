@@ -27,7 +27,7 @@ from skgpx._numerics.rows import LARGEST, distinct_rows, mean_and_spread
 from skgpx.exceptions import DataWarning
 from skgpx.exceptions import warn as warn
 from skgpx.kernels import (
-    Categorical,
+    CategoricalKernel,
     Columns,
     length_scales,
     parts_with,
@@ -750,7 +750,9 @@ def _with_categories(kernel: Any, estimator: Any) -> Any:
     if not sizes:
         return kernel
     if kernel is None:
-        factor = Categorical(np.full(len(sizes), 0.5), n_categories=max(sizes.values()))
+        factor = CategoricalKernel(
+            np.full(len(sizes), 0.5), n_categories=max(sizes.values())
+        )
         return DefaultKernel(factor, list(sizes))
     every = np.arange(estimator.n_features_in_)
     for part, columns in parts_with("n_categories", kernel, every):
@@ -766,8 +768,8 @@ def _with_categories(kernel: Any, estimator: Any) -> Any:
         raise ValueError(
             f"Columns {list(estimator.categories_)} of X hold categories, which "
             f"kernel={kernel!r} takes for numbers. Give them a kernel of their own, as "
-            "in Columns(RBF(), ...) * Columns(Categorical(), ...), leave the kernel "
-            "None, or encode them by OneHotEncoder."
+            "in Columns(RBF(), ...) * Columns(CategoricalKernel(), ...), leave the "
+            "kernel None, or encode them by OneHotEncoder."
         )
     return kernel
 

@@ -31,7 +31,7 @@ from skgpx import (
     SteinRFFRegressor,
     TemperedRegressor,
 )
-from skgpx.kernels import Categorical, Columns
+from skgpx.kernels import CategoricalKernel, Columns
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((30, 2))
@@ -175,8 +175,10 @@ TABLE = pd.DataFrame({"t": np.linspace(0.0, 6.0, 60), "site": SITES})
 EFFECTS = np.array([0.0, 1.0, -1.0, 0.4] * 15)
 TARGET = np.sin(TABLE["t"]) + EFFECTS + 0.1 * rng.standard_normal(60)
 CODED = TABLE.assign(site=SITES.codes).to_numpy(np.float64)
-FACTORS = 1.0 * Columns(RBF(2.0), "t") * Columns(Categorical(), "site")
-NUMBERED = 1.0 * Columns(RBF(2.0), [0]) * Columns(Categorical(n_categories=5), [1])
+FACTORS = 1.0 * Columns(RBF(2.0), "t") * Columns(CategoricalKernel(), "site")
+NUMBERED = (
+    1.0 * Columns(RBF(2.0), [0]) * Columns(CategoricalKernel(n_categories=5), [1])
+)
 WITH_KERNEL = [
     PLSRegressor(random_state=0),
     GWIRegressor("svgp", random_state=0),
@@ -197,7 +199,7 @@ def test_categories_are_codes_of_a_categorical_kernel(model):
     default = clone(model).fit(TABLE, TARGET)
     assert default.score(TABLE, TARGET) > 0.97
     found = default.kernel_.get_params()
-    assert any(isinstance(one, Categorical) for one in found.values())
+    assert any(isinstance(one, CategoricalKernel) for one in found.values())
     again = pickle.loads(pickle.dumps(default))
     np.testing.assert_array_equal(again.predict(TABLE), default.predict(TABLE))
     # without categories a fit forgets them

@@ -19,7 +19,7 @@ from skgpx.diagnostics import (
     residual_autocorrelation,
     varying_noise,
 )
-from skgpx.kernels import Categorical
+from skgpx.kernels import CategoricalKernel
 from skgpx.likelihoods import (
     Gaussian,
     NegativeBinomial,
@@ -236,8 +236,8 @@ def test_overdispersion_is_found_from_five_standard_errors():
 
 def test_a_correlation_of_one_cannot_be_given_a_wider_bound():
     """A column of categories without effect is no restriction of the fit."""
-    kernel = Categorical(np.array([0.3, 1.0, 0.2]))
+    kernel = CategoricalKernel(np.array([0.3, 1.0, 0.2]))
     assert at_bounds(kernel, True, False) is None
     assert at_bounds(kernel, False, False) is None
-    narrow = Categorical(np.array([0.3, 0.9]), correlation_bounds=(0.1, 0.9))
+    narrow = CategoricalKernel(np.array([0.3, 0.9]), correlation_bounds=(0.1, 0.9))
     assert "correlation = [0.3, 0.9]" in at_bounds(narrow, False, False).message

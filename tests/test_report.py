@@ -156,7 +156,7 @@ def test_held_out_rows(fitted):
     assert_allclose(section["mean_log_density_nats"], density)
     assert_allclose(section["mean_crps"], metrics.crps(TARGETS, distribution))
     inside = metrics.interval_coverage(TARGETS, distribution.interval(0.9))
-    assert_allclose(section["inside_90_%_intervals"], inside)
+    assert_allclose(section["coverage_90"], inside)
     assert_allclose(section["r2"], model.score(ROWS, TARGETS))
     wrong = model.report(ROWS, TARGETS + rng.choice([-3.0, 3.0], size=200))
     assert "Intervals are too narrow" in wrong["findings"]["coverage"]

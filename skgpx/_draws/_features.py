@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics import radial, trigonometry
 from skgpx.kernels import (
-    Categorical,
+    CategoricalKernel,
     Columns,
     Coregionalization,
     GREKernel,
@@ -451,7 +451,7 @@ def factor_features(kernel: Any, d: int) -> list[FeatureMap]:
         slope[columns] = getattr(inner, "slope", 1.0)
         centre[columns] = getattr(inner, "centre", 0.0)
         return [LinearFeatures(getattr(inner, "sigma_0", 0.0), d, slope, centre)]
-    if type(inner) is Categorical and inner.n_categories is not None:
+    if type(inner) is CategoricalKernel and inner.n_categories is not None:
         correlations = inner._by_column("correlation", len(columns), 1.0)
         K = inner.n_categories
         # [√ρ, √(1 - ρ) e_x]

@@ -15,7 +15,7 @@ from skgpx._draws import FunctionDraws, Process, central_differences, linear_dra
 from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx.bases import NeighborBasis
+from skgpx.bases import Basis, NeighborBasis
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -111,7 +111,7 @@ class LatentModel:
         Units of the outputs.
     """
 
-    basis: Any
+    basis: Basis
     weights: WeightDistribution
     mean: Mean | None = None
     scale: float | Array = 1.0

@@ -2,6 +2,7 @@
 
 from skgpx._draws import Conditioning, InputMap, draw_prior, side_by_side
 from skgpx._numerics.fourier import Box
+from skgpx.bases._basis import Basis as Basis
 from skgpx.bases._continued_series import ContinuedSeries
 from skgpx.bases._eigenvalues import (
     ExponentialEigenvalues,

@@ -5,24 +5,26 @@ from one at the edge of the region, and ``q`` an independent draw of the prior::
 
     f(x) = ρ f(e) + (1 - ρ) c + √(1 - ρ²) q(x)
 
-``c`` is the constant part of the prior, if it has one, which does not fade; ``q`` is of
-the rest. f is continuous at the edge, and far away it is c plus a draw of the prior.
+``c`` is the constant part of the prior, if it has one, which does not fade; ``q`` has
+the covariance of the prior without it. f is continuous at the edge, and far away it is
+c plus a draw of the prior.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FiniteProcess, KernelSections, LinearTerm
 from skgpx._numerics.fourier import Box, FourierIndex, Integers
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._fourier import BoxFourierFeatures, FourierSeries
-from skgpx.bases._kernel_basis import Marginals, feature_marginals
 from skgpx.kernels import expand
 
 Array = NDArray[np.float64]
@@ -33,23 +35,23 @@ Index = NDArray[np.intp]
 class Continuation:
     """Where a series stands for its process, and how its influence fades outside.
 
-    The correlation ρ at a step from the region is that of the prior without its
-    constant part. That of a series is periodic: it is read up to half a period, and
-    multiplied by a taper ``(1 - |τ|)₊³ (1 + 3|τ|)`` at τ periods.
+    The correlation ρ at a step from the region is the correlation of the prior without
+    its constant part. A series has a periodic correlation: it is read up to half a
+    period, and multiplied by a taper ``(1 - |τ|)₊³ (1 + 3|τ|)`` at τ periods.
 
     Parameters
     ----------
     region : ndarray of shape (d, 2)
         Lower and upper end of each input.
     covariance : LinearTerm
-        Of the prior, as a function of the step; of a series, in periods.
+        Covariance of the prior, as a function of the step; of a series, in periods.
     fresh : float
-        Variance of ``q``: that of the prior, without the constant part.
+        Variance of ``q``, the prior without the constant part.
     level : float, default=0.0
-        Variance of the constant part ``c`` of the prior. If there is nothing else, all
-        correlations are zero.
+        Variance of the constant part ``c`` of the prior. If the prior has no other
+        part, all correlations are zero.
     period : ndarray of shape (d,), optional
-        Of the covariance.
+        Period of the covariance.
     """
 
     region: Array
@@ -61,22 +63,27 @@ class Continuation:
     def outside(self, X: Array) -> Index:
         """Rows of X (n, d) that are not in the region."""
         low, high = self.region.T
-        return np.flatnonzero(np.any((low > X) | (high < X), axis=1))
+        is_outside = (low > X) | (high < X)
+        return np.flatnonzero(np.any(is_outside, axis=1))
 
     def place(self, X: Array) -> tuple[Array, Array]:
         """Nearest points E (n, d), and the correlations ρ (n,); one inside."""
-        E, rho, rows = np.clip(X, *self.region.T), np.ones(len(X)), self.outside(X)
+        low, high = self.region.T
+        E = np.clip(X, low, high)
+        rho = np.ones(len(X))
+        rows = self.outside(X)
         rho[rows] = self.correlations(X[rows] - E[rows])
         return E, rho
 
     def correlations(self, steps: Array) -> Array:
         """ρ at steps (n, d) from the region, shape (n,); one at zero."""
-        (at, _, length), values = self._turns(steps), np.zeros((len(steps), 1, 1))
+        arguments, _, length = self._turns(steps)
+        values = np.zeros((len(steps), 1, 1))
         if self._varies and len(steps):
-            self.covariance.add_to(values, at)
+            self.covariance.add_to(values, arguments)
             values = (values - self.level) / self.fresh
-        found: Array = np.clip(values[:, 0, 0], -1.0, 1.0) * _taper(length)
-        return found
+        rho: Array = np.clip(values[:, 0, 0], -1.0, 1.0) * _taper(length)
+        return rho
 
     def slopes(self, X: Array) -> Array:
         """Gradients of ρ, shape (n, d).
@@ -86,41 +93,85 @@ class Continuation:
         ValueError
             If a kernel has no known derivative in its inputs.
         """
-        steps = X - np.clip(X, *self.region.T)
+        low, high = self.region.T
+        steps = X - np.clip(X, low, high)
         if not self._varies:
             return np.zeros_like(X)
-        at, turns, length = self._turns(steps)
-        values, slopes = self.covariance.pairs(at, np.zeros(len(X), np.intp))
+        arguments, turns, length = self._turns(steps)
+        first_function = np.zeros(len(X), np.intp)
+        values, slopes = self.covariance.pairs(arguments, first_function)
+        # product rule; beyond half a period the covariance is constant
+        is_read = np.abs(turns) < 0.5
+        taper = _taper(length)[:, np.newaxis]
+        gradient = slopes[:, 0] * is_read * taper
         # d taper / dτ = -12 (1 - |τ|)² τ
-        fall = -12.0 * np.maximum(1.0 - length, 0.0) ** 2
-        total = slopes[:, 0] * (np.abs(turns) < 0.5) * _taper(length)[:, np.newaxis]
-        total += ((values[:, 0] - self.level) * fall)[:, np.newaxis] * turns
-        total /= self.fresh * (1.0 if self.period is None else self.period)
+        taper_factor = -12.0 * np.maximum(1.0 - length, 0.0) ** 2
+        correlation_part = values[:, 0] - self.level
+        gradient += (correlation_part * taper_factor)[:, np.newaxis] * turns
+        # per unit of the inputs
+        period = 1.0 if self.period is None else self.period
+        gradient /= self.fresh * period
         # e moves with x along the sides of the region
-        return np.where(steps == 0.0, 0.0, total)
+        return np.where(steps == 0.0, 0.0, gradient)
 
     @property
     def _varies(self) -> bool:
         return self.fresh > 1e-12 * (self.fresh + self.level)
 
     def _turns(self, steps: Array) -> tuple[Array, Array, Array]:
-        """Where the covariance is read, and steps in periods of the taper; lengths."""
+        """Arguments of the covariance and of the taper at steps (n, d).
+
+        Returns
+        -------
+        arguments : ndarray of shape (n, d)
+            Of the covariance: for a series in periods, at most a half.
+        turns : ndarray of shape (n, d)
+            Steps in periods, at most one; zero for a kernel, which has no taper.
+        length : ndarray of shape (n,)
+            Of the turns.
+        """
         if self.period is None:
             return steps, np.zeros_like(steps), np.zeros(len(steps))
         turns = np.clip(steps / self.period, -1.0, 1.0)
-        return np.clip(turns, -0.5, 0.5), turns, np.linalg.norm(turns, axis=1)
+        arguments = np.clip(turns, -0.5, 0.5)
+        length = np.linalg.norm(turns, axis=1)
+        return arguments, turns, length
 
 
 def _taper(length: Array) -> Array:
     """``(1 - r)₊³ (1 + 3 r)``, with two continuous derivatives; one at zero."""
-    taper: Array = np.maximum(1.0 - length, 0.0) ** 3 * (1.0 + 3.0 * length)
+    complement = np.maximum(1.0 - length, 0.0)
+    taper: Array = complement**3 * (1.0 + 3.0 * length)
     return taper
 
 
-def rest(rho: Array) -> Array:
+def independent_factor(rho: Array) -> Array:
     """Factor of the independent part, ``√(1 - ρ²)``."""
     factor: Array = np.sqrt((1.0 - rho) * (1.0 + rho))
     return factor
+
+
+class ConstantGivenWeights(NamedTuple):
+    """The constant part c of the prior, given the weights of the basis.
+
+    Parameters
+    ----------
+    place : int
+        Place of the constant function in the basis.
+    weight : float
+        Its weight in ``E(c | w)``, ``var c / √λ``.
+    variance : float
+        ``var(c | w)``.
+    """
+
+    place: int
+    weight: float
+    variance: float
+
+
+def _fields_of_series(series: FourierSeries) -> dict[str, Any]:
+    """Fields of FourierSeries, without the fields of a subclass."""
+    return {field.name: getattr(series, field.name) for field in fields(FourierSeries)}
 
 
 @dataclass(frozen=True)
@@ -145,11 +196,13 @@ class FadingFeatures:
         return len(self.continuation.region)
 
     def _place(self, X: Array) -> tuple[Array, Array, Array]:
-        """Where the waves are taken (n, d), their factors and the correlations."""
+        """Inputs of the waves (n, d), the factors (n,) and the correlations (n,)."""
         E, rho = self.continuation.place(X)
         if self.part == "edge":
             return E, rho, rho
-        return X, rest(rho) if self.part == "prior" else 1.0 - rho, rho
+        if self.part == "level":
+            return X, 1.0 - rho, rho
+        return X, independent_factor(rho), rho
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, 2 R)."""
@@ -168,21 +221,24 @@ class FadingFeatures:
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
-        E, factor, rho = self._place(X)
-        values, slopes = self.features.pairs(E, weights, index)
+        inputs, factor, rho = self._place(X)
+        values, slopes = self.features.pairs(inputs, weights, index)
+        # derivative of the factor in ρ
         if self.part == "edge":
-            bend, slopes = np.ones_like(rho), np.where(E == X, slopes, 0.0)
+            factor_slope = np.ones_like(rho)
+            # e does not move with x across the sides of the region
+            slopes = np.where(inputs == X, slopes, 0.0)
         elif self.part == "level":
-            bend = -np.ones_like(rho)
+            factor_slope = -np.ones_like(rho)
         else:
             # d√(1 - ρ²) = -ρ dρ / √(1 - ρ²)
             zeros = np.zeros_like(rho)
-            bend = np.divide(-rho, factor, out=zeros, where=factor > 0.0)
+            factor_slope = np.divide(-rho, factor, out=zeros, where=factor > 0.0)
         slopes = factor[:, np.newaxis] * slopes
         rows = self.continuation.outside(X)
         if len(rows):
-            fall = self.continuation.slopes(X[rows])
-            slopes[rows] += (bend * values)[rows, np.newaxis] * fall
+            rho_slopes = self.continuation.slopes(X[rows])
+            slopes[rows] += (factor_slope * values)[rows, np.newaxis] * rho_slopes
         return factor * values, slopes
 
 
@@ -195,7 +251,7 @@ class ContinuedSeries(FourierSeries):
     box : Box
         Origin and period of each input.
     functions : FourierIndex
-        Functions of the basis, then those of the residual.
+        Functions of the basis, then of the residual.
     spectrum : ndarray of shape (J,)
         Their eigenvalues, as in :class:`FourierSeries`.
     n_basis : int
@@ -208,8 +264,8 @@ class ContinuedSeries(FourierSeries):
     Notes
     -----
     With ``e`` the point of the region nearest to x, ``ρ`` the correlation of f(x) and
-    f(e), ``c`` the constant part of the prior and q an independent draw of the rest
-    of it, the process outside is ``ρ f(e) + (1 - ρ) c + √(1 - ρ²) q(x)``: that of the
+    f(e), ``c`` the constant part of the prior and q an independent draw of the prior
+    without c, the process outside is ``ρ f(e) + (1 - ρ) c + √(1 - ρ²) q(x)``: the
     series at the edge, and the prior far away. As ``E(c | w)`` is a multiple of the
     constant function of the basis, this is again a basis and a residual.
 
@@ -231,14 +287,15 @@ class ContinuedSeries(FourierSeries):
     array([1., 1., 1.])
     """
 
-    continuation: Any = None
+    # always set by `of`; the last field of a series has a default, so this needs one
+    continuation: Continuation = None  # type: ignore[assignment]
 
     @classmethod
     def of(
         cls,
         series: FourierSeries,
         region: Array,
-        kernel: Any = None,
+        kernel: Kernel | None = None,
     ) -> ContinuedSeries:
         """Return the series with the prior outside of a region (d, 2).
 
@@ -251,54 +308,82 @@ class ContinuedSeries(FourierSeries):
             Stationary covariance, by which correlations fade. None takes the
             correlations of the series up to half a period, tapered to zero at one.
         """
-        own = cls(*(getattr(series, one.name) for one in fields(FourierSeries)))
-        d, level, period = len(region), 0.0, None
+        continued = cls(**_fields_of_series(series))
         if kernel is None:
-            (waves, power), period = own._powers, series.box.period
-            fresh = series.variance
-            cosines = fresh / np.sum(power) * power
-            unit = BoxFourierFeatures(Box(np.zeros(d), np.ones(d)), waves)
-            both = np.concatenate((cosines, np.zeros_like(cosines)))
-            covariance = LinearTerm(unit, both[:, np.newaxis, np.newaxis])
+            continuation = continued._series_continuation(region)
         else:
-            section = KernelSections(kernel, np.zeros((1, d)))
-            covariance = LinearTerm(section, np.ones((1, 1, 1)))
-            # a constant that the basis does not have fades with the rest
-            if not own.index.waves.any(axis=1).all():
-                level = sum(t.coefficient for t in expand(kernel) if not t.factors)
-            # the series may have more, where lengthscales are long for the box
-            fresh = max(float(kernel.diag(np.zeros((1, d)))[0]) - level, 0.0)
-        return replace(
-            own,
-            continuation=Continuation(region, covariance, fresh, level, period),
+            continuation = continued._kernel_continuation(kernel, region)
+        return replace(continued, continuation=continuation)
+
+    def _series_continuation(self, region: Array) -> Continuation:
+        """Continuation by the covariance of the series, ``Σ λ cos``, in periods."""
+        d = len(region)
+        waves, power = self._powers
+        cosines = self.variance / np.sum(power) * power
+        sines = np.zeros_like(cosines)
+        amplitudes = np.concatenate((cosines, sines))
+        unit_box = Box(np.zeros(d), np.ones(d))
+        features = BoxFourierFeatures(unit_box, waves)
+        return Continuation(
+            region,
+            covariance=LinearTerm(features, amplitudes[:, np.newaxis, np.newaxis]),
+            fresh=self.variance,
+            period=self.box.period,
+        )
+
+    def _kernel_continuation(self, kernel: Kernel, region: Array) -> Continuation:
+        """Continuation by the covariance of a kernel."""
+        origin = np.zeros((1, len(region)))
+        section = KernelSections(kernel, origin)
+        # a constant that the basis does not have fades with the rest
+        level = 0.0
+        has_constant = not self.index.waves.any(axis=1).all()
+        if has_constant:
+            constants = [
+                term.coefficient for term in expand(kernel) if not term.factors
+            ]
+            level = sum(constants)
+        # the series may have more, where lengthscales are long for the box
+        variance = float(kernel.diag(origin)[0])
+        return Continuation(
+            region,
+            covariance=LinearTerm(section, np.ones((1, 1, 1))),
+            fresh=max(variance - level, 0.0),
+            level=level,
         )
 
     def __call__(self, X: Array) -> Array:
         """Features ``√λ_j φ_j(X)``, shape (n, m)."""
         E, rho = self.continuation.place(X)
-        return self._with_level(rho[:, np.newaxis] * super().__call__(E), rho)
+        faded = rho[:, np.newaxis] * super().__call__(E)
+        return self._with_level(faded, rho)
 
     def residual_variance(self, X: Array, features: Array) -> Array:
         """Prior variance that the basis leaves over, shape (n,)."""
         E, rho = self.continuation.place(X)
-        inside = rho**2 * super().residual_variance(E, features)
-        level = (1.0 - rho) ** 2 * self._level[2]
-        variance: Array = inside + level + (1.0 - rho**2) * self.continuation.fresh
+        edge_variance = super().residual_variance(E, features)
+        # ρ² var g(e) + (1 - ρ)² var(c | w) + (1 - ρ²) var q
+        edge = rho**2 * edge_variance
+        level = (1.0 - rho) ** 2 * self._level.variance
+        prior = (1.0 - rho**2) * self.continuation.fresh
+        variance: Array = edge + level + prior
         return variance
 
     def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
-        outside = feature_marginals(self, weights)
+        outer_moments = feature_marginals(self, weights)
         if not isinstance(weights, GaussianWeights):
-            return outside
-        inside = self._inside.marginals(weights)
+            return outer_moments
+        inner_moments = self._inside.marginals(weights)
 
         def moments(X: Array) -> tuple[Array, Array]:
-            mean, variance = inside(self.continuation.place(X)[0])
+            E, _ = self.continuation.place(X)
+            mean, variance = inner_moments(E)
             rows = self.continuation.outside(X)
             if len(rows):
-                mean, variance = mean.copy(), variance.copy()
-                mean[rows], variance[rows] = outside(X[rows])
+                mean = mean.copy()
+                variance = variance.copy()
+                mean[rows], variance[rows] = outer_moments(X[rows])
             return mean, variance
 
         return moments
@@ -321,83 +406,93 @@ class ContinuedSeries(FourierSeries):
 
     @property
     def n_functions(self) -> int:
-        """Functions of a draw: of the series, of q, and the rest of the constant."""
+        """Functions of a draw: of the series, of q, and of the constant given w."""
         return len(self.spectrum) + self._independent.n_basis + 1
 
     def all_features(self, X: Array) -> Array:
         """Functions that draws are combinations of, (n, `n_functions`)."""
         E, rho = self.continuation.place(X)
-        inside = self._with_level(rho[:, np.newaxis] * super().all_features(E), rho)
-        outside = rest(rho)[:, np.newaxis] * self._independent(X)
-        level = np.sqrt(self._level[2]) * (1.0 - rho[:, np.newaxis])
-        return np.concatenate((inside, outside, level), axis=1)
+        factor = rho[:, np.newaxis]
+        edge = self._with_level(factor * super().all_features(E), rho)
+        prior_factor = independent_factor(rho)[:, np.newaxis]
+        prior = prior_factor * self._independent(X)
+        level = np.sqrt(self._level.variance) * (1.0 - factor)
+        return np.concatenate((edge, prior, level), axis=1)
 
     def all_terms(self, weights: Array) -> tuple[LinearTerm, ...]:
         """Terms of the functions with whitened weights of all, see `all_features`."""
-        J, (place, weight, left) = len(self.spectrum), self._level
-        level = np.sqrt(left) * weights[-1:] + weight * weights[place]
-        (edge,) = super().all_terms(weights[:J])
-        (prior,) = self._independent.all_terms(weights[J:-1])
-        parts = edge.weights, prior.weights, np.concatenate((level, 0.0 * level))
-        return tuple(map(LinearTerm, self._parts, parts))
+        J = len(self.spectrum)
+        (edge_term,) = super().all_terms(weights[:J])
+        (prior_term,) = self._independent.all_terms(weights[J:-1])
+        # c = E(c | w) + √var(c | w) of the last weight
+        constant = self._level
+        level = np.sqrt(constant.variance) * weights[-1:]
+        level = level + constant.weight * weights[constant.place]
+        level_weights = np.concatenate((level, 0.0 * level))
+        edge, prior, level_features = self._parts
+        return (
+            LinearTerm(edge, edge_term.weights),
+            LinearTerm(prior, prior_term.weights),
+            LinearTerm(level_features, level_weights),
+        )
 
     @cached_property
-    def _parts(self) -> tuple[FadingFeatures, ...]:
+    def _parts(self) -> tuple[FadingFeatures, FadingFeatures, FadingFeatures]:
         # one object each: terms of the same feature map are evaluated as one
-        zero = BoxFourierFeatures(self.box, np.zeros((1, len(self.box.period)), int))
-        waves = self._all_waves[0], self._independent._all_waves[0], zero
-        names = "edge", "prior", "level"
-        return tuple(
-            FadingFeatures(one, self.continuation, name)
-            for one, name in zip(waves, names, strict=True)
+        series_waves, _ = self._all_waves
+        prior_waves, _ = self._independent._all_waves
+        d = len(self.box.period)
+        constant_wave = BoxFourierFeatures(self.box, np.zeros((1, d), int))
+        return (
+            FadingFeatures(series_waves, self.continuation, "edge"),
+            FadingFeatures(prior_waves, self.continuation, "prior"),
+            FadingFeatures(constant_wave, self.continuation, "level"),
         )
 
     def _with_level(self, features: Array, rho: Array) -> Array:
         """Add ``(1 - ρ) E(c | w)`` to features that have the constant function."""
-        place, weight, _ = self._level
-        if weight > 0.0:
-            features[:, place] += (1.0 - rho) * weight
+        constant = self._level
+        if constant.weight > 0.0:
+            features[:, constant.place] += (1.0 - rho) * constant.weight
         return features
 
     @property
     def _inside(self) -> FourierSeries:
-        return FourierSeries(
-            *(getattr(self, one.name) for one in fields(FourierSeries))
-        )
+        return FourierSeries(**_fields_of_series(self))
 
     @cached_property
-    def _level(self) -> tuple[int, float, float]:
-        """Which function is the constant, its weight in ``E(c | w)``, ``var(c | w)``.
-
-        The weight is ``var c / √λ``.
-        """
+    def _level(self) -> ConstantGivenWeights:
         level = self.continuation.level
         if not level:
-            return 0, 0.0, 0.0
+            return ConstantGivenWeights(0, 0.0, 0.0)
         place = int(np.argmin(self.index.waves.any(axis=1)))
         weight = level / float(np.sqrt(self.spectrum[place]))
-        return place, weight, max(level - weight**2, 0.0)
+        variance = max(level - weight**2, 0.0)
+        return ConstantGivenWeights(place, weight, variance)
 
     @property
     def _powers(self) -> tuple[Integers, Array]:
         """Distinct waves, and the prior variance of sine and cosine of each."""
         waves, place = self.functions.distinct()
-        return waves, np.bincount(place, self.spectrum, len(waves)).astype(np.float64)
+        power = np.bincount(place, self.spectrum, len(waves))
+        return waves, power.astype(np.float64)
 
     @cached_property
     def _independent(self) -> FourierSeries:
         """Stationary prior without its constant part, as a basis of all functions."""
         waves, power = self._powers
+        continuation = self.continuation
         varies = waves.any(axis=1)
-        level, fresh = self.continuation.level, self.continuation.fresh
-        power[~varies] = np.maximum(power[~varies] - level, 0.0)
-        power *= fresh / max(float(power.sum()), np.finfo(float).tiny)
-        both = np.concatenate((waves[~varies], waves[varies], waves[varies]))
+        power[~varies] = np.maximum(power[~varies] - continuation.level, 0.0)
+        total = max(float(power.sum()), np.finfo(float).tiny)
+        power *= continuation.fresh / total
+        # the constant, then cosines, then sines, with half of the power each
+        constant = waves[~varies]
+        varying = waves[varies]
         half = 0.5 * power[varies]
         spectrum = np.concatenate((power[~varies], half, half))
-        index = FourierIndex(
-            both,
-            np.arange(len(both)) >= len(waves),
-            np.ones(len(both)),
-        )
-        return FourierSeries(self.box, index, spectrum, len(both))
+        all_waves = np.concatenate((constant, varying, varying))
+        n_functions = len(all_waves)
+        is_sine = np.arange(n_functions) >= len(waves)
+        index = FourierIndex(all_waves, is_sine, np.ones(n_functions))
+        return FourierSeries(self.box, index, spectrum, n_functions)

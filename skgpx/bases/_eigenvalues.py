@@ -9,7 +9,7 @@ the period: neither sum then serves every kernel. RBF and Matern kernels are mix
 Gaussians, each of which has the better of both sums.
 
 A stationary kernel made periodic: the process with eigenvalues ``S(ω_k) / Π period``
-has the covariance ``Σ_n k(x - x' + n period)`` (Poisson's formula): that of the kernel,
+has the covariance ``Σ_n k(x - x' + n period)`` (Poisson's formula), which is the kernel
 as long as the images of a point are far away.
 """
 
@@ -22,7 +22,14 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gamma, gammaincc, gammaln, zeta
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Kernel,
+    Matern,
+    Product,
+    Sum,
+)
 
 from skgpx._numerics.fourier import (
     Box,
@@ -86,10 +93,11 @@ class RankedEigenvalues:
         """Functions in the standard order, with the ranks that this rule gives them."""
         if self.paired:
             return index
-        return replace(index, ranks=np.arange(1.0, len(index) + 1.0))
+        ranks = np.arange(1.0, len(index) + 1.0)
+        return replace(index, ranks=ranks)
 
 
-def _check_positive(name: str, value: Any) -> None:
+def _check_positive(name: str, value: object) -> None:
     """Refuse a parameter of eigenvalues under which their sum is infinite."""
     if not (isinstance(value, Real) and 0.0 < float(value) < np.inf):
         raise ValueError(
@@ -99,14 +107,17 @@ def _check_positive(name: str, value: Any) -> None:
 
 
 class _InfiniteSequence(RankedEigenvalues):
-    """A sequence without end, whose sum is known."""
+    """An infinite sequence with a known sum."""
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
         d = len(box.period)
         values = self.scale * self._sequence(index.ranks, d)
-        tail = max(float(self.scale * self._total(d) - values.sum()), 0.0)
-        return Spectrum(values, np.ones((len(values), 1)), tail, np.array([tail]))
+        total = self.scale * self._total(d)
+        tail = max(float(total - values.sum()), 0.0)
+        # ∂log λ / ∂log τ = 1
+        slopes = np.ones((len(values), 1))
+        return Spectrum(values, slopes, tail, np.array([tail]))
 
     def _sequence(self, ranks: Array, d: int) -> Array:
         """``λ_j / τ`` at ranks j for d inputs."""
@@ -134,8 +145,8 @@ class PolynomialEigenvalues(_InfiniteSequence):
 
     Notes
     -----
-    The sum of all eigenvalues is a Hurwitz zeta function. The prior is that of
-    Corollaries 10 and 11 of [1]_.
+    The sum of all eigenvalues is a Hurwitz zeta function. Corollaries 10
+    and 11 of [1]_ are about this prior.
 
     References
     ----------
@@ -162,7 +173,8 @@ class PolynomialEigenvalues(_InfiniteSequence):
 
     def _sequence(self, ranks: Array, d: int) -> Array:
         """``j^(-1 - 2α/d)`` at ranks j."""
-        values: Array = ranks ** -(1.0 + 2.0 * self.regularity / d)
+        exponent = 1.0 + 2.0 * self.regularity / d
+        values: Array = ranks**-exponent
         return values
 
     def _total(self, d: int) -> float:
@@ -171,7 +183,8 @@ class PolynomialEigenvalues(_InfiniteSequence):
         if not self.paired:
             return float(zeta(s))
         # the constant has rank 1, pairs have the ranks 2r + ½
-        return float(1.0 + 2.0 * 2.0**-s * zeta(s, 1.25))
+        pairs = 2.0 * 2.0**-s * zeta(s, 1.25)
+        return float(1.0 + pairs)
 
 
 @dataclass(frozen=True)
@@ -191,7 +204,7 @@ class ExponentialEigenvalues(_InfiniteSequence):
 
     Notes
     -----
-    The prior is (5.1) of [1]_, that of Corollaries 12 and 13; the numerical example of
+    The prior is (5.1) of [1]_, see Corollaries 12 and 13; the numerical example of
     section 6.1 has ``scale = τ_n`` and ``rate = τ_n / 4`` with ``τ_n`` of (5.2).
 
     References
@@ -231,18 +244,19 @@ class ExponentialEigenvalues(_InfiniteSequence):
         Terms one by one, and beyond them the formula of Euler and Maclaurin: the
         integral, half of the first term and a twelfth of its slope.
         """
-        first = 10_001.0
-        ranks = np.arange(1.0, first)
+        J = 10_001.0
+        ranks = np.arange(1.0, J)
         if self.paired:
             # 1, 2.5, 2.5, 4.5, 4.5, ...
             ranks[1:] = 2.0 * (ranks[1:] // 2.0) + 0.5
-        last = self._sequence(np.array([first]), d)[0]
-        slope = -self.rate / d * first ** (1.0 / d - 1.0) * last
+        terms = self._sequence(ranks, d)
         # ∫ exp(-c x^(1/d)) dx from J on = d c^-d Γ(d, c J^(1/d))
-        limit = self.rate * first ** (1.0 / d)
+        limit = self.rate * J ** (1.0 / d)
         integral = self.rate**-d * gamma(d + 1.0) * gammaincc(d, limit)
-        rest = integral + 0.5 * last - slope / 12.0
-        return float(self._sequence(ranks, d).sum() + rest)
+        (value,) = self._sequence(np.array([J]), d)
+        slope = -self.rate / d * J ** (1.0 / d - 1.0) * value
+        remainder = integral + 0.5 * value - slope / 12.0
+        return float(terms.sum() + remainder)
 
 
 @dataclass(frozen=True)
@@ -261,7 +275,7 @@ class GivenEigenvalues(RankedEigenvalues):
     values: tuple[float, ...]
     scale: float = 1.0
 
-    # the numbers of a sine and a cosine are those given
+    # sine and cosine of a wave have numbers of their own
     paired: ClassVar[bool] = False  # type: ignore[misc]
 
     def index(self, box: Box, size: int) -> FourierIndex:
@@ -273,10 +287,13 @@ class GivenEigenvalues(RankedEigenvalues):
         del box
         v = self.scale * np.asarray(self.values)
         places = index.ranks.astype(np.int64) - 1
-        listed = places < len(v)
-        values = np.where(listed, v[np.where(listed, places, 0)], 0.0)
-        tail = float(np.sum(np.delete(v, places[listed])))
-        return Spectrum(values, np.ones((len(index), 1)), tail, np.array([tail]))
+        has_value = places < len(v)
+        safe_places = np.where(has_value, places, 0)
+        values = np.where(has_value, v[safe_places], 0.0)
+        unlisted = np.delete(v, places[has_value])
+        tail = float(np.sum(unlisted))
+        slopes = np.ones((len(index), 1))
+        return Spectrum(values, slopes, tail, np.array([tail]))
 
 
 @dataclass(frozen=True)
@@ -293,14 +310,14 @@ class OrderedEigenvalues:
     order : tuple of int
         Functions that come first, by their place in the standard order from zero on:
         0 is the constant, 2k - 1 and 2k are the sine and the cosine of the k-th longest
-        wave. All others follow in the standard order. That of a paired rule begins with
-        the constant and lists whole pairs.
+        wave. All others follow in the standard order. The order of a paired rule begins
+        with the constant and lists whole pairs.
 
     Raises
     ------
     ValueError
-        In a fit, if places are negative or occur twice, or those of a paired rule are
-        not in pairs.
+        In a fit, if places are negative or occur twice, or a paired rule has places
+        that are not in pairs.
 
     Notes
     -----
@@ -340,27 +357,17 @@ class OrderedEigenvalues:
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the functions of the order, then the others by the length of waves."""
-        places = np.asarray(self.order, dtype=np.float64)
-        if not np.array_equal(places, np.round(places)):
-            raise ValueError(
-                f"The order must hold whole numbers, the places of functions; got "
-                f"{self.order!r}."
-            )
-        first = places.astype(np.int64)
-        if len(np.unique(first)) < len(first) or np.any(first < 0):
-            raise ValueError(
-                "order must list different places from 0 on, each once; got "
-                f"{len(first)} places from {first.min()} to {first.max()}, "
-                f"{len(np.unique(first))} of them different."
-            )
-        n_listed = max(size, int(first.max(initial=0)) + 1)
+        leading = self._checked_order()
+        n_listed = max(size, int(leading.max(initial=0)) + 1)
         # whole pairs
         n_listed += 1 - n_listed % 2
+        following = np.setdiff1d(np.arange(n_listed), leading)
+        places = np.concatenate((leading, following))
         standard = self.rule.ranked(by_length(len(box.period), n_listed))
-        others = np.setdiff1d(np.arange(n_listed), first)
-        places = np.concatenate((first, others))
         waves = standard.waves[places]
-        in_pairs = not waves[0].any() and np.array_equal(waves[1::2], waves[2::2])
+        # the constant, then sine and cosine of one wave after the other
+        starts_with_constant = not waves[0].any()
+        in_pairs = starts_with_constant and np.array_equal(waves[1::2], waves[2::2])
         if self.rule.paired and not in_pairs:
             raise ValueError(
                 "The order of a rule whose sines and cosines have equal eigenvalues "
@@ -369,8 +376,26 @@ class OrderedEigenvalues:
                 "pairs, or take a rule with paired=False."
             )
         ordered = FourierIndex(waves, standard.sine[places], standard.ranks)
-        n_kept = len(self.rule.index(box, size))
-        return ordered.part(slice(n_kept))
+        n_functions = len(self.rule.index(box, size))
+        return ordered.part(slice(n_functions))
+
+    def _checked_order(self) -> NDArray[np.int64]:
+        """Places of the functions that come first, as integers."""
+        order = np.asarray(self.order, dtype=np.float64)
+        if not np.array_equal(order, np.round(order)):
+            raise ValueError(
+                f"The order must hold whole numbers, the places of functions; got "
+                f"{self.order!r}."
+            )
+        places = order.astype(np.int64)
+        n_different = len(np.unique(places))
+        if n_different < len(places) or np.any(places < 0):
+            raise ValueError(
+                "order must list different places from 0 on, each once; got "
+                f"{len(places)} places from {places.min()} to {places.max()}, "
+                f"{n_different} of them different."
+            )
+        return places
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
@@ -409,7 +434,7 @@ class RaisedEigenvalues:
         theta: Array = self.rule.theta
         return theta
 
-    def around(self, rule: Any) -> RaisedEigenvalues:
+    def around(self, rule: EigenvalueRule) -> RaisedEigenvalues:
         """Return the same raised waves around another rule."""
         return replace(self, rule=rule)
 
@@ -432,19 +457,20 @@ class RaisedEigenvalues:
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
         s: Spectrum = self.rule.spectrum(index, box)
-        held = np.zeros(len(index), bool)
+        is_boosted = np.zeros(len(index), bool)
         for wave in self.waves:
-            held |= np.all(index.waves == wave, axis=1)
-        held &= s.eigenvalues < self.variance
-        values = np.where(held, self.variance, s.eigenvalues)
-        slopes = np.where(held[:, np.newaxis], 0.0, s.slopes)
+            is_boosted |= np.all(index.waves == wave, axis=1)
+        is_boosted &= s.eigenvalues < self.variance
+        # the variance of a boosted wave does not depend on the parameters of the rule
+        values = np.where(is_boosted, self.variance, s.eigenvalues)
+        slopes = np.where(is_boosted[:, np.newaxis], 0.0, s.slopes)
         return Spectrum(values, slopes, s.tail, s.tail_slopes)
 
 
 # ---- Eigenvalues of stationary kernels on a box --------------------------------------
 
 
-def has_spectrum(kernel: Any) -> bool:
+def has_spectrum(kernel: Kernel) -> bool:
     """Whether every part of a kernel has known eigenvalues.
 
     Parameters
@@ -459,13 +485,15 @@ def has_spectrum(kernel: Any) -> bool:
         return True
     if type(kernel) not in (Sum, Product):
         return rule_of(kernel, "spectral_density") is not None
-    pair = (kernel.k1, kernel.k2)
-    constant = type(kernel) is Sum or any(map(_is_constant, pair))
-    return constant and all(map(has_spectrum, pair))
+    if not (has_spectrum(kernel.k1) and has_spectrum(kernel.k2)):
+        return False
+    # the density of a product of two stationary kernels is a convolution
+    has_constant = _is_constant(kernel.k1) or _is_constant(kernel.k2)
+    return type(kernel) is Sum or has_constant
 
 
 def eigenvalues_and_variance(
-    kernel: Any,
+    kernel: Kernel,
     omega: Array,
     box: Box,
 ) -> tuple[Array, Array]:
@@ -492,9 +520,10 @@ def eigenvalues_and_variance(
     if type(kernel) is ConstantKernel:
         # all variance is at the frequency zero
         value = float(kernel.constant_value)
-        values = np.append(np.where(omega.any(axis=1), 0.0, value), value)
-        free = 0 if kernel.hyperparameter_constant_value.fixed else 1
-        return values, np.tile(values[:, np.newaxis], free)
+        eigenvalues = np.where(omega.any(axis=1), 0.0, value)
+        values = np.append(eigenvalues, value)
+        n_free = 0 if kernel.hyperparameter_constant_value.fixed else 1
+        return values, np.tile(values[:, np.newaxis], n_free)
     if not has_spectrum(kernel):
         raise ValueError(
             f"{kernel!r} has no known eigenvalues on a box. Fourier functions support "
@@ -503,21 +532,27 @@ def eigenvalues_and_variance(
             'basis="inducing" or "empirical" for others.'
         )
     if type(kernel) in (Sum, Product):
-        pair = (kernel.k1, kernel.k2)
-        (a, da), (b, db) = (eigenvalues_and_variance(k, omega, box) for k in pair)
+        a, da = eigenvalues_and_variance(kernel.k1, omega, box)
+        b, db = eigenvalues_and_variance(kernel.k2, omega, box)
         if type(kernel) is Sum:
             return a + b, np.hstack((da, db))
         # the value of a constant kernel is its variance
         if _is_constant(kernel.k1):
-            return a[-1] * b, np.hstack((np.outer(b, da[-1]), a[-1] * db))
-        return b[-1] * a, np.hstack((b[-1] * da, np.outer(a, db[-1])))
-    values, gradients = rule_of(kernel, "spectral_density")(kernel, omega)
+            constant = a[-1]
+            slopes = np.hstack((np.outer(b, da[-1]), constant * db))
+            return constant * b, slopes
+        constant = b[-1]
+        slopes = np.hstack((constant * da, np.outer(a, db[-1])))
+        return constant * a, slopes
+    # λ_k = S(ω_k) / Π period
+    density, gradients = rule_of(kernel, "spectral_density")(kernel, omega)
     volume = np.prod(box.period)
-    total, slope = _periodic_variance(kernel, box)
-    return np.append(values / volume, total), np.vstack((gradients / volume, slope))
+    variance, variance_slopes = _periodic_variance(kernel, box)
+    values = np.append(density / volume, variance)
+    return values, np.vstack((gradients / volume, variance_slopes))
 
 
-def _is_constant(kernel: Any) -> bool:
+def _is_constant(kernel: Kernel) -> bool:
     if type(kernel) in (Sum, Product):
         return _is_constant(kernel.k1) and _is_constant(kernel.k2)
     return type(kernel) is ConstantKernel
@@ -545,7 +580,7 @@ class KernelEigenvalues:
     2.0
     """
 
-    kernel: Any
+    kernel: Kernel
 
     @property
     def theta(self) -> Array:
@@ -559,127 +594,168 @@ class KernelEigenvalues:
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the functions with the largest eigenvalues, in decreasing order."""
-        R, d = max(1, size // 2), len(box.period)
-        reach = np.full(d, R if d == 1 else int(0.5 * R ** (1.0 / d)) + 1)
+        d = len(box.period)
+        n_waves = max(1, size // 2)
+        if d == 1:
+            reach = np.full(1, n_waves)
+        else:
+            reach = np.full(d, int(0.5 * n_waves ** (1.0 / d)) + 1)
         while True:
             waves = half_space(reach)
             values = self._values(waves, box)
-            order = np.argsort(-values, kind="stable")[:R]
+            order = np.argsort(-values, kind="stable")[:n_waves]
+            suffices = len(waves) >= n_waves
+            smallest = values[order[-1]] if suffices else -1.0
             # eigenvalues decrease in each wave number: look at the next on each axis
-            enough = len(waves) >= R
-            least = values[order[-1]] if enough else -1.0
-            ahead = self._values(np.diag(reach + 1), box)
-            if enough and not np.any(ahead > least):
-                return function_list(waves[order]).part(slice(size))
-            reach = np.where(ahead > least, reach + 1 + reach // 4, reach)
+            next_values = self._values(np.diag(reach + 1), box)
+            is_larger = next_values > smallest
+            if suffices and not np.any(is_larger):
+                functions = function_list(waves[order])
+                return functions.part(slice(size))
+            reach = np.where(is_larger, reach + 1 + reach // 4, reach)
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
         omega = box.frequencies(index.waves)
-        values, gradients = eigenvalues_and_variance(self.kernel, omega, box)
-        (values, total), (gradients, slopes) = (
-            (part[:-1], part[-1]) for part in (values, gradients)
-        )
+        all_values, all_gradients = eigenvalues_and_variance(self.kernel, omega, box)
+        values = all_values[:-1]
+        gradients = all_gradients[:-1]
+        total = all_values[-1]
         tail = float(total - np.sum(values))
-        slopes = slopes - gradients.sum(axis=0)
-        # what is left by subtraction below rounding level is nothing
+        tail_slopes = all_gradients[-1] - gradients.sum(axis=0)
+        # a difference below rounding level counts as zero
         if tail <= 1e-14 * total:
-            tail, slopes = 0.0, np.zeros_like(slopes)
+            tail = 0.0
+            tail_slopes = np.zeros_like(tail_slopes)
         positive = np.maximum(values, np.finfo(float).tiny)
-        return Spectrum(values, gradients / positive[:, np.newaxis], tail, slopes)
+        log_slopes = gradients / positive[:, np.newaxis]
+        return Spectrum(values, log_slopes, tail, tail_slopes)
 
     def _values(self, waves: Integers, box: Box) -> Array:
         omega = box.frequencies(waves)
-        return eigenvalues_and_variance(self.kernel, omega, box)[0][:-1]
+        values, _ = eigenvalues_and_variance(self.kernel, omega, box)
+        return values[:-1]
 
 
 # ---- Variance of a stationary kernel made periodic: Σ_n k(n period) ------------------
 
 
-def _periodic_variance(kernel: Any, box: Box) -> tuple[float, Array]:
+def _periodic_variance(kernel: Kernel, box: Box) -> tuple[float, Array]:
     """``Σ_n k(n period)`` of a kernel with a density, and its gradient in theta.
 
-    Exact to rounding for RBF and Matern. Of other kernels the sum over images is taken
-    where it converges, and otherwise that of many eigenvalues.
+    Exact to rounding for RBF and Matern. For other kernels it is the sum over images
+    where that converges, and otherwise the sum of many eigenvalues.
     """
-    if type(kernel) not in (RBF, Matern):
-        images = _sum_of_images(kernel, box)
-        return _sum_of_waves(kernel, box) if images is None else images
-    d = len(box.period)
-    nu = float(kernel.nu) if type(kernel) is Matern else np.inf
-    scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
-    total, by_input = _mixture_variance(scales / box.period, nu)
-    return total, free_slopes(kernel.hyperparameter_length_scale, by_input)
+    if type(kernel) in (RBF, Matern):
+        d = len(box.period)
+        nu = float(getattr(kernel, "nu", np.inf))
+        scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
+        variance, by_input = _mixture_variance(scales / box.period, nu)
+        return variance, free_slopes(kernel.hyperparameter_length_scale, by_input)
+    images = _sum_of_images(kernel, box)
+    if images is None:
+        return _sum_of_waves(kernel, box)
+    return images
 
 
 def _mixture_variance(ratios: Array, nu: float) -> tuple[float, Array]:
     """Variance of the periodic Matern process of order nu (inf for the RBF).
 
     ``k(r) = E exp(-|r/ℓ|² / (2g))`` with g ~ Gamma(ν, ν): a mixture of Gaussians of
-    lengthscales ``ℓ √g``, whose sums over images are products over the inputs. `ratios`
-    (d,) are lengthscales over periods. Also returns the derivatives (d,) in each
-    log-lengthscale.
+    lengthscales ``ℓ √g``. For each, the sum over images is a product over the inputs.
+
+    Parameters
+    ----------
+    ratios : ndarray of shape (d,)
+        Lengthscales over periods.
+    nu : float
+
+    Returns
+    -------
+    variance : float
+    slopes : ndarray of shape (d,)
+        In each log-lengthscale.
     """
-    log_g, log_weights = np.zeros(1), np.zeros(1)
-    if np.isfinite(nu):
-        # a sum of waves grows at most as g^(d/2): nodes end where that times the
-        # density is nothing; below, no image counts, exp(-9² / 2), or there is no mass
-        spread = 1.0 / np.sqrt(nu)
-        high = np.log1p(45.0 * (spread + spread**2) + 4.0 * len(ratios) / nu)
-        low = -2.0 * np.log(9.0 * np.max(ratios))
-        low = max(low, -13.0 * spread - 45.0 / nu)
-        # trapezoids, errors below 1e-15
-        step = min(0.2, 0.25 * spread)
-        log_g = np.arange(high, min(low, high) - 0.2, -step)
-        log_weights = nu * (np.log(nu) + log_g - np.exp(log_g)) - gammaln(nu)
-        log_weights += np.log(step)
-    x = np.sqrt(2.0 * np.pi) * np.exp(0.5 * log_g)[:, np.newaxis] * ratios
-    logs, slopes = _log_theta(x)
-    logs = logs.sum(axis=1)
+    log_g, log_weights = _gamma_nodes(ratios, nu)
+    # Σ_n exp(-n² / 2ρ²) = θ(√(2π) ρ) at ρ = √g ℓ / period
+    root_g = np.exp(0.5 * log_g)[:, np.newaxis]
+    log_theta, theta_slopes = _log_theta(np.sqrt(2.0 * np.pi) * root_g * ratios)
+    log_products = log_theta.sum(axis=1)
     # one for the point itself; its images are added without cancellation
-    total = 1.0 + float(np.exp(log_weights) @ np.expm1(logs))
-    return total, np.exp(log_weights + logs) @ slopes
+    variance = 1.0 + float(np.exp(log_weights) @ np.expm1(log_products))
+    return variance, np.exp(log_weights + log_products) @ theta_slopes
+
+
+def _gamma_nodes(ratios: Array, nu: float) -> tuple[Array, Array]:
+    """Logarithms of nodes g and of their weights, for g ~ Gamma(ν, ν)."""
+    if np.isinf(nu):
+        return np.zeros(1), np.zeros(1)
+    d = len(ratios)
+    # a sum of waves grows at most as g^(d/2): the largest node is where that times
+    # the density vanishes; below the smallest no image counts, exp(-9² / 2), or the
+    # density vanishes
+    spread = 1.0 / np.sqrt(nu)
+    high = np.log1p(45.0 * (spread + spread**2) + 4.0 * d / nu)
+    images_from = -2.0 * np.log(9.0 * np.max(ratios))
+    mass_from = -13.0 * spread - 45.0 / nu
+    low = min(max(images_from, mass_from), high)
+    # trapezoids, errors below 1e-15
+    step = min(0.2, 0.25 * spread)
+    log_g = np.arange(high, low - 0.2, -step)
+    exponents = nu * (np.log(nu) + log_g - np.exp(log_g))
+    log_density = exponents - gammaln(nu)
+    return log_g, log_density + np.log(step)
 
 
 def _log_theta(x: Array) -> tuple[Array, Array]:
     """``log θ(x)`` and its slope in log x, between zero and one.
 
-    ``θ(x) = Σ_n exp(-π n²/x²) = x Σ_k exp(-π k² x²)``, n and k over all integers: the
-    sum whose terms are at most exp(-π n²), so that four on either side are exact.
+    ``θ(x) = Σ_n exp(-π n²/x²) = x Σ_k exp(-π k² x²)``, n and k over all integers. One
+    of the two sums has terms of at most exp(-π n²): four on either side are exact.
     """
-    short = x < 1.0
-    # farther out all terms are zero in double precision, and their squares no numbers
-    near = np.clip(x, 1e-3, 1e3)
-    y = np.where(short, 1.0 / near, near)[..., np.newaxis]
-    half = np.pi * (np.arange(1.0, 5.0) * y) ** 2
-    terms = 2.0 * np.exp(-half)
-    beyond = terms.sum(axis=-1)
+    is_short = x < 1.0
+    # farther out all terms underflow, and their squares overflow
+    bounded = np.clip(x, 1e-3, 1e3)
+    y = np.where(is_short, 1.0 / bounded, bounded)
+    n = np.arange(1.0, 5.0)
+    exponents = np.pi * (n * y[..., np.newaxis]) ** 2
+    terms = 2.0 * np.exp(-exponents)
+    images = terms.sum(axis=-1)
     # d log(1 + Σ) / d log y
-    growth = -2.0 * np.sum(half * terms, axis=-1) / (1.0 + beyond)
-    logs = np.log1p(beyond) + np.log(np.maximum(x, 1.0))
-    return logs, np.where(short, -growth, 1.0 + growth)
+    weighted = np.sum(exponents * terms, axis=-1)
+    growth = -2.0 * weighted / (1.0 + images)
+    log_theta = np.log1p(images) + np.log(np.maximum(x, 1.0))
+    slopes = np.where(is_short, -growth, 1.0 + growth)
+    return log_theta, slopes
 
 
-def _sum_of_images(kernel: Any, box: Box) -> tuple[float, Array] | None:
-    """The sum if its last shell is nothing, otherwise None."""
+def _sum_of_images(kernel: Kernel, box: Box) -> tuple[float, Array] | None:
+    """Variance and its gradient in theta; None if the last shell of images counts."""
     d = len(box.period)
-    n = {1: 27, 2: 9, 3: 3}[d]
-    steps = np.stack(np.meshgrid(*[np.arange(-n, n + 1)] * d), axis=-1).reshape(-1, d)
+    n_shells = {1: 27, 2: 9, 3: 3}[d]
+    axis = np.arange(-n_shells, n_shells + 1)
+    grid = np.stack(np.meshgrid(*[axis] * d), axis=-1)
+    steps = grid.reshape(-1, d)
     # the point itself goes first: its row of the gradient is wanted
-    steps = steps[np.argsort(np.abs(steps).max(axis=1), kind="stable")]
-    K, gradient = kernel(steps * box.period, eval_gradient=True)
-    outer = K[0, np.abs(steps).max(axis=1) == n].sum()
-    if outer > 1e-15 * K[0].sum():
+    shells = np.abs(steps).max(axis=1)
+    order = np.argsort(shells, kind="stable")
+    K, gradient = kernel(steps[order] * box.period, eval_gradient=True)
+    in_last_shell = shells[order] == n_shells
+    variance = K[0].sum()
+    if K[0, in_last_shell].sum() > 1e-15 * variance:
         return None
-    return float(K[0].sum()), gradient[0].sum(axis=0)
+    return float(variance), gradient[0].sum(axis=0)
 
 
-def _sum_of_waves(kernel: Any, box: Box) -> tuple[float, Array]:
+def _sum_of_waves(kernel: Kernel, box: Box) -> tuple[float, Array]:
     """Sum of the eigenvalues of 1024 waves, or 64 or 16 along each of several axes."""
     d = len(box.period)
-    waves = half_space(np.full(d, {1: 1024, 2: 64, 3: 16}[d]))
-    waves = np.concatenate((np.zeros((1, d), np.int64), waves))
-    density = rule_of(kernel, "spectral_density")
-    values, gradients = density(kernel, box.frequencies(waves))
-    both = np.where(waves.any(axis=1), 2.0, 1.0) / np.prod(box.period)
-    return float(both @ values), both @ gradients
+    n_waves = {1: 1024, 2: 64, 3: 16}[d]
+    zero = np.zeros((1, d), np.int64)
+    waves = np.concatenate((zero, half_space(np.full(d, n_waves))))
+    spectral_density = rule_of(kernel, "spectral_density")
+    density, gradients = spectral_density(kernel, box.frequencies(waves))
+    # a wave and its opposite have one entry; zero is its own opposite
+    multiplicity = np.where(waves.any(axis=1), 2.0, 1.0)
+    factors = multiplicity / np.prod(box.period)
+    return float(factors @ density), factors @ gradients

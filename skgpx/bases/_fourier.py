@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import (
     FiniteProcess,
@@ -27,21 +28,21 @@ from skgpx._numerics.fourier import (
     evaluate,
 )
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.bases._kernel_basis import Marginals, feature_marginals
 from skgpx.kernels import sample_frequencies
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Functions that carry the residual, in addition to those of the basis.
+# Functions that carry the residual, in addition to the basis.
 _MOST_RESIDUAL = 4096
 # Fraction of the variance below which the residual is taken as zero.
 _NOTHING = 1e-13
 
 
 class FiniteBasis:
-    """Basis whose draws, residual included, are sums of finitely many functions.
+    """Basis with draws, residual included, that are sums of finitely many functions.
 
     A subclass has ``all_features``, which evaluates these, and ``all_terms``.
     """
@@ -64,8 +65,8 @@ class Fourier(FiniteBasis):
     """Paired cosines and sines, ``φ(x) = [a cos(ω̃·x), a sin(ω̃·x)]``, ``ω̃ = ω / ℓ``.
 
     With ``w ~ N(0, I)`` the function ``φ(x)ᵀw`` is a stationary Gaussian process with
-    the covariance ``Σ_r a_r² cos(ω̃_r·(x - y))``: that of a kernel, if the frequencies
-    are a sample of its spectral density.
+    the covariance ``Σ_r a_r² cos(ω̃_r·(x - y))``. It approximates a kernel if the
+    frequencies are a sample of its spectral density.
 
     Parameters
     ----------
@@ -82,8 +83,7 @@ class Fourier(FiniteBasis):
 
     Notes
     -----
-    The features of n rows take O(n R d) time. Random Fourier features are
-    those of [1]_.
+    The features of n rows take O(n R d) time. For random Fourier features see [1]_.
 
     References
     ----------
@@ -113,7 +113,7 @@ class Fourier(FiniteBasis):
     @classmethod
     def from_kernel(
         cls,
-        kernel: Any,
+        kernel: Kernel,
         n_frequencies: int,
         d: int,
         rng: np.random.Generator,
@@ -124,7 +124,7 @@ class Fourier(FiniteBasis):
         Parameters
         ----------
         kernel : sklearn.gaussian_process.kernels.Kernel
-            See :func:`skgpx.kernels.sample_frequencies`, which lists those that serve.
+            See :func:`skgpx.kernels.sample_frequencies`, which lists the kernels.
         n_frequencies : int
             Number of frequencies ``R``, best a power of two. A periodic kernel alone
             has its exact cosine series instead.
@@ -137,7 +137,7 @@ class Fourier(FiniteBasis):
         Returns
         -------
         basis : Fourier
-            With a lengthscale of one: those of the kernel are in the frequencies.
+            With a lengthscale of one: the frequencies contain the kernel's.
 
         Raises
         ------
@@ -145,7 +145,8 @@ class Fourier(FiniteBasis):
             If a part of the kernel has no spectral sampler, or the kernel is a sum.
         """
         omega, amplitudes = sample_frequencies(kernel, n_frequencies, d, rng, method)
-        variance = float(kernel.diag(np.zeros((1, d)))[0])
+        origin = np.zeros((1, d))
+        variance = float(kernel.diag(origin)[0])
         return cls(omega, np.sqrt(variance) * amplitudes)
 
     @property
@@ -163,7 +164,7 @@ class Fourier(FiniteBasis):
         return self.waves(X)
 
     def residual_variance(self, X: Array, features: Array) -> Array:
-        """Prior variance of the residual, that of the tail, shape (n,)."""
+        """Prior variance of the residual, `tail_variance`, shape (n,)."""
         del features
         return np.full(len(X), float(self.tail_variance))
 
@@ -191,7 +192,7 @@ class Fourier(FiniteBasis):
         rng: np.random.Generator,
         **prior: Any,
     ) -> FunctionDraws:
-        """Functions ``φᵀw`` with these weights (2 R, c, s); nothing else is drawn."""
+        """Functions ``φᵀw`` with these weights (2 R, c, s), without the residual."""
         del rng, prior
         return linear_draws(self.waves, weights)
 
@@ -201,7 +202,7 @@ class Fourier(FiniteBasis):
         return self
 
     def all_features(self, X: Array) -> Array:
-        """Functions that draws are combinations of: those of the basis."""
+        """Functions that draws are combinations of: the basis."""
         return self.waves(X)
 
     def all_terms(self, weights: Array) -> tuple[Term, ...]:
@@ -227,10 +228,10 @@ class FourierSeries(FiniteBasis):
     box : Box
         Origin and period of each input. The functions repeat outside of it.
     functions : FourierIndex
-        All functions considered: those of the basis and then those of the residual.
+        All functions considered: first the basis, then the residual.
     spectrum : ndarray of shape (J,)
         Their eigenvalues ``λ``. Where the process has infinitely many functions, the
-        last half of those of the residual carry the variance of all later ones: the
+        last half of the residual functions carry the variance of all later ones: the
         variance is exact, the covariance exact up to waves too short to matter.
     n_basis : int
         Size ``m`` of the basis.
@@ -274,27 +275,29 @@ class FourierSeries(FiniteBasis):
         n_basis : int
             Size ``m`` of the basis.
         functions : FourierIndex, default=None
-            All functions considered, in order; by default those of the rule.
+            All functions considered, in order; by default the order of the rule.
         n_residual : int, default=4096
             Largest number of functions that carry the residual. Fewer are taken if the
             others would add no variance.
         """
         if functions is None:
             functions = rule.index(box, n_basis + n_residual)
-        s = rule.spectrum(functions, box)
+        prior = rule.spectrum(functions, box)
         m = min(n_basis, len(functions))
-        total = float(np.sum(s.eigenvalues)) + s.tail
-        # functions after which nothing remains
-        remains = total - np.cumsum(s.eigenvalues)
-        J = max(m, min(len(functions), 1 + int(np.sum(remains > _NOTHING * total))))
-        eigenvalues = s.eigenvalues[:J].copy()
-        rest = max(total - float(np.sum(eigenvalues)), 0.0)
+        total = float(np.sum(prior.eigenvalues)) + prior.tail
+        # J functions carry all of the variance but for rounding
+        variance_after = total - np.cumsum(prior.eigenvalues)
+        n_carrying = 1 + int(np.sum(variance_after > _NOTHING * total))
+        J = max(m, min(len(functions), n_carrying))
+        eigenvalues = prior.eigenvalues[:J].copy()
+        # the last half of the residual functions carry the variance of all later ones
+        remainder = max(total - float(np.sum(eigenvalues)), 0.0)
         carriers = slice(m + (J - m) // 2, J)
         carried = float(np.sum(eigenvalues[carriers]))
         if carried > 0.0:
-            eigenvalues[carriers] *= 1.0 + rest / carried
-            rest = 0.0
-        return cls(box, functions.part(slice(J)), eigenvalues, m, rest)
+            eigenvalues[carriers] *= 1.0 + remainder / carried
+            remainder = 0.0
+        return cls(box, functions.part(slice(J)), eigenvalues, m, remainder)
 
     @cached_property
     def index(self) -> FourierIndex:
@@ -335,8 +338,8 @@ class FourierSeries(FiniteBasis):
 
         O(n^2 J).
         """
-        rest = self.all_features(X)[:, self.n_basis :]
-        covariance = rest @ rest.T
+        residual_features = self.all_features(X)[:, self.n_basis :]
+        covariance = residual_features @ residual_features.T
         covariance[np.diag_indices(len(X))] = self.residual_variance(X, features)
         return covariance
 
@@ -352,7 +355,8 @@ class FourierSeries(FiniteBasis):
     @property
     def floats_per_row(self) -> int:
         """Numbers in memory for the features and the residual variance of one row."""
-        return 4 * self.n_basis + 2 * len(self._excess[1])
+        _, excess = self._excess
+        return 4 * self.n_basis + 2 * len(excess)
 
     def draw(
         self,
@@ -362,12 +366,14 @@ class FourierSeries(FiniteBasis):
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual.
 
-        `prior` is for other bases, and not used: here the residual is a finite sum.
+        Options of the prior are for other bases: here the residual is a finite sum.
         """
         del prior
-        _, c, s = weights.shape
-        rest = rng.standard_normal((self.n_functions - self.n_basis, c, s))
-        return FunctionDraws(self.all_terms(np.concatenate((weights, rest))), c, s)
+        _, n_outputs, n_draws = weights.shape
+        n_residual = self.n_functions - self.n_basis
+        residual_weights = rng.standard_normal((n_residual, n_outputs, n_draws))
+        terms = self.all_terms(np.concatenate((weights, residual_weights)))
+        return FunctionDraws(terms, n_outputs, n_draws)
 
     @property
     def n_functions(self) -> int:
@@ -376,6 +382,7 @@ class FourierSeries(FiniteBasis):
 
     @cached_property
     def _all_waves(self) -> tuple[BoxFourierFeatures, Index]:
+        """Features of all waves, and the place of each function among them."""
         # one object: terms of the same feature map are evaluated as one
         waves, place = self.functions.distinct()
         features = BoxFourierFeatures(self.box, waves)
@@ -397,23 +404,25 @@ class FourierSeries(FiniteBasis):
     def all_terms(self, weights: Array) -> tuple[LinearTerm, ...]:
         """Terms of the functions with whitened weights (J, c, s)."""
         scale = np.sqrt(2.0 * self.spectrum) * self.functions.scales()
-        waves, place = self._all_waves
-        both = np.zeros((2 * len(waves.waves), *weights.shape[1:]))
-        both[place] = scale[:, np.newaxis, np.newaxis] * weights
-        return (LinearTerm(waves, both),)
+        features, place = self._all_waves
+        # cosines of all waves, then sines
+        n_waves = len(features.waves)
+        wave_weights = np.zeros((2 * n_waves, *weights.shape[1:]))
+        wave_weights[place] = scale[:, np.newaxis, np.newaxis] * weights
+        return (LinearTerm(features, wave_weights),)
 
     @cached_property
     def _excess(self) -> tuple[Integers, Array]:
         """Doubled waves and cosines of the residual variance that do not cancel."""
-        tail = self.functions.part(slice(self.n_basis, None))
+        residual = self.functions.part(slice(self.n_basis, None))
         # λ_c 2 cos² + λ_s 2 sin² = (λ_c + λ_s) + (λ_c - λ_s) cos 2
-        signed = self.spectrum[self.n_basis :] * np.where(tail.sine, -1.0, 1.0)
-        waves, place = tail.distinct()
+        signs = np.where(residual.sine, -1.0, 1.0)
+        waves, place = residual.distinct()
         excess = np.zeros(len(waves))
-        np.add.at(excess, place, signed)
+        np.add.at(excess, place, self.spectrum[self.n_basis :] * signs)
         # the constant function does not vary
-        kept = waves.any(axis=1) & (np.abs(excess) > 1e-15 * self.variance)
-        return 2 * waves[kept], excess[kept]
+        counts = waves.any(axis=1) & (np.abs(excess) > 1e-15 * self.variance)
+        return 2 * waves[counts], excess[counts]
 
 
 @dataclass(frozen=True)
@@ -453,7 +462,7 @@ class BoxFourierFeatures:
 class SeriesMarginals:
     """Mean and variance of ``f(x)`` as sums of waves.
 
-    The same numbers as those of a latent model of the basis and the distribution, to
+    Equal to the moments of a latent model of the basis and the distribution, to
     rounding error. Built once in O(m^2); a row then costs O(m) in one dimension, and
     ``Π (4 reach_i + 2)`` multiplications in more, instead of O(m^2).
 
@@ -478,31 +487,40 @@ class SeriesMarginals:
     """
 
     def __init__(self, basis: FourierSeries, weights: GaussianWeights):
-        self.basis, self.weights = basis, weights
-        index, scale = basis.index, np.sqrt(basis.eigenvalues)
+        self.basis = basis
+        self.weights = weights
+        index = basis.index
+        scale = np.sqrt(basis.eigenvalues)
         mean, roots = weights.moments()
-        tables = [combination(index, scale * one) for one in mean.T]
+        self._n_outputs = mean.shape[1]
+        # the means, then the variances Σ_jk C_jk φ_j φ_k, as sums of waves
+        self._tables = [combination(index, scale * column) for column in mean.T]
         for root in scale[:, np.newaxis] * roots:
-            tables.append(collapse(index, root @ root.T))
-        self._tables, self._n_outputs = tables, mean.shape[1]
+            self._tables.append(collapse(index, root @ root.T))
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows of X (n, d), each of shape (n, c, 1)."""
         values = evaluate(self._tables, self.basis.box.turns(X))
-        residual = self.basis.residual_variance(X, values)
         mean = values[:, : self._n_outputs, np.newaxis]
-        variance = np.maximum(values[:, self._n_outputs :], 0.0)
-        variance = (variance + residual[:, np.newaxis])[:, :, np.newaxis]
-        return mean, np.broadcast_to(variance, mean.shape)
+        # Φᵀ C Φ + var g; g has the same variance for all outputs
+        explained = np.maximum(values[:, self._n_outputs :], 0.0)
+        residual = self.basis.residual_variance(X, values)
+        variance = explained + residual[:, np.newaxis]
+        return mean, np.broadcast_to(variance[:, :, np.newaxis], mean.shape)
 
 
 def _features(index: FourierIndex, eigenvalues: Array, turns: Array) -> Array:
     """``√λ_j φ_j`` at turns (n, d), shape (n, m)."""
     waves, place = index.distinct()
-    out = np.empty((2 * len(waves), len(turns)))
-    points = np.ascontiguousarray(turns.T)
-    frequencies = waves.astype(np.float64)
-    trigonometry.cosines_and_sines(points, frequencies, np.ones(len(waves)), out)
-    rows = out[place + len(waves) * index.sine]
-    rows *= (np.sqrt(2.0 * eigenvalues) * index.scales())[:, np.newaxis]
-    return rows.T
+    n_waves = len(waves)
+    # cosines of all waves, then sines
+    values = np.empty((2 * n_waves, len(turns)))
+    trigonometry.cosines_and_sines(
+        np.ascontiguousarray(turns.T),
+        waves.astype(np.float64),
+        np.ones(n_waves),
+        values,
+    )
+    features = values[place + n_waves * index.sine]
+    features *= (np.sqrt(2.0 * eigenvalues) * index.scales())[:, np.newaxis]
+    return features.T

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import (
     Conditioning,
@@ -18,38 +18,10 @@ from skgpx._draws import (
 )
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.kernels import kernel_matrix, triangle_and_pullback
 
 Array = NDArray[np.float64]
-# Maps rows (n, d) to the mean (n, c, s) of f there, and a variance of that shape.
-Marginals = Callable[[Array], tuple[Array, Array]]
-
-
-def feature_marginals(basis: Any, weights: WeightDistribution) -> Marginals:
-    """Moments of ``Φ(x)ᵀw + g(x)`` at rows, for any basis and distribution.
-
-    O(m (m + s)) time for a row.
-
-    Parameters
-    ----------
-    basis : object
-        With ``basis(X)`` and ``basis.residual_variance(X, features)``.
-    weights : GaussianWeights or WeightParticles
-        Distribution of the whitened weights.
-
-    Returns
-    -------
-    moments : callable
-        Maps rows (n, d) to the mean (n, c, s), and a variance that broadcasts to it.
-    """
-
-    def moments(X: Array) -> tuple[Array, Array]:
-        features = basis(X)
-        mean, variance = weights.latent(features)
-        residual = basis.residual_variance(X, features)
-        return mean, variance + residual[:, np.newaxis, np.newaxis]
-
-    return moments
 
 
 @dataclass(frozen=True)
@@ -78,7 +50,7 @@ class KernelBasis:
         ``A``; None for the values at the points themselves.
     """
 
-    kernel: Any
+    kernel: Kernel
     inducing_points: Array
     root: Array | None = None
     jitter: float | Array = 0.0
@@ -87,14 +59,16 @@ class KernelBasis:
     @property
     def n_basis(self) -> int:
         """Number of basis functions ``m``."""
-        A = self.combinations
-        return len(self.inducing_points) if A is None else A.shape[1]
+        if self.combinations is None:
+            return len(self.inducing_points)
+        return self.combinations.shape[1]
 
     @property
     def floats_per_row(self) -> int:
         """Numbers in memory for the features of one row."""
-        sections = len(self.inducing_points) + len(getattr(self.kernel, "support", ()))
-        return 4 * self.n_basis + 2 * sections
+        support = getattr(self.kernel, "support", ())
+        n_sections = len(self.inducing_points) + len(support)
+        return 4 * self.n_basis + 2 * n_sections
 
     @property
     def white_variance(self) -> float:
@@ -103,11 +77,13 @@ class KernelBasis:
 
     def __call__(self, X: Array) -> Array:
         """Features ``φ(X)``, shape (n, m); their prior weights are N(0, I)."""
-        K = kernel_matrix(self.kernel, X, self.inducing_points)
+        sections = kernel_matrix(self.kernel, X, self.inducing_points)
         if self.combinations is not None:
-            K = K @ self.combinations
+            sections = sections @ self.combinations
+        if self.root is None:
+            return sections
         # φ(X)ᵀ = L⁻¹ Aᵀ k(Z, X)
-        return K if self.root is None else solve_lower(self.root, K.T).T
+        return solve_lower(self.root, sections.T).T
 
     def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
@@ -141,9 +117,15 @@ class KernelBasis:
     def process(self, weights: GaussianWeights) -> KernelProcess:
         """Distribution of ``φᵀw + g`` as a process that can be conditioned."""
         mean, spread = weights.moments()
-        root = np.eye(self.n_basis) if self.root is None else self.root
-        how = self.kernel, self.inducing_points, root, spread, np.ones(mean.shape[1])
-        return KernelProcess(*how, self.combinations)
+        n_outputs = mean.shape[1]
+        return KernelProcess(
+            self.kernel,
+            self.inducing_points,
+            np.eye(self.n_basis) if self.root is None else self.root,
+            spread,
+            np.ones(n_outputs),
+            self.combinations,
+        )
 
     def process_at(self, weights: GaussianWeights, X: Array) -> KernelProcess:
         """Process in which rows X (p, d) are observed."""
@@ -155,15 +137,14 @@ class KernelBasis:
 
         The variables of this basis come first, then the observed values.
         """
-        known = np.broadcast_to(self.jitter, (self.n_basis,))
-        more = len(process.root) - self.n_basis
-        observed = process.points[len(process.points) - more :]
-        jitter = np.concatenate((known, process.nugget(observed)))
+        n_observed = len(process.root) - self.n_basis
+        observed = process.points[len(process.points) - n_observed :]
+        basis_jitter = np.broadcast_to(self.jitter, (self.n_basis,))
         return KernelBasis(
             process.kernel,
             process.points,
             process.root,
-            jitter,
+            np.concatenate((basis_jitter, process.nugget(observed))),
             process.combinations,
         )
 
@@ -189,19 +170,36 @@ class KernelBasis:
         draws : FunctionDraws
             Prior draws, conditioned on ``u = L w``.
         """
-        (_, c, s), Z, A = weights.shape, self.inducing_points, self.combinations
+        m, n_outputs, n_draws = weights.shape
+        Z = self.inducing_points
         # a residual below a thousandth of the prior's std does not matter: the weights
         # have a distribution, too
-        given = Conditioning(Z, negligible=1e-6)
-        if A is None:
-            given = replace(given, noise_variance=self.jitter, root=self.root)
-        draws = draw_prior(self.kernel, Z.shape[1], c, s, rng, given=given, **prior)
+        if self.combinations is None:
+            conditioning = Conditioning(
+                Z,
+                noise_variance=self.jitter,
+                root=self.root,
+                negligible=1e-6,
+            )
+        else:
+            conditioning = Conditioning(Z, negligible=1e-6)
+        prior_draws = draw_prior(
+            self.kernel,
+            Z.shape[1],
+            n_outputs,
+            n_draws,
+            rng,
+            given=conditioning,
+            **prior,
+        )
+        # u = L w, less the noise of the jitter
         u = weights if self.root is None else np.tensordot(self.root, weights, 1)
-        std = np.sqrt(np.broadcast_to(self.jitter, (self.n_basis,)))
-        if std.any():
-            u = u - std[:, np.newaxis, np.newaxis] * rng.standard_normal(u.shape)
-        known = GaussianWeights(np.zeros((self.n_basis, c)), np.empty((1, len(u), 0)))
-        return self.process(known).condition(draws, u)
+        jitter_std = np.sqrt(np.broadcast_to(self.jitter, (m,)))
+        if jitter_std.any():
+            noise = rng.standard_normal(u.shape)
+            u = u - jitter_std[:, np.newaxis, np.newaxis] * noise
+        point_mass = GaussianWeights(np.zeros((m, n_outputs)), np.empty((1, m, 0)))
+        return self.process(point_mass).condition(prior_draws, u)
 
 
 class Nystroem(KernelBasis):
@@ -223,7 +221,7 @@ class Nystroem(KernelBasis):
     root : ndarray of shape (m, m), default=None
         Lower Cholesky factor ``L`` of ``k(Z, Z)`` plus a small jitter.
     jitter : float, default=0.0
-        That jitter. ``L w`` is f(Z) plus noise of this variance. Draws of f take it
+        The jitter. ``L w`` is f(Z) plus noise of this variance. Draws of f take it
         into account, since it matters where ``L⁻¹`` is large.
     combinations : ndarray of shape (n, m), default=None
         None: the inducing variables are the values at the points.
@@ -241,7 +239,7 @@ class Nystroem(KernelBasis):
     """
 
     @classmethod
-    def from_kernel(cls, kernel: Any, inducing_points: Array) -> Nystroem:
+    def from_kernel(cls, kernel: Kernel, inducing_points: Array) -> Nystroem:
         """Build the basis; O(m^3).
 
         Raises
@@ -250,8 +248,9 @@ class Nystroem(KernelBasis):
             If the kernel matrix is not positive definite after adding jitter; the
             message names the kernel.
         """
+        K, _ = triangle_and_pullback(kernel, inducing_points)
         try:
-            root, jitter = cholesky(triangle_and_pullback(kernel, inducing_points)[0])
+            root, jitter = cholesky(K)
         except np.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError(
                 f"The kernel matrix of {kernel!r} at {len(inducing_points)} inducing "
@@ -270,8 +269,8 @@ class EmpiricalSpectral(KernelBasis):
         φ_j(x) = e_j^(-1/2) k(x, X) v_j
 
     Of all sets of m linear functionals of the values at the data, these explain most of
-    their variance: the posterior is that of kernel principal component regression, with
-    the variance of the other components kept.
+    their variance: the posterior is kernel principal component regression, with the
+    variance of the other components kept.
 
     Parameters
     ----------
@@ -286,8 +285,8 @@ class EmpiricalSpectral(KernelBasis):
     combinations : ndarray of shape (n, m), default=None
         ``A = V diag(e)^(-1/2)``, so that ``φ = Aᵀ k(X, ·)``.
     eigenvalues : ndarray of shape (n,), optional
-        ``e``, all of them, decreasing; ``e / n`` estimates those of the covariance
-        operator.
+        ``e``, all of them, decreasing; ``e / n`` estimates the eigenvalues of the
+        covariance operator.
 
     References
     ----------
@@ -312,7 +311,7 @@ class EmpiricalSpectral(KernelBasis):
     @classmethod
     def from_rows(
         cls,
-        kernel: Any,
+        kernel: Kernel,
         X: Array,
         n_basis: int,
         weights: Array | None = None,
@@ -328,20 +327,25 @@ class EmpiricalSpectral(KernelBasis):
         weights : ndarray of shape (n,), optional
             Row weights: a weight of two is the same as repeating the row.
         """
-        half = np.ones(len(X)) if weights is None else np.sqrt(weights)
-        # repeated rows: the eigenvectors of W^½ k(X, X) W^½; the last are rounding
-        values, vectors = linalg.eigh(half[:, np.newaxis] * kernel(X) * half)
-        values, vectors = values[::-1], vectors[:, ::-1]
-        m = min(n_basis, int(np.sum(values > 1e-12 * values[0])))
-        whitening = half[:, np.newaxis] * vectors[:, :m] / np.sqrt(values[:m])
+        root_weights = np.ones(len(X)) if weights is None else np.sqrt(weights)
+        # repeated rows: the eigenvectors of W^½ k(X, X) W^½
+        K = root_weights[:, np.newaxis] * kernel(X) * root_weights
+        eigenvalues, eigenvectors = linalg.eigh(K)
+        eigenvalues = eigenvalues[::-1]
+        eigenvectors = eigenvectors[:, ::-1]
+        # the last eigenvalues are rounding
+        n_positive = int(np.sum(eigenvalues > 1e-12 * eigenvalues[0]))
+        m = min(n_basis, n_positive)
+        # A = W^½ V diag(e)^(-1/2)
+        scaled_vectors = root_weights[:, np.newaxis] * eigenvectors[:, :m]
         return cls(
             kernel,
             X,
-            combinations=whitening,
-            eigenvalues=np.maximum(values, 0.0),
+            combinations=scaled_vectors / np.sqrt(eigenvalues[:m]),
+            eigenvalues=np.maximum(eigenvalues, 0.0),
         )
 
     def leading(self, n_basis: int) -> EmpiricalSpectral:
-        """Return the basis of the first few of its functions."""
+        """Return the basis of the first functions, the largest eigenvalues."""
         A = np.asarray(self.combinations)
         return replace(self, combinations=np.ascontiguousarray(A[:, :n_basis]))

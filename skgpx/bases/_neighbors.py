@@ -22,7 +22,7 @@ from skgpx._draws import (
 from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
 from skgpx._numerics.nearest import predecessors, solve_local
 from skgpx._numerics.weights import GaussianWeights
-from skgpx.bases._kernel_basis import Marginals
+from skgpx.bases._basis import Marginals
 from skgpx.kernels import (
     decaying_part,
     kernel_matrix,

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._numerics.linalg import Entries, pivoted_cholesky
+from skgpx._numerics.linalg import Entries, Index, pivoted_cholesky
 from skgpx._numerics.rows import distinct_rows
 from skgpx.kernels import kernel_matrix, length_scales
 
 Array = NDArray[np.float64]
-Selector = Callable[[Array, Any, int, np.random.Generator], ArrayLike]
+Selector = Callable[[Array, Kernel, int, np.random.Generator], ArrayLike]
 # A greedy selection from more distinct rows than this uses a random subset of them.
 _MAX_CANDIDATES = 20_000
-# Rows whose kernel matrix is decomposed for a determinantal point process, at most.
+# Largest kernel matrix that a determinantal point process decomposes.
 _MAX_DECOMPOSED = 3000
 
 
 def select_inducing(
     inducing: str | ArrayLike | Selector,
     X: Array,
-    kernel: Any,
+    kernel: Kernel,
     n_inducing: int,
     rng: np.random.Generator,
     weights: Array | None = None,
@@ -92,8 +92,9 @@ def select_inducing(
                 f"inducing must be one of {sorted(_STRATEGIES)}, an array of shape (m, "
                 f"{X.shape[1]}) or a callable; got {inducing!r}."
             )
-        rows, mass = _distinct_rows(X, weights)
-        return rows[_STRATEGIES[inducing](rows, mass, kernel, n_inducing, rng)]
+        rows, totals = _distinct_rows(X, weights)
+        select = _STRATEGIES[inducing]
+        return rows[select(rows, totals, kernel, n_inducing, rng)]
     if callable(inducing):
         inducing = inducing(X, kernel, n_inducing, rng)
     return _checked(inducing, X.shape[1])
@@ -101,14 +102,14 @@ def select_inducing(
 
 def select_until(
     X: Array,
-    kernel: Any,
+    kernel: Kernel,
     n_largest: int,
     mean_residual: float,
     rng: np.random.Generator,
     weights: Array | None = None,
     residual_per_point: float = np.inf,
 ) -> Array | None:
-    """Greedy inducing points until little prior variance is left at the rows.
+    """Greedy inducing points until the prior variance left at the rows is small.
 
     Parameters
     ----------
@@ -132,36 +133,37 @@ def select_until(
 
     Notes
     -----
-    At most ``max(4000, 2 * n_largest)`` distinct rows compete: as many as pay off.
+    At most ``max(4000, 2 * n_largest)`` distinct rows compete.
     """
     rows, _ = _distinct_rows(X, weights)
-    competing = max(4000, 2 * n_largest)
-    if len(rows) > competing:
-        rows = rows[np.sort(rng.choice(len(rows), competing, replace=False))]
+    rows = rows[_sampled(len(rows), max(4000, 2 * n_largest), rng)]
     entries, diagonal = _entries(kernel, rows)
     size = min(n_largest, len(rows))
     trace = mean_residual * len(rows)
-    per_point = residual_per_point * len(rows)
-    found = pivoted_cholesky(
+    trace_per_pivot = residual_per_point * len(rows)
+    selection = pivoted_cholesky(
         entries,
         diagonal,
         size,
         trace=trace,
-        trace_per_pivot=per_point,
+        trace_per_pivot=trace_per_pivot,
     )
-    # all rows are points, or nothing more than rounding is left
-    done = len(found.pivots) == len(rows) or len(found.pivots) < size
-    little = found.residual.sum() <= min(trace, size * per_point)
-    return rows[found.pivots] if done or little else None
+    points = rows[selection.pivots]
+    # all rows are points, or the residual is rounding error
+    is_exhausted = len(points) == len(rows) or len(points) < size
+    limit = min(trace, size * trace_per_pivot)
+    if is_exhausted or selection.residual.sum() <= limit:
+        return points
+    return None
 
 
-def _checked(points: ArrayLike, d: int) -> Array:
-    """Inducing points given by the user, as a float64 copy."""
+def _checked(points: ArrayLike, n_columns: int) -> Array:
+    """Inducing points of the user, as a float64 copy."""
     points = np.array(points, dtype=np.float64, order="C")
-    if points.ndim != 2 or points.shape[1] != d or points.shape[0] == 0:
+    if points.ndim != 2 or points.shape[1] != n_columns or len(points) == 0:
         raise ValueError(
-            f"Inducing points must have shape (m, {d}) with m > 0; got an array of "
-            f"shape {points.shape}."
+            f"Inducing points must have shape (m, {n_columns}) with m > 0; got an "
+            f"array of shape {points.shape}."
         )
     if not np.all(np.isfinite(points)):
         raise ValueError("Inducing points must be finite; got NaN or infinity.")
@@ -170,28 +172,35 @@ def _checked(points: ArrayLike, d: int) -> Array:
 
 def _distinct_rows(X: Array, weights: Array | None) -> tuple[Array, Array]:
     """Distinct rows of positive weight in lexicographic order, and their weights."""
-    mass = np.ones(len(X)) if weights is None else weights
-    positions, totals = distinct_rows(X, mass)
-    return X[positions] + 0.0, totals  # + 0.0: no negative zeros
+    if weights is None:
+        weights = np.ones(len(X))
+    positions, totals = distinct_rows(X, weights)
+    # adding zero removes negative zeros
+    return X[positions] + 0.0, totals
 
 
 def _greedy(
     rows: Array,
-    mass: Array,
-    kernel: Any,
+    weights: Array,
+    kernel: Kernel,
     n_inducing: int,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
     """Pivots of the kernel matrix; ties go to the first row."""
-    del mass
+    del weights
     candidates = _sampled(len(rows), _MAX_CANDIDATES, rng)
     entries, diagonal = _entries(kernel, rows[candidates])
-    return candidates[pivoted_cholesky(entries, diagonal, n_inducing).pivots]
+    selection = pivoted_cholesky(entries, diagonal, n_inducing)
+    return candidates[selection.pivots]
 
 
-def _entries(kernel: Any, X: Array) -> tuple[Entries, Array]:
+def _entries(kernel: Kernel, X: Array) -> tuple[Entries, Array]:
     """Evaluation of parts of ``k(X, X)``, and its diagonal."""
-    return lambda i, j: kernel_matrix(kernel, X[i], X[j]), kernel.diag(X)
+
+    def entries(rows: Index, columns: Index) -> Array:
+        return kernel_matrix(kernel, X[rows], X[columns])
+
+    return entries, kernel.diag(X)
 
 
 def _sampled(n: int, n_largest: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -204,8 +213,8 @@ def _sampled(n: int, n_largest: int, rng: np.random.Generator) -> NDArray[np.int
 
 def _determinantal(
     rows: Array,
-    mass: Array,
-    kernel: Any,
+    weights: Array,
+    kernel: Kernel,
     n_inducing: int,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
@@ -215,7 +224,7 @@ def _determinantal(
     2. Draw rows one by one with probability ∝ the squared length of their coordinates
        in these that the rows before leave unexplained.
     """
-    del mass
+    del weights
     candidates = _sampled(len(rows), _MAX_DECOMPOSED, rng)
     if n_inducing >= len(candidates):
         return candidates
@@ -224,19 +233,20 @@ def _determinantal(
     is_positive = eigenvalues > len(K) * np.finfo(float).eps * eigenvalues[-1]
     eigenvalues = eigenvalues[is_positive]
     size = min(n_inducing, len(eigenvalues))
+    # 1. eigenvectors
     members = _determinantal_eigenvectors(eigenvalues, size, rng)
     V = eigenvectors[:, is_positive][:, members]
-    # rows of a Cholesky factor of V Vᵀ, whose pivots are drawn
-    explained = np.zeros((len(V), size))
-    left = np.sum(V**2, axis=1)
+    # 2. rows of a Cholesky factor of V Vᵀ, with drawn pivots
+    factor = np.zeros((len(V), size))
+    residual = np.sum(V**2, axis=1)
     pivots = np.empty(size, np.intp)
     for j in range(size):
-        i = rng.choice(len(left), p=left / left.sum())
+        i = rng.choice(len(residual), p=residual / residual.sum())
         pivots[j] = i
-        covariance = V @ V[i] - explained[:, :j] @ explained[i, :j]
-        explained[:, j] = covariance / np.sqrt(left[i])
-        left = np.maximum(left - explained[:, j] ** 2, 0.0)
-        left[i] = 0.0
+        covariance = V @ V[i] - factor[:, :j] @ factor[i, :j]
+        factor[:, j] = covariance / np.sqrt(residual[i])
+        residual = np.maximum(residual - factor[:, j] ** 2, 0.0)
+        residual[i] = 0.0
     return candidates[pivots]
 
 
@@ -251,8 +261,8 @@ def _determinantal_eigenvectors(
 
         e_l(λ_1..λ_n) = e_l(λ_1..λ_n-1) + λ_n e_l-1(λ_1..λ_n-1)
 
-    From the last one on, λ_n is among the l that are left with the probability of the
-    second term.
+    From the last one on, λ_n is among the l members still to be drawn with the
+    probability of the second term.
     """
     log_values = np.log(eigenvalues)
     N = len(log_values)
@@ -262,51 +272,54 @@ def _determinantal_eigenvectors(
         with_last = log_values[n - 1] + log_e[n - 1, :-1]
         log_e[n, 1:] = np.logaddexp(log_e[n - 1, 1:], with_last)
     places = np.empty(m, np.intp)
-    n_left = m
+    n_open = m
     for n in range(N, 0, -1):
-        if not n_left:
+        if n_open == 0:
             break
-        log_with_last = log_values[n - 1] + log_e[n - 1, n_left - 1]
-        if np.log(rng.random()) < log_with_last - log_e[n, n_left]:
-            n_left -= 1
-            places[n_left] = n - 1
+        log_with_last = log_values[n - 1] + log_e[n - 1, n_open - 1]
+        log_probability = log_with_last - log_e[n, n_open]
+        if np.log(rng.random()) < log_probability:
+            n_open -= 1
+            places[n_open] = n - 1
     return places
 
 
 def _k_means_plus_plus(
     rows: Array,
-    mass: Array,
-    kernel: Any,
+    weights: Array,
+    kernel: Kernel,
     n_inducing: int,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
     """Seeds of k-means in the metric of the kernel."""
-    if n_inducing >= rows.shape[0]:
-        return np.arange(rows.shape[0])
-    scaled = (rows - rows.mean(axis=0)) / length_scales(kernel, rows.shape[1])
+    n, d = rows.shape
+    if n_inducing >= n:
+        return np.arange(n)
+    scaled = (rows - rows.mean(axis=0)) / length_scales(kernel, d)
     seed = int(rng.integers(2**31 - 1))
     # imported here: it would add a seventh to the time of importing the package
     clustering = importlib.import_module("sklearn.cluster")
-    _, chosen = clustering.kmeans_plusplus(
+    _, places = clustering.kmeans_plusplus(
         scaled,
         n_inducing,
-        sample_weight=mass,
+        sample_weight=weights,
         random_state=seed,
     )
-    return np.unique(chosen)
+    return np.unique(places)
 
 
 def _random(
     rows: Array,
-    mass: Array,
-    kernel: Any,
+    weights: Array,
+    kernel: Kernel,
     n_inducing: int,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
     """Distinct rows with probabilities proportional to their weights."""
     del kernel
-    size = min(n_inducing, rows.shape[0])
-    return rng.choice(rows.shape[0], size, replace=False, p=mass / mass.sum())
+    n = len(rows)
+    size = min(n_inducing, n)
+    return rng.choice(n, size, replace=False, p=weights / weights.sum())
 
 
 _STRATEGIES = {

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, InputMap, Process, mapped_draws
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx.bases._kernel_basis import Marginals
+from skgpx.bases._basis import Basis, Marginals
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ class Warped:
 
     Parameters
     ----------
-    basis : object
+    basis : Basis
         Any basis of this library, of the mapped inputs.
     map : InputMap
         h, a fixed map of rows.
@@ -42,7 +42,7 @@ class Warped:
     True
     """
 
-    basis: Any
+    basis: Basis
     map: InputMap
 
     @property
@@ -74,7 +74,7 @@ class Warped:
 
     def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
-        inner: Marginals = self.basis.marginals(weights)
+        inner = self.basis.marginals(weights)
         return lambda X: inner(self.map(X))
 
     def draw(
@@ -92,12 +92,12 @@ class Warped:
     def process(self, weights: GaussianWeights) -> Process:
         """Distribution of ``φᵀw + g`` as a process that can be conditioned."""
         inner = self.basis.process(weights)
-        return replace(inner, maps=(self.map, *inner.maps))
+        return replace(inner, maps=(self.map, *inner.maps))  # type: ignore[type-var]
 
     def process_at(self, weights: GaussianWeights, X: Array) -> Process:
         """Process in which rows X (p, d) are observed."""
         inner = self.basis.process_at(weights, self.map(X))
-        return replace(inner, maps=(self.map, *inner.maps))
+        return replace(inner, maps=(self.map, *inner.maps))  # type: ignore[type-var]
 
     def grown(self, process: Process) -> Warped:
         """Return the basis of a process after conditioning."""

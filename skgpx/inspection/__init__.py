@@ -1,8 +1,8 @@
 """Pictures of fitted models; matplotlib is imported when one is drawn.
 
 Each display has the constructors of scikit-learn, `from_estimator` and (but for traces
-and terms) `from_predictions`, draws into `ax` or a new figure, and keeps its axes,
-`figure_` and what it drew. Estimators may be pipelines, searches and, but for terms,
+and terms) `from_predictions`. It draws into `ax` or a new figure, and keeps its axes,
+`figure_` and the artists. Estimators may be pipelines, searches and, but for terms,
 transformed targets.
 """
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from skgpx._predict_dist import predict_dist, sample_functions
+from skgpx._types import RandomState
 from skgpx._validation import check_count
-from skgpx.inspection._axes import axes_of, draw_data, line_along
+from skgpx.inspection._axes import axes_of, draw_data, line_along, optional_array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 
@@ -66,23 +71,26 @@ class PredictiveDisplay:
         y_data: Array | None = None,
         name: str = "x",
     ):
-        self.x, self.mean = x, mean
-        self.bounds, self.coverages = bounds, coverages
-        self.x_data, self.y_data = x_data, y_data
+        self.x = x
+        self.mean = mean
+        self.bounds = bounds
+        self.coverages = coverages
+        self.x_data = x_data
+        self.y_data = y_data
         self.name = name
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: BaseEstimator,
+        X: ArrayLike,
         y: ArrayLike | None = None,
         *,
         feature: int | str = 0,
         coverages: Sequence[float] = (0.5, 0.9),
         resolution: int = 200,
         margin: float = 0.05,
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Draw the predictive distribution of a fitted regressor.
 
@@ -111,13 +119,20 @@ class PredictiveDisplay:
         -------
         display : PredictiveDisplay
         """
-        rows, x, data, name = line_along(X, feature, resolution, margin)
-        distribution = predict_dist(estimator, rows)
-        levels = sorted(float(one) for one in coverages)
-        bounds = np.stack([distribution.interval(one) for one in levels], axis=1)
-        shown: Any = {"x_data": None if y is None else data, "y_data": y, "name": name}
-        mean = distribution.mean()
-        return cls.from_predictions(x, mean, bounds, coverages=levels, **shown, ax=ax)
+        line = line_along(X, feature, resolution, margin)
+        distribution = predict_dist(estimator, line.rows)
+        levels = sorted(float(coverage) for coverage in coverages)
+        intervals = [distribution.interval(level) for level in levels]
+        return cls.from_predictions(
+            line.x,
+            distribution.mean(),
+            np.stack(intervals, axis=1),
+            coverages=levels,
+            x_data=None if y is None else line.data,
+            y_data=y,
+            name=line.name,
+            ax=ax,
+        )
 
     @classmethod
     def from_predictions(
@@ -130,7 +145,7 @@ class PredictiveDisplay:
         x_data: ArrayLike | None = None,
         y_data: ArrayLike | None = None,
         name: str = "x",
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Draw predictions that were made elsewhere.
 
@@ -160,23 +175,32 @@ class PredictiveDisplay:
         ValueError
             If shapes do not agree.
         """
-        x, mean, ends = (np.asarray(a, dtype=np.float64) for a in (x, mean, bounds))
-        ends = ends[:, np.newaxis] if ends.ndim == 2 else ends
+        x = np.asarray(x, dtype=np.float64)
+        mean = np.asarray(mean, dtype=np.float64)
+        bounds = np.asarray(bounds, dtype=np.float64)
+        if bounds.ndim == 2:
+            bounds = bounds[:, np.newaxis]
         levels = np.asarray(coverages, dtype=np.float64)
-        wanted = (*x.shape, len(levels), 2)
-        if x.ndim != 1 or mean.shape != x.shape or ends.shape != wanted:
+        expected = (*x.shape, len(levels), 2)
+        if x.ndim != 1 or mean.shape != x.shape or bounds.shape != expected:
             raise ValueError(
                 f"x, mean and bounds must have shapes (k,), (k,) and (k, "
-                f"{len(levels)}, 2); got {x.shape}, {mean.shape} and {ends.shape}."
+                f"{len(levels)}, 2); got {x.shape}, {mean.shape} and {bounds.shape}."
             )
-        order, widths = np.argsort(x, kind="stable"), np.argsort(levels)
-        data = [None if a is None else np.asarray(a, float) for a in (x_data, y_data)]
-        sorted_ends = ends[order][:, widths]
-        found = tuple(levels[widths].tolist())
-        display = cls(x[order], mean[order], sorted_ends, found, *data, name)
+        order = np.argsort(x, kind="stable")
+        by_level = np.argsort(levels)
+        display = cls(
+            x[order],
+            mean[order],
+            bounds[order][:, by_level],
+            tuple(levels[by_level].tolist()),
+            optional_array(x_data),
+            optional_array(y_data),
+            name,
+        )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw the display.
 
         Parameters
@@ -190,19 +214,19 @@ class PredictiveDisplay:
         """
         self.figure_, self.ax_ = axes_of(ax)
         self.bands_ = []
-        for j in reversed(range(len(self.coverages))):
+        n_bands = len(self.coverages)
+        for j in reversed(range(n_bands)):
             low, high = self.bounds[:, j].T
             # the narrower a band, the darker
-            shade = 0.15 + 0.25 * (len(self.coverages) - 1 - j) / len(self.coverages)
-            label = f"{100.0 * self.coverages[j]:g} % interval"
+            opacity = 0.15 + 0.25 * (n_bands - 1 - j) / n_bands
             band = self.ax_.fill_between(
                 self.x,
                 low,
                 high,
                 color="C0",
-                alpha=shade,
+                alpha=opacity,
                 linewidth=0.0,
-                label=label,
+                label=f"{100.0 * self.coverages[j]:g} % interval",
             )
             self.bands_.append(band)
         (self.line_,) = self.ax_.plot(self.x, self.mean, color="C0", label="mean")
@@ -260,23 +284,26 @@ class FunctionDrawsDisplay:
         name: str = "x",
         value_name: str = "f",
     ):
-        self.x, self.draws = x, draws
-        self.x_data, self.y_data = x_data, y_data
-        self.name, self.value_name = name, value_name
+        self.x = x
+        self.draws = draws
+        self.x_data = x_data
+        self.y_data = y_data
+        self.name = name
+        self.value_name = value_name
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: BaseEstimator,
+        X: ArrayLike,
         y: ArrayLike | None = None,
         *,
         feature: int | str = 0,
         n_draws: int = 10,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
         resolution: int = 300,
         margin: float = 0.05,
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Draw functions from a fitted model.
 
@@ -312,11 +339,17 @@ class FunctionDrawsDisplay:
         ValueError
             If the functions have several outputs.
         """
-        rows, x, data, name = line_along(X, feature, resolution, margin)
+        line = line_along(X, feature, resolution, margin)
         n_draws = check_count(n_draws, "n_draws")
-        values = sample_functions(estimator, n_draws, random_state)(rows)
-        shown: Any = {"x_data": None if y is None else data, "y_data": y, "name": name}
-        return cls.from_predictions(x, values, **shown, ax=ax)
+        draws = sample_functions(estimator, n_draws, random_state)
+        return cls.from_predictions(
+            line.x,
+            draws(line.rows),
+            x_data=None if y is None else line.data,
+            y_data=y,
+            name=line.name,
+            ax=ax,
+        )
 
     @classmethod
     def from_predictions(
@@ -328,7 +361,7 @@ class FunctionDrawsDisplay:
         y_data: ArrayLike | None = None,
         name: str = "x",
         value_name: str = "f",
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Draw values of functions.
 
@@ -356,17 +389,25 @@ class FunctionDrawsDisplay:
         ValueError
             If shapes do not agree.
         """
-        at, values = np.asarray(x, dtype=np.float64), np.asarray(draws, np.float64)
-        if at.ndim != 1 or values.ndim != 2 or len(values) != len(at):
+        x = np.asarray(x, dtype=np.float64)
+        draws = np.asarray(draws, dtype=np.float64)
+        if x.ndim != 1 or draws.ndim != 2 or len(draws) != len(x):
             raise ValueError(
                 "x and draws must have shapes (k,) and (k, n_draws), functions of one "
-                f"output; got {at.shape} and {values.shape}."
+                f"output; got {x.shape} and {draws.shape}."
             )
-        order = np.argsort(at, kind="stable")
-        data = [None if a is None else np.asarray(a, float) for a in (x_data, y_data)]
-        return cls(at[order], values[order], *data, name, value_name).plot(ax=ax)
+        order = np.argsort(x, kind="stable")
+        display = cls(
+            x[order],
+            draws[order],
+            optional_array(x_data),
+            optional_array(y_data),
+            name,
+            value_name,
+        )
+        return display.plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw the display.
 
         Parameters

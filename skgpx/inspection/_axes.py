@@ -1,78 +1,148 @@
-"""Axes and columns of pictures."""
+"""Axes of pictures, and rows along one column of X."""
 
 from __future__ import annotations
 
 from collections import Counter
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from skgpx._table import column_names, frame_of
+from skgpx._validation import check_is_fitted
+from skgpx._wrapped import unwrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
 
 # ---- Axes to draw into; matplotlib is loaded here, when the first picture is drawn ---
 
 
-def axes_of(ax: Any, count: int = 1) -> tuple[Any, Any]:
-    """Figure and Axes: those given, or of a new figure; an array of several.
+def axes_of(ax: Axes | ArrayLike | None, count: int = 1) -> tuple[Figure, Any]:
+    """Figure and Axes of the user, or of a new figure; an array of several Axes.
 
     Raises
     ------
     ValueError
-        If another number of Axes is given.
+        If the user gives another number of Axes.
     """
     if ax is None:
         pyplot = import_module("matplotlib.pyplot")
         size = None if count == 1 else (4.8 * count, 3.6)
-        figure, made = pyplot.subplots(1, count, figsize=size, layout="constrained")
-        return figure, made
-    given = np.ravel(np.asarray(ax, dtype=object))
-    if len(given) != count:
-        raise ValueError(f"ax must hold {count} Axes; got {len(given)}.")
-    return given[0].figure, given[0] if count == 1 else given
+        figure, new_axes = pyplot.subplots(
+            1,
+            count,
+            figsize=size,
+            layout="constrained",
+        )
+        return figure, new_axes
+    axes = np.ravel(np.asarray(ax, dtype=object))
+    if len(axes) != count:
+        raise ValueError(f"ax must hold {count} Axes; got {len(axes)}.")
+    figure = axes[0].figure
+    return figure, axes[0] if count == 1 else axes
 
 
-def draw_data(ax: Any, x: Any, y: Any) -> None:
-    """Points between bands and lines, the smaller the more; none where one is None."""
+def panels_of(ax: Axes | ArrayLike | None, count: int) -> tuple[Figure, NDArray[Any]]:
+    """Figure and array of Axes, one for each panel."""
+    figure, axes = axes_of(ax, count)
+    return figure, np.atleast_1d(axes)
+
+
+def draw_data(ax: Axes, x: ArrayLike | None, y: ArrayLike | None) -> None:
+    """Points between bands and lines, smaller if there are more, if there are any."""
     if x is None or y is None:
         return
     size = float(np.clip(400.0 / np.sqrt(len(x)), 3.0, 18.0))
-    style = {"color": "0.15", "alpha": 0.6, "linewidth": 0.0, "zorder": 1.5}
-    ax.scatter(x, y, s=size, label="data", **style)
+    ax.scatter(
+        x,
+        y,
+        s=size,
+        label="data",
+        color="0.15",
+        alpha=0.6,
+        linewidth=0.0,
+        zorder=1.5,
+    )
+
+
+def optional_array(values: ArrayLike | None) -> Array | None:
+    """Values as floating-point numbers, or None."""
+    return None if values is None else np.asarray(values, dtype=np.float64)
+
+
+# ---- A fitted model inside a pipeline or search, and the rows that it predicts -------
+
+
+def fitted_model(estimator: BaseEstimator, X: ArrayLike) -> tuple[Any, Any]:
+    """The fitted model inside of pipelines and searches, and its X."""
+    model, inner_X = unwrapped(estimator, X)
+    check_is_fitted(model)
+    return model, inner_X
+
+
+def rows_and_names(model: BaseEstimator, X: ArrayLike) -> tuple[Array, list[str]]:
+    """Rows (n, d) as the model sees them, and the names of their columns."""
+    rows = model._rows_to_predict(X)
+    numbered = [f"x{j}" for j in range(rows.shape[1])]
+    return rows, list(getattr(model, "feature_names_in_", numbered))
 
 
 # ---- Rows along one column of X, the others held fixed -------------------------------
 
 
-Array = NDArray[np.float64]
+class Line(NamedTuple):
+    """Rows from one end of a column to the other.
+
+    Parameters
+    ----------
+    rows : ndarray or data frame of shape (k, d)
+    x : ndarray of shape (k,)
+        Values of the column in these rows.
+    data : ndarray of shape (n,)
+        Values of the column in X.
+    name : str
+        Name of the column.
+    """
+
+    rows: Any
+    x: Array
+    data: Array
+    name: str
 
 
 def line_along(
-    X: Any,
+    X: ArrayLike,
     feature: int | str,
     resolution: int,
     margin: float,
-) -> tuple[Any, Array, Array, str]:
+) -> Line:
     """Rows from one end of a column to the other, and a margin on either side.
 
-    Other columns are at their median; those that are not numbers, of a data frame, at
-    their most frequent value. Also returns the values of the column in these rows and
-    in X, and its name.
+    Other columns are at their median; columns of a data frame that are not numbers are
+    at their most frequent value.
 
     Raises
     ------
     ValueError
         If X has no such column, or the column is not of numbers, or has none.
     """
-    frame = X if hasattr(X, "columns") else np.asarray(X)
+    is_frame = hasattr(X, "columns")
+    frame: Any = X if is_frame else np.asarray(X)
     if len(frame.shape) != 2 or len(frame) < 1:
         raise ValueError(
             f"X must have shape (n_rows, n_features); got {np.shape(frame)}."
         )
-    named, d = hasattr(frame, "columns"), frame.shape[1]
-    keys = column_names(frame) if named else range(d)
-    names = [str(key) if named else f"x{key}" if d > 1 else "x" for key in keys]
+    d = frame.shape[1]
+    if is_frame:
+        names = [str(name) for name in column_names(frame)]
+    else:
+        names = [f"x{j}" for j in range(d)] if d > 1 else ["x"]
     position = names.index(feature) if feature in names else feature
     if not isinstance(position, int | np.integer) or not 0 <= position < d:
         raise ValueError(
@@ -85,38 +155,49 @@ def line_along(
         raise ValueError(f"Column {feature!r} of X does not hold numbers.") from error
     if not np.any(np.isfinite(data)):
         raise ValueError(f"Column {feature!r} of X has no finite value to draw along.")
-    low, high = float(np.nanmin(data)), float(np.nanmax(data))
-    more = margin * ((high - low) or 1.0)
-    x = np.linspace(low - more, high + more, resolution)
-    return _fixed_but(frame, position, x), x, data, names[position]
+    low = float(np.nanmin(data))
+    high = float(np.nanmax(data))
+    margin_width = margin * ((high - low) or 1.0)
+    x = np.linspace(low - margin_width, high + margin_width, resolution)
+    return Line(_rows_at(frame, position, x), x, data, names[position])
 
 
 def _column(frame: Any, position: int) -> Any:
     if hasattr(frame, "iloc"):
         return frame.iloc[:, position]
-    by_name = hasattr(frame, "columns")
-    return frame[column_names(frame)[position]] if by_name else frame[:, position]
+    if hasattr(frame, "columns"):
+        return frame[column_names(frame)[position]]
+    return frame[:, position]
 
 
 def _middle(column: NDArray[Any]) -> Any:
     """The median of numbers, or the most frequent of other values."""
     if column.dtype.kind in "fiu":
         return np.nanmedian(column)
-    return Counter(column.tolist()).most_common(1)[0][0]
+    ((value, _),) = Counter(column.tolist()).most_common(1)
+    return value
 
 
-def _fixed_but(frame: Any, position: int, x: Array) -> Any:
-    """Rows of medians with the values x in one column."""
+def _rows_at(frame: Any, position: int, x: Array) -> Any:
+    """Rows with the values x in one column, and the middle of all others."""
+    d = frame.shape[1]
     if hasattr(frame, "iloc"):
+        # a pandas frame keeps the type of each column
         rows = frame.iloc[np.zeros(len(x), dtype=int)].reset_index(drop=True)
-        for j in range(frame.shape[1]):
+        for j in range(d):
             column = frame.iloc[:, j]
-            numeric = getattr(column.dtype, "kind", "O") in "fiu"
-            middle = column.median() if numeric else column.mode().iloc[0]
-            rows.isetitem(j, x if j == position else middle)
+            if j == position:
+                rows.isetitem(j, x)
+            elif getattr(column.dtype, "kind", "O") in "fiu":
+                rows.isetitem(j, column.median())
+            else:
+                rows.isetitem(j, column.mode().iloc[0])
         return rows
-    columns = [np.asarray(_column(frame, j)) for j in range(frame.shape[1])]
-    kind = np.float64 if isinstance(frame, np.ndarray) else np.object_
-    rows = np.array([[_middle(one) for one in columns]] * len(x), dtype=kind)
+    middle = [_middle(np.asarray(_column(frame, j))) for j in range(d)]
+    if isinstance(frame, np.ndarray):
+        rows = np.array([middle] * len(x), dtype=np.float64)
+        rows[:, position] = x
+        return rows
+    rows = np.array([middle] * len(x), dtype=np.object_)
     rows[:, position] = x
-    return rows if isinstance(frame, np.ndarray) else frame_of(frame, rows)
+    return frame_of(frame, rows)

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
-from skgpx._validation import check_count, check_is_fitted
-from skgpx._wrapped import unwrapped
-from skgpx.inspection._axes import axes_of
+from skgpx._validation import check_count
+from skgpx.inspection._axes import (
+    fitted_model,
+    optional_array,
+    panels_of,
+    rows_and_names,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
+
+
+def _draw_components(ax: Axes, x: Array, components: Array, label: str) -> None:
+    """Curves of the components (M, k) as thin lines, and their mean."""
+    ax.plot(x, components.T, color="C0", linewidth=0.8, alpha=0.5)
+    ax.plot(x, components.mean(axis=0), color="C0", label=label)
 
 
 class LearnedKernelDisplay:
     """Kernels that a SteinRFFRegressor has learned, a panel for each column of X.
 
     Thin lines are the components, the thick one is their mean, and the dashed one is
-    the kernel whose spectral density the frequencies started from. Figures 1, 4, 6, 8
-    and 10 of Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
+    the kernel of the first frequencies, which come from its spectral density. Figures
+    1, 4, 6, 8 and 10 of Warren, Oliveira and Ramos, "Stein random feature regression",
+    UAI 2024.
 
     Made by :meth:`from_estimator`.
 
@@ -27,10 +42,10 @@ class LearnedKernelDisplay:
     ----------
     curves : dict of tuples (tau, components, start)
         By the names of the columns: differences of two inputs in the column, (k,); the
-        correlations of the components there, (M, k); those of the first kernel, (k,).
+        correlations of the components there, (M, k); of the first kernel, (k,).
     warped : bool, default=False
-        Whether differences are those of ``x + l g(x)``, what a learned network g maps
-        inputs to, rather than of inputs. The labels of the axes say so.
+        Whether differences are between mapped inputs ``x + l g(x)``, with a learned
+        network g, rather than between inputs. The labels of the axes say so.
 
     Attributes
     ----------
@@ -62,11 +77,11 @@ class LearnedKernelDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: BaseEstimator,
+        X: ArrayLike,
         *,
         resolution: int = 200,
-        ax: Any = None,
+        ax: ArrayLike | None = None,
     ) -> Self:
         """Draw the learned kernels of a fitted model.
 
@@ -89,40 +104,42 @@ class LearnedKernelDisplay:
         Raises
         ------
         ValueError
-            If the model has no learned kernel, or one whose variance is zero.
+            If the model has no learned kernel, or one with a variance of zero.
         """
-        model, X = unwrapped(estimator, X)
-        check_is_fitted(model)
+        model, X = fitted_model(estimator, X)
         if not hasattr(model, "learned_kernel"):
             raise ValueError(
                 "LearnedKernelDisplay needs a fitted SteinRFFRegressor, whose "
                 f"components have kernels of their own; got {model!r}."
             )
         k = check_count(resolution, "resolution")
-        rows = model._rows_to_predict(X)
+        rows, names = rows_and_names(model, X)
         d = rows.shape[1]
         origin = np.zeros((1, d))
-        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])
+        start_variance = model.kernel_.diag(origin)[0]
         curves = {}
         for j, name in enumerate(names):
             tau = np.linspace(0.0, float(np.ptp(rows[:, j])), k)
             differences = np.zeros((k, d))
             differences[:, j] = tau
             learned = model.learned_kernel(differences)
-            learned = learned if learned.ndim == 2 else learned[..., 0]
+            if learned.ndim == 3:
+                # of several targets the first
+                learned = learned[..., 0]
             start = model.kernel_(differences, origin)[:, 0]
-            variance = model.kernel_.diag(origin)[0]
-            if not (variance > 0.0 and np.all(learned[:, 0] > 0.0)):
+            if not (start_variance > 0.0 and np.all(learned[:, 0] > 0.0)):
                 raise ValueError(
                     "LearnedKernelDisplay needs kernels of positive variance, since "
                     f"it shows correlations; got {learned[:, 0].min():g} in squared "
-                    f"units of y, and {variance:g} of {model.kernel_!r}. Fit y in "
-                    "larger units, or a kernel of larger variance."
+                    f"units of y, and {start_variance:g} of {model.kernel_!r}. Fit y "
+                    "in larger units, or a kernel of larger variance."
                 )
-            curves[str(name)] = (tau, learned / learned[:, :1], start / variance)
-        return cls(curves, warped=model._state.mixture.warp is not None).plot(ax=ax)
+            correlations = learned / learned[:, :1]
+            curves[str(name)] = (tau, correlations, start / start_variance)
+        warped = model._state.mixture.warp is not None
+        return cls(curves, warped=warped).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: ArrayLike | None = None) -> Self:
         """Draw the display.
 
         Parameters
@@ -134,14 +151,12 @@ class LearnedKernelDisplay:
         -------
         self : LearnedKernelDisplay
         """
-        self.figure_, axes = axes_of(ax, len(self.curves))
-        self.axes_ = np.atleast_1d(axes)
+        self.figure_, self.axes_ = panels_of(ax, len(self.curves))
+        mapped = " + l g(x)" if self.warped else ""
         for panel, (name, curve) in zip(self.axes_, self.curves.items(), strict=True):
             tau, components, start = curve
-            panel.plot(tau, components.T, color="C0", linewidth=0.8, alpha=0.5)
-            panel.plot(tau, components.mean(axis=0), color="C0", label="learned")
+            _draw_components(panel, tau, components, label="learned")
             panel.plot(tau, start, color="0.3", linestyle="--", label="start")
-            mapped = " + l g(x)" if self.warped else ""
             panel.set_xlabel(f"difference in {name}{mapped}")
         self.axes_[0].set_ylabel("correlation")
         self.axes_[0].legend()
@@ -161,9 +176,10 @@ class MixtureDensityDisplay:
     grids : ndarray of shape (n_rows, k)
         Values of y.
     densities : ndarray of shape (n_rows, M, k)
-        Of the components, per unit of y; the density of the mixture is their mean.
+        Densities of the components, per unit of y; the density of the mixture is their
+        mean.
     y : ndarray of shape (n_rows,) or None, default=None
-        What was observed.
+        Observed values.
 
     Attributes
     ----------
@@ -192,12 +208,12 @@ class MixtureDensityDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: BaseEstimator,
+        X: ArrayLike,
         y: ArrayLike | None = None,
         *,
         resolution: int = 300,
-        ax: Any = None,
+        ax: ArrayLike | None = None,
     ) -> Self:
         """Draw the densities of y at a few rows.
 
@@ -224,31 +240,32 @@ class MixtureDensityDisplay:
         ValueError
             If the model is not such a mixture, or there are more rows.
         """
-        model, X = unwrapped(estimator, X)
-        check_is_fitted(model)
-        models = getattr(model.posterior_, "models", ())
-        if not models or np.ndim(model.noise_variance_):
+        model, X = fitted_model(estimator, X)
+        components = getattr(model.posterior_, "models", ())
+        if not components or np.ndim(model.noise_variance_):
             raise ValueError(
                 "MixtureDensityDisplay needs a mixture with normal noise and one "
                 f"target, such as a fitted SteinRFFRegressor; got {model!r}."
             )
         k = check_count(resolution, "resolution")
-        rows = model._rows_to_predict(X)
+        rows, _ = rows_and_names(model, X)
         if len(rows) > 20:
             raise ValueError(f"X must have at most 20 rows; got {len(rows)}.")
-        moments = [component.marginals(rows).moments() for component in models]
-        mean = np.stack([part[0][:, 0] for part in moments], axis=1)
-        variance = np.stack([part[1][:, 0] for part in moments], axis=1)
+        # moments of the components at the rows, (n, M, 1)
+        moments = [component.marginals(rows).moments() for component in components]
+        mean = np.stack([mean[:, 0] for mean, _ in moments], axis=1)
+        variance = np.stack([variance[:, 0] for _, variance in moments], axis=1)
+        mean = mean[..., np.newaxis]
         std = np.sqrt(variance + model.noise_variance_)[..., np.newaxis]
-        low = np.min(mean[..., np.newaxis] - 4.0 * std, axis=1)
-        high = np.max(mean[..., np.newaxis] + 4.0 * std, axis=1)
+        # grids over all components, and normal densities on them
+        low = np.min(mean - 4.0 * std, axis=1)
+        high = np.max(mean + 4.0 * std, axis=1)
         grids = low + (high - low) * np.linspace(0.0, 1.0, k)
-        z = (grids[:, np.newaxis] - mean[..., np.newaxis]) / std
+        z = (grids[:, np.newaxis] - mean) / std
         densities = np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * std)
-        targets = None if y is None else np.asarray(y, dtype=np.float64)
-        return cls(grids, densities, targets).plot(ax=ax)
+        return cls(grids, densities, optional_array(y)).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: ArrayLike | None = None) -> Self:
         """Draw the display.
 
         Parameters
@@ -260,12 +277,9 @@ class MixtureDensityDisplay:
         -------
         self : MixtureDensityDisplay
         """
-        self.figure_, axes = axes_of(ax, len(self.grids))
-        self.axes_ = np.atleast_1d(axes)
+        self.figure_, self.axes_ = panels_of(ax, len(self.grids))
         for i, panel in enumerate(self.axes_):
-            grid, components = self.grids[i], self.densities[i]
-            panel.plot(grid, components.T, color="C0", linewidth=0.8, alpha=0.5)
-            panel.plot(grid, components.mean(axis=0), color="C0", label="mixture")
+            _draw_components(panel, self.grids[i], self.densities[i], label="mixture")
             if self.y is not None:
                 panel.axvline(self.y[i], color="0.3", linestyle="--", label="observed")
             panel.set_xlabel("y")

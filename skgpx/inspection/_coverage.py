@@ -1,16 +1,23 @@
-"""Whether what is predicted happens as often as claimed."""
+"""Coverage of predictive intervals, and PIT values."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from sklearn.base import BaseEstimator
 
 from skgpx._predict_dist import predict_dist
+from skgpx._types import RandomState
 from skgpx.inspection._axes import axes_of
 from skgpx.metrics import calibration_error, pit_values
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
+    from matplotlib.lines import Line2D
 
 Array = NDArray[np.float64]
 
@@ -59,19 +66,20 @@ class CoverageDisplay:
     """
 
     def __init__(self, pit: Array, name: str | None = None):
-        self.pit, self.name = pit, name
+        self.pit = pit
+        self.name = name
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: BaseEstimator,
+        X: ArrayLike,
         y: ArrayLike,
         *,
         kind: str = "both",
         name: str | None = None,
-        random_state: Any = 0,
-        ax: Any = None,
+        random_state: RandomState = 0,
+        ax: Axes | ArrayLike | None = None,
     ) -> Self:
         """Draw the coverage of a fitted regressor.
 
@@ -85,7 +93,7 @@ class CoverageDisplay:
         kind : {"both", "curve", "pit"}, default="both"
             Which of the two pictures.
         name : str or None, default=None
-            Name of the model, for the legend; None takes that of its class.
+            Name of the model, for the legend; None takes the name of its class.
         random_state : int, RandomState, Generator or None, default=0
             Seed for counts, see :func:`skgpx.metrics.pit_values`.
         ax : matplotlib.axes.Axes or array of two, default=None
@@ -97,7 +105,8 @@ class CoverageDisplay:
         """
         distribution = predict_dist(estimator, X)
         pit = pit_values(y, distribution, random_state=random_state)
-        name = type(estimator).__name__ if name is None else name
+        if name is None:
+            name = type(estimator).__name__
         return cls.from_predictions(pit, kind=kind, name=name, ax=ax)
 
     @classmethod
@@ -107,7 +116,7 @@ class CoverageDisplay:
         *,
         kind: str = "both",
         name: str | None = None,
-        ax: Any = None,
+        ax: Axes | ArrayLike | None = None,
     ) -> Self:
         """Draw PIT values, for instance of out-of-fold predictions.
 
@@ -128,7 +137,7 @@ class CoverageDisplay:
         """
         return cls(np.asarray(pit, dtype=np.float64), name).plot(kind=kind, ax=ax)
 
-    def plot(self, kind: str = "both", ax: Any = None) -> Self:
+    def plot(self, kind: str = "both", ax: Axes | ArrayLike | None = None) -> Self:
         """Draw the display.
 
         Parameters
@@ -144,43 +153,58 @@ class CoverageDisplay:
         """
         if kind not in _KINDS:
             raise ValueError(f"kind must be one of {_KINDS}; got {kind!r}.")
-        calibration_error(self.pit)  # refuses what is no PIT value
-        self.figure_, self.ax_ = axes_of(ax, 2 if kind == "both" else 1)
-        curve, histogram = self.ax_ if kind == "both" else (self.ax_, self.ax_)
-        self.line_ = None if kind == "pit" else self._draw_curve(curve)
-        self.bars_ = None if kind == "curve" else self._draw_histogram(histogram)
+        calibration_error(self.pit)  # refuses values outside of [0, 1]
+        self.line_ = None
+        self.bars_ = None
+        if kind == "both":
+            self.figure_, self.ax_ = axes_of(ax, 2)
+            left, right = self.ax_
+            self.line_ = self._draw_curve(left)
+            self.bars_ = self._draw_histogram(right)
+            return self
+        self.figure_, self.ax_ = axes_of(ax)
+        if kind == "curve":
+            self.line_ = self._draw_curve(self.ax_)
+        else:
+            self.bars_ = self._draw_histogram(self.ax_)
         return self
 
-    def _draw_curve(self, ax: Any) -> Any:
+    def _draw_curve(self, ax: Axes) -> Line2D:
         """Observed against claimed coverage of central intervals."""
-        n, claimed = len(self.pit), np.linspace(0.0, 1.0, 101)
+        n = len(self.pit)
+        claimed = np.linspace(0.0, 1.0, 101)
         # y is in the central interval of probability 2 |pit - 1/2| and all wider ones
-        needed = np.sort(2.0 * np.abs(self.pit - 0.5))
-        observed = np.searchsorted(needed, claimed, side="right") / n
+        smallest = np.sort(2.0 * np.abs(self.pit - 0.5))
+        observed = np.searchsorted(smallest, claimed, side="right") / n
         low, high = stats.binom.interval(0.95, n, claimed)
         ax.fill_between(claimed, low / n, high / n, color="0.85", linewidth=0.0)
         ax.plot([0.0, 1.0], [0.0, 1.0], color="0.4", linewidth=1.0, linestyle="--")
-        label = "" if self.name is None else f"{self.name}, "
+        prefix = "" if self.name is None else f"{self.name}, "
         # between the curve and the diagonal
-        area = calibration_error(needed)
-        (line,) = ax.plot(claimed, observed, label=f"{label}area {area:.3f}")
+        area = calibration_error(smallest)
+        (line,) = ax.plot(claimed, observed, label=f"{prefix}area {area:.3f}")
         ax.set(xlabel="probability of the interval", ylabel="targets inside")
         ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
         ax.set_aspect("equal", adjustable="box")
         ax.legend(loc="lower right")
         return line
 
-    def _draw_histogram(self, ax: Any) -> Any:
+    def _draw_histogram(self, ax: Axes) -> BarContainer:
         """PIT values in bins of equal width, as densities."""
         n = len(self.pit)
         n_bins = int(np.clip(np.sqrt(n) / 1.5, 4, 20))
+        # numbers of rows in a bin, and the density of one row
         low, high = stats.binom.interval(0.95, n, 1.0 / n_bins)
         unit = n_bins / n
         ax.axhspan(low * unit, high * unit, color="0.85", linewidth=0.0)
         ax.axhline(1.0, color="0.4", linewidth=1.0, linestyle="--")
         *_, bars = ax.hist(
-            self.pit, bins=n_bins, range=(0.0, 1.0), density=True, alpha=0.7,
+            self.pit,
+            bins=n_bins,
+            range=(0.0, 1.0),
+            density=True,
+            alpha=0.7,
             edgecolor="white",
-        )  # fmt: skip
+        )
         ax.set(xlabel="PIT, P(Y ≤ y)", ylabel="density", xlim=(0.0, 1.0))
         return bars

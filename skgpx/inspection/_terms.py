@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
+from sklearn.base import BaseEstimator
 
-from skgpx._validation import check_coverage, check_is_fitted
-from skgpx._wrapped import unwrapped
-from skgpx.inspection._axes import axes_of
+from skgpx._validation import check_coverage
+from skgpx.inspection._axes import fitted_model, panels_of, rows_and_names
 from skgpx.kernels import additive_terms, category_columns
 
 Array = NDArray[np.float64]
@@ -21,8 +22,8 @@ class TermEffectDisplay:
 
     A kernel that is a sum of :class:`skgpx.kernels.Columns` makes f a sum of
     independent functions, one for each set of columns. The effect of a term is its
-    function less the mean of that over the rows of X, since the data do not determine
-    constants between terms. Its mean and variance follow from those of the weights.
+    function less its mean over the rows of X, since the data do not determine constants
+    between terms. Its mean and variance follow from the moments of the weights.
 
     Made by :meth:`from_estimator`.
 
@@ -60,25 +61,26 @@ class TermEffectDisplay:
         effects: dict[str, tuple[NDArray[Any], Array, Array]],
         coverage: float = 0.9,
     ):
-        self.effects, self.coverage = effects, coverage
+        self.effects = effects
+        self.coverage = coverage
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: BaseEstimator,
+        X: ArrayLike,
         *,
         coverage: float = 0.9,
         resolution: int = 100,
-        ax: Any = None,
+        ax: ArrayLike | None = None,
     ) -> Self:
         """Draw the terms of a fitted model.
 
         Parameters
         ----------
         estimator : estimator
-            Fitted, of one latent function on inducing points, whose prior mean is a
-            constant: PLSRegressor, PLSClassifier, ``GWIRegressor("svgp")``,
+            Fitted, of one latent function on inducing points with a constant prior
+            mean: PLSRegressor, PLSClassifier, ``GWIRegressor("svgp")``,
             ``SpectralVGPRegressor(basis="inducing")``; or a pipeline or search around
             one.
         X : array-like of shape (n_rows, n_features)
@@ -101,43 +103,56 @@ class TermEffectDisplay:
         ValueError
             If the model has no such terms.
         """
-        model, X = unwrapped(estimator, X)
-        check_is_fitted(model)
-        posterior, check = model.posterior_, check_coverage(coverage)
+        model, X = fitted_model(estimator, X)
+        posterior = model.posterior_
+        coverage = check_coverage(coverage)
         basis = getattr(posterior, "basis", None)
-        several = not hasattr(basis, "inducing_points") or posterior.n_outputs > 1
-        if several or getattr(posterior.mean, "function", None) is not None:
+        if (
+            not hasattr(basis, "inducing_points")
+            or posterior.n_outputs > 1
+            or getattr(posterior.mean, "function", None) is not None
+        ):
             raise ValueError(
                 "TermEffectDisplay needs one latent function on inducing points with a "
                 "constant prior mean, such as that of PLSRegressor or of "
                 f'SpectralVGPRegressor(basis="inducing"); got {model!r}.'
             )
-        rows = model._rows_to_predict(X)
-        rows = rows[:: -(-len(rows) // 500)]
+        rows, names = rows_and_names(model, X)
+        step = math.ceil(len(rows) / 500)
+        rows = rows[::step]
         n, d = rows.shape
-        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])
-        codes, effects = category_columns(basis.kernel, d), {}
+        coded = category_columns(basis.kernel, d)
         # values of the rows: codes stay codes
         middle = np.quantile(rows, 0.5, axis=0, method="inverted_cdf")
+        effects = {}
         for columns, kernel in additive_terms(basis.kernel, d).items():
-            along = min(columns, key=lambda j: (j in codes, j))
-            x = np.unique(rows[:, along])
-            x = x if along in codes else np.linspace(x[0], x[-1], resolution)
-            at, term = np.tile(middle, (len(x), 1)), posterior.term(kernel)
-            at[:, along] = x
-            both = np.concatenate((at, rows))
+            # along the first column of numbers, or of codes if there is none
+            numeric = [j for j in columns if j not in coded]
+            column = min(numeric or columns)
+            x = np.unique(rows[:, column])
+            if column not in coded:
+                x = np.linspace(x[0], x[-1], resolution)
+            line = np.tile(middle, (len(x), 1))
+            line[:, column] = x
+            # f(line) less the mean of f over the rows: C f with C = [I, -1 / n]
+            points = np.concatenate((line, rows))
             contrast = np.hstack((np.eye(len(x)), np.full((len(x), n), -1.0 / n)))
-            mean = contrast @ term.marginals(both).moments()[0][:, 0]
-            square = np.sum((contrast @ term.covariance(both)) * contrast, axis=1)
-            if along in codes:
-                known = getattr(model, "categories_", {}).get(names[along])
+            term = posterior.term(kernel)
+            point_means, _ = term.marginals(points).moments()
+            mean = contrast @ point_means[:, 0]
+            covariance = term.covariance(points)
+            variance = np.sum((contrast @ covariance) * contrast, axis=1)
+            std = np.sqrt(np.maximum(variance, 0.0))
+            if column in coded:
+                categories = getattr(model, "categories_", {}).get(names[column])
                 x = x.astype(np.intp)
-                x = (x if known is None else np.asarray(known)[x]).astype(str)
-            name = ", ".join(names[j] for j in columns)
-            effects[name] = x, mean, np.sqrt(np.maximum(square, 0.0))
-        return cls(effects, check).plot(ax=ax)
+                if categories is not None:
+                    x = np.asarray(categories)[x]
+                x = x.astype(str)
+            effects[", ".join(names[j] for j in columns)] = (x, mean, std)
+        return cls(effects, coverage).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: ArrayLike | None = None) -> Self:
         """Draw the display.
 
         Parameters
@@ -149,15 +164,22 @@ class TermEffectDisplay:
         -------
         self : TermEffectDisplay
         """
-        self.figure_, axes = axes_of(ax, len(self.effects))
-        self.axes_, width = np.ravel(axes), ndtri(0.5 + 0.5 * self.coverage)
-        for axis, name in zip(self.axes_, self.effects, strict=True):
-            x, mean, std = self.effects[name]
+        self.figure_, self.axes_ = panels_of(ax, len(self.effects))
+        n_stds = ndtri(0.5 + 0.5 * self.coverage)
+        for panel, (name, effect) in zip(self.axes_, self.effects.items(), strict=True):
+            x, mean, std = effect
+            half_width = n_stds * std
             if x.dtype.kind == "f":
-                ends = mean - width * std, mean + width * std
-                axis.fill_between(x, *ends, color="C0", alpha=0.25, linewidth=0.0)
-                axis.plot(x, mean, color="C0")
+                panel.fill_between(
+                    x,
+                    mean - half_width,
+                    mean + half_width,
+                    color="C0",
+                    alpha=0.25,
+                    linewidth=0.0,
+                )
+                panel.plot(x, mean, color="C0")
             else:
-                axis.errorbar(x, mean, width * std, fmt="o", capsize=4.0)
-            axis.set(xlabel=name, ylabel="effect")
+                panel.errorbar(x, mean, half_width, fmt="o", capsize=4.0)
+            panel.set(xlabel=name, ylabel="effect")
         return self

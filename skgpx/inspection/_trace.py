@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from skgpx._validation import check_is_fitted
 from skgpx._wrapped import innermost
 from skgpx.inspection._axes import axes_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 Array = NDArray[np.float64]
 
@@ -19,7 +24,7 @@ class TraceDisplay:
 
     For a PLSRegressor or PLSClassifier it shows the mean potential of the particles,
     which levels off once the chains no longer depend on their start, and split R-hat in
-    ascending order beside the tolerance at which chains stop. For a SteinRFFRegressor
+    ascending order with the tolerance at which chains stop. For a SteinRFFRegressor
     it shows the loss and the density of held-out rows.
 
     Made by :meth:`from_estimator`, or from arrays, to :meth:`plot`.
@@ -30,7 +35,7 @@ class TraceDisplay:
         Energy or loss.
     rhat : ndarray of shape (n_coordinates,) or None, default=None
     tol : float or None, default=None
-        Line beside R-hat.
+        Horizontal line in the picture of R-hat.
     second : ndarray of shape (n_rounds,) or None, default=None
         Curve of the second picture where there is no R-hat.
     names : tuple of str, default=("round of steps", "mean potential", "")
@@ -67,11 +72,19 @@ class TraceDisplay:
         second: Array | None = None,
         names: tuple[str, str, str] = ("round of steps", "mean potential", ""),
     ):
-        self.curve, self.rhat, self.tol = curve, rhat, tol
-        self.second, self.names = second, names
+        self.curve = curve
+        self.rhat = rhat
+        self.tol = tol
+        self.second = second
+        self.names = names
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        *,
+        ax: Axes | ArrayLike | None = None,
+    ) -> Self:
         """Draw the convergence of a fit.
 
         Parameters
@@ -93,20 +106,27 @@ class TraceDisplay:
         model = innermost(estimator)
         check_is_fitted(model)
         if len(getattr(model, "energy_curve_", ())):
-            rhat = np.asarray(model.rhat_)
-            return cls(np.asarray(model.energy_curve_), rhat, model.tol).plot(ax=ax)
+            curve = np.asarray(model.energy_curve_)
+            return cls(curve, np.asarray(model.rhat_), model.tol).plot(ax=ax)
         if len(getattr(model, "loss_curve_", ())):
-            held = np.asarray(getattr(model, "validation_curve_", ()))
-            names = "step", "loss, nats per observation", "log density of held-out rows"
-            second = held if len(held) else None
-            curve = np.asarray(model.loss_curve_)
-            return cls(curve, second=second, names=names).plot(ax=ax)
+            display = cls(
+                np.asarray(model.loss_curve_),
+                names=(
+                    "step",
+                    "loss, nats per observation",
+                    "log density of held-out rows",
+                ),
+            )
+            held_out = np.asarray(getattr(model, "validation_curve_", ()))
+            if len(held_out):
+                display.second = held_out
+            return display.plot(ax=ax)
         raise ValueError(
             "TraceDisplay shows chains or the steps of a search, which a fit in closed "
             f"form does not have; got {model!r}."
         )
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | ArrayLike | None = None) -> Self:
         """Draw the display.
 
         Parameters
@@ -118,41 +138,57 @@ class TraceDisplay:
         -------
         self : TraceDisplay
         """
-        pair = self.rhat is not None or self.second is not None
-        self.figure_, self.ax_ = axes_of(ax, 2 if pair else 1)
-        left, right = self.ax_ if pair else (self.ax_, self.ax_)
-        self.lines_ = _draw_curve(left, self.curve, self.names[0], self.names[1])
+        name, value_name, second_name = self.names
+        if self.rhat is None and self.second is None:
+            self.figure_, self.ax_ = axes_of(ax)
+            self.lines_ = _draw_curve(self.ax_, self.curve, name, value_name)
+            return self
+        self.figure_, self.ax_ = axes_of(ax, 2)
+        left, right = self.ax_
+        self.lines_ = _draw_curve(left, self.curve, name, value_name)
         if self.rhat is not None:
             self.lines_ += self._draw_rhat(right)
-        elif self.second is not None:
-            named = "round of ten steps", self.names[2]
-            self.lines_ += _draw_curve(right, self.second, *named)
+        else:
+            self.lines_ += _draw_curve(
+                right,
+                self.second,
+                "round of ten steps",
+                second_name,
+            )
         return self
 
-    def _draw_rhat(self, ax: Any) -> list[Any]:
+    def _draw_rhat(self, ax: Axes) -> list[Line2D]:
         """Sorted R-hat; coordinates that do not move, of infinite R-hat, at the top."""
-        values = np.sort(np.asarray(self.rhat))
-        finite = values[np.isfinite(values)]
-        n = len(values)
+        rhat = np.sort(np.asarray(self.rhat))
+        finite = rhat[np.isfinite(rhat)]
+        n = len(rhat)
         share = np.arange(1, len(finite) + 1) / n
         lines = ax.plot(share, finite, marker=".", markersize=4.0, linewidth=1.0)
         if len(finite) < n:
             ax.set_title(f"{n - len(finite)} of {n} infinite", fontsize="medium")
         if self.tol is not None:
             ax.axhline(
-                self.tol, color="0.4", linewidth=1.0, linestyle="--",
+                self.tol,
+                color="0.4",
+                linewidth=1.0,
+                linestyle="--",
                 label=f"tolerance {self.tol:g}",
-            )  # fmt: skip
+            )
             ax.legend()
         ax.set(xlabel=f"share of the {n} coordinates", ylabel="R-hat at most")
         return list(lines)
 
 
-def _draw_curve(ax: Any, values: Array, name: str, value_name: str) -> list[Any]:
+def _draw_curve(
+    ax: Axes,
+    values: Array,
+    name: str,
+    value_name: str,
+) -> list[Line2D]:
     """Curve over the numbers of rounds or steps."""
     steps = np.arange(1, len(values) + 1)
-    few = len(values) < 60
-    lines = ax.plot(steps, values, marker="." if few else None, linewidth=1.2)
+    marker = "." if len(values) < 60 else None
+    lines = ax.plot(steps, values, marker=marker, linewidth=1.2)
     ax.set(xlabel=name, ylabel=value_name)
     ax.xaxis.get_major_locator().set_params(integer=True)
     return list(lines)

@@ -1,28 +1,15 @@
-"""Kernels: the integrated GRE kernel, and what scikit-learn's kernels lack.
+"""Kernels: trends, categories, columns, GRE, and formulas for scikit-learn's kernels.
 
-What the library knows of a type of kernel is a set of rules (``_registry``), filled in
-by ``_matrices``, ``_frequencies`` and ``_gre``; :func:`register_kernel` adds your own.
+The library looks up the formulas of a type of kernel among the rules of ``_registry``.
+``_matrices``, ``_spectral_density`` and the kernels of the library register theirs
+there, and :func:`register_kernel` adds your own.
 """
 
 from skgpx.kernels._columns import (
-    Categorical,
+    CategoricalKernel,
     Columns,
     Coregionalization,
     with_resolved_columns,
-)
-from skgpx.kernels._frequencies import (
-    ColumnsSpectrum,
-    PeriodicSpectrum,
-    Spectrum,
-    check_spectral_score,
-    log_spectral_density,
-    sample_frequencies,
-    sample_spectra,
-    spectra_of,
-    spectral_score,
-    spectrum_of,
-    stationary_terms,
-    stein_frequencies,
 )
 from skgpx.kernels._gre import GREKernel, with_support
 from skgpx.kernels._linear import Linear
@@ -37,6 +24,22 @@ from skgpx.kernels._matrices import (
 )
 from skgpx.kernels._priors import Prior, stated_log_density, stated_priors
 from skgpx.kernels._registry import free_slopes, no_sampler, register_kernel, rule_of
+from skgpx.kernels._spectral_density import (
+    check_spectral_score,
+    log_spectral_density,
+    spectral_score,
+)
+from skgpx.kernels._spectrum import (
+    ColumnsSpectrum,
+    PeriodicSpectrum,
+    Spectrum,
+    sample_frequencies,
+    sample_spectra,
+    spectra_of,
+    spectrum_of,
+    stationary_terms,
+)
+from skgpx.kernels._stein_frequencies import stein_frequencies
 from skgpx.kernels._terms import (
     Monomial,
     additive_terms,
@@ -59,7 +62,7 @@ from skgpx.kernels._terms import (
 
 # The other names imported above serve the library itself.
 __all__ = [
-    "Categorical",
+    "CategoricalKernel",
     "Columns",
     "Coregionalization",
     "GREKernel",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from skgpx.kernels._matrices import (
@@ -14,65 +15,82 @@ from skgpx.kernels._matrices import (
     matrix_and_pullback,
     stacked_triangles,
 )
-from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
+from skgpx.kernels._registry import (
+    Array,
+    Bounds,
+    RuledKernel,
+    ValuesAndPullback,
+    free_slopes,
+    is_rule,
+)
 
 
 class DerivedKernel(Kernel):
-    """A kernel made of another one, `kernel`, and of hyperparameters of its own.
+    """A kernel built from another one, `kernel`, and from hyperparameters of its own.
 
-    They follow those of `kernel`; `own` holds their names.
+    The names of the latter are in `parameter_names`; in theta they follow the
+    hyperparameters of `kernel`.
     """
 
-    own: tuple[str, ...] = ()
+    parameter_names: tuple[str, ...] = ()
     kernel: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of this kernel and, if ``deep``, of the inner kernel."""
         params: dict[str, Any] = super().get_params(deep=False)
         if deep:
-            inner = self.kernel.get_params(deep=True)
-            params.update((f"kernel__{name}", value) for name, value in inner.items())
+            for name, value in self.kernel.get_params(deep=True).items():
+                params[f"kernel__{name}"] = value
         return params
 
     @property
     def hyperparameters(self) -> list[Hyperparameter]:
-        """Specifications: those of the inner kernel, then its own."""
-        inner = [
+        """Specifications, first of the inner kernel."""
+        specifications = [
             Hyperparameter(f"kernel__{h.name}", h.value_type, h.bounds, h.n_elements)
             for h in self.kernel.hyperparameters
         ]
-        return [*inner, *(getattr(self, f"hyperparameter_{name}") for name in self.own)]
+        for name in self.parameter_names:
+            specifications.append(getattr(self, f"hyperparameter_{name}"))
+        return specifications
 
     @property
-    def _free(self) -> list[str]:
-        named = self.own
-        return [n for n in named if not getattr(self, f"hyperparameter_{n}").fixed]
+    def _free_names(self) -> list[str]:
+        return [
+            name
+            for name in self.parameter_names
+            if not getattr(self, f"hyperparameter_{name}").fixed
+        ]
 
     @property
     def theta(self) -> Array:
         """Logarithms of the free hyperparameters, shape (n_theta,)."""
-        own = np.log([getattr(self, name) for name in self._free])
-        return np.append(self.kernel.theta, own)
+        log_values = np.log([getattr(self, name) for name in self._free_names])
+        return np.append(self.kernel.theta, log_values)
 
     @theta.setter
     def theta(self, theta: Array) -> None:
         """Set the free hyperparameters from their logarithms."""
-        n_inner, free = self.kernel.n_dims, self._free
-        if len(theta) != n_inner + len(free):
+        n_inner = self.kernel.n_dims
+        names = self._free_names
+        if len(theta) != n_inner + len(names):
             raise ValueError(
                 f"{type(self).__name__} expects theta of length "
-                f"{n_inner + len(free)}; got {len(theta)}."
+                f"{n_inner + len(names)}; got {len(theta)}."
             )
         self.kernel.theta = theta[:n_inner]
-        for name, value in zip(free, theta[n_inner:], strict=True):
-            setattr(self, name, float(np.exp(value)))
+        for name, log_value in zip(names, theta[n_inner:], strict=True):
+            setattr(self, name, float(np.exp(log_value)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DerivedKernel) or type(self) is not type(other):
             return False
-        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
-        return mine.pop("kernel") == theirs.pop("kernel") and all(
-            np.array_equal(value, theirs[name]) for name, value in mine.items()
+        params = self.get_params(deep=False)
+        other_params = other.get_params(deep=False)
+        if params.pop("kernel") != other_params.pop("kernel"):
+            return False
+        return all(
+            np.array_equal(value, other_params[name]) for name, value in params.items()
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -89,11 +107,10 @@ class Columns(DerivedKernel):
     kernel : sklearn.gaussian_process.kernels.Kernel
         Of the columns that are chosen, in their order.
     columns : int, str, slice, callable, or sequence of int, str or bool
-        Which columns, as ColumnTransformer takes them. Names, and a callable that
-        maps a DataFrame (without its rows) to columns, such as those of scikit-learn's
-        make_column_selector, are resolved by the estimators of this library,
-        whose ``kernel_`` has numbers; elsewhere X is an array, and only numbers,
-        slices and masks are meaningful.
+        Which columns, as ColumnTransformer takes them. The estimators of this library
+        resolve names, and callables that map a DataFrame (without its rows) to columns,
+        such as scikit-learn's make_column_selector: their ``kernel_`` has numbers.
+        Elsewhere X is an array, and only numbers, slices and masks are meaningful.
 
     Examples
     --------
@@ -105,15 +122,16 @@ class Columns(DerivedKernel):
     array([[1.]])
     """
 
-    def __init__(self, kernel: Any, columns: Any) -> None:
+    def __init__(self, kernel: Kernel, columns: Any) -> None:
         self.kernel = kernel
         self.columns = columns
 
-    def part(self, X: Any) -> Any:
-        """The columns of X that the inner kernel sees, shape (n, q)."""
+    def part(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Columns of X that the inner kernel sees, shape (n, q)."""
+        X = np.atleast_2d(X)
         columns = self.columns
         if isinstance(columns, slice):
-            return np.atleast_2d(X)[:, columns]
+            return X[:, columns]
         columns = np.atleast_1d(columns)
         if columns.dtype.kind not in "iub" or columns.ndim != 1:
             raise ValueError(
@@ -121,18 +139,24 @@ class Columns(DerivedKernel):
                 f"{self.columns!r}. Names and callables need a DataFrame, and an "
                 "estimator of skgpx, which resolves them."
             )
-        X = np.atleast_2d(X)
-        n, is_mask = X.shape[1], columns.dtype.kind == "b"
-        if len(columns) != n if is_mask else np.any(abs(columns + 0.5) > n):
+        n_columns = X.shape[1]
+        if columns.dtype.kind == "b":
+            out_of_range = len(columns) != n_columns
+        else:
+            # from -n_columns to n_columns - 1
+            out_of_range = np.any(abs(columns + 0.5) > n_columns)
+        if out_of_range:
             raise ValueError(
-                f"columns={self.columns!r} of a kernel are not those of X: X has {n} "
-                f"columns. Give numbers from 0 to {n - 1}, or a mask of {n} entries."
+                f"columns={self.columns!r} of a kernel are not those of X: X has "
+                f"{n_columns} columns. Give numbers from 0 to {n_columns - 1}, or a "
+                f"mask of {n_columns} entries."
             )
         return X[:, columns]
 
-    def indices(self, n_features: int) -> Any:
+    def indices(self, n_features: int) -> NDArray[Any]:
         """Numbers of the columns among n_features, shape (q,)."""
-        return self.part(np.arange(n_features)[np.newaxis])[0]
+        numbers = np.arange(n_features)[np.newaxis]
+        return self.part(numbers)[0]
 
     def is_stationary(self) -> bool:
         """Whether the inner kernel is stationary."""
@@ -155,48 +179,56 @@ class Columns(DerivedKernel):
 
     def __repr__(self) -> str:
         columns = self.columns
-        columns = columns.tolist() if isinstance(columns, np.ndarray) else columns
+        if isinstance(columns, np.ndarray):
+            columns = columns.tolist()
         return f"Columns({self.kernel!r}, {columns!r})"
 
 
 @is_rule("pullback", Columns)
-def _matrix(kernel: Columns, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+def _matrix(kernel: Columns, X: Array, Y: Array | None) -> ValuesAndPullback:
     right = None if Y is None else kernel.part(Y)
     return matrix_and_pullback(kernel.kernel, kernel.part(X), right)
 
 
 @is_rule("stacked", Columns)
 def _stacked(kernel: Columns, points: Array) -> Array:
-    seen = np.ascontiguousarray(points[:, :, kernel.indices(points.shape[2])])
-    return stacked_triangles(kernel.kernel, seen)
+    columns = kernel.indices(points.shape[2])
+    inner_points = np.ascontiguousarray(points[:, :, columns])
+    return stacked_triangles(kernel.kernel, inner_points)
 
 
 @is_rule("diagonal_pullback", Columns)
-def _diagonal(kernel: Columns, X: Array) -> tuple[Array, Pullback]:
+def _diagonal(kernel: Columns, X: Array) -> ValuesAndPullback:
     return diagonal_and_pullback(kernel.kernel, kernel.part(X))
 
 
 @is_rule("input_gradient", Columns)
-def _inputs(kernel: Columns, X: Array, Z: Array) -> tuple[Array, Pullback]:
-    K, inner = matrix_and_input_pullback(kernel.kernel, kernel.part(X), kernel.part(Z))
+def _inputs(kernel: Columns, X: Array, Z: Array) -> ValuesAndPullback:
+    left = kernel.part(X)
+    right = kernel.part(Z)
+    K, inner_pullback = matrix_and_input_pullback(kernel.kernel, left, right)
 
     def pullback(G: Array) -> Array:
+        # the kernel does not depend on the other columns
         slopes = np.zeros(X.shape)
-        slopes[:, kernel.indices(X.shape[1])] = inner(G)
+        slopes[:, kernel.indices(X.shape[1])] = inner_pullback(G)
         return slopes
 
     return K, pullback
 
 
-def with_resolved_columns(kernel: Any, resolve: Callable[[Any], Any]) -> Any:
-    """Apply `resolve` to the columns of every Columns inside a kernel, on a copy.
+def with_resolved_columns(
+    kernel: Kernel,
+    resolve: Callable[[Any], NDArray[np.intp]],
+) -> Kernel:
+    """Apply `resolve` to the columns of every Columns inside a kernel, in place.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        A copy that is changed.
+        A copy of the caller, which is changed and returned.
     resolve : callable
-        Maps what was given as columns to integers.
+        Maps what the user gave as columns to integers.
     """
     for name in ("kernel", "k1", "k2"):
         part = getattr(kernel, name, None)
@@ -207,7 +239,7 @@ def with_resolved_columns(kernel: Any, resolve: Callable[[Any], Any]) -> Any:
     return kernel
 
 
-class CategoryKernel(RuledKernel):
+class UnitVarianceKernel(RuledKernel):
     """Kernel of categories, of variance one."""
 
     def is_stationary(self) -> bool:
@@ -219,7 +251,7 @@ class CategoryKernel(RuledKernel):
         return np.ones(len(X))
 
 
-class Categorical(CategoryKernel):
+class CategoricalKernel(UnitVarianceKernel):
     """Exchangeable categories: one correlation between any two different ones.
 
     ``k(x, y) = Π_i ρ_i^[x_i ≠ y_i]``: ρ is the correlation of the function at two
@@ -239,15 +271,15 @@ class Categorical(CategoryKernel):
 
     Notes
     -----
-    Columns hold codes, such as those of an OrdinalEncoder: numbers that are
-    compared for equality only.
+    Columns hold codes, for example from an OrdinalEncoder. Codes are compared for
+    equality only.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from skgpx.kernels import Categorical, Columns
-    >>> kernel = Columns(RBF(2.0), [0]) * Columns(Categorical(0.25), [1])
+    >>> from skgpx.kernels import CategoricalKernel, Columns
+    >>> kernel = Columns(RBF(2.0), [0]) * Columns(CategoricalKernel(0.25), [1])
     >>> kernel(np.array([[0.0, 1.0], [0.0, 2.0]]))
     array([[1.  , 0.25],
            [0.25, 1.  ]])
@@ -256,7 +288,7 @@ class Categorical(CategoryKernel):
     def __init__(
         self,
         correlation: float | Array = 0.5,
-        correlation_bounds: Any = (1e-3, 1.0),
+        correlation_bounds: Bounds = (1e-3, 1.0),
         n_categories: int | None = None,
     ) -> None:
         self.correlation = correlation
@@ -265,7 +297,7 @@ class Categorical(CategoryKernel):
 
     hyperparameter_correlation = RuledKernel._specified("correlation")
 
-    def _differing(self, X: Array, Y: Array | None) -> Array:
+    def _differing(self, X: Array, Y: Array | None) -> NDArray[np.bool_]:
         """Whether entries differ, by column, (n, m, q)."""
         right = X if Y is None else Y
         if self.n_categories is not None:
@@ -273,28 +305,31 @@ class Categorical(CategoryKernel):
             unknown = codes[~np.isin(codes, np.arange(self.n_categories))]
             if len(unknown):
                 raise ValueError(
-                    f"Categorical with n_categories={self.n_categories} expects "
+                    f"CategoricalKernel with n_categories={self.n_categories} expects "
                     f"codes 0 to {self.n_categories - 1}; got {unknown[0]:g}."
                 )
         return X[:, np.newaxis] != right
 
     def _gradient(self, X: Array) -> tuple[Array, Array]:
-        K, differing = self(X), self._differing(X, None)
+        K = self(X)
+        differing = self._differing(X, None)
+        # ∂k / ∂log ρ_i = k [x_i ≠ y_i]
         slopes = K[:, :, np.newaxis] * differing
         return K, free_slopes(self.hyperparameter_correlation, slopes)
 
     def __repr__(self) -> str:
-        return f"Categorical(correlation={np.round(self.correlation, 3)})"
+        return f"CategoricalKernel(correlation={np.round(self.correlation, 3)})"
 
 
-@is_rule("pullback", Categorical)
+@is_rule("pullback", CategoricalKernel)
 def _categories(
-    kernel: Categorical,
+    kernel: CategoricalKernel,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     differing = kernel._differing(X, Y)
-    correlations = kernel._by_column("correlation", differing.shape[2], 1.0)
+    correlations = kernel._by_column("correlation", differing.shape[2], highest=1.0)
+    # log k = Σ_i [x_i ≠ y_i] log ρ_i
     K = np.exp(differing @ np.log(correlations))
 
     def pullback(G: Array) -> Array:
@@ -307,14 +342,14 @@ def _categories(
 # ---- Categories with correlations of their own ---------------------------------------
 
 
-class Coregionalization(CategoryKernel):
-    """Categories whose correlations have a low rank: the intrinsic model of targets.
+class Coregionalization(UnitVarianceKernel):
+    """Categories with correlations of low rank: the intrinsic model of targets.
 
-    ``k(x, y) = B[x, y]`` with ``B = A A^T + diag(v)`` and ones on the diagonal of B, A
-    of shape (K, rank), whose entries have either sign. Multiplied by a kernel of the
+    ``k(x, y) = B[x, y]`` with ``B = A A^T + diag(v)`` and ones on the diagonal of B; A
+    has shape (K, rank) and entries of either sign. Multiplied by a kernel of the
     other columns it is the intrinsic model of coregionalization [1]_ of K standardised
-    targets, whose numbers are in a column of X: each row holds one target, and targets
-    may be missing.
+    targets. A column of X holds the number of the target: each row holds one target,
+    and targets may be missing.
 
     Parameters
     ----------
@@ -349,7 +384,7 @@ class Coregionalization(CategoryKernel):
         n_categories: int,
         rank: int = 1,
         angles: Array | None = None,
-        angles_bounds: Any = (0.05, 3.09),
+        angles_bounds: Bounds = (0.05, 3.09),
     ) -> None:
         self.n_categories = n_categories
         self.rank = rank
@@ -369,9 +404,11 @@ class Coregionalization(CategoryKernel):
                 f"(n_categories * rank,); got rank {self.rank} and angles of shape "
                 f"{np.shape(self.angles)} for {self.n_categories} categories."
             )
-        phi = np.reshape(self.angles, (self.n_categories, self.rank))
-        loadings: Array = np.cos(phi)
-        loadings[:, 1:] *= np.cumprod(np.sin(phi), axis=1)[:, :-1]
+        angles = np.reshape(self.angles, (self.n_categories, self.rank))
+        # A_ij = cos a_ij Π_{l<j} sin a_il
+        loadings: Array = np.cos(angles)
+        sine_products = np.cumprod(np.sin(angles), axis=1)
+        loadings[:, 1:] *= sine_products[:, :-1]
         return loadings
 
     def correlations(self) -> Array:
@@ -381,30 +418,39 @@ class Coregionalization(CategoryKernel):
         np.fill_diagonal(B, 1.0)
         return B
 
-    def _codes(self, X: Array) -> Any:
-        if X.shape[1] != 1 or not np.all(np.isin(X, np.arange(self.n_categories))):
+    def _codes(self, X: Array) -> NDArray[np.intp]:
+        n_columns = X.shape[1]
+        is_code = np.isin(X, np.arange(self.n_categories))
+        if n_columns != 1 or not np.all(is_code):
             raise ValueError(
                 f"Coregionalization expects one column of codes from 0 to "
-                f"{self.n_categories - 1}; got {X.shape[1]} columns with values from "
+                f"{self.n_categories - 1}; got {n_columns} columns with values from "
                 f"{X.min():g} to {X.max():g}. Wrap it: Columns(kernel, [column])."
             )
         return X[:, 0].astype(np.intp)
 
     def _slopes(self, G: Array) -> Array:
         """``Σ G dB / d log angle``, (p,), from derivatives G in B (K, K)."""
-        A, phi = self.loadings(), np.reshape(self.angles, (len(G), self.rank))
-        both = G + G.T
-        np.fill_diagonal(both, 0.0)
-        along = A * (both @ A)
-        # of an angle: its own cosine, and the sine that it gives to all columns after
-        after = np.cumsum(along[:, ::-1], axis=1)[:, ::-1] - along
-        by_angle = after / np.tan(phi) - along * np.tan(phi)
-        return free_slopes(self.hyperparameter_angles, (phi * by_angle).ravel())
+        A = self.loadings()
+        angles = np.reshape(self.angles, (len(G), self.rank))
+        # the diagonal of B is one, whatever the angles
+        symmetric = G + G.T
+        np.fill_diagonal(symmetric, 0.0)
+        # A_ij ∂/∂A_ij
+        log_slopes = A * (symmetric @ A)
+        # an angle enters the cosine of its column, and the sines of all later columns
+        reversed_sums = np.cumsum(log_slopes[:, ::-1], axis=1)
+        later_columns = reversed_sums[:, ::-1] - log_slopes
+        tangents = np.tan(angles)
+        by_angle = later_columns / tangents - log_slopes * tangents
+        return free_slopes(self.hyperparameter_angles, (angles * by_angle).ravel())
 
     def _gradient(self, X: Array) -> tuple[Array, Array]:
-        codes, K = self._codes(X), self.n_categories
+        codes = self._codes(X)
+        K = self.n_categories
+        # derivatives of every entry of B, (K, K, p)
         units = np.eye(K * K).reshape(K, K, K, K)
-        slopes = np.array([[self._slopes(one) for one in row] for row in units])
+        slopes = np.array([[self._slopes(unit) for unit in row] for row in units])
         return self(X), slopes[codes[:, np.newaxis], codes]
 
     def __repr__(self) -> str:
@@ -416,17 +462,18 @@ def _targets(
     kernel: Coregionalization,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
-    rows = kernel._codes(X)
-    columns = rows if Y is None else kernel._codes(Y)
+) -> ValuesAndPullback:
+    left_codes = kernel._codes(X)
+    right_codes = left_codes if Y is None else kernel._codes(Y)
 
     def pullback(G: Array) -> Array:
-        left, right = (np.eye(kernel.n_categories)[one] for one in (rows, columns))
-        return kernel._slopes(left.T @ G @ right)
+        # derivatives in B: sums of G over the rows and columns of each pair of codes
+        one_hot = np.eye(kernel.n_categories)
+        return kernel._slopes(one_hot[left_codes].T @ G @ one_hot[right_codes])
 
-    return kernel.correlations()[rows[:, np.newaxis], columns], pullback
+    return kernel.correlations()[left_codes[:, np.newaxis], right_codes], pullback
 
 
-@is_rule("input_gradient", Categorical, Coregionalization)
-def _category_inputs(kernel: Any, X: Array, Z: Array) -> tuple[Array, Pullback]:
+@is_rule("input_gradient", CategoricalKernel, Coregionalization)
+def _category_inputs(kernel: Kernel, X: Array, Z: Array) -> ValuesAndPullback:
     return kernel(X, Z), lambda _: np.zeros(X.shape)

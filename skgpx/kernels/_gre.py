@@ -1,8 +1,8 @@
-"""Generalised rational exponential kernels."""
+"""Kernels of Gaussian random elements (GRE), integrals over an empirical measure."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 from sklearn.gaussian_process.kernels import (
@@ -20,7 +20,14 @@ from skgpx.kernels._matrices import (
     matrix_and_pullback,
     stacked_gradient,
 )
-from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
+from skgpx.kernels._registry import (
+    Array,
+    Bounds,
+    RuledKernel,
+    ValuesAndPullback,
+    free_slopes,
+    is_rule,
+)
 
 # The most rows of a fit that are taken as support.
 MOST_SUPPORT = 1000
@@ -44,23 +51,23 @@ class GREKernel(RuledKernel, DerivedKernel):
     support : ndarray of shape (n_support, d), default=None
         Points ``s_i`` of the empirical measure. None stands for the rows of `fit`, as
         in the paper: PLSRegressor and PLSClassifier put them into ``kernel_``, every
-        k-th of the rows in lexicographic order if there are more than 1000. They are
-        those of the fold behind scalers and in a cross-validation. Other estimators,
-        which know nothing of it, refuse a kernel without support.
+        k-th of the rows in lexicographic order if there are more than 1000. Behind
+        scalers and in a cross-validation they are the rows of the fold. Other
+        estimators refuse a kernel without support.
     support_weights : ndarray of shape (n_support,), default=None
         Non-negative masses of the support points, scaled to sum to one. None
         gives every point the same mass, and rows of `fit` their sample weights.
     background : float, default=1.0
         Factor of ``kbar``, dimensionless, not negative. With 0 (and fixed bounds)
-        the prior is the plain integral over the support, whose variance vanishes
+        the prior is the plain integral over the support, and its variance vanishes
         away from it.
     background_bounds : pair of floats or "fixed", default=(1e-5, 1e5)
         Bounds of ``background``.
 
     Notes
     -----
-    The hyperparameters are those of ``kernel``, followed by ``background``; the
-    support is not one. ``r(X, Y)`` costs O((n + m) n_support) kernel evaluations
+    The hyperparameters of ``kernel`` come first, then ``background``; the support is
+    not one. ``r(X, Y)`` costs O((n + m) n_support) kernel evaluations
     and a matrix product of O(n m n_support).
 
     Equation (10) of [1]_ with the measure described above.
@@ -93,15 +100,15 @@ class GREKernel(RuledKernel, DerivedKernel):
     (20, 1)
     """
 
-    own = ("background",)
+    parameter_names = ("background",)
 
     def __init__(
         self,
-        kernel: Any,
+        kernel: Kernel,
         support: Array | None = None,
         support_weights: Array | None = None,
         background: float = 1.0,
-        background_bounds: tuple[float, float] | str = (1e-5, 1e5),
+        background_bounds: Bounds = (1e-5, 1e5),
     ) -> None:
         self.kernel = kernel
         self.support = support
@@ -154,22 +161,24 @@ class GREKernel(RuledKernel, DerivedKernel):
         A *= np.sqrt(self.masses)
         return A
 
-    def background_kernel(self) -> Any:
+    def background_kernel(self) -> Kernel:
         """``kbar``: the base kernel with every RBF widened by ``sqrt(2)``."""
         return _widened(self.kernel)
 
     def _gradient(self, X: Array) -> tuple[Array, Array]:
-        A, roots = self.features(X), np.sqrt(self.masses)
-        Kbar, gradient = self.background_kernel()(X, eval_gradient=True)
+        A = self.features(X)
+        root_masses = np.sqrt(self.masses)
+        background, gradient = self.background_kernel()(X, eval_gradient=True)
         gradient = gradient * self.background
         tangents = stacked_gradient(self.kernel, X, self._points)
         for p in range(tangents.shape[2]):
             # ∂(A Aᵀ) = Ȧ Aᵀ + A Ȧᵀ
-            half = (tangents[:, :, p] * roots) @ A.T
+            half = (tangents[:, :, p] * root_masses) @ A.T
             gradient[:, :, p] += half + half.T
+        # ∂r / ∂log b = b k̄
         if not self.hyperparameter_background.fixed:
-            gradient = np.dstack((gradient, self.background * Kbar))
-        return A @ A.T + self.background * Kbar, gradient
+            gradient = np.dstack((gradient, self.background * background))
+        return A @ A.T + self.background * background, gradient
 
     def diag(self, X: Array) -> Array:
         """Prior variances ``r(x_i, x_i)``, shape (n,)."""
@@ -181,13 +190,17 @@ class GREKernel(RuledKernel, DerivedKernel):
         return variances
 
 
-def with_support(kernel: Any, X: Array, weights: Array) -> Any:
-    """Make rows X the support of every GREKernel without one inside a kernel, a copy.
+def with_support(
+    kernel: Kernel | None,
+    X: Array,
+    weights: Array,
+) -> Kernel | None:
+    """Take rows X as the support of every GREKernel without one, in place.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel or None
-        A copy that is changed.
+        A copy of the caller, which is changed and returned.
     X : ndarray of shape (n, d)
         Distinct rows of a fit.
     weights : ndarray of shape (n,)
@@ -210,13 +223,13 @@ def with_support(kernel: Any, X: Array, weights: Array) -> Any:
                 "GREKernel expects support_weights with the support to which they "
                 "belong; got support=None. Give both, or sample_weight to fit."
             )
-        thinned = slice(None, None, -(-len(X) // MOST_SUPPORT))
-        kernel.support = X[thinned].copy()
-        kernel.support_weights = weights[thinned].copy()
+        step = math.ceil(len(X) / MOST_SUPPORT)
+        kernel.support = X[::step].copy()
+        kernel.support_weights = weights[::step].copy()
     return kernel
 
 
-def _widened(kernel: Any) -> Any:
+def _widened(kernel: Kernel) -> Kernel:
     """Copy of a kernel in which every RBF has ``sqrt(2)`` times the lengthscale."""
     if type(kernel) is RBF:
         length_scale = np.sqrt(2.0) * np.asarray(kernel.length_scale)
@@ -231,52 +244,67 @@ def _widened(kernel: Any) -> Any:
 # ---- Derivatives of the GRE kernel ---------------------------------------------------
 
 
-def _sections(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
+def _sections(kernel: GREKernel, X: Array) -> ValuesAndPullback:
     """Evaluate the base kernel ``k(X, S)``, with its pullback."""
     return matrix_and_pullback(kernel.kernel, X, kernel._points)
 
 
-def _join(kernel: GREKernel, inner: Array, background: float) -> Array:
+def _join(kernel: GREKernel, inner_slopes: Array, background_slope: float) -> Array:
     """Gradient in the order of theta."""
-    own = free_slopes(kernel.hyperparameter_background, np.array([background]))
-    return np.append(inner, own)
+    parameter = kernel.hyperparameter_background
+    return np.append(inner_slopes, free_slopes(parameter, np.array([background_slope])))
 
 
 @is_rule("pullback", GREKernel)
-def _matrix(kernel: GREKernel, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
-    b, p = kernel.background, kernel.masses
-    A, pullback_left = _sections(kernel, X)
-    B, pullback_right = (A, pullback_left) if Y is None else _sections(kernel, Y)
+def _matrix(kernel: GREKernel, X: Array, Y: Array | None) -> ValuesAndPullback:
+    b = kernel.background
+    p = kernel.masses
+    A, left_pullback = _sections(kernel, X)
+    if Y is None:
+        B = A
+        right_pullback = left_pullback
+    else:
+        B, right_pullback = _sections(kernel, Y)
     Bp = B * p
-    Kbar, pullback_background = matrix_and_pullback(kernel.background_kernel(), X, Y)
+    wide = kernel.background_kernel()
+    Kbar, background_pullback = matrix_and_pullback(wide, X, Y)
 
     def pullback(G: Array) -> Array:
         # r = A P Bᵀ + b k̄:  Ā = G B P,  B̄ = Gᵀ A P
-        inner = pullback_left(G @ Bp) + pullback_right((G.T @ A) * p)
-        inner += b * pullback_background(G)
-        return _join(kernel, inner, b * float(np.vdot(G, Kbar)))
+        slopes = left_pullback(G @ Bp) + right_pullback((G.T @ A) * p)
+        slopes += b * background_pullback(G)
+        return _join(kernel, slopes, b * float(np.vdot(G, Kbar)))
 
     return A @ Bp.T + b * Kbar, pullback
 
 
 @is_rule("diagonal_pullback", GREKernel)
-def _diagonal(kernel: GREKernel, X: Array) -> tuple[Array, Pullback]:
-    b, p = kernel.background, kernel.masses
-    A, pullback_sections = _sections(kernel, X)
-    bar, pullback_background = diagonal_and_pullback(kernel.background_kernel(), X)
+def _diagonal(kernel: GREKernel, X: Array) -> ValuesAndPullback:
+    b = kernel.background
+    p = kernel.masses
+    A, sections_pullback = _sections(kernel, X)
+    wide = kernel.background_kernel()
+    variances, background_pullback = diagonal_and_pullback(wide, X)
 
     def pullback(g: Array) -> Array:
-        inner = pullback_sections(2.0 * g[:, np.newaxis] * A * p)
-        return _join(kernel, inner + b * pullback_background(g), b * float(g @ bar))
+        # r(x, x) = Σ_i p_i A_i² + b k̄(x, x)
+        slopes = sections_pullback(2.0 * g[:, np.newaxis] * A * p)
+        slopes = slopes + b * background_pullback(g)
+        return _join(kernel, slopes, b * float(g @ variances))
 
-    return (A * A) @ p + b * bar, pullback
+    return (A * A) @ p + b * variances, pullback
 
 
 @is_rule("input_gradient", GREKernel)
-def _inputs(kernel: GREKernel, X: Array, Z: Array) -> tuple[Array, Pullback]:
-    b, support = kernel.background, kernel._points
-    A, pullback = matrix_and_input_pullback(kernel.kernel, X, support)
-    B = kernel.kernel(Z, support) * kernel.masses
+def _inputs(kernel: GREKernel, X: Array, Z: Array) -> ValuesAndPullback:
+    b = kernel.background
+    support = kernel._points
+    A, sections_pullback = matrix_and_input_pullback(kernel.kernel, X, support)
+    Bp = kernel.kernel(Z, support) * kernel.masses
     wide = kernel.background_kernel()
-    Kbar, pullback_background = matrix_and_input_pullback(wide, X, Z)
-    return A @ B.T + b * Kbar, lambda G: pullback(G @ B) + b * pullback_background(G)
+    Kbar, background_pullback = matrix_and_input_pullback(wide, X, Z)
+
+    def pullback(G: Array) -> Array:
+        return sections_pullback(G @ Bp) + b * background_pullback(G)
+
+    return A @ Bp.T + b * Kbar, pullback

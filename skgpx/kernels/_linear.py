@@ -1,12 +1,17 @@
-"""Linear functions: a trend beside a stationary kernel."""
+"""Linear functions, as a trend in a sum with a stationary kernel."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from skgpx.kernels._registry import Array, Pullback, RuledKernel, free_slopes, is_rule
+from skgpx.kernels._registry import (
+    Array,
+    Bounds,
+    RuledKernel,
+    ValuesAndPullback,
+    free_slopes,
+    is_rule,
+)
 
 
 class Linear(RuledKernel):
@@ -15,7 +20,7 @@ class Linear(RuledKernel):
     ``k(x, y) = Σ_i s_i² (x_i - c_i) (y_i - c_i)``: the function ``Σ_i s_i w_i (x_i -
     c_i)`` with standard normal w. Unlike in scikit-learn's DotProduct every column may
     have a slope of its own, and none depends on the origin of X. Add a ConstantKernel
-    for an intercept, and a stationary kernel for what is not linear.
+    for an intercept, and a stationary kernel for deviations from the line.
 
     Parameters
     ----------
@@ -41,7 +46,7 @@ class Linear(RuledKernel):
     def __init__(
         self,
         slope: float | Array = 1.0,
-        slope_bounds: Any = (1e-5, 1e5),
+        slope_bounds: Bounds = (1e-5, 1e5),
         centre: float | Array = 0.0,
     ) -> None:
         self.slope = slope
@@ -52,8 +57,10 @@ class Linear(RuledKernel):
 
     def scaled(self, X: Array) -> Array:
         """``s (x - c)``, shape (n, d): the features of the kernel."""
-        centred = np.atleast_2d(X) - np.asarray(self.centre, dtype=np.float64)
-        features: Array = centred * self._by_column("slope", centred.shape[1])
+        X = np.atleast_2d(X)
+        centre = np.asarray(self.centre, dtype=np.float64)
+        slopes = self._by_column("slope", X.shape[1])
+        features: Array = (X - centre) * slopes
         return features
 
     def is_stationary(self) -> bool:
@@ -62,7 +69,8 @@ class Linear(RuledKernel):
 
     def diag(self, X: Array) -> Array:
         """Prior variances ``k(x_i, x_i)``, shape (n,)."""
-        variances: Array = np.sum(self.scaled(X) ** 2, axis=1)
+        features = self.scaled(X)
+        variances: Array = np.sum(features**2, axis=1)
         return variances
 
     def _gradient(self, X: Array) -> tuple[Array, Array]:
@@ -75,7 +83,7 @@ class Linear(RuledKernel):
 
 
 @is_rule("pullback", Linear)
-def _matrix(kernel: Linear, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+def _matrix(kernel: Linear, X: Array, Y: Array | None) -> ValuesAndPullback:
     left = kernel.scaled(X)
     right = left if Y is None else kernel.scaled(Y)
 
@@ -88,18 +96,29 @@ def _matrix(kernel: Linear, X: Array, Y: Array | None) -> tuple[Array, Pullback]
 
 @is_rule("stacked", Linear)
 def _stacked(kernel: Linear, points: Array) -> Array:
-    features = kernel.scaled(points.reshape(-1, points.shape[2])).reshape(points.shape)
+    rows = points.reshape(-1, points.shape[2])
+    features = kernel.scaled(rows).reshape(points.shape)
     return features @ features.transpose(0, 2, 1)
 
 
 @is_rule("diagonal_pullback", Linear)
-def _diagonal(kernel: Linear, X: Array) -> tuple[Array, Pullback]:
-    squares, parameter = kernel.scaled(X) ** 2, kernel.hyperparameter_slope
-    return squares.sum(axis=1), lambda g: free_slopes(parameter, 2.0 * g @ squares)
+def _diagonal(kernel: Linear, X: Array) -> ValuesAndPullback:
+    squares = kernel.scaled(X) ** 2
+
+    def pullback(g: Array) -> Array:
+        return free_slopes(kernel.hyperparameter_slope, 2.0 * g @ squares)
+
+    return squares.sum(axis=1), pullback
 
 
 @is_rule("input_gradient", Linear)
-def _inputs(kernel: Linear, X: Array, Z: Array) -> tuple[Array, Pullback]:
+def _inputs(kernel: Linear, X: Array, Z: Array) -> ValuesAndPullback:
+    left = kernel.scaled(X)
     right = kernel.scaled(Z)
     slope = np.asarray(kernel.slope, dtype=np.float64)
-    return kernel.scaled(X) @ right.T, lambda G: G @ right * slope
+
+    def pullback(G: Array) -> Array:
+        # ∇ₓ k = s ∘ s (z - c)
+        return G @ right * slope
+
+    return left @ right.T, pullback

@@ -11,7 +11,6 @@ maps their cotangents G to such a sum, by the rule for the kernel's type.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -22,6 +21,8 @@ from sklearn.gaussian_process.kernels import (
     DotProduct,
     Exponentiation,
     ExpSineSquared,
+    Hyperparameter,
+    Kernel,
     Matern,
     Product,
     RationalQuadratic,
@@ -31,33 +32,43 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics import radial
 from skgpx._numerics.linalg import inner_product, mirrored, triangle_slopes
-from skgpx.kernels._registry import Array, Pullback, Rule, free_slopes, is_rule, rule_of
+from skgpx.kernels._registry import (
+    Array,
+    Pullback,
+    Rule,
+    ValuesAndPullback,
+    free_slopes,
+    is_rule,
+    rule_of,
+)
 
 # ---- Kernel matrices by compiled loops, where a kernel has them ----------------------
 
+_CODES_OF_ORDERS = {
+    0.5: radial.MATERN_12,
+    1.5: radial.MATERN_32,
+    2.5: radial.MATERN_52,
+    np.inf: radial.RBF,
+}
 
-def radial_code(kernel: Any) -> int | None:
+
+def radial_code(kernel: Kernel) -> int | None:
     """Code of the compiled loops of :mod:`skgpx._numerics.radial`; None without."""
     if type(kernel) is RBF:
         return radial.RBF
-    if type(kernel) is not Matern:
-        return None
-    return {
-        0.5: radial.MATERN_12,
-        1.5: radial.MATERN_32,
-        2.5: radial.MATERN_52,
-        np.inf: radial.RBF,
-    }.get(kernel.nu)
+    if type(kernel) is Matern:
+        return _CODES_OF_ORDERS.get(kernel.nu)
+    return None
 
 
-def _amplitude_and_shape(kernel: Any) -> tuple[Any, Any]:
-    """Constant (or None) and kernel of which a kernel is the product."""
+def _amplitude_and_shape(kernel: Kernel) -> tuple[ConstantKernel | None, Kernel]:
+    """The factors of a constant times a kernel; of other kernels None and itself."""
     if type(kernel) is Product and type(kernel.k1) is ConstantKernel:
         return kernel.k1, kernel.k2
     return None, kernel
 
 
-def kernel_matrix(kernel: Any, X: Array, Z: Array) -> Array:
+def kernel_matrix(kernel: Kernel, X: Array, Z: Array) -> Array:
     """``kernel(X, Z)``, C-contiguous; a row does not depend on the others.
 
     Parameters
@@ -83,7 +94,7 @@ def kernel_matrix(kernel: Any, X: Array, Z: Array) -> Array:
     return K
 
 
-def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
+def triangle_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
     """Lower triangle of ``k(X, X)`` and the map of its cotangent to theta.
 
     Parameters
@@ -94,15 +105,15 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
     Returns
     -------
     K : ndarray of shape (n, n)
-        What is above the diagonal has no meaning.
+        Entries above the diagonal have no meaning.
     pullback : callable
         ``pullback(G)`` with a symmetric G (n, n), of which only the lower triangle is
         read, returns ``Σ_ij G_ij dK_ij / dtheta``, shape (n_theta,).
     """
     if type(kernel) is Sum:
-        parts = [triangle_and_pullback(one, X) for one in (kernel.k1, kernel.k2)]
-        (K1, first), (K2, second) = parts
-        return K1 + K2, lambda G: _joined(first(G), second(G))
+        K1, pullback1 = triangle_and_pullback(kernel.k1, X)
+        K2, pullback2 = triangle_and_pullback(kernel.k2, X)
+        return K1 + K2, lambda G: _joined(pullback1(G), pullback2(G))
     constant, shape = _amplitude_and_shape(kernel)
     code = radial_code(shape)
     if code is None:
@@ -114,17 +125,19 @@ def triangle_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
     amplitude = 1.0 if constant is None else float(constant.constant_value)
     radial.radial_triangle(code, amplitude, scaled, K, W)
 
-    def slopes(G: Array) -> Array:
+    def radial_pullback(G: Array) -> Array:
         by_input = triangle_slopes(G, W, scaled)
-        own = free_slopes(shape.hyperparameter_length_scale, by_input)
-        free = constant and not constant.hyperparameter_constant_value.fixed
-        return np.append(inner_product(G, K), own) if free else own
+        slopes = free_slopes(shape.hyperparameter_length_scale, by_input)
+        if constant is None or constant.hyperparameter_constant_value.fixed:
+            return slopes
+        # ∂K / ∂log amplitude = K
+        return np.append(inner_product(G, K), slopes)
 
-    return K, slopes
+    return K, radial_pullback
 
 
-def stacked_triangles(kernel: Any, points: Array) -> Array:
-    """Lower triangles of ``k(X, X)`` for several small sets of points.
+def stacked_triangles(kernel: Kernel, points: Array) -> Array:
+    """Lower triangles of ``k(X, X)`` for a stack of small sets of points.
 
     Parameters
     ----------
@@ -134,18 +147,20 @@ def stacked_triangles(kernel: Any, points: Array) -> Array:
     Returns
     -------
     K : ndarray of shape (s, m, m)
-        What is above the diagonals has no meaning.
+        Entries above the diagonals have no meaning.
 
     Notes
     -----
-    Some 5 ns an entry for sums and products of constants, linear kernels and those of
-    :func:`kernel_matrix`, of some columns too; other kernels are called for each set.
+    About 5 ns an entry for sums and products of constants, linear kernels and the
+    compiled kernels of :func:`kernel_matrix`, also inside Columns; other kernels are
+    called for each set.
     """
-    kind, (s, m, d) = type(kernel), points.shape
-    if kind in (Sum, Product):
-        parts = [stacked_triangles(one, points) for one in (kernel.k1, kernel.k2)]
-        return parts[0] + parts[1] if kind is Sum else parts[0] * parts[1]
-    if kind is ConstantKernel:
+    s, m, d = points.shape
+    if type(kernel) in (Sum, Product):
+        K1 = stacked_triangles(kernel.k1, points)
+        K2 = stacked_triangles(kernel.k2, points)
+        return K1 + K2 if type(kernel) is Sum else K1 * K2
+    if type(kernel) is ConstantKernel:
         return np.full((s, m, m), float(kernel.constant_value))
     rule = rule_of(kernel, "stacked")
     if rule is not None:
@@ -153,10 +168,11 @@ def stacked_triangles(kernel: Any, points: Array) -> Array:
         return K
     code = radial_code(kernel)
     if code is None:
-        return np.stack([kernel(one) for one in points])
-    flat, _ = _scaled_points(points.reshape(-1, d), None, kernel.length_scale)
+        return np.stack([kernel(X) for X in points])
+    rows = points.reshape(-1, d)
+    scaled, _ = _scaled_points(rows, None, kernel.length_scale)
     K = np.zeros((s, m, m))
-    radial.radial_stack(code, flat.reshape(points.shape), K)
+    radial.radial_stack(code, scaled.reshape(points.shape), K)
     return K
 
 
@@ -164,10 +180,10 @@ def stacked_triangles(kernel: Any, points: Array) -> Array:
 
 
 def matrix_and_pullback(
-    kernel: Any,
+    kernel: Kernel,
     X: Array,
     Y: Array | None = None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     """Kernel matrix and the function that maps its cotangent to theta.
 
     Parameters
@@ -195,11 +211,11 @@ def matrix_and_pullback(
     an (n, m, n_theta) array.
     """
     rule = rule_of(kernel, "pullback") or _blockwise
-    values: tuple[Array, Pullback] = rule(kernel, X, Y)
+    values: ValuesAndPullback = rule(kernel, X, Y)
     return values
 
 
-def diagonal_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
+def diagonal_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
     """Diagonal of the kernel matrix and the map of its cotangent to theta.
 
     Parameters
@@ -215,15 +231,15 @@ def diagonal_and_pullback(kernel: Any, X: Array) -> tuple[Array, Pullback]:
         ``pullback(g)`` with ``g`` (n,) returns ``sum_i g_i dk(x_i, x_i)/dtheta``.
     """
     rule = rule_of(kernel, "diagonal_pullback") or _diagonal
-    values: tuple[Array, Pullback] = rule(kernel, X)
+    values: ValuesAndPullback = rule(kernel, X)
     return values
 
 
 def matrix_and_input_pullback(
-    kernel: Any,
+    kernel: Kernel,
     X: Array,
     Z: Array,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     """Kernel matrix ``k(X, Z)`` and the map of its cotangent to the inputs X.
 
     Parameters
@@ -253,54 +269,58 @@ def matrix_and_input_pullback(
             "Register it with skgpx.kernels.register_kernel("
             f"{type(kernel).__name__}, input_gradient=...)."
         )
-    values: tuple[Array, Pullback] = rule(kernel, X, Z)
+    values: ValuesAndPullback = rule(kernel, X, Z)
     return values
 
 
 # ---- Rules for kernels without one of their own --------------------------------------
 
 
-def stacked_gradient(kernel: Any, X: Array, Y: Array) -> Array:
+def stacked_gradient(kernel: Kernel, X: Array, Y: Array) -> Array:
     """``dk(X, Y)/dtheta`` (n, m, n_theta) by scikit-learn's rule for one set."""
     n = len(X)
-    gradient: Array = kernel(np.concatenate((X, Y)), eval_gradient=True)[1]
-    return gradient[:n, n:]
+    points = np.concatenate((X, Y))
+    _, gradient = kernel(points, eval_gradient=True)
+    between: Array = gradient[:n, n:]
+    return between
 
 
 def _blocks(n: int, size: int = 256) -> list[slice]:
-    return [slice(i, i + size) for i in range(0, n, size)]
+    return [slice(start, start + size) for start in range(0, n, size)]
 
 
-def _blockwise(kernel: Any, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
-    """Four times the cost of a direct formula, for any kernel at all."""
+def _blockwise(kernel: Kernel, X: Array, Y: Array | None) -> ValuesAndPullback:
+    """Rule for any kernel, at four times the cost of a direct formula."""
     right = X if Y is None else Y
 
     def pullback(G: Array) -> Array:
-        total = np.zeros(kernel.n_dims)
+        slopes = np.zeros(kernel.n_dims)
         for rows in _blocks(len(X)):
             for columns in _blocks(len(right)):
                 if Y is None and rows == columns:
-                    gradient = kernel(X[rows], eval_gradient=True)[1]
+                    # white noise counts here
+                    _, gradient = kernel(X[rows], eval_gradient=True)
                 else:
                     gradient = stacked_gradient(kernel, X[rows], right[columns])
-                total += np.einsum("ij,ijp->p", G[rows, columns], gradient)
-        return total
+                slopes += np.einsum("ij,ijp->p", G[rows, columns], gradient)
+        return slopes
 
     return kernel(X, Y), pullback
 
 
-def _diagonal(kernel: Any, X: Array) -> tuple[Array, Pullback]:
-    """The same at every row where the kernel is stationary."""
+def _diagonal(kernel: Kernel, X: Array) -> ValuesAndPullback:
+    """Rule for any kernel; a single row serves where the kernel is stationary."""
 
     def pullback(g: Array) -> Array:
         if kernel.is_stationary():
-            slopes: Array = kernel(X[:1], eval_gradient=True)[1][0, 0]
-            return g.sum() * slopes
-        total = np.zeros(kernel.n_dims)
-        for rows in _blocks(len(X), 64):
-            gradient = kernel(X[rows], eval_gradient=True)[1]
-            total += np.einsum("i,iip->p", g[rows], gradient)
-        return total
+            _, gradient = kernel(X[:1], eval_gradient=True)
+            row_slopes: Array = gradient[0, 0]
+            return g.sum() * row_slopes
+        slopes = np.zeros(kernel.n_dims)
+        for rows in _blocks(len(X), size=64):
+            _, gradient = kernel(X[rows], eval_gradient=True)
+            slopes += np.einsum("i,iip->p", g[rows], gradient)
+        return slopes
 
     return kernel.diag(X), pullback
 
@@ -313,18 +333,28 @@ def _joined(first: Array, second: Array) -> Array:
 
 
 def _composed(evaluate: Rule, join: Callable[[Array, Array], Array]) -> Rule:
-    """Rule for composite kernels, given that of any kernel."""
+    """Rule for sums, products and powers, from the rule for their parts.
 
-    def rule(kernel: Any, *points: Any) -> tuple[Array, Pullback]:
+    `join` combines the slopes of the two parts: it concatenates slopes in
+    hyperparameters, and adds slopes in the inputs.
+    """
+
+    def rule(kernel: Kernel, *points: Array | None) -> ValuesAndPullback:
         if type(kernel) is Exponentiation:
-            p, (K, pullback) = kernel.exponent, evaluate(kernel.kernel, *points)
+            p = kernel.exponent
+            K, pullback = evaluate(kernel.kernel, *points)
             # the slope of Kᵖ is p Kᵖ⁻¹
             return K**p, lambda G: pullback(G * (p * K ** (p - 1)))
         K1, pullback1 = evaluate(kernel.k1, *points)
         K2, pullback2 = evaluate(kernel.k2, *points)
         if type(kernel) is Sum:
             return K1 + K2, lambda G: join(pullback1(G), pullback2(G))
-        return K1 * K2, lambda G: join(pullback1(G * K2), pullback2(G * K1))
+
+        def product_pullback(G: Array) -> Array:
+            # ∂(K1 K2) = K2 ∂K1 + K1 ∂K2
+            return join(pullback1(G * K2), pullback2(G * K1))
+
+        return K1 * K2, product_pullback
 
     return rule
 
@@ -340,9 +370,14 @@ for _name, _evaluate, _join in (
 # ---- ConstantKernel, WhiteKernel and DotProduct --------------------------------------
 
 
-def _summing(factor: float, parameter: Any) -> Pullback:
-    """Pullback of one parameter whose derivative is the same at every entry."""
-    return lambda G: free_slopes(parameter, np.array([factor * G.sum()]))
+def _summing(factor: float, parameter: Hyperparameter) -> Pullback:
+    """Pullback of one parameter with the same derivative, `factor`, at every entry."""
+
+    def pullback(G: Array) -> Array:
+        slope = factor * G.sum()
+        return free_slopes(parameter, np.array([slope]))
+
+    return pullback
 
 
 @is_rule("pullback", ConstantKernel)
@@ -350,9 +385,10 @@ def _constant(
     kernel: ConstantKernel,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
+    right = X if Y is None else Y
     value = float(kernel.constant_value)
-    K = np.broadcast_to(value, (len(X), len(X if Y is None else Y)))
+    K = np.broadcast_to(value, (len(X), len(right)))
     return K, _summing(value, kernel.hyperparameter_constant_value)
 
 
@@ -361,15 +397,16 @@ def _dot_product(
     kernel: DotProduct,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     """``x·y + σ₀²``, and its slope ``2σ₀²`` in log σ₀."""
+    right = X if Y is None else Y
     square = float(kernel.sigma_0) ** 2
-    K = X @ (X if Y is None else Y).T + square
+    K = X @ right.T + square
     return K, _summing(2.0 * square, kernel.hyperparameter_sigma_0)
 
 
 @is_rule("input_gradient", ConstantKernel, WhiteKernel)
-def _flat(kernel: Any, X: Array, Z: Array) -> tuple[Array, Pullback]:
+def _flat(kernel: Kernel, X: Array, Z: Array) -> ValuesAndPullback:
     return kernel(X, Z), lambda _: np.zeros(X.shape)
 
 
@@ -378,7 +415,7 @@ def _dot_product_inputs(
     kernel: DotProduct,
     X: Array,
     Z: Array,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     return kernel(X, Z), lambda G: G @ Z
 
 
@@ -387,15 +424,20 @@ def _dot_product_inputs(
 # ∇ₓk = -w (x - y) / ℓ², with w = -(dk/dr) / r.
 
 
-def _scaled_points(X: Array, Y: Array | None, length_scale: Any) -> tuple[Array, Array]:
+def _scaled_points(
+    X: Array,
+    Y: Array | None,
+    length_scale: float | Array,
+) -> tuple[Array, Array]:
     """Both sets of points divided by the lengthscales, centred at the mean of Y."""
-    right = X if Y is None else Y
-    centre = right.mean(axis=0)
-    left = (X - centre) / length_scale
-    return left, left if Y is None else (right - centre) / length_scale
+    if Y is None:
+        scaled = (X - X.mean(axis=0)) / length_scale
+        return scaled, scaled
+    centre = Y.mean(axis=0)
+    return (X - centre) / length_scale, (Y - centre) / length_scale
 
 
-def _profile(kernel: Any, left: Array, right: Array) -> tuple[Array, Array]:
+def _profile(kernel: Kernel, left: Array, right: Array) -> tuple[Array, Array]:
     """Values k and ``w = -(dk/dr) / r`` between scaled points."""
     code = radial_code(kernel)
     if code is not None:
@@ -403,52 +445,69 @@ def _profile(kernel: Any, left: Array, right: Array) -> tuple[Array, Array]:
         radial.radial_slopes(code, np.ascontiguousarray(right.T), left, K, W)
         return K, W
     if type(kernel) is RationalQuadratic:
-        base = 1.0 + cdist(left, right, "sqeuclidean") / (2.0 * kernel.alpha)
+        # k = b^-α, w = k / b, b = 1 + r² / 2α
+        squares = cdist(left, right, "sqeuclidean")
+        base = 1.0 + squares / (2.0 * kernel.alpha)
         K = base**-kernel.alpha
         return K, K / base
     # k = c tᵛ Kᵥ(t), dk/dt = -c tᵛ Kᵥ₋₁(t), t = √(2ν) r
-    nu, r = float(kernel.nu), cdist(left, right)
-    t = np.maximum(np.sqrt(2.0 * nu) * r, np.finfo(float).eps)
+    nu = float(kernel.nu)
+    r = cdist(left, right)
+    t = np.sqrt(2.0 * nu) * r
+    t = np.maximum(t, np.finfo(float).eps)
     c = 2.0 ** (1.0 - nu) / gamma(nu)
+    K = c * t**nu * kv(nu, t)
     W = 2.0 * nu * c * t ** (nu - 1.0) * kv(nu - 1.0, t)
     # the value at a kink is irrelevant: it multiplies r² = 0
     W[r <= 1e-8] = 0.0
-    return c * t**nu * kv(nu, t), W
+    return K, W
 
 
 @is_rule("pullback", RBF, Matern, RationalQuadratic)
-def _distance_matrix(kernel: Any, X: Array, Y: Array | None) -> tuple[Array, Pullback]:
+def _distance_matrix(
+    kernel: Kernel,
+    X: Array,
+    Y: Array | None,
+) -> ValuesAndPullback:
     left, right = _scaled_points(X, Y, kernel.length_scale)
     K, W = _profile(kernel, left, right)
 
     def pullback(G: Array) -> Array:
         # Σ P (x - y)² = (P 1)ᵀ x² + (Pᵀ 1)ᵀ y² - 2 Σ x ∘ (P y)
         P = G * W
-        crossed = np.einsum("ij,ij->j", left, P @ right)
-        sums = P.sum(axis=1) @ left**2 + P.sum(axis=0) @ right**2 - 2.0 * crossed
-        slopes = free_slopes(kernel.hyperparameter_length_scale, sums)
+        left_squares = P.sum(axis=1) @ left**2
+        right_squares = P.sum(axis=0) @ right**2
+        products = np.einsum("ij,ij->j", left, P @ right)
+        by_input = left_squares + right_squares - 2.0 * products
+        slopes = free_slopes(kernel.hyperparameter_length_scale, by_input)
         if type(kernel) is not RationalQuadratic or kernel.hyperparameter_alpha.fixed:
             return slopes
         # k = b^-α, b = K / W:  ∂k/∂log α = α k ((b - 1) / b - log b)
-        base, alpha = K / W, kernel.alpha
-        slope = alpha * np.vdot(G * K, (base - 1.0) / base - np.log(base))
-        return np.append(slope, slopes)
+        base = K / W
+        log_slopes = (base - 1.0) / base - np.log(base)
+        alpha_slope = kernel.alpha * np.vdot(G * K, log_slopes)
+        return np.append(alpha_slope, slopes)
 
     return K, pullback
 
 
-def _moved(P: Array, X: Array, Z: Array) -> Array:
+def _weighted_differences(P: Array, X: Array, Z: Array) -> Array:
     """``-Σ_j P_ij (x_i - z_j)``, shape (n, d)."""
-    moved: Array = P @ Z - P.sum(axis=1, keepdims=True) * X
-    return moved
+    row_sums = P.sum(axis=1, keepdims=True)
+    differences: Array = P @ Z - row_sums * X
+    return differences
 
 
 @is_rule("input_gradient", RBF, Matern, RationalQuadratic)
-def _distance_inputs(kernel: Any, X: Array, Z: Array) -> tuple[Array, Pullback]:
+def _distance_inputs(kernel: Kernel, X: Array, Z: Array) -> ValuesAndPullback:
     # centred, so that inputs far from zero lose no digits
     left, right = _scaled_points(X, Z, kernel.length_scale)
     K, W = _profile(kernel, left, right)
-    return K, lambda G: _moved(G * W, left, right) / kernel.length_scale
+
+    def pullback(G: Array) -> Array:
+        return _weighted_differences(G * W, left, right) / kernel.length_scale
+
+    return K, pullback
 
 
 @is_rule("pullback", ExpSineSquared)
@@ -456,18 +515,24 @@ def _periodic_matrix(
     kernel: ExpSineSquared,
     X: Array,
     Y: Array | None,
-) -> tuple[Array, Pullback]:
-    r = cdist(X, X if Y is None else Y)
-    angle, square = np.pi * r / kernel.periodicity, float(kernel.length_scale) ** -2.0
+) -> ValuesAndPullback:
+    # k = exp(-2 sin²(π r / p) / ℓ²)
+    right = X if Y is None else Y
+    angle = np.pi * cdist(X, right) / kernel.periodicity
+    inverse_square = float(kernel.length_scale) ** -2.0
     sine = np.sin(angle)
-    K = np.exp(-2.0 * square * sine**2)
-    free = [not kernel.hyperparameter_length_scale.fixed]
-    free.append(not kernel.hyperparameter_periodicity.fixed)
+    K = np.exp(-2.0 * inverse_square * sine**2)
+    free = [
+        not kernel.hyperparameter_length_scale.fixed,
+        not kernel.hyperparameter_periodicity.fixed,
+    ]
 
     def pullback(G: Array) -> Array:
-        P = 4.0 * square * sine * (G * K)
-        slopes = np.array([np.vdot(P, sine), np.vdot(P, angle * np.cos(angle))])
-        return slopes[free]
+        # ∂k/∂log ℓ = 4 k sin² / ℓ²,  ∂k/∂log p = 4 k sin cos angle / ℓ²
+        P = 4.0 * inverse_square * sine * (G * K)
+        length_slope = np.vdot(P, sine)
+        period_slope = np.vdot(P, angle * np.cos(angle))
+        return np.array([length_slope, period_slope])[free]
 
     return K, pullback
 
@@ -477,12 +542,20 @@ def _periodic_inputs(
     kernel: ExpSineSquared,
     X: Array,
     Z: Array,
-) -> tuple[Array, Pullback]:
+) -> ValuesAndPullback:
     r = cdist(X, Z)
     angle = np.pi * r / kernel.periodicity
-    K = np.exp(-2.0 * (np.sin(angle) / kernel.length_scale) ** 2)
-    # dk/dr = -k (2 π / p l²) sin(2 angle)
-    slope = 2.0 * np.pi / (kernel.periodicity * kernel.length_scale**2)
-    ratio = np.divide(np.sin(2.0 * angle), r, out=np.zeros_like(r), where=r > 0.0)
-    W, centre = slope * K * ratio, Z.mean(axis=0)
-    return K, lambda G: _moved(G * W, X - centre, Z - centre)
+    scaled_sine = np.sin(angle) / kernel.length_scale
+    K = np.exp(-2.0 * scaled_sine**2)
+    # w = -(dk/dr) / r = k (2 π / p l²) sin(2 angle) / r
+    factor = 2.0 * np.pi / (kernel.periodicity * kernel.length_scale**2)
+    ratio = np.zeros_like(r)
+    np.divide(np.sin(2.0 * angle), r, out=ratio, where=r > 0.0)
+    W = factor * K * ratio
+    # centred, so that inputs far from zero lose no digits
+    centre = Z.mean(axis=0)
+
+    def pullback(G: Array) -> Array:
+        return _weighted_differences(G * W, X - centre, Z - centre)
+
+    return K, pullback

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx.kernels._registry import Array
 from skgpx.kernels._terms import split_noise, theta_entries
@@ -41,11 +43,11 @@ class Prior:
     variance of y, and the slope of Linear is in standard deviations of y. Otherwise
     they refer to the latent function, such as log odds or log rates.
 
-    The prior is not used where nothing is learned (``optimizer=None``), nor by
-    scikit-learn's GaussianProcessRegressor, for which this is a pair of bounds. A
-    kernel of your own takes it as ``name_bounds`` of the hyperparameter ``name``. A
-    noise variance with a prior is that of the search, without a correction for the
-    inducing points; without one it has the default prior, except on Fourier functions.
+    The prior has no effect without a search (``optimizer=None``), nor in scikit-learn's
+    GaussianProcessRegressor, for which this is a pair of bounds. A kernel of your own
+    takes it as ``name_bounds`` of the hyperparameter ``name``. A noise variance with a
+    prior is the result of the search, without a correction for the inducing points;
+    without one it has the default prior, except on Fourier functions.
 
     Examples
     --------
@@ -62,34 +64,38 @@ class Prior:
     RBF(length_scale=0.294)
     """
 
-    def __init__(self, distribution: Any) -> None:
-        several = isinstance(distribution, Sequence) and len(distribution)
-        self.distributions = list(distribution) if several else [distribution]
-        self._summary = np.array([_summary_of(one) for one in self.distributions])
+    def __init__(self, distribution: object) -> None:
+        if isinstance(distribution, Sequence) and len(distribution):
+            self.distributions = list(distribution)
+        else:
+            self.distributions = [distribution]
+        self._summary = np.array([_summary_of(entry) for entry in self.distributions])
         self.bounds = self._summary[:, :2]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> Array:
         return np.array(self.bounds, dtype=dtype)
 
-    def __deepcopy__(self, memo: Any) -> Prior:
+    def __deepcopy__(self, memo: dict[int, object]) -> Prior:
         # kernels are cloned at every step of a search
         return self
 
     def __eq__(self, other: object) -> bool:
-        # of two copies of a frozen distribution neither equals the other
-        return isinstance(other, Prior) and np.array_equal(
-            self._summary,
-            other._summary,
-        )
+        # two copies of a frozen distribution are not equal, but their summaries are
+        if not isinstance(other, Prior):
+            return False
+        return np.array_equal(self._summary, other._summary)
 
     __hash__ = None  # type: ignore[assignment]
 
 
 def _summary_of(distribution: Any) -> tuple[float, ...]:
-    """Least and largest value of a search, median and log density there."""
+    """Lower and upper limit of a search, median and log density at the median."""
     try:
-        median, support = float(distribution.median()), distribution.support()
-        density = float(distribution.logpdf(median))
+        median = float(distribution.median())
+        support = distribution.support()
+        log_density = float(distribution.logpdf(median))
     except (AttributeError, TypeError):
         median = np.nan
     if not 0.0 < median < np.inf:
@@ -98,18 +104,18 @@ def _summary_of(distribution: Any) -> tuple[float, ...]:
             "such as scipy.stats.lognorm(0.5, scale=2.0), or a list of one for each "
             f"entry of the hyperparameter; got {distribution!r}."
         )
-    # short of the ends of the support, where the density may be zero
-    low, high = (median + 0.999 * (end - median) for end in support)
-    return max(low, 1e-5 * median), min(high, 1e5 * median), median, density
+    # short of the limits of the support, where the density may be zero
+    low, high = (median + 0.999 * (limit - median) for limit in support)
+    return max(low, 1e-5 * median), min(high, 1e5 * median), median, log_density
 
 
-def stated_priors(kernel: Any) -> list[Any]:
-    """Prior distributions of theta and the noise after it, (p + 1,); None without.
+def stated_priors(kernel: Kernel) -> list[Any]:
+    """Prior distributions of theta, then of the noise, (p + 1,); None without one.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Theta is that of the latent function's kernel, without the white noise.
+        Theta refers to the latent function's kernel, without the white noise.
 
     Raises
     ------
@@ -117,17 +123,24 @@ def stated_priors(kernel: Any) -> list[Any]:
         If a prior has another number of distributions than the hyperparameter entries.
     """
     latent, _, noise_bounds = split_noise(kernel)
-    given = latent.get_params() | {"noise_level_bounds": noise_bounds}
+    parameters = latent.get_params()
+    parameters["noise_level_bounds"] = noise_bounds
+    noise_entry = ("noise_level", slice(0, 1))
     stated: list[Any] = []
-    for name, part in (*theta_entries(latent), ("noise_level", slice(0, 1))):
-        bounds, size = given.get(f"{name}_bounds"), part.stop - part.start
-        each = bounds.distributions if isinstance(bounds, Prior) else [None]
-        if len(each) not in (1, size):
+    for name, entries in (*theta_entries(latent), noise_entry):
+        size = entries.stop - entries.start
+        bounds = parameters.get(f"{name}_bounds")
+        if not isinstance(bounds, Prior):
+            stated += [None] * size
+            continue
+        n_distributions = len(bounds.distributions)
+        if n_distributions not in (1, size):
             raise ValueError(
-                f"The prior of {name}, which has {size} entries, holds {len(each)} "
-                "distributions. Give one for all entries, or a list of one for each."
+                f"The prior of {name}, which has {size} entries, holds "
+                f"{n_distributions} distributions. Give one for all entries, or a "
+                "list of one for each."
             )
-        stated += each * (size // len(each))
+        stated += bounds.distributions * (size // n_distributions)
     return stated
 
 
@@ -136,10 +149,14 @@ def stated_log_density(stated: Sequence[Any], theta: Array) -> tuple[float, Arra
 
     Entries without a distribution, or for which `theta` is too short, do not count.
     """
-    value, gradient = 0.0, np.zeros(len(theta))
+    step = 1e-7
+    value = 0.0
+    gradient = np.zeros(len(theta))
     for i, distribution in enumerate(stated[: len(theta)]):
-        if distribution is not None:
-            steps = theta[i] + np.array([-1e-7, 0.0, 1e-7])
-            below, at, above = distribution.logpdf(np.exp(steps)) + steps
-            value, gradient[i] = value + at, (above - below) / 2e-7
+        if distribution is None:
+            continue
+        nodes = theta[i] + np.array([-step, 0.0, step])
+        below, centre, above = distribution.logpdf(np.exp(nodes)) + nodes
+        value = value + centre
+        gradient[i] = (above - below) / (2.0 * step)
     return float(value), gradient

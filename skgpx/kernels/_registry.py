@@ -1,26 +1,33 @@
-"""What the library knows of each type of kernel.
+"""Rules: the formulas that the library has for each type of kernel.
 
 A rule is looked up by the exact type. A subclass often has another formula (``Matern``
-is a subclass of ``RBF``), and therefore inherits nothing.
+is a subclass of ``RBF``), and therefore inherits no rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
+if TYPE_CHECKING:
+    from skgpx.kernels._priors import Prior
+
 Array = NDArray[np.float64]
+# A pair of floats, one pair for each entry, "fixed" or a prior.
+Bounds: TypeAlias = "tuple[float, float] | Array | str | Prior"
 Rule = Callable[..., Any]
+# Maps cotangents of values to the slopes of their inner product with the values.
 Pullback = Callable[[Array], Array]
+ValuesAndPullback = tuple[Array, Pullback]
 
 _RULES: dict[tuple[str, type], Rule] = {}
 
 
-def rule_of(kernel: Any, name: str) -> Any:
+def rule_of(kernel: Kernel, name: str) -> Any:
     """Return the rule of this name for the kernel's exact type; None if unknown.
 
     Names are the arguments of :func:`register_kernel`, and for kernels of the library
@@ -30,17 +37,21 @@ def rule_of(kernel: Any, name: str) -> Any:
 
 
 def is_rule(name: str, *types: type) -> Callable[[Rule], Rule]:
-    """Decorate a function that is the rule of this name for some types."""
+    """Decorate a function that is the rule of this name for several types."""
 
-    def keep(rule: Rule) -> Rule:
-        _RULES.update({(name, one): rule for one in types})
+    def register(rule: Rule) -> Rule:
+        for kernel_type in types:
+            _RULES[name, kernel_type] = rule
         return rule
 
-    return keep
+    return register
 
 
 class RuledKernel(Kernel):
-    """A kernel by its rule "pullback", and `_gradient`: a matrix and all its slopes."""
+    """A kernel that is evaluated by its rule "pullback".
+
+    `_gradient` of a subclass returns the matrix and all its slopes.
+    """
 
     def __call__(
         self,
@@ -69,12 +80,14 @@ class RuledKernel(Kernel):
         ValueError
             If the gradient is requested between two sets of points.
         """
-        if eval_gradient and Y is not None:
-            raise ValueError("Gradient can only be evaluated when Y is None.")
-        left, right = np.atleast_2d(X), None if Y is None else np.atleast_2d(Y)
+        left = np.atleast_2d(X)
         if eval_gradient:
+            if Y is not None:
+                raise ValueError("Gradient can only be evaluated when Y is None.")
             return self._gradient(left)
-        return rule_of(self, "pullback")(self, left, right)[0]
+        right = None if Y is None else np.atleast_2d(Y)
+        K, _ = rule_of(self, "pullback")(self, left, right)
+        return K
 
     def _gradient(self, X: Array) -> tuple[Array, Array]:
         raise NotImplementedError
@@ -83,32 +96,34 @@ class RuledKernel(Kernel):
     def _specified(name: str) -> Any:
         """Property with the specification of a parameter that has ``name_bounds``."""
 
-        def specification(kernel: Any) -> Hyperparameter:
-            value, bounds = (getattr(kernel, n) for n in (name, f"{name}_bounds"))
+        def specification(kernel: Kernel) -> Hyperparameter:
+            value = getattr(kernel, name)
+            bounds = getattr(kernel, f"{name}_bounds")
             return Hyperparameter(name, "numeric", bounds, np.size(value))
 
         return property(specification, doc=f"Specification of ``{name}``.")
 
-    def _by_column(self, name: str, q: int, highest: float = np.inf) -> Array:
-        """Hyperparameter of each of the q columns that the kernel sees, (q,).
+    def _by_column(self, name: str, n_columns: int, highest: float = np.inf) -> Array:
+        """Values of a hyperparameter for the columns of the kernel, (n_columns,).
 
         Raises
         ------
         ValueError
-            If there are neither one nor q of them, or if they are out of range.
+            If it has neither one entry nor one for each column, or is out of range.
         """
-        v = np.asarray(getattr(self, name), dtype=np.float64)
-        if not np.all((v > 0.0) & (v <= highest)) or v.size not in (1, q):
+        values = np.asarray(getattr(self, name), dtype=np.float64)
+        in_range = np.all((values > 0.0) & (values <= highest))
+        if not in_range or values.size not in (1, n_columns):
             limit = "" if np.isinf(highest) else " and at most one"
             raise ValueError(
                 f"{type(self).__name__} expects a {name} above zero{limit}, one or one "
-                f"for each of the {q} columns that it takes; got {v}."
+                f"for each of the {n_columns} columns that it takes; got {values}."
             )
-        return np.broadcast_to(v, (q,))
+        return np.broadcast_to(values, (n_columns,))
 
 
 def free_slopes(parameter: Hyperparameter, by_entry: Array) -> Array:
-    """Slopes in the free logarithms of a hyperparameter, from those of each entry.
+    """Slopes in the free logarithms of a hyperparameter, from slopes in each entry.
 
     ``by_entry`` has shape (..., d); a hyperparameter of one element is shared.
     """
@@ -130,8 +145,9 @@ def register_kernel(
 ) -> None:
     """Register gradients and frequencies of a kernel of your own.
 
-    All arguments are optional; those left out keep what is registered. Registration is
-    for the exact type: subclasses often have other formulas, and inherit nothing.
+    All arguments are optional; a rule that is left out stays as it is registered.
+    Registration is for the exact type: subclasses often have other formulas, and
+    inherit no rule.
 
     Parameters
     ----------
@@ -196,7 +212,7 @@ def register_kernel(
     for name, rule in rules.items():
         if not callable(rule):
             raise ValueError(f"{name} must be a function; got {rule!r}.")
-    # what belongs to an earlier density does not hold for another one
+    # formulas of an earlier density do not hold for a new one
     if "spectral_density" in rules:
         _RULES.pop(("log_spectral_density", kernel_type), None)
         if ("spectral_density", kernel_type) in _RULES:
@@ -204,12 +220,14 @@ def register_kernel(
     _RULES.update({(name, kernel_type): rule for name, rule in rules.items()})
 
 
-def no_sampler(part: Any, whole: Any, reason: str = "") -> ValueError:
+def no_sampler(part: Kernel, kernel: Kernel, reason: str = "") -> ValueError:
     """Build the error for a part of a kernel that has no spectral features."""
     name = type(part).__name__
-    where = "" if part is whole else f", a part of {whole!r}"
+    described = repr(part)
+    if part is not kernel:
+        described += f", a part of {kernel!r}"
     return ValueError(
-        f"{part!r}{where} has no spectral sampler{reason}. Give it one with "
+        f"{described} has no spectral sampler{reason}. Give it one with "
         f"skgpx.kernels.register_kernel({name}, spectral_sampler=...) if stationary, "
         'or draw with prior="exact", whose cost grows with the cube of the number of '
         "distinct points at which the draws are evaluated."

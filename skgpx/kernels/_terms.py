@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,11 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics.rows import InputFrame
-from skgpx.kernels._columns import Categorical, Columns
+from skgpx.kernels._columns import CategoricalKernel, Columns
 from skgpx.kernels._linear import Linear
+from skgpx.kernels._registry import Bounds
 
 Array = NDArray[np.float64]
-Bounds = tuple[float, float] | Array | str
 
 # ---- A composite kernel as a sum of products of simple ones --------------------------
 
@@ -36,13 +36,17 @@ class Monomial(NamedTuple):
     """``coefficient`` times the product of ``factors``, none a sum or product."""
 
     coefficient: float
-    factors: tuple[Any, ...]
+    factors: tuple[Kernel, ...]
+
+    def as_kernel(self) -> Kernel:
+        """Write the product as a kernel, the constant first."""
+        return reduce(Product, self.factors, ConstantKernel(self.coefficient))
 
 
-def expand(kernel: Any) -> list[Monomial]:
+def expand(kernel: Kernel) -> list[Monomial]:
     """Write a kernel as a sum of products: constants, sums, products and powers.
 
-    Only these exact scikit-learn types, also inside of Columns, are expanded; any other
+    Only these exact scikit-learn types, also inside Columns, are expanded; any other
     kernel, and a power whose exponent is not a positive integer, is one factor.
 
     Raises
@@ -55,106 +59,144 @@ def expand(kernel: Any) -> list[Monomial]:
     if type(kernel) is Sum:
         terms = expand(kernel.k1) + expand(kernel.k2)
     elif type(kernel) is Product:
+        # (Σ a) (Σ b) = Σ a b
         terms = [
             Monomial(a.coefficient * b.coefficient, a.factors + b.factors)
             for a, b in product(expand(kernel.k1), expand(kernel.k2))
         ]
     elif type(kernel) is Columns:
-        terms = [
-            Monomial(a, tuple(Columns(factor, kernel.columns) for factor in factors))
-            for a, factors in expand(kernel.kernel)
-        ]
+        terms = []
+        for coefficient, inner_factors in expand(kernel.kernel):
+            factors = tuple(Columns(inner, kernel.columns) for inner in inner_factors)
+            terms.append(Monomial(coefficient, factors))
     elif type(kernel) is Exponentiation and kernel.exponent in range(1, 65):
-        power = [kernel.kernel] * int(kernel.exponent)
-        terms = expand(power[0] if len(power) == 1 else reduce(Product, power))
+        base = kernel.kernel
+        power = reduce(Product, [base] * int(kernel.exponent))
+        terms = expand(power)
     else:
         return [Monomial(1.0, (kernel,))]
-    longest = max(len(term.factors) for term in terms)
-    if max(len(terms), longest) > 64:
+    n_factors = max(len(term.factors) for term in terms)
+    if max(len(terms), n_factors) > 64:
         raise ValueError(
-            f"{kernel!r} expands into {len(terms)} terms of up to {longest} factors; "
+            f"{kernel!r} expands into {len(terms)} terms of up to {n_factors} factors; "
             'at most 64 are supported. Simplify it, or use prior="exact".'
         )
     return terms
+
+
+def merge_rbfs(factors: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    """Factors of a product, with its RBFs merged into one, at the end.
+
+    A product of RBFs is an RBF; squared inverse lengthscales are summed.
+    """
+    rbfs = [factor for factor in factors if type(factor) is RBF]
+    if not rbfs:
+        return factors
+    inverse_squares = [np.asarray(rbf.length_scale, float) ** -2.0 for rbf in rbfs]
+    length_scale = np.asarray(sum(inverse_squares)) ** -0.5
+    remaining = [factor for factor in factors if type(factor) is not RBF]
+    return (*remaining, RBF(length_scale))
 
 
 # Hyperparameters that are amplitudes, and the power of the kernel's variance they have.
 _AMPLITUDES = {ConstantKernel: ("constant_value", 1.0), Linear: ("slope", 0.5)}
 
 
-def rescaled(kernel: Any, factor: float) -> Any:
+def rescaled(kernel: Kernel, factor: float) -> Kernel | None:
     """``factor * kernel``, as other values of its free amplitudes.
 
     None unless every term has a ConstantKernel or a Linear kernel that is not fixed.
     """
-    kind = type(kernel)
-    if kind in _AMPLITUDES:
-        name, power = _AMPLITUDES[kind]
+    kernel_type = type(kernel)
+    if kernel_type in _AMPLITUDES:
+        name, power = _AMPLITUDES[kernel_type]
         if getattr(kernel, f"hyperparameter_{name}").fixed:
             return None
         # a user may have given a list
         value = np.multiply(factor**power, getattr(kernel, name))[()]
         return clone(kernel).set_params(**{name: value})
-    if kind not in (Sum, Product, Columns):
+    if kernel_type not in (Sum, Product, Columns):
         return None
-    inner = kernel.get_params(deep=False).items()
-    parts = {k: rescaled(v, factor) for k, v in inner if isinstance(v, Kernel)}
-    free = [(name, part) for name, part in parts.items() if part is not None]
-    if not free or (kind is Sum and len(free) < len(parts)):
+    n_parts = 0
+    new_parts: dict[str, Kernel] = {}
+    for name, part in kernel.get_params(deep=False).items():
+        if not isinstance(part, Kernel):
+            continue
+        n_parts += 1
+        new_part = rescaled(part, factor)
+        # one factor of a product suffices, a sum needs all terms
+        if new_part is not None and not (kernel_type is Product and new_parts):
+            new_parts[name] = new_part
+    if not new_parts or (kernel_type is Sum and len(new_parts) < n_parts):
         return None
-    return clone(kernel).set_params(**dict(free[:1] if kind is Product else free))
+    return clone(kernel).set_params(**new_parts)
 
 
-def additive_terms(kernel: Any, n_features: int) -> dict[tuple[int, ...], Any]:
+def additive_terms(
+    kernel: Kernel,
+    n_features: int,
+) -> dict[tuple[int, ...], Kernel]:
     """Parts of a kernel by the columns that they see; constants are left out."""
-    terms: dict[tuple[int, ...], Any] = {}
-    for coefficient, factors in expand(kernel):
-        every = np.arange(n_features)
-        seen = [k.indices(n_features) if type(k) is Columns else every for k in factors]
-        columns = tuple(np.unique(np.concatenate([every[:0], *seen])).tolist())
-        term = reduce(Product, factors, ConstantKernel(coefficient))
-        terms[columns] = terms[columns] + term if columns in terms else term
-    return {columns: term for columns, term in terms.items() if columns}
+    terms: dict[tuple[int, ...], Kernel] = {}
+    for monomial in expand(kernel):
+        seen: set[int] = set()
+        for factor in monomial.factors:
+            columns, _ = _columns_and_inner(factor, n_features)
+            seen.update(columns.tolist())
+        key = tuple(sorted(seen))
+        term = monomial.as_kernel()
+        if key in terms:
+            terms[key] = terms[key] + term
+        elif key:
+            terms[key] = term
+    return terms
 
 
-def decays(kernel: Any, n_features: int) -> bool:
+def decays(kernel: Kernel, n_features: int) -> bool:
     """Whether correlations fade with the distance in every column, for every term.
 
-    Nearest rows then know what far ones do: not of trends, cycles or additive models.
+    Then the nearest rows carry the information of distant ones; with trends, cycles and
+    additive models they do not.
     """
     return decaying_part(kernel, n_features) is kernel
 
 
-def decaying_part(kernel: Any, n_features: int) -> Any:
-    """Sum of the terms whose correlations fade with the distance in every column.
+def decaying_part(kernel: Kernel, n_features: int) -> Kernel | None:
+    """Sum of the terms that fade with the distance in every column.
 
-    The kernel itself if all do, None if none does.
+    The kernel itself if all terms do, None if none does.
     """
     terms = expand(kernel)
-    decaying = [one for one in terms if _fades(one.factors, n_features)]
+    decaying = [term for term in terms if _fades(term.factors, n_features)]
     if len(decaying) == len(terms):
         return kernel
-    parts = [
-        reduce(Product, one.factors, ConstantKernel(one.coefficient))
-        for one in decaying
-    ]
-    return reduce(Sum, parts) if parts else None
+    if not decaying:
+        return None
+    return reduce(Sum, [term.as_kernel() for term in decaying])
 
 
-def _fades(factors: tuple[Any, ...], n_features: int) -> bool:
+def _columns_and_inner(
+    factor: Kernel,
+    n_features: int,
+) -> tuple[NDArray[np.intp], Kernel]:
+    """Columns that a factor sees, and the kernel of them."""
+    if type(factor) is Columns:
+        return factor.indices(n_features), factor.kernel
+    return np.arange(n_features), factor
+
+
+def _fades(factors: tuple[Kernel, ...], n_features: int) -> bool:
     """Whether a product of kernels fades with the distance in every column."""
-    far: set[int] = set()
-    for k in factors:
-        columns, inner = np.arange(n_features), k
-        if type(k) is Columns:
-            columns, inner = k.indices(n_features), k.kernel
-        if type(inner) not in (RBF, Matern, RationalQuadratic, Categorical):
+    seen: set[int] = set()
+    for factor in factors:
+        columns, inner = _columns_and_inner(factor, n_features)
+        if type(inner) not in (RBF, Matern, RationalQuadratic, CategoricalKernel):
             return False
-        far.update(columns.tolist())
-    return len(far) == n_features
+        seen.update(columns.tolist())
+    return len(seen) == n_features
 
 
-def _summands(kernel: Any) -> list[Any]:
+def _summands(kernel: Kernel) -> list[Kernel]:
     """Terms of a sum of kernels, however nested; the kernel itself if not a sum."""
     if type(kernel) is not Sum:
         return [kernel]
@@ -164,7 +206,11 @@ def _summands(kernel: Any) -> list[Any]:
 # ---- Lengthscales of composite kernels, and their positions in theta -----------------
 
 
-def parts_with(name: str, kernel: Any, columns: Any) -> Iterator[tuple[Any, Any]]:
+def parts_with(
+    name: str,
+    kernel: Kernel,
+    columns: NDArray[np.intp],
+) -> Iterator[tuple[Kernel, NDArray[np.intp]]]:
     """Kernels inside a kernel (itself included) with this attribute, and their columns.
 
     Looks into sums, products, powers, compounds, GREKernels and Columns.
@@ -173,13 +219,14 @@ def parts_with(name: str, kernel: Any, columns: Any) -> Iterator[tuple[Any, Any]
         yield kernel, columns
     if type(kernel) is Columns:
         columns = columns[kernel.indices(len(columns))]
-    parts = [getattr(kernel, name, None) for name in ("k1", "k2", "kernel")]
-    for part in (*parts, *getattr(kernel, "kernels", ())):
+    parts = [getattr(kernel, part_name, None) for part_name in ("k1", "k2", "kernel")]
+    parts += getattr(kernel, "kernels", ())
+    for part in parts:
         if part is not None:
             yield from parts_with(name, part, columns)
 
 
-def length_scales(kernel: Any, n_features: int) -> Array:
+def length_scales(kernel: Kernel, n_features: int) -> Array:
     """Lengthscale of each column in the first part that has one for it, shape (d,).
 
     Ones for columns without any.
@@ -192,15 +239,14 @@ def length_scales(kernel: Any, n_features: int) -> Array:
     """
     scales = np.full(n_features, np.nan)
     for part, columns in parts_with("length_scale", kernel, np.arange(n_features)):
-        new = columns[np.isnan(scales[columns])]
-        scale = np.asarray(part.length_scale, dtype=np.float64)
-        of_part = np.full(n_features, np.nan)
-        of_part[columns] = scale
-        scales[new] = of_part[new]
+        part_scales = np.full(n_features, np.nan)
+        part_scales[columns] = np.asarray(part.length_scale, dtype=np.float64)
+        missing = columns[np.isnan(scales[columns])]
+        scales[missing] = part_scales[missing]
     return np.where(np.isnan(scales), 1.0, scales)
 
 
-def longest_length_scales(kernel: Any, n_features: int) -> Array:
+def longest_length_scales(kernel: Kernel, n_features: int) -> Array:
     """Largest lengthscale of each input over all parts, (d,); zeros if none has any."""
     longest = np.zeros(n_features)
     for part, columns in parts_with("length_scale", kernel, np.arange(n_features)):
@@ -208,42 +254,49 @@ def longest_length_scales(kernel: Any, n_features: int) -> Array:
     return longest
 
 
-def category_columns(kernel: Any, n_features: int) -> list[int]:
-    """Columns that a Categorical kernel sees."""
+def category_columns(kernel: Kernel, n_features: int) -> list[int]:
+    """Columns that kernels of categories see."""
     parts = parts_with("n_categories", kernel, np.arange(n_features))
     return sorted({int(column) for _, columns in parts for column in columns})
 
 
-def columns_of_entry(kernel: Any, name: str, n_features: int) -> NDArray[np.intp]:
+def columns_of_entry(kernel: Kernel, name: str, n_features: int) -> NDArray[np.intp]:
     """Columns that a hyperparameter of this name belongs to."""
     columns = np.arange(n_features)
-    for step in name.split("__"):
+    for part_name in name.split("__"):
         if type(kernel) is Columns:
             columns = columns[kernel.indices(len(columns))]
-        # a compound numbers its parts
-        kernel = kernel.kernels[int(step)] if step.isdigit() else getattr(kernel, step)
+        if part_name.isdigit():
+            # a compound numbers its parts
+            kernel = kernel.kernels[int(part_name)]
+        else:
+            kernel = getattr(kernel, part_name)
     return columns
 
 
-def theta_entries(kernel: Any) -> Iterator[tuple[str, slice]]:
+def theta_entries(kernel: Kernel) -> Iterator[tuple[str, slice]]:
     """Names of the free hyperparameters, and their entries of theta."""
     start = 0
     for parameter in kernel.hyperparameters:
         if not parameter.fixed:
-            yield parameter.name, slice(start, start + parameter.n_elements)
-            start += parameter.n_elements
+            stop = start + parameter.n_elements
+            yield parameter.name, slice(start, stop)
+            start = stop
 
 
-def length_scale_entries(kernel: Any) -> list[slice]:
+def length_scale_entries(kernel: Kernel) -> list[slice]:
     """Entries of theta that are lengthscales, one slice for each part of the kernel."""
-    entries = theta_entries(kernel)
-    return [part for name, part in entries if name.endswith("length_scale")]
+    return [
+        entries
+        for name, entries in theta_entries(kernel)
+        if name.endswith("length_scale")
+    ]
 
 
-# ---- The latent part of a kernel and its white noise, wherever it is in the kernel ---
+# ---- The latent part of a kernel and its white noise, at any depth -------------------
 
 
-def latent_kernel(kernel: Any) -> Any:
+def latent_kernel(kernel: Kernel) -> Kernel:
     """Covariance of the latent function: the kernel without its white noise.
 
     Parameters
@@ -258,10 +311,12 @@ def latent_kernel(kernel: Any) -> Any:
         the kernel is noise only. The same object if there is no noise.
     """
     latent = _without_noise(kernel)
-    return ConstantKernel(0.0, "fixed") if latent is None else latent
+    if latent is None:
+        return ConstantKernel(0.0, "fixed")
+    return latent
 
 
-def noise_variance(kernel: Any, X: Array) -> Array:
+def noise_variance(kernel: Kernel, X: Array) -> Array:
     """Variance that the WhiteKernels in a kernel add at the rows of X, shape (n,).
 
     ``kernel.diag(X) - latent_kernel(kernel).diag(X)``.
@@ -282,24 +337,29 @@ def noise_variance(kernel: Any, X: Array) -> Array:
     return difference
 
 
-def _without_noise(kernel: Any) -> Any:
+def _without_noise(kernel: Kernel) -> Kernel | None:
     """Return the kernel without its noise; None for noise alone."""
     if isinstance(kernel, WhiteKernel):
         return None
     if isinstance(kernel, Exponentiation):
         base = _without_noise(kernel.kernel)
-        if base is kernel.kernel or base is None:
-            return base and kernel
+        if base is None:
+            return None
+        if base is kernel.kernel:
+            return kernel
         return Exponentiation(base, kernel.exponent)
     if not isinstance(kernel, Sum | Product):
         return kernel
-    first, second = _without_noise(kernel.k1), _without_noise(kernel.k2)
+    first = _without_noise(kernel.k1)
+    second = _without_noise(kernel.k2)
     if first is kernel.k1 and second is kernel.k2:
         return kernel
-    if first is None or second is None:
-        # a sum keeps its latent terms; a product with pure noise is noise
-        return (first or second) if isinstance(kernel, Sum) else None
-    return type(kernel)(first, second)
+    if first is not None and second is not None:
+        return type(kernel)(first, second)
+    # a product with pure noise is noise; a sum keeps its latent terms
+    if isinstance(kernel, Product):
+        return None
+    return first or second
 
 
 # ---- The default kernel, and the separation of a kernel from its noise ---------------
@@ -332,8 +392,8 @@ def default_kernel(X: Array, weights: Array | None = None) -> Product:
     std = InputFrame.of(X, weights, 10.0 * np.finfo(np.float64).eps).scale
     length_scale = 2.0 * np.sqrt(d) * std
     # an even spread over [0, 1] has a standard deviation of 1 / √12
-    least = min(1e-2, np.sqrt(12.0) * len(X) ** (-1.0 / d))
-    bounds = np.column_stack((least * std, 1e3 * std))
+    lower = min(1e-2, np.sqrt(12.0) * len(X) ** (-1.0 / d))
+    bounds = np.column_stack((lower * std, 1e3 * std))
     if d == 1:
         rbf = RBF(length_scale.item(), tuple(bounds[0].tolist()))
     else:
@@ -341,7 +401,7 @@ def default_kernel(X: Array, weights: Array | None = None) -> Product:
     return ConstantKernel(1.0, (1e-3, 1e3)) * rbf
 
 
-def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
+def split_noise(kernel: Kernel) -> tuple[Kernel, float | None, Bounds | None]:
     """Separate the white noise of a kernel from the latent function's kernel.
 
     Parameters
@@ -362,16 +422,20 @@ def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
     ------
     ValueError
         If a WhiteKernel is not a summand of the whole kernel, if there are several, or
-        if there is nothing else.
+        if the kernel is noise only.
     """
-    parts = _summands(kernel)
-    noises = [part for part in parts if isinstance(part, WhiteKernel)]
-    rest = [part for part in parts if not isinstance(part, WhiteKernel)]
-    for part in rest:
-        if any(isinstance(p, WhiteKernel) for p in part.get_params().values()):
+    noises = []
+    latent_terms = []
+    for term in _summands(kernel):
+        if isinstance(term, WhiteKernel):
+            noises.append(term)
+        else:
+            latent_terms.append(term)
+    for term in latent_terms:
+        if any(isinstance(value, WhiteKernel) for value in term.get_params().values()):
             raise ValueError(
                 "A WhiteKernel stands for the observation noise and must be added "
-                f"to the whole kernel; got one inside {part!r}. Write the kernel as "
+                f"to the whole kernel; got one inside {term!r}. Write the kernel as "
                 "k + WhiteKernel(...)."
             )
     if len(noises) > 1:
@@ -379,7 +443,7 @@ def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
             f"Expected at most one WhiteKernel; got {len(noises)} in {kernel!r}. "
             "Add up their noise levels into one."
         )
-    if not rest:
+    if not latent_terms:
         raise ValueError(
             f"Expected a kernel for the latent function; got only noise, {kernel!r}. "
             "Add another kernel, for example RBF()."
@@ -387,4 +451,4 @@ def split_noise(kernel: Any) -> tuple[Any, float | None, Bounds | None]:
     if not noises:
         return kernel, None, None
     noise = noises[0]
-    return reduce(Sum, rest), float(noise.noise_level), noise.noise_level_bounds
+    return reduce(Sum, latent_terms), float(noise.noise_level), noise.noise_level_bounds

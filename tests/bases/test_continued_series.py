@@ -18,7 +18,7 @@ from skgpx.bases import (
     KernelEigenvalues,
     PolynomialEigenvalues,
 )
-from skgpx.bases._kernel_basis import feature_marginals
+from skgpx.bases._basis import feature_marginals
 from tests.latent.conftest import assert_moments
 
 BOX = Box(np.array([-1.0]), np.array([3.0]))

@@ -27,7 +27,7 @@ from skgpx.inspection import (
     TermEffectDisplay,
     TraceDisplay,
 )
-from skgpx.kernels import Categorical, Columns, Linear
+from skgpx.kernels import CategoricalKernel, Columns, Linear
 from skgpx.likelihoods import Gaussian, Poisson
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -199,7 +199,7 @@ def test_polars_and_arrow_keep_names_and_text():
 def test_effects_of_terms_are_those_of_a_dense_process():
     X = np.column_stack((rng.uniform(-3.0, 3.0, (40, 2)), np.arange(40) % 3))
     y = np.sin(X[:, 0]) + 0.5 * X[:, 1] * (X[:, 2] - 1.0) + 0.1 * rng.normal(size=40)
-    site = Columns(Categorical(0.3, n_categories=3), [2])
+    site = Columns(CategoricalKernel(0.3, n_categories=3), [2])
     kernels = {
         "x0": 1.5 * Columns(RBF(1.0), [0]) + 0.5 * Columns(Linear(0.5), [0]),
         "x1, x2": 0.7 * Columns(Linear(1.0), [1]) * site,
@@ -226,7 +226,7 @@ def test_effects_of_terms_are_those_of_a_dense_process():
 
 def test_effects_of_named_categories_and_of_models_without_terms():
     table = pd.DataFrame({"t": X[:, 0], "kind": pd.Categorical(["low", "high"] * 20)})
-    kernel = 1.0 * Columns(RBF(1.0), "t") + Columns(Categorical(), "kind")
+    kernel = 1.0 * Columns(RBF(1.0), "t") + Columns(CategoricalKernel(), "kind")
     for search in (False, True):
         model = PLSRegressor(kernel=kernel, optimizer=None)
         model = GridSearchCV(model, {"n_inducing": [20]}, cv=2) if search else model

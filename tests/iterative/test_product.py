@@ -16,10 +16,10 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._iterative._product import KernelProduct
 from skgpx._numerics.kernel_products import TILE, exp_minus, log1p_single
-from skgpx.kernels import Categorical, Columns, GREKernel, Linear
+from skgpx.kernels import CategoricalKernel, Columns, GREKernel, Linear
 
 SUPPORT = np.random.default_rng(9).normal(size=(7, 3))
-CATEGORIES = Columns(Categorical(0.5, n_categories=3), [2])
+CATEGORIES = Columns(CategoricalKernel(0.5, n_categories=3), [2])
 FAST = {
     "rbf": RBF([1.0, 2.0, 3.0]),
     "matern 1/2": 2.0 * Matern(1.0, nu=0.5),

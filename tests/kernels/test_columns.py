@@ -26,7 +26,7 @@ from skgpx import (
 )
 from skgpx.bases import draw_prior
 from skgpx.kernels import (
-    Categorical,
+    CategoricalKernel,
     Columns,
     Coregionalization,
     GREKernel,
@@ -50,17 +50,17 @@ OFFSETS = np.array([0.0, 1.0, -1.0, 0.3])
 ADDITIVE = (
     1.0 * Columns(RBF(1.0), [0])
     + Columns(Linear([0.5, 0.2], centre=[1.0, 0.0]), slice(1, 3))
-    + 0.5 * Columns(Categorical(0.5, n_categories=4), [3])
+    + 0.5 * Columns(CategoricalKernel(0.5, n_categories=4), [3])
 )
 KERNELS = [
     ADDITIVE,
-    Columns(RBF([1.0, 2.0]), [2, 0]) * Columns(Categorical(0.3), [3]),
+    Columns(RBF([1.0, 2.0]), [2, 0]) * Columns(CategoricalKernel(0.3), [3]),
     Columns(1.0 * RBF() + DotProduct(), [False, True, False, False]),
-    Columns(Categorical([0.3, 0.6]), [3, 3]) + GREKernel(RBF(0.7), X[:5]),
+    Columns(CategoricalKernel([0.3, 0.6]), [3, 3]) + GREKernel(RBF(0.7), X[:5]),
     Columns(Columns(Matern(0.5, nu=1.5), -1), [2, 1]),
     Columns(RBF([1.0, 2.0], Prior([gamma(3.0), lognorm(0.5)])), [0, 2])
-    + Linear(0.3, Prior(gamma(3.0))) * Categorical(0.5, Prior(uniform(0.2, 0.7))),
-    Linear([0.3]) + Linear(np.ones(4), "fixed") * Categorical(0.5, "fixed"),
+    + Linear(0.3, Prior(gamma(3.0))) * CategoricalKernel(0.5, Prior(uniform(0.2, 0.7))),
+    Linear([0.3]) + Linear(np.ones(4), "fixed") * CategoricalKernel(0.5, "fixed"),
     Columns(RBF(1.0), [0]) * Columns(Coregionalization(4, 2), [3]),
     Columns(Coregionalization(4, 3, np.linspace(0.3, 2.9, 12)), [3]),
 ]
@@ -131,7 +131,7 @@ def test_length_scales_belong_to_columns():
         ADDITIVE,
         Columns(Matern(1.0), [0]) * Columns(RBF(0.5), [1]),
         Columns(RBF([1.0, 2.0]), [2, 0])
-        * Columns(Categorical(0.3, n_categories=4), [3]),
+        * Columns(CategoricalKernel(0.3, n_categories=4), [3]),
         Columns(RBF(1.0), [0])
         * Columns(Coregionalization(4, 2, np.linspace(0.3, 2.9, 8)), [3]),
         Columns(ExpSineSquared(1.0, 2.0), [1]) + Columns(DotProduct(0.5), [0]),
@@ -188,7 +188,9 @@ def test_draws_of_additive_models_are_minimised():
 
 def test_draws_are_minimised_within_a_category():
     X, _, y = problem(60, 0)
-    kernel = Columns(RBF(1.0), [0]) * Columns(Categorical(0.5, n_categories=4), [3])
+    kernel = Columns(RBF(1.0), [0]) * Columns(
+        CategoricalKernel(0.5, n_categories=4), [3]
+    )
     model = PLSRegressor(kernel=kernel, random_state=0).fit(X, y)
     draws = model.sample_functions(4, random_state=0)
     for code in (0.0, 3.0):
@@ -268,8 +270,11 @@ def test_names_of_columns():
         (Linear([1.0, 0.0, 1.0, 1.0]), "expects a slope above zero"),
         (Columns(Linear(-1.0), [1]), "expects a slope above zero"),
         (Linear([1.0, 2.0]), "one for each of the 4 columns"),
-        (Columns(Categorical(1.5), [3]), "above zero and at most one"),
-        (Columns(Categorical(0.5, n_categories=3), [3]), "expects codes 0 to 2; got 3"),
+        (Columns(CategoricalKernel(1.5), [3]), "above zero and at most one"),
+        (
+            Columns(CategoricalKernel(0.5, n_categories=3), [3]),
+            "expects codes 0 to 2; got 3",
+        ),
     ],
     ids=str,
 )

@@ -197,11 +197,11 @@ def test_quantiles_of_the_radius(kernel, mixing, d):
     rng, spectrum = np.random.default_rng(2), spectrum_of(kernel, d)
     r = np.sqrt(rng.chisquare(d, 20_000) * mixing(rng))
     axis = np.eye(1, d)
-    drawn = spectrum.at(rng.random(20_000), axis)[:, 0]
+    drawn = spectrum.scale_directions(axis, rng.random(20_000))[:, 0]
     # the probability integral transform, by a two-sample comparison of logs
     logs = (np.log(np.clip(x, 1e-100, 1e6)) for x in (drawn, r))
     assert kstest(*logs).pvalue > 1e-5
-    far = spectrum.at(np.geomspace(1e-80, 1.0 - 1e-9, 200), axis)[:, 0]
+    far = spectrum.scale_directions(axis, np.geomspace(1e-80, 1.0 - 1e-9, 200))[:, 0]
     assert np.all(np.diff(far) <= 0.0)
     assert np.all(np.isfinite(far))
 

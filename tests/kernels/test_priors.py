@@ -20,7 +20,7 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinRFFRegressor,
 )
-from skgpx.kernels import Categorical, Columns, Linear, Prior
+from skgpx.kernels import CategoricalKernel, Columns, Linear, Prior
 from skgpx.likelihoods import Poisson
 
 RNG = np.random.default_rng(0)
@@ -119,10 +119,10 @@ def test_wide_priors_leave_the_result():
 
 
 def test_copies_of_priors():
-    kernel = 1.0 * Categorical(0.5, Prior(stats.beta(2.0, 3.0)))
+    kernel = 1.0 * CategoricalKernel(0.5, Prior(stats.beta(2.0, 3.0)))
     assert clone(kernel) == kernel == pickle.loads(pickle.dumps(kernel))
-    assert kernel == 1.0 * Categorical(0.5, Prior(stats.beta(2.0, 3.0)))
-    assert kernel != 1.0 * Categorical(0.5, Prior(stats.beta(3.0, 3.0)))
+    assert kernel == 1.0 * CategoricalKernel(0.5, Prior(stats.beta(2.0, 3.0)))
+    assert kernel != 1.0 * CategoricalKernel(0.5, Prior(stats.beta(3.0, 3.0)))
     other = clone(kernel).set_params(k2__correlation_bounds=tight(0.3))
     assert_allclose(np.exp(other.bounds[1]), tight(0.3).bounds[0])
     # short of the end of the support, where the density is zero

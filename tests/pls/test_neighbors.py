@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx.exceptions import ConvergenceWarning, FitWarning
-from skgpx.kernels import Categorical, Columns
+from skgpx.kernels import CategoricalKernel, Columns
 from skgpx.likelihoods import (
     Bernoulli,
     Beta,
@@ -235,7 +235,7 @@ def test_kernels_of_categories():
     kernel = (
         ConstantKernel(2.0)
         * Columns(RBF(0.5), [0])
-        * Columns(Categorical(n_categories=3), [1])
+        * Columns(CategoricalKernel(n_categories=3), [1])
     )
     model = fixed(kernel, 0.01, 200, n_inducing=10).fit(X, y)
     exact = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None).fit(X, y)

@@ -9,8 +9,8 @@ separate a smooth effect, a linear one and that of four categories.
 
 # %%
 # Columns are given as numbers, slices, masks, or names of the columns of a DataFrame. A
-# column of the type category needs no encoding; its kernel is a ``Categorical``, with
-# one correlation between any two categories.
+# column of the type category needs no encoding; its kernel is a
+# ``CategoricalKernel``, with one correlation between any two categories.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import PLSRegressor
 from skgpx.inspection import TermEffectDisplay
-from skgpx.kernels import Categorical, Columns, Linear
+from skgpx.kernels import CategoricalKernel, Columns, Linear
 
 rng = np.random.default_rng(0)
 offsets = {"north": 0.0, "east": 1.0, "south": -1.0, "west": 0.4}
@@ -39,7 +39,7 @@ y = sum(truths.values()) + 0.3 * rng.standard_normal(150)
 kernel = (
     1.0 * Columns(RBF(5.0), "hour")
     + Columns(Linear(0.5), "dose")
-    + 1.0 * Columns(Categorical(0.5), "site")
+    + 1.0 * Columns(CategoricalKernel(0.5), "site")
 )
 model = PLSRegressor(kernel=kernel, random_state=0).fit(X, y)
 print(model.kernel_)
