@@ -33,7 +33,8 @@ def distance(mean: Array, std: Array) -> Array:
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
     std = np.broadcast_to(std, shape)
     has_spread = std > 0.0
-    z = np.divide(mean, std, out=np.zeros(shape), where=has_spread)
+    z = np.zeros(shape)
+    np.divide(mean, std, out=z, where=has_spread)
     # φ(z), without underflow
     bounded = np.minimum(np.abs(z), 40.0)
     phi = np.exp(-0.5 * bounded**2) / np.sqrt(2.0 * np.pi)
@@ -53,7 +54,12 @@ def normal_crps(y: Array, mean: Array, std: Array) -> Array:
     return mean_error - half_difference
 
 
-def mixture_crps(y: Array, mean: Array, std: Array, weights: Array) -> Array:
+def mixture_crps(
+    y: Array,
+    mean: Array,
+    std: Array,
+    weights: Array,
+) -> Array:
     """CRPS of normal mixtures.
 
     Parameters
@@ -107,7 +113,11 @@ def ensemble_crps(y: Array, draws: Array, fair: bool) -> Array:
     return np.asarray(mean_error - 0.5 * total / n_pairs)
 
 
-def continuous_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
+def continuous_crps(
+    y: Array,
+    cdf: Cdf,
+    quantiles: Array,
+) -> Array:
     """CRPS at y (n,) of continuous distributions, by quadrature.
 
     Parameters

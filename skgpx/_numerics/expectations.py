@@ -57,7 +57,9 @@ def line_sizes(mixture: LatentMixture) -> NDArray[np.intp]:
     with np.errstate(divide="ignore", invalid="ignore"):
         spacing = 0.4 * np.min(std, axis=1)
         size = (high - low) / spacing + 1.0
-    exponent = np.ceil(np.log2(np.clip(size, 64.0, 2.0**30)))
+    # the next power of two
+    bounded = np.clip(size, 64.0, 2.0**30)
+    exponent = np.ceil(np.log2(bounded))
     exponent[np.isnan(size)] = 30
     return np.left_shift(1, exponent.astype(np.intp))
 
@@ -74,7 +76,8 @@ def line_rule(mixture: LatentMixture, n_nodes: int) -> tuple[Array, Array]:
     std = np.sqrt(variance)
     low = np.min(mean - 8.0 * std, axis=1, keepdims=True)
     high = np.max(mean + 8.0 * std, axis=1, keepdims=True)
-    values = low + (high - low) * np.linspace(0.0, 1.0, n_nodes)
+    fractions = np.linspace(0.0, 1.0, n_nodes)
+    values = low + (high - low) * fractions
     density = np.zeros(values.shape)
     _add_densities(values, mean, 1.0 / std, mixture.weights, density)
     weights = density / np.sum(density, axis=1, keepdims=True)
@@ -100,7 +103,11 @@ def _add_densities(
                 out[i, k] += height * exp(-0.5 * z * z)
 
 
-def chebyshev_rule(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
+def chebyshev_rule(
+    points: Array,
+    weights: Array,
+    size: int,
+) -> tuple[Array, Array]:
     """Chebyshev nodes (n, size) and weights (n, size) that replace many points.
 
     Points (n, a) have weights (a,). Averages of polynomials up to the degree ``size -
@@ -175,8 +182,9 @@ def student_noise(df: float) -> tuple[Array, Array]:
     is_accurate = log_error < np.log(0.5e-7)
     h = 2.0 * np.pi / omega[np.argmax(is_accurate)]
     # x has the density exp(-b (e^x - 1 - x)), which is e^-25 of its maximum at the ends
-    lowest = max(-math.sqrt(50.0 / b) - 25.0 / b - 35.0, -600.0)
-    highest = math.log1p(25.0 / b + math.sqrt(50.0 / b))
+    root = math.sqrt(50.0 / b)
+    lowest = max(-root - 25.0 / b - 35.0, -600.0)
+    highest = math.log1p(25.0 / b + root)
     first = math.floor(lowest / h)
     last = math.ceil(highest / h)
     x = h * np.arange(first, last + 1.0)
@@ -382,11 +390,14 @@ def _cdfs(
         row_weights = weights[i % len(weights)]
         for q in range(len(shift)):
             # one variance of all components is common
-            precision.fill(1.0 / math.sqrt(variance[i, 0] + noise[i, q]))
+            total = variance[i, 0] + noise[i, q]
+            precision.fill(1.0 / math.sqrt(total))
             for j in range(1, variance.shape[1]):
-                precision[j] = 1.0 / math.sqrt(variance[i, j] + noise[i, q])
+                total = variance[i, j] + noise[i, q]
+                precision[j] = 1.0 / math.sqrt(total)
             for j in range(s):
-                z = (y[i] - shift[q] - mean[i, j]) * precision[j]
+                r = y[i] - shift[q] - mean[i, j]
+                z = r * precision[j]
                 tail = 0.5 * erfcx(abs(z) * 0.7071067811865476) * exp(-0.5 * z * z)
                 below = tail if z < 0.0 else 1.0 - tail
                 probability += shares[q] * row_weights[j] * below
@@ -410,7 +421,11 @@ def poisson_cdf(count: Array, rates: Array) -> Array:
 
 
 @reduction
-def _poisson_sums(count: Array, rates: Array, out: Array) -> None:
+def _poisson_sums(
+    count: Array,
+    rates: Array,
+    out: Array,
+) -> None:
     """``exp(-rate) Σ_{i <= count} rate^i / i!`` by Horner's rule, rates up to 700."""
     for n in range(len(count)):
         if count[n] <= 64.0:
@@ -419,7 +434,8 @@ def _poisson_sums(count: Array, rates: Array, out: Array) -> None:
             sums.fill(1.0 if count[n] >= 0.0 else 0.0)
             for i in range(int(count[n]), 0, -1):
                 for j in range(len(rate)):
-                    sums[j] = 1.0 + sums[j] * min(rate[j], 700.0) / i
+                    bounded = min(rate[j], 700.0)
+                    sums[j] = 1.0 + sums[j] * bounded / i
             for j in range(len(rate)):
                 sums[j] *= exp(-min(rate[j], 700.0))
 
@@ -570,7 +586,11 @@ def _probabilities(
 
 
 @inlined
-def _interpolate(table: Array, position: float, d: float) -> tuple[float, float]:
+def _interpolate(
+    table: Array,
+    position: float,
+    d: float,
+) -> tuple[float, float]:
     """Cubic Hermite interpolation in a table of step d, and its slope.
 
     Zero beyond the table, where F is one.

@@ -206,7 +206,11 @@ def quadratic_target(gram: Array, moment: Array) -> Target:
     )
 
 
-def in_coordinates(target: Target, centre: Array, root: Array) -> Target:
+def in_coordinates(
+    target: Target,
+    centre: Array,
+    root: Array,
+) -> Target:
     """Target in the coordinates ``w = centre + root z``, from a target in w itself."""
     if target.code == QUADRATIC:
         # ½wᵀAw - bᵀw has the matrix RᵀAR and the linear term Rᵀ(b - A centre) in z
@@ -241,7 +245,11 @@ def latent_values(target: Target, w: Array) -> Array:
     return f
 
 
-def start(target: Target, z: Array, temperature: float = 1.0) -> Chains:
+def start(
+    target: Target,
+    z: Array,
+    temperature: float = 1.0,
+) -> Chains:
     """Chains at the coordinates z (g, p, s)."""
     z = np.ascontiguousarray(z)
     chains = Chains(
@@ -511,7 +519,11 @@ def _run_numpy_steps(
         trace.square[:] += z * z
 
 
-def truncate_drift(scheme: Scheme, z: Array, gradient: Array) -> None:
+def truncate_drift(
+    scheme: Scheme,
+    z: Array,
+    gradient: Array,
+) -> None:
     """Truncate ``∇U - z`` of each chain to the length ``2 √dim``, in place.
 
     Schemes that are not `centred` truncate ∇U itself. Schemes without a Metropolis
@@ -552,7 +564,8 @@ def _potential_and_gradient(
     value, slope = rows_value_and_gradient(target, _by_output(target, w), temperature)
     energy[:] = value + 0.5 * np.einsum("gps,gps->s", w, w)
     # ∇U = rootᵀ (w + the gradient of the data term)
-    pull = w + slope.transpose(1, 0, 2).reshape(w.shape)
+    by_group = slope.transpose(1, 0, 2).reshape(w.shape)
+    pull = w + by_group
     np.matmul(target.root.transpose(0, 2, 1), pull, out=gradient)
 
 
@@ -574,7 +587,8 @@ def rows_value_and_gradient(
     flat_w = np.ascontiguousarray(w).reshape(m, c * s)
     value = np.zeros(s)
     gradient = np.zeros((m, c * s))
-    offset = np.broadcast_to(target.offset, (n, c))[:, :, np.newaxis]
+    offset = np.broadcast_to(target.offset, (n, c))
+    offset = offset[:, :, np.newaxis]
     for first in range(0, n, ROWS):
         rows = slice(first, first + ROWS)
         phi = target.features[rows]
@@ -582,7 +596,8 @@ def rows_value_and_gradient(
         omega = target.weights[rows]
         std = target.std[rows]
         likelihood = target.likelihood.at_some(rows)
-        f = (phi @ flat_w).reshape(-1, c, s) + offset[rows]
+        phi_w = (phi @ flat_w).reshape(-1, c, s)
+        f = phi_w + offset[rows]
         slope = np.zeros_like(f)
         for node, mass in zip(target.nodes, target.node_weights, strict=True):
             f_at_node = f + (std * node)[:, :, np.newaxis]
@@ -596,7 +611,11 @@ def rows_value_and_gradient(
 # ---- Convergence of chains -----------------------------------------------------------
 
 
-def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
+def split_r_hat(
+    totals: Array,
+    squares: Array,
+    length: int,
+) -> Array:
     """Potential scale reduction of chains that are split in two.
 
     Parameters
@@ -623,7 +642,8 @@ def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
     means = totals / n
     # diverging chains overflow and get an infinite R-hat
     with np.errstate(all="ignore"):
-        within = np.maximum(squares / n - means**2, 0.0) * n / (n - 1)
+        variances = np.maximum(squares / n - means**2, 0.0)
+        within = variances * n / (n - 1)
         W = within.mean(axis=(0, 2))
         half_chains = np.concatenate(list(means), axis=1)
         between = half_chains.var(axis=1, ddof=1)
@@ -664,7 +684,11 @@ def between_runs(values: Array) -> tuple[Array, Array]:
     return r_hat, size
 
 
-def effective_sample_size(totals: Array, squares: Array, length: int) -> Array:
+def effective_sample_size(
+    totals: Array,
+    squares: Array,
+    length: int,
+) -> Array:
     """Effective number of independent states among all states of all chains, (p,).
 
     It is the variance of a state, divided by the variance of the means of the chains,

@@ -70,7 +70,11 @@ class Mode(NamedTuple):
     converged: bool
 
 
-def find_mode(target: Target, weights: Array, tolerance: float | None = None) -> Mode:
+def find_mode(
+    target: Target,
+    weights: Array,
+    tolerance: float | None = None,
+) -> Mode:
     """Minimise ψ by damped Newton steps.
 
     Parameters
@@ -147,9 +151,9 @@ def refine(target: Target, mode: Mode) -> Mode:
 
     Notes
     -----
-    A few searches for a mode, each started at the last: O(n m^2 + m^3). Exact for one
-    output. Several latent values are taken as independent, and less their mean, on
-    which class probabilities do not depend.
+    A few searches for a mode, each from the previous one: O(n m^2 + m^3). Exact for one
+    output. Several latent values are taken as independent and relative to their mean,
+    on which class probabilities do not depend.
     """
     reduced = None
     if len(mode.root) == 1:
@@ -174,7 +178,11 @@ def refine(target: Target, mode: Mode) -> Mode:
     return mode
 
 
-def latent_variance(features: Array, root: Array, c: int) -> Array:
+def latent_variance(
+    features: Array,
+    root: Array,
+    c: int,
+) -> Array:
     """Variances of ``Φw``, of coupled outputs less their mean, (n, c)."""
     m = features.shape[1]
     blocks = root
@@ -202,7 +210,8 @@ def _at_nodes(target: Target, f: Array) -> Iterator[tuple[float, Array]]:
     Values have shape (n, c, 1), from f of shape (n, c).
     """
     for node, mass in zip(target.nodes, target.node_weights, strict=True):
-        yield mass, (f + target.std * node)[:, :, np.newaxis]
+        f_at_node = f + target.std * node
+        yield mass, f_at_node[:, :, np.newaxis]
 
 
 def _energy_and_gradient(target: Target, w: Array) -> tuple[float, Array]:
@@ -214,7 +223,8 @@ def _energy_and_gradient(target: Target, w: Array) -> tuple[float, Array]:
     for mass, f_at_node in _at_nodes(target, f):
         nll = likelihood.row_nll(target.y, f_at_node)[:, 0]
         energy += mass * float(target.weights @ nll)
-        slope += mass * likelihood.row_gradient(target.y, f_at_node)[:, :, 0]
+        gradient = likelihood.row_gradient(target.y, f_at_node)
+        slope += mass * gradient[:, :, 0]
     # ∇ψ = Φᵀ diag(ω) ∇nll + w
     weighted = slope * target.weights[:, np.newaxis]
     return energy, target.features.T @ weighted + w
@@ -244,7 +254,11 @@ def _line_search(
     return None
 
 
-def tempered_root(target: Target, weights: Array, temperature: float) -> Array:
+def tempered_root(
+    target: Target,
+    weights: Array,
+    temperature: float,
+) -> Array:
     """Root of the inverse Hessian of a tempered target, (g, p, p).
 
     Curvatures are averaged over at most 16 of the particles, weights (m, c, s). With
@@ -258,7 +272,11 @@ def tempered_root(target: Target, weights: Array, temperature: float) -> Array:
     return _inverse_roots(_roots(target, temperature * curvature))
 
 
-def _newton_roots(target: Target, w: Array, is_slow: bool) -> Array:
+def _newton_roots(
+    target: Target,
+    w: Array,
+    is_slow: bool,
+) -> Array:
     """Lower roots of a positive definite Hessian, (g, p, p).
 
     With one output it is built from the absolute values of the second derivatives,
@@ -273,7 +291,8 @@ def _newton_roots(target: Target, w: Array, is_slow: bool) -> Array:
     f = latent_values(target, w)
     h = 1e-5 * (1.0 + np.abs(f))
     rise = _row_gradient(target, f + h) - _row_gradient(target, f - h)
-    second = (rise / (2.0 * h))[:, :, np.newaxis]
+    second = rise / (2.0 * h)
+    second = second[:, :, np.newaxis]
     if is_slow and np.any(second < 0.0):
         try:
             return _roots(target, second)
@@ -318,7 +337,8 @@ def row_averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
     spread = target.std[:, :, np.newaxis] * target.nodes.T
     f_at_nodes = f[:, np.newaxis, np.newaxis] + spread
     nll = target.likelihood.row_nll(target.y, f_at_nodes)
-    slope = target.likelihood.row_gradient(target.y, f_at_nodes)[:, 0]
+    gradient = target.likelihood.row_gradient(target.y, f_at_nodes)
+    slope = gradient[:, 0]
     second = slope @ (mass * xi) / target.std[:, 0]
     return nll @ mass, slope @ mass, second
 
@@ -388,7 +408,11 @@ def mirror_shift(target: Target) -> Array:
     return projection_start(target.features, offset, target.weights)
 
 
-def projection_start(features: Array, latent: Array, weights: Array) -> Array:
+def projection_start(
+    features: Array,
+    latent: Array,
+    weights: Array,
+) -> Array:
     """Weights of a function that approximates rough latent values (n, c), (m, c).
 
     Ridge regression with a noise variance of a tenth of the mean square of the values.
@@ -517,7 +541,8 @@ def laplace_evidence_gradient(
         W = true_W
         u = _solve(_roots(target, second), Phi.T @ s)
     Phi_u = Phi @ u
-    W_Phi_u = (W @ Phi_u[:, :, np.newaxis])[:, :, 0]
+    W_Phi_u = W @ Phi_u[:, :, np.newaxis]
+    W_Phi_u = W_Phi_u[:, :, 0]
     slope = (s - g - W_Phi_u) @ w.T - g @ u.T - W_S_phi
     evidence = EvidenceGradient(
         value=value,
@@ -541,7 +566,11 @@ def _covariance(root: Array, m: int) -> Array:
     return S
 
 
-def _row_covariances(Phi: Array, S: Array, W: Array) -> tuple[Array, Array]:
+def _row_covariances(
+    Phi: Array,
+    S: Array,
+    W: Array,
+) -> tuple[Array, Array]:
     """Covariances of the latent values of each row, and their derivatives.
 
     Returns
@@ -590,7 +619,12 @@ def _slopes(function: Callable[[Array], Array], f: Array) -> Array:
     return np.stack(slopes, axis=1)
 
 
-def _parameter_slopes(target: Target, f: Array, variance: Array, Phi_u: Array) -> Array:
+def _parameter_slopes(
+    target: Target,
+    f: Array,
+    variance: Array,
+    Phi_u: Array,
+) -> Array:
     """Derivatives of the evidence in the likelihood's log-parameters, (p,).
 
     ``-∂nll - ½ ω tr(∂W (φᵀSφ + var g))`` at a fixed mode, ``-ω ∂gᵀφᵀu`` through it.
@@ -691,7 +725,8 @@ def between_classes(target: Target) -> Target | None:
     if not np.all(target.std == target.std[:, :1]):
         return None
     y = target.y[:4]
-    f = np.tile(np.linspace(-1.0, 1.0, c), (len(y), 1))
+    row = np.linspace(-1.0, 1.0, c)
+    f = np.tile(row, (len(y), 1))
     W = _curvature(target._replace(y=y), f)
     largest_sum = np.max(np.abs(W.sum(axis=2)))
     if largest_sum > 1e-9 * np.max(np.abs(W)):
@@ -714,7 +749,11 @@ def _mode_of_all_classes(mode: Mode) -> Mode:
     return mode._replace(weights=weights, root=root)
 
 
-def of_all_classes(weights: Array, root: Array, m: int) -> tuple[Array, Array]:
+def of_all_classes(
+    weights: Array,
+    root: Array,
+    m: int,
+) -> tuple[Array, Array]:
     """Weights (m, c) and root (1, c m, c m) of classes, from those of the contrasts.
 
     ``W = V Qᵀ``, and the root ``(Q ⊗ I) root`` with ``(1 / √c) ⊗ I`` for the mean.
@@ -729,4 +768,5 @@ def of_all_classes(weights: Array, root: Array, m: int) -> tuple[Array, Array]:
     # (1 / √c) ⊗ I
     functions = np.arange(m)
     full[:, functions, width + functions] = 1.0 / np.sqrt(c)
-    return weights @ Q.T, full.reshape(1, c * m, c * m)
+    full = full.reshape(1, c * m, c * m)
+    return weights @ Q.T, full

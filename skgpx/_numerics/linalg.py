@@ -34,7 +34,11 @@ def inner_product(A: Array, B: Array) -> float:
 
 
 @kernel
-def scale_and_shift(A: Array, factor: float, shift: float) -> None:
+def scale_and_shift(
+    A: Array,
+    factor: float,
+    shift: float,
+) -> None:
     """Overwrite A by ``factor A + shift I``."""
     for i in range(len(A)):
         row = A[i]
@@ -155,7 +159,11 @@ class Cholesky(NamedTuple):
     jitter: float
 
 
-def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cholesky:
+def cholesky(
+    K: Array,
+    jitter: float = 1e-10,
+    space: Array | None = None,
+) -> Cholesky:
     """Jittered Cholesky factor of a symmetric positive semi-definite matrix.
 
     Parameters
@@ -214,7 +222,11 @@ def inverse_root(K: Array, space: Array | None = None) -> Array:
 _SINGULAR = "A triangle of order {} is singular."
 
 
-def solve_lower(L: Array, B: Array, transposed: bool = False) -> Array:
+def solve_lower(
+    L: Array,
+    B: Array,
+    transposed: bool = False,
+) -> Array:
     """``L⁻¹ B``, or ``L⁻ᵀ B``, for a lower triangle L and B of shape (m,) or (m, k).
 
     Raises

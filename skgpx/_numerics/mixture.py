@@ -37,7 +37,11 @@ class LatentMixture(NamedTuple):
     weights: Array
 
     @classmethod
-    def joined(cls, parts: Sequence[LatentMixture], weights: Array) -> LatentMixture:
+    def joined(
+        cls,
+        parts: Sequence[LatentMixture],
+        weights: Array,
+    ) -> LatentMixture:
         """Mixture of mixtures: the components of part k, times ``weights[k]``."""
         means = []
         variances = []

@@ -127,7 +127,11 @@ def survey(
     return laplace.find_mode(target, modes[best].weights), gaps
 
 
-def _is_same_mode(mode: Mode, other: Mode, shift: Array | None) -> bool:
+def _is_same_mode(
+    mode: Mode,
+    other: Mode,
+    shift: Array | None,
+) -> bool:
     """Whether two searches ended at one mode, or at its mirror image."""
     images = [mode.weights]
     if shift is not None:
@@ -163,7 +167,7 @@ def _starts(
         yield rng.standard_normal(first.weights.shape)
         yield _through_sampled_rows(target, rough, minima, rng)
         if symmetric:
-            yield _flipped(target, first.weights, rng)
+            yield _flip_neighbourhood(target, first.weights, rng)
     if not symmetric:
         yield -max(modes, key=log_evidence).weights
 
@@ -220,7 +224,11 @@ def _through_sampled_rows(
     )
 
 
-def _flipped(target: Target, weights: Array, rng: np.random.Generator) -> Array:
+def _flip_neighbourhood(
+    target: Target,
+    weights: Array,
+    rng: np.random.Generator,
+) -> Array:
     """Weights of a function whose sign is changed in the neighbourhood of a row.
 
     The neighbourhood tends to end where the function is small: there a change of sign

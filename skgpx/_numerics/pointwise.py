@@ -312,28 +312,37 @@ def _subtract_largest(
     for i in range(n_rows):
         t = top[i * s : (i + 1) * s]
         for k in range(n_outputs):
-            x = f[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            first = (i * n_outputs + k) * s
+            x = f[first : first + s]
             for j in range(s):
                 t[j] = x[j] if k == 0 or x[j] > t[j] else t[j]
         for k in range(n_outputs):
-            x = f[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
-            d = g[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            first = (i * n_outputs + k) * s
+            x = f[first : first + s]
+            d = g[first : first + s]
             for j in range(s):
                 d[j] = x[j] - t[j]
 
 
 @inlined
-def _normalise(y: Array, n_outputs: int, total: Array, g: Array) -> None:
+def _normalise(
+    y: Array,
+    n_outputs: int,
+    total: Array,
+    g: Array,
+) -> None:
     """Divide by the sum over the outputs, then subtract one at the observed class."""
     s = total.size // y.size
     for i in range(y.size):
         t = total[i * s : (i + 1) * s]
         for k in range(n_outputs):
-            e = g[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            first = (i * n_outputs + k) * s
+            e = g[first : first + s]
             for j in range(s):
                 t[j] = e[j] if k == 0 else t[j] + e[j]
         for k in range(n_outputs):
-            e = g[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            first = (i * n_outputs + k) * s
+            e = g[first : first + s]
             hit = 1.0 if y[i] == k else 0.0
             for j in range(s):
                 e[j] = e[j] / t[j] - hit

@@ -291,7 +291,11 @@ def _step(
     return following, quantiles, is_done
 
 
-def _middle(low: Array, high: Array, coordinate: Coordinate) -> Array:
+def _middle(
+    low: Array,
+    high: Array,
+    coordinate: Coordinate,
+) -> Array:
     """A number inside the bracket: the middle in the coordinate, or in y."""
     t = 0.5 * coordinate.forward(low) + 0.5 * coordinate.forward(high)
     middle = coordinate.backward(t)

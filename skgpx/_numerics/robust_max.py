@@ -144,7 +144,11 @@ def _contenders(
 
 
 @kernel
-def _rule(mean: Array, widths: Array, chosen: Codes) -> tuple[float, float, int]:
+def _rule(
+    mean: Array,
+    widths: Array,
+    chosen: Codes,
+) -> tuple[float, float, int]:
     """First node, step and number of nodes for the maximum of the chosen outputs."""
     low = -np.inf
     high = -np.inf

@@ -144,7 +144,11 @@ def mean_and_spread(
     return mean * unit, np.where(std > rounding, std * unit, 1.0)
 
 
-def weighted_quantiles(values: Array, weights: Array, levels: list[float]) -> Array:
+def weighted_quantiles(
+    values: Array,
+    weights: Array,
+    levels: list[float],
+) -> Array:
     """Quantiles of numbers (n,), without interpolation.
 
     Weights are frequencies: a row of weight two is equivalent to two equal rows.

@@ -129,7 +129,11 @@ def is_smoothed(target: Target) -> bool:
     return isinstance(target.likelihood, SmoothedLikelihood)
 
 
-def _is_linear(likelihood: RowGradient, y: Array, f: Array) -> Mask:
+def _is_linear(
+    likelihood: RowGradient,
+    y: Array,
+    f: Array,
+) -> Mask:
     """Whether the nll is linear in f, with a slope that is not zero."""
     h = 1e-4 * (1.0 + np.abs(f))
     below = _gradient(likelihood, y, f - h)
@@ -138,7 +142,11 @@ def _is_linear(likelihood: RowGradient, y: Array, f: Array) -> Mask:
     return is_equal & (above != 0.0)
 
 
-def _gradient(likelihood: RowGradient, y: Array, f: Array) -> Array:
+def _gradient(
+    likelihood: RowGradient,
+    y: Array,
+    f: Array,
+) -> Array:
     """Gradient of rows of one output at latent values f (n,), (n,)."""
     gradient = likelihood.row_gradient(y, f[:, np.newaxis, np.newaxis])
     return gradient.reshape(len(y))

@@ -97,7 +97,11 @@ def fit_scale(
     return float(np.exp(shrinkage * log_factor))
 
 
-def fit_affine_scale(squares: Array, r: Array, weights: Array) -> tuple[float, float]:
+def fit_affine_scale(
+    squares: Array,
+    r: Array,
+    weights: Array,
+) -> tuple[float, float]:
     """Constant a and slope b of the variance ``a + b r``, by maximum likelihood.
 
     Parameters
