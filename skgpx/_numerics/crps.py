@@ -153,7 +153,7 @@ def discrete_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
     """CRPS at integers y (n,), distributions of integers: ``Σ_k (F(k) - 1{y <= k})²``.
 
     Arguments as in :func:`continuous_crps`. For rows with more than 256 terms the sum
-    is replaced by the integral, of which it is a Riemann sum.
+    is replaced by the integral, which it approximates as a Riemann sum.
     """
     low = np.minimum(quantiles[:, 0], y)
     high = np.maximum(quantiles[:, -1], y)

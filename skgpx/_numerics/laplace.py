@@ -754,7 +754,7 @@ def of_all_classes(
     root: Array,
     m: int,
 ) -> tuple[Array, Array]:
-    """Weights (m, c) and root (1, c m, c m) of classes, from those of the contrasts.
+    """Weights (m, c) and root (1, c m, c m) of all classes, from a mode of contrasts.
 
     ``W = V Qᵀ``, and the root ``(Q ⊗ I) root`` with ``(1 / √c) ⊗ I`` for the mean.
     """

@@ -46,10 +46,11 @@ class LatentMixture(NamedTuple):
         means = []
         variances = []
         shares = []
-        for part, weight in zip(parts, weights, strict=True):
-            means.append(part.mean)
-            variances.append(np.broadcast_to(part.variance, part.mean.shape))
-            shares.append(weight * part.weights)
+        for mixture, weight in zip(parts, weights, strict=True):
+            mean = mixture.mean
+            means.append(mean)
+            variances.append(np.broadcast_to(mixture.variance, mean.shape))
+            shares.append(weight * mixture.weights)
         return cls(
             mean=np.concatenate(means, axis=2),
             variance=np.concatenate(variances, axis=2),

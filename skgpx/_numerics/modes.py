@@ -229,7 +229,7 @@ def _flip_neighbourhood(
     weights: Array,
     rng: np.random.Generator,
 ) -> Array:
-    """Weights of a function whose sign is changed in the neighbourhood of a row.
+    """Weights of a function with its sign changed in the neighbourhood of a row.
 
     The neighbourhood tends to end where the function is small: there a change of sign
     costs least.

@@ -156,8 +156,8 @@ class _Search(NamedTuple):
 
     def take(self, mask: Mask) -> Self:
         """State of some of the rows."""
-        parts: list[Any] = [values[mask] for values in self]
-        return type(self)(*parts)
+        fields: list[Any] = [values[mask] for values in self]
+        return type(self)(*fields)
 
 
 def quantile(
@@ -278,7 +278,7 @@ def _step(
         quantiles = np.where(is_accurate, np.clip(root, low, high), quantiles)
         quantiles = np.clip(quantiles, coordinate.lowest, coordinate.highest)
         is_done = is_done | is_accurate
-    following = _Search(
+    next_search = _Search(
         rows=search.rows,
         y=next_y,
         low=low,
@@ -288,7 +288,7 @@ def _step(
         slope=slope,
         reach=np.where(is_bounded, search.reach, 2.0 * search.reach),
     )
-    return following, quantiles, is_done
+    return next_search, quantiles, is_done
 
 
 def _middle(

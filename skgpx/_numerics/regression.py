@@ -367,7 +367,7 @@ def whitened(
     eigenvalues: Array,
     residual: float,
 ) -> WeightStatistics:
-    """Statistics of the features ``√λ_j φ_j``, whose weights are N(0, I).
+    """Statistics of the features ``√λ_j φ_j``, which have weights N(0, I).
 
     Parameters
     ----------
