@@ -37,7 +37,8 @@ def distance(mean: Array, std: Array) -> Array:
     np.divide(mean, std, out=z, where=has_spread)
     # φ(z), without underflow
     bounded = np.minimum(np.abs(z), 40.0)
-    phi = np.exp(-0.5 * bounded**2) / np.sqrt(2.0 * np.pi)
+    normalisation = np.sqrt(2.0 * np.pi)
+    phi = np.exp(-0.5 * bounded**2) / normalisation
     Phi = ndtr(z)
     # E|D| = 2 s φ(z) + m (2 Φ(z) - 1)
     expectation = 2.0 * std * phi + mean * (2.0 * Phi - 1.0)

@@ -135,12 +135,15 @@ def halve_step(scheme: Scheme) -> Scheme:
     drift = 0.5 * scheme.drift
     if scheme.n_leaps > 0:
         return scheme._replace(drift=drift)
-    # diffusion² is 2η for Euler-Maruyama, 1 - ρ² = η (2 - η) for Ornstein-Uhlenbeck
-    if scheme.diffusion**2 > scheme.drift * (2.0 - 0.5 * scheme.drift):
+    # diffusion² is 2η for Euler-Maruyama, 1 - ρ² = η (2 - η) for Ornstein-Uhlenbeck:
+    # a threshold half way tells them apart
+    is_euler = scheme.diffusion**2 > scheme.drift * (2.0 - 0.5 * scheme.drift)
+    if is_euler:
         square = 2.0 * drift
     else:
         square = drift * (2.0 - drift)
-    return scheme._replace(drift=drift, diffusion=float(np.sqrt(square)))
+    diffusion = float(np.sqrt(square))
+    return scheme._replace(drift=drift, diffusion=diffusion)
 
 
 def one_leap(scheme: Scheme) -> Scheme:

@@ -193,8 +193,10 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
             drift = scheme.drift
             diffusion = scheme.diffusion
         noise = noises[max(step, 0)]
+        log_uniform = random.log_uniforms[max(step, 0)]
         # a random angle, so that no direction returns to its start
-        angle = scheme.drift * (0.6 + 0.6 * random.angles[max(step, 0)])
+        fraction = 0.6 + 0.6 * random.angles[max(step, 0)]
+        angle = scheme.drift * fraction
 
         # 1 the proposal z' = z - drift ∇U + diffusion ξ;
         #   or the momentum p = ξ with half a kick, p' = p - ½ angle (∇U - z)
@@ -240,9 +242,10 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
                     np.dot(root[k], group_z, group_w)
                 for k in range(c):
                     for i in range(m):
+                        row = k * m + i
                         for j in range(s):
-                            weight = w[k * m + i, j] + centre[k * m + i]
-                            w[k * m + i, j] = weight
+                            weight = w[row, j] + centre[row]
+                            w[row, j] = weight
                             new_energy[j] += 0.5 * weight * weight
                             w_by_row[i, k * s + j] = weight
                             pull[i, k * s + j] = weight
@@ -285,8 +288,9 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
                     total_pull = w
                     for k in range(c):
                         for i in range(m):
+                            row = k * m + i
                             for j in range(s):
-                                w[k * m + i, j] = pull[i, k * s + j]
+                                w[row, j] = pull[i, k * s + j]
                 for k in range(g):
                     group_pull = total_pull[k * p : (k + 1) * p]
                     group_gradient = new_gradient[k * p : (k + 1) * p]
@@ -343,7 +347,7 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
         # 7 move the accepted chains, and add the states to the sums; comparisons with
         #   NaN are false, so that a proposal of energy NaN is rejected
         for j in range(s):
-            accepts = random.log_uniforms[max(step, 0), j] <= sums[j]
+            accepts = log_uniform[j] <= sums[j]
             moves[j] = accepts or is_start or not scheme.metropolis
             if moves[j]:
                 energy[j] = new_energy[j]

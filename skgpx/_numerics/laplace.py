@@ -397,7 +397,8 @@ def _solve(L: Array, gradient: Array) -> Array:
     for root, group in zip(L, groups, strict=True):
         half = solve_lower(root, group)
         solutions.append(solve_lower_transpose(root, half))
-    by_output = np.concatenate(solutions).reshape(gradient.shape[::-1])
+    m, c = gradient.shape
+    by_output = np.concatenate(solutions).reshape(c, m)
     return by_output.T
 
 
@@ -425,7 +426,8 @@ def projection_start(
     B = _gram(features, weights / noise)
     B[np.diag_indices_from(B)] += 1.0
     L = cholesky(B, jitter=0.0).L
-    moment = features.T @ (latent * weights[:, np.newaxis]) / noise
+    weighted = latent * weights[:, np.newaxis]
+    moment = features.T @ weighted / noise
     return solve_lower_transpose(L, solve_lower(L, moment))
 
 
@@ -523,7 +525,8 @@ def laplace_evidence_gradient(
     S = _covariance(mode.root, Phi.shape[1])
     # variances φᵀSφ + var g of the latent values, and Σ_ab W_ab S_ab φ
     posterior_variance, W_S_phi = _row_covariances(Phi, S, W)
-    residual_variance = residual[:, np.newaxis, np.newaxis] * np.eye(w.shape[1])
+    identity = np.eye(w.shape[1])
+    residual_variance = residual[:, np.newaxis, np.newaxis] * identity
     variance = posterior_variance + residual_variance
 
     # the curvature depends on f: s = -½ ω ∂ tr(W (φᵀSφ + var g)) / ∂f
@@ -633,12 +636,13 @@ def _parameter_slopes(
     def terms(theta: Array) -> float:
         likelihood = target.likelihood.with_theta(theta)
         changed = target._replace(likelihood=likelihood)
-        nll = likelihood.row_nll(target.y, f[:, :, np.newaxis])
+        nll = likelihood.row_nll(target.y, f_column)
         trace = np.einsum("nab,nab->n", _curvature(changed, f), variance)
         through_mode = np.sum(_gradient(changed, f) * Phi_u, axis=1)
         rows = -nll[:, 0] - 0.5 * trace - through_mode
         return float(target.weights @ rows)
 
+    f_column = f[:, :, np.newaxis]
     theta = target.likelihood.theta
     h = 1e-5
     slopes = np.empty(len(theta))

@@ -296,7 +296,8 @@ def square_triangle(L: Array) -> Array:
 
 def log_determinant(L: Array) -> float:
     """``log det(L Lᵀ)`` from the lower factor."""
-    return 2.0 * float(np.sum(np.log(np.diagonal(L))))
+    log_diagonal = np.log(np.diagonal(L))
+    return 2.0 * float(np.sum(log_diagonal))
 
 
 # ---- Pivoted Cholesky of an implicit matrix ------------------------------------------
@@ -407,9 +408,10 @@ def pivoted_cholesky(
         # R_P = T_P⁻ᵀ (K_P - R_Pᵀ R), with T the factor of the block
         products = block_rows[:, chosen].T @ rows[:k]
         remainder = entries(new_pivots, slice(None)) - products
-        rows[k:stop] = solve_lower(factor[:, chosen].T, remainder)
+        new_rows = rows[k:stop]
+        new_rows[:] = solve_lower(factor[:, chosen].T, remainder)
         # the residual is the diagonal of K - RᵀR
-        residual -= np.einsum("ij,ij->j", rows[k:stop], rows[k:stop])
+        residual -= np.einsum("ij,ij->j", new_rows, new_rows)
         np.maximum(residual, 0.0, out=residual)
         residual[new_pivots] = 0.0
         pivots[k:stop] = new_pivots
@@ -478,7 +480,8 @@ def _pivots_of_block(
             break
         # r_k = (S_p - r_1..k-1,p ᵀ r_1..k-1) / √residual_p
         row = factor[k]
-        np.subtract(S[pivot], factor[:k, pivot] @ factor[:k], out=row)
+        products = factor[:k, pivot] @ factor[:k]
+        np.subtract(S[pivot], products, out=row)
         row /= np.sqrt(residual[pivot])
         residual -= row * row
         np.maximum(residual, 0.0, out=residual)

@@ -160,8 +160,10 @@ def _interleaved_normal_rules(s: int, k: int) -> tuple[Array, Array]:
     ``exp(-2 π² / h²)``; rules that reach 8 standard deviations become finer, not wider.
     """
     if k == 1:
-        return np.zeros((s, 1)), np.ones((s, 1))
-    spacing = min(2.0 * math.sqrt(math.pi / k), 16.0 / k)
+        no_spread = np.zeros((s, 1))
+        return no_spread, np.ones((s, 1))
+    balanced = 2.0 * math.sqrt(math.pi / k)
+    spacing = min(balanced, 16.0 / k)
     # shifts by (½, ..., s - ½) / s - ½ spacings, in the order of the golden sequence
     golden_ratio = (math.sqrt(5.0) - 1.0) / 2.0
     sequence = np.arange(s) * golden_ratio % 1.0

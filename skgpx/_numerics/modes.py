@@ -46,7 +46,8 @@ def is_log_concave(target: Target) -> bool:
     # prior moments of f: the offset, and |φ|² + std²
     mean = np.broadcast_to(target.offset, (n, c))[rows]
     basis_std = np.linalg.norm(target.features[rows], axis=1)
-    prior_std = np.sqrt(basis_std[:, np.newaxis] ** 2 + target.std[rows] ** 2)
+    basis_variance = basis_std[:, np.newaxis] ** 2
+    prior_std = np.sqrt(basis_variance + target.std[rows] ** 2)
     lines = np.ones((1, 1))
     if c > 1:
         rng = np.random.default_rng(0)
@@ -59,7 +60,8 @@ def is_log_concave(target: Target) -> bool:
         slope = np.sum(gradient * direction, axis=1)
         largest = np.max(np.abs(slope), axis=1, keepdims=True)
         rounding = 1e-7 * (largest + 1.0)
-        if np.any(np.diff(slope, axis=1) < -rounding):
+        rise = np.diff(slope, axis=1)
+        if np.any(rise < -rounding):
             return False
     return True
 
@@ -253,5 +255,6 @@ def _neighbourhood(target: Target, rng: np.random.Generator) -> Index:
     phi = target.features
     centre = phi[rng.integers(len(phi))]
     correlation = phi @ centre
-    correlation /= np.maximum(np.linalg.norm(phi, axis=1), 1e-300)
+    length = np.linalg.norm(phi, axis=1)
+    correlation /= np.maximum(length, 1e-300)
     return np.argsort(-correlation, kind="stable")

@@ -227,25 +227,29 @@ def log_evidence_gradient(
     precision = weights / noise_variance
     L = precision_root(statistics.gram, noise_variance)
     # posterior covariance S = B⁻¹ and mean w̄ = S Φᵀy/σ²
-    S = solve_lower_transpose(L, solve_lower(L, np.eye(len(L))))
+    inverse = solve_lower(L, np.eye(len(L)))
+    S = solve_lower_transpose(L, inverse)
     mean = S @ statistics.moment / noise_variance
     misfit = y - features @ mean
 
     # ∂/∂Φ = ω[(y - Φw̄)w̄ᵀ - ΦS]/σ², summed over targets
     weighted_misfit = (precision * misfit.T).T
-    slope = weighted_misfit.reshape(-1, n_targets) @ mean.reshape(-1, n_targets).T
+    weighted_misfit = weighted_misfit.reshape(-1, n_targets)
+    slope = weighted_misfit @ mean.reshape(-1, n_targets).T
     slope -= n_targets * precision[:, np.newaxis] * (features @ S)
 
     # Σω log N(y|Φw,σ²) is extremal in w; with S Φᵀ diag(ω) Φ/σ² = I - S:
     # ∂/∂log σ² = -½[Σω - (m - tr S) - Σω(misfit² + residual)/σ²]
-    scatter = float(np.sum(precision @ (misfit.T**2 + residual).T))
+    squares = (misfit.T**2 + residual).T
+    scatter = float(np.sum(precision @ squares))
     effective_parameters = len(L) - float(np.trace(S))
     degrees = statistics.weight - effective_parameters
+    in_log_noise = -0.5 * (n_targets * degrees - scatter)
     return EvidenceGradient(
         value=log_evidence(statistics, noise_variance, L),
         features=slope,
         residual=-0.5 * n_targets * precision,
-        parameters=np.array([-0.5 * (n_targets * degrees - scatter)]),
+        parameters=np.array([in_log_noise]),
     )
 
 
@@ -276,26 +280,28 @@ class TargetRegressions:
         self._eigenvalues = np.maximum(eigenvalues, 0.0)
         # UᵀΦᵀy
         self._moments = self._vectors.T @ statistics.moment
-        self._targets = list(statistics._replace(moment=self._moments).targets())
+        rotated = statistics._replace(moment=self._moments)
+        self._targets = list(rotated.targets())
 
     def log_evidence(self, noise_variance: Array, white: float = 0.0) -> Array:
         """:func:`log_evidence` of each target, (t,), at its noise variance (t,).
 
         The part `white` of the variance of the residual counts as noise of each row.
         """
-        total = noise_variance + white
+        variance = noise_variance + white
         # eigenvalues of B, and L⁻¹Φᵀy/σ²
-        ratio = 1.0 + self._eigenvalues / total[:, np.newaxis]
-        halves = self._moments.T / (total[:, np.newaxis] * np.sqrt(ratio))
-        log_det_B = np.sum(np.log(ratio), axis=1).tolist()
-        evidences = np.empty(len(total))
+        by_target = variance[:, np.newaxis]
+        eigenvalues = 1.0 + self._eigenvalues / by_target
+        halves = self._moments.T / (by_target * np.sqrt(eigenvalues))
+        log_det_B = np.sum(np.log(eigenvalues), axis=1)
+        evidences = np.empty(len(variance))
         for k, target in enumerate(self._targets):
             residual = target.residual - white * target.weight
             evidences[k] = log_evidence_of(
                 target._replace(residual=residual),
-                total[k],
-                halves[k],
-                log_det_B[k],
+                noise_variance=variance[k],
+                half=halves[k],
+                log_determinant=float(log_det_B[k]),
             )
         return evidences
 
@@ -319,16 +325,20 @@ class TargetRegressions:
         grid = np.linspace(lowest, highest, 41)
         for _ in range(4):
             log_prior = -0.5 * ((grid - mean) / std) ** 2
-            log_evidence = [self.log_evidence(np.exp(point), white) for point in grid]
-            best_points = np.argmax(log_evidence + log_prior, axis=0)
+            evidences = []
+            for point in grid:
+                evidences.append(self.log_evidence(np.exp(point), white))
+            best_points = np.argmax(evidences + log_prior, axis=0)
             best = grid[best_points, targets]
             width = 1.5 * (grid[1] - grid[0])
-            grid = np.clip(np.linspace(best - width, best + width, 21), low, high)
+            grid = np.linspace(best - width, best + width, 21)
+            grid = np.clip(grid, low, high)
         return np.exp(best)
 
     def posterior(self, noise_variance: Array) -> GaussianWeights:
         """Distribution of the weights of each target at its noise variance (t,)."""
-        variance = 1.0 / (1.0 + self._eigenvalues[:, np.newaxis] / noise_variance)
+        eigenvalues = 1.0 + self._eigenvalues[:, np.newaxis] / noise_variance
+        variance = 1.0 / eigenvalues
         mean = self._vectors @ (variance * self._moments / noise_variance)
         return GaussianWeights(
             mean=mean,
@@ -429,16 +439,18 @@ def series_evidence(
 
     # ∂/∂log λ_j = ½ (S_jj + w̄_j² - 1), summed over targets
     t = np.size(statistics.square)
-    squares = np.sum(mean.reshape(-1, t) ** 2, axis=1)
-    in_log_eigenvalues = 0.5 * (t * diag_S + squares - t)
+    mean_squares = np.sum(mean.reshape(-1, t) ** 2, axis=1)
+    in_log_eigenvalues = 0.5 * (t * diag_S + mean_squares - t)
     # ∂/∂tail = -Σw / (2σ²)
     in_tail = -0.5 * t * sums.weight / noise_variance
     in_parameters = in_log_eigenvalues @ spectrum.slopes
     in_parameters = in_parameters + in_tail * spectrum.tail_slopes
 
     # Σ w (y - Φw̄)² + Σ w var g; tr(GS)/σ² = m - tr S
-    scatter = np.sum(statistics.square) - 2.0 * np.vdot(mean, statistics.moment)
-    scatter += np.vdot(mean.T @ statistics.gram, mean.T) + t * residual
+    fit = np.vdot(mean, statistics.moment)
+    fit_square = np.vdot(mean.T @ statistics.gram, mean.T)
+    scatter = np.sum(statistics.square) - 2.0 * fit
+    scatter += fit_square + t * residual
     effective_parameters = len(diag_S) - float(np.sum(diag_S))
     degrees = t * (sums.weight - effective_parameters)
     in_log_noise = -0.5 * (degrees - scatter / noise_variance)
@@ -462,7 +474,8 @@ def best_noise_variance(statistics: WeightStatistics, start: float) -> float:
     About a dozen steps of O(m^3).
     """
     low, high = noise_bounds(statistics.square, statistics.weight)
-    bounds = np.clip((1e-3 * start, 1e3 * start), low, high)
+    search_interval = (1e-3 * start, 1e3 * start)
+    bounds = np.clip(search_interval, low, high)
 
     def negative_evidence(log_noise: float) -> float:
         return -log_evidence(statistics, float(np.exp(log_noise)))

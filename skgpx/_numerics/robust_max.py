@@ -43,7 +43,8 @@ def largest_probabilities(mixture: LatentMixture) -> Array:
     if the outputs that can be the largest have similar variances.
     """
     mean, variance, weights = mixture
-    std = np.sqrt(np.broadcast_to(variance, (len(mean), *variance.shape[1:])))
+    shape = (len(mean), *variance.shape[1:])
+    std = np.sqrt(np.broadcast_to(variance, shape))
     probabilities = np.zeros(mean.shape[:2])
     _all_outputs(
         np.ascontiguousarray(mean),
@@ -267,7 +268,8 @@ def _add_slopes(
     y = chosen[observed]
     # derivative of log N(u | m_y, r) in r: (z² - 1) / (2 r)
     z_y = z[observed]
-    out[1, y] += mass * (z_y * z_y - 1.0) / (2.0 * widths[y] * widths[y])
+    width = widths[y]
+    out[1, y] += mass * (z_y * z_y - 1.0) / (2.0 * width * width)
     for b in range(len(chosen)):
         if b != observed:
             a = chosen[b]

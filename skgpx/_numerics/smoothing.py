@@ -111,7 +111,8 @@ def smoothed(target: Target) -> Target:
     rough = np.asarray(likelihood.initial_latent(y), dtype=np.float64)
     centre = rough.ravel().mean()
     spread = rough.ravel().std() or 1.0
-    latent_values = [np.full(len(y), centre + place * spread) for place in _PLACES]
+    levels = [centre + place * spread for place in _PLACES]
+    latent_values = [np.full(len(y), level) for level in levels]
     linear = [_is_linear(likelihood, y, f) for f in latent_values]
     if np.mean(linear) <= 0.5:
         return target
