@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -12,72 +13,112 @@ Array = NDArray[np.float64]
 Cdf = Callable[[Array], Array]
 
 # Levels of the quantiles between which the integral is split.
-LEVELS = (1e-6, 1e-4, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1 - 1e-4, 1 - 1e-6)
+LEVELS = (
+    1e-6,
+    1e-4,
+    0.01,
+    0.1,
+    0.25,
+    0.5,
+    0.75,
+    0.9,
+    0.99,
+    1 - 1e-4,
+    1 - 1e-6,
+)
 
 
 def distance(mean: Array, std: Array) -> Array:
     """``E|D|`` of ``D ~ N(mean, std²)``, elementwise; std may be zero."""
-    std = np.broadcast_to(std, np.broadcast_shapes(np.shape(mean), np.shape(std)))
-    wide = std > 0.0
-    z = np.divide(mean, std, out=np.zeros(std.shape), where=wide)
-    height = np.exp(-0.5 * np.minimum(np.abs(z), 40.0) ** 2) / np.sqrt(2.0 * np.pi)
-    # 2 s φ(z) + m (2 Φ(z) - 1)
-    spread = 2.0 * std * height + mean * (2.0 * ndtr(z) - 1.0)
-    return np.where(wide, spread, np.abs(mean))
+    shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
+    std = np.broadcast_to(std, shape)
+    has_spread = std > 0.0
+    z = np.zeros(shape)
+    np.divide(mean, std, out=z, where=has_spread)
+    # φ(z), without underflow
+    bounded = np.minimum(np.abs(z), 40.0)
+    normalisation = np.sqrt(2.0 * np.pi)
+    phi = np.exp(-0.5 * bounded**2) / normalisation
+    Phi = ndtr(z)
+    # E|D| = 2 s φ(z) + m (2 Φ(z) - 1)
+    expectation = 2.0 * std * phi + mean * (2.0 * Phi - 1.0)
+    return np.where(has_spread, expectation, np.abs(mean))
 
 
 def normal_crps(y: Array, mean: Array, std: Array) -> Array:
-    """CRPS of ``N(mean, std²)`` at y, elementwise; the absolute error where std is 0.
+    """CRPS of ``N(mean, std²)`` at y, elementwise; the absolute error if std is 0.
 
     ``E|Y - y| - E|Y - Y'| / 2``; the second term is ``std / √π``.
     """
-    return distance(y - mean, std) - std / np.sqrt(np.pi)
+    mean_error = distance(y - mean, std)
+    half_difference = std / np.sqrt(np.pi)
+    return mean_error - half_difference
 
 
-def mixture_crps(y: Array, mean: Array, std: Array, weights: Array) -> Array:
+def mixture_crps(
+    y: Array,
+    mean: Array,
+    std: Array,
+    weights: Array,
+) -> Array:
     """CRPS of normal mixtures.
 
     Parameters
     ----------
     y : ndarray of shape (...)
     mean, std : ndarray of shape (..., s)
-        Of the components; std not negative.
+        Of each component; std is not negative.
     weights : ndarray that broadcasts to (..., s)
-        Summing to one.
+        They sum to one.
 
     Notes
     -----
     O(s^2) a row, and memory of O(s).
     """
-    near = np.sum(weights * distance(y[..., np.newaxis] - mean, std), axis=-1)
-    std, weights = (np.broadcast_to(a, mean.shape) for a in (std, weights))
-    apart = np.zeros(np.shape(y))
+    # E|Y - y| = Σ_j w_j E|Y_j - y|
+    errors = distance(y[..., np.newaxis] - mean, std)
+    mean_error = np.sum(weights * errors, axis=-1)
+    # E|Y - Y'| / 2 = Σ_ij w_i w_j E|Y_i - Y_j| / 2: half the diagonal, each pair once
+    std = np.broadcast_to(std, mean.shape)
+    weights = np.broadcast_to(weights, mean.shape)
+    half_difference = np.zeros(np.shape(y))
     for j in range(mean.shape[-1]):
-        # Σ_i w_i w_j E|Y_i - Y_j| / 2: the diagonal, and each pair once
-        one = slice(j, j + 1)
-        both = np.hypot(std[..., : j + 1], std[..., one])
-        gaps = distance(mean[..., : j + 1] - mean[..., one], both)
-        pairs = weights[..., : j + 1] * np.where(np.arange(j + 1) == j, 0.5, 1.0)
-        apart += weights[..., j] * np.sum(pairs * gaps, axis=-1)
-    return np.asarray(near - apart)
+        component = slice(j, j + 1)
+        first = slice(0, j + 1)
+        std_of_pair = np.hypot(std[..., first], std[..., component])
+        mean_of_pair = mean[..., first] - mean[..., component]
+        differences = distance(mean_of_pair, std_of_pair)
+        factors = np.ones(j + 1)
+        factors[j] = 0.5
+        pair_weights = weights[..., first] * factors
+        total = np.sum(pair_weights * differences, axis=-1)
+        half_difference += weights[..., j] * total
+    return np.asarray(mean_error - half_difference)
 
 
 def ensemble_crps(y: Array, draws: Array, fair: bool) -> Array:
     """CRPS of the distribution of draws (..., s) at y (...); O(s log s) a row.
 
-    If `fair`, that expected of the distribution they come from: pairs of one draw with
-    itself are left out of ``E|Y - Y'|``.
+    The `fair` score is an unbiased estimate of the score of the distribution from which
+    the draws come: ``E|Y - Y'|`` then excludes pairs of a draw with itself.
     """
     s = draws.shape[-1]
-    near = np.mean(np.abs(draws - y[..., np.newaxis]), axis=-1)
+    errors = np.abs(draws - y[..., np.newaxis])
+    mean_error = np.mean(errors, axis=-1)
     # Σ_ij |x_i - x_j| = 2 Σ_k (2 k - s + 1) x_(k), k from 0
-    ranks = 2.0 * np.arange(s) - s + 1.0
-    total = 2.0 * np.sort(draws, axis=-1) @ ranks
-    pairs = s * (s - 1) if fair else s * s
-    return np.asarray(near - 0.5 * total / pairs)
+    coefficients = 2.0 * np.arange(s) - s + 1.0
+    total = 2.0 * np.sort(draws, axis=-1) @ coefficients
+    n_pairs = s * s
+    if fair:
+        n_pairs = s * (s - 1)
+    return np.asarray(mean_error - 0.5 * total / n_pairs)
 
 
-def continuous_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
+def continuous_crps(
+    y: Array,
+    cdf: Cdf,
+    quantiles: Array,
+) -> Array:
     """CRPS at y (n,) of continuous distributions, by quadrature.
 
     Parameters
@@ -86,7 +127,7 @@ def continuous_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
     cdf : callable
         Takes and returns arrays of shape (n, k).
     quantiles : ndarray of shape (n, q)
-        At `LEVELS`: between them, and y, the integrand is smooth.
+        At `LEVELS`: the integrand is smooth between them and y.
 
     Notes
     -----
@@ -95,31 +136,38 @@ def continuous_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
     the error was below 1e-7; for narrow modes far apart, 1e-3 of the score.
     """
     nodes, node_weights = np.polynomial.legendre.leggauss(12)
-    ends = np.sort(np.column_stack((quantiles, y)), axis=1)
+    knots = np.sort(np.column_stack((quantiles, y)), axis=1)
     total = np.zeros(len(y))
-    for left, right in zip(ends.T[:-1], ends.T[1:], strict=True):
-        half, above = 0.5 * (right - left), left >= y
-        below = cdf(left[:, np.newaxis] + half[:, np.newaxis] * (nodes + 1.0))
-        height = np.where(above[:, np.newaxis], 1.0 - below, below) ** 2
-        total += half * (height @ node_weights)
+    for left, right in itertools.pairwise(knots.T):
+        half = 0.5 * (right - left)
+        offsets = half[:, np.newaxis] * (nodes + 1.0)
+        z = left[:, np.newaxis] + offsets
+        # (F(z) - 1{y <= z})²
+        F = cdf(z)
+        is_above_y = (left >= y)[:, np.newaxis]
+        integrand = np.where(is_above_y, 1.0 - F, F) ** 2
+        total += half * (integrand @ node_weights)
     return total
 
 
 def discrete_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
     """CRPS at integers y (n,), distributions of integers: ``Σ_k (F(k) - 1{y <= k})²``.
 
-    Arguments as above. Rows whose sum has more than 256 terms have the integral of the
-    continuous distributions, of which the sum is a Riemann sum.
+    Arguments as in :func:`continuous_crps`. For rows with more than 256 terms the sum
+    is replaced by the integral, which it approximates as a Riemann sum.
     """
-    low, high = np.minimum(quantiles[:, 0], y), np.maximum(quantiles[:, -1], y)
-    many = high - low > 256.0
+    low = np.minimum(quantiles[:, 0], y)
+    high = np.maximum(quantiles[:, -1], y)
+    is_long = high - low > 256.0
     total = np.zeros(len(y))
-    if many.any():
-        total = np.where(many, continuous_crps(y, cdf, quantiles), 0.0)
-    at = np.where(many, y, low)
-    while np.any(inside := ~many & (at < high)):
-        above = at >= y
-        below = cdf(at[:, np.newaxis])[:, 0]
-        total += inside * np.where(above, 1.0 - below, below) ** 2
-        at = np.where(inside, at + 1.0, at)
+    if is_long.any():
+        total = np.where(is_long, continuous_crps(y, cdf, quantiles), 0.0)
+    k = np.where(is_long, y, low)
+    is_open = ~is_long & (k < high)
+    while np.any(is_open):
+        F = cdf(k[:, np.newaxis])[:, 0]
+        term = np.where(k >= y, 1.0 - F, F) ** 2
+        total += is_open * term
+        k = np.where(is_open, k + 1.0, k)
+        is_open = ~is_long & (k < high)
     return total

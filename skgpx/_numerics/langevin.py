@@ -4,23 +4,24 @@ The chains move in coordinates z, with weights ``w = centre + root z``. The targ
 
     U(z) = β Σ_i ω_i E_ξ nll(y_i, f_i + std_i ξ) + ½‖w‖²,    f = offset + Φw
 
-With ``std = 0`` this is the potential V∞ of projected Langevin sampling. Every scheme
-is the same step with different numbers::
+With ``std = 0`` this is the potential V∞ of projected Langevin sampling. A scheme is
+either a step, with or without a Metropolis test::
 
     z' = z - drift ∇U(z) + diffusion ξ,   ξ ~ N(0, I)
 
-followed, or not, by a Metropolis test; or it is a trajectory of several leaps, each a
-kick by the gradient of ``U - ½‖z‖²`` and an exact rotation of position and momentum,
-with one test at its end [1]_: all are accepted where U is ½‖z‖², and elsewhere a
-trajectory goes farther than as many single steps, which are a random walk. With a root
-of the inverse Hessian one step size suits all directions. With a test, the difference
-``∇U(z) - z`` is shortened to at most ``2 √dim``: in the tails of a likelihood it can be
-hundreds of times longer, and a chain that starts there would overshoot, be rejected,
-and never move. The test accounts for the shortening exactly. Steps that are not
-`centred` shorten ∇U itself and do not know where the origin is [2]_.
+or a trajectory of several leaps with one test at its end [1]_. A leap is a kick by the
+gradient of ``U - ½‖z‖²`` and an exact rotation of position and momentum. Every
+trajectory is accepted if U is ½‖z‖²; otherwise a trajectory goes farther than the same
+number of single steps, which are a random walk. One step size suits all directions if
+the root is that of the inverse Hessian.
 
-The time loop is compiled (:mod:`skgpx._numerics.langevin_loop`) for likelihoods that
-have a compiled formula; the others take the same steps around NumPy. Chains, momenta
+Schemes with a test truncate ``∇U(z) - z`` to the length ``2 √dim``: in the tails of a
+likelihood it can be hundreds of times longer, and a chain that starts there would
+overshoot, be rejected, and never move. The test accounts for the truncation exactly.
+Schemes that are not `centred` truncate ∇U itself, independently of the origin [2]_.
+
+The time loop is compiled (:mod:`skgpx._numerics.langevin_loop`) for likelihoods with a
+compiled formula; the other likelihoods take the same steps in NumPy. Chains, momenta
 and gradients have shape (g, p, s), the chains last. Proposals that overflow are
 rejected.
 
@@ -45,36 +46,36 @@ from skgpx._numerics.pointwise import GAUSSIAN, formula_of
 
 Array = NDArray[np.float64]
 
-# Codes of a target that is quadratic in z, whose features hold its matrix and y its
-# linear term, and of one whose likelihood is written in NumPy only.
+# Code of a target that is quadratic in z, with matrix `features` and linear term `y`.
 QUADRATIC = -1
+# Code of a target with a likelihood that is written in NumPy only.
 NUMPY = -2
 
 
 class Target(NamedTuple):
-    """Target of the chains; plain arrays, which can be compiled and pickled.
+    """Target of the chains: plain arrays, which can be compiled and pickled.
 
     Attributes
     ----------
     likelihood : Likelihood or None
-        Called through ``row_nll`` and ``row_gradient`` where the code is `NUMPY`;
-        None for `QUADRATIC`.
+        Its ``row_nll`` and ``row_gradient`` are called if the code is `NUMPY`; None
+        for `QUADRATIC`.
     code : int
         Formula of :mod:`skgpx._numerics.pointwise`, `QUADRATIC` or `NUMPY`.
     parameters : ndarray of shape (p,)
         Parameters of the compiled formula.
     features, y, weights : ndarray of shape (n, m), (n,), (n,)
-        Basis at the data, targets, row weights.
+        Basis at the data, targets, row weights ω.
     std : ndarray of shape (n, c)
         Residual standard deviation of each latent output.
     nodes, node_weights : ndarray of shape (q, c), (q,)
         Quadrature for ξ ~ N(0, I).
     centre, root : ndarray of shape (g, p), (g, p, p)
-        Coordinates, in g groups of p weights: g = 1 couples all outputs; g = c, none.
+        Coordinates, in g groups of p weights: g = 1 couples all outputs, g = c none.
     n_outputs : int
         Latent outputs c; ``g * p = c * m``.
     offset : ndarray of shape (1 or n, 1 or c)
-        Known part of the latent values, such as their constant mean.
+        Fixed part of the latent values, such as their constant mean.
     """
 
     likelihood: Any
@@ -95,39 +96,58 @@ class Target(NamedTuple):
 def ornstein_uhlenbeck(correlation: float) -> Scheme:
     """Step that leaves N(0, I) exactly invariant where ``U = ½‖z‖²``.
 
-    ``z' = ρz - (1 - ρ)(∇U - z) + √(1 - ρ²) ξ``, ρ the correlation of two states.
+    ``z' = ρz - (1 - ρ)(∇U - z) + √(1 - ρ²) ξ``, ρ the correlation of z and z'.
     """
-    return Scheme(1.0 - correlation, float(np.sqrt(1.0 - correlation**2)), True)
+    return Scheme(
+        drift=1.0 - correlation,
+        diffusion=float(np.sqrt(1.0 - correlation**2)),
+        metropolis=True,
+    )
 
 
 def euler_maruyama(step_size: float, metropolis: bool) -> Scheme:
     """``z' = z - η∇U(z) + √(2η) ξ``: MALA with the test, ULA without it."""
-    return Scheme(step_size, float(np.sqrt(2.0 * step_size)), metropolis)
+    return Scheme(
+        drift=step_size,
+        diffusion=float(np.sqrt(2.0 * step_size)),
+        metropolis=metropolis,
+    )
 
 
 def without_centre(step_size: float) -> Scheme:
-    """MALA that shortens ∇U itself, Roberts and Tweedie's truncated algorithm."""
-    return euler_maruyama(step_size, metropolis=True)._replace(centred=False)
+    """MALA with truncation of ∇U itself: MALTA of Roberts and Tweedie."""
+    mala = euler_maruyama(step_size, metropolis=True)
+    return mala._replace(centred=False)
 
 
 def trajectory(angle: float, n_leaps: int) -> Scheme:
     """Leaps of about this angle with one test at the end; exact where ``U = ½‖z‖²``."""
-    return Scheme(angle, 0.0, True, n_leaps)
+    return Scheme(
+        drift=angle,
+        diffusion=0.0,
+        metropolis=True,
+        n_leaps=n_leaps,
+    )
 
 
-def halved(scheme: Scheme) -> Scheme:
-    """The same kind of step with half the drift."""
+def halve_step(scheme: Scheme) -> Scheme:
+    """Scheme of the same kind with half the drift."""
     drift = 0.5 * scheme.drift
     if scheme.n_leaps > 0:
         return scheme._replace(drift=drift)
-    # √(2η) for Euler-Maruyama, √(1 - ρ²) = √(η (2 - η)) for Ornstein-Uhlenbeck
-    euler = scheme.diffusion**2 > scheme.drift * (2.0 - 0.5 * scheme.drift)
-    square = 2.0 * drift if euler else drift * (2.0 - drift)
-    return scheme._replace(drift=drift, diffusion=float(np.sqrt(square)))
+    # diffusion² is 2η for Euler-Maruyama, 1 - ρ² = η (2 - η) for Ornstein-Uhlenbeck:
+    # a threshold half way tells them apart
+    is_euler = scheme.diffusion**2 > scheme.drift * (2.0 - 0.5 * scheme.drift)
+    if is_euler:
+        square = 2.0 * drift
+    else:
+        square = drift * (2.0 - drift)
+    diffusion = float(np.sqrt(square))
+    return scheme._replace(drift=drift, diffusion=diffusion)
 
 
-def single(scheme: Scheme) -> Scheme:
-    """One leap of a trajectory; other steps as they are."""
+def one_leap(scheme: Scheme) -> Scheme:
+    """Trajectory of one leap; a step is returned as it is."""
     return scheme._replace(n_leaps=min(scheme.n_leaps, 1))
 
 
@@ -140,7 +160,7 @@ class Chains(NamedTuple):
     energy : ndarray of shape (s,)
         ``U(z)``, up to a constant.
     gradient : ndarray of shape (g, p, s)
-        ``∇U(z)``, shortened once the chains have taken a step with a test.
+        ``∇U(z)``, truncated once the chains have taken a step with a test.
     """
 
     z: Array
@@ -167,24 +187,42 @@ class Trace(NamedTuple):
 def quadratic_target(gram: Array, moment: Array) -> Target:
     """Target of Gaussian regression, ``½wᵀ(gram + I)w - momentᵀw``, in w itself.
 
-    ``gram = ΦᵀΦ/σ²`` (m, m) and ``moment = Φᵀy/σ²`` (m,): a step costs O(m^2),
-    whatever the number of rows.
+    ``gram = ΦᵀΦ/σ²`` (m, m) and ``moment = Φᵀy/σ²`` (m,): a step costs O(m^2) for any
+    number of rows.
     """
     m = len(moment)
-    nothing, none = np.ones(0), np.ones((0, 1))
+    no_values = np.ones(0)
+    no_rows = np.ones((0, 1))
     return Target(
-        None, QUADRATIC, nothing, gram + np.eye(m), moment, nothing, none, none,
-        nothing, np.zeros((1, m)), np.eye(m)[np.newaxis], 1,
-    )  # fmt: skip
+        likelihood=None,
+        code=QUADRATIC,
+        parameters=no_values,
+        features=gram + np.eye(m),
+        y=moment,
+        weights=no_values,
+        std=no_rows,
+        nodes=no_rows,
+        node_weights=no_values,
+        centre=np.zeros((1, m)),
+        root=np.eye(m)[np.newaxis],
+        n_outputs=1,
+    )
 
 
-def in_coordinates(target: Target, centre: Array, root: Array) -> Target:
-    """The same target with ``w = centre + root z``; `target` must be in w itself."""
+def in_coordinates(
+    target: Target,
+    centre: Array,
+    root: Array,
+) -> Target:
+    """Target in the coordinates ``w = centre + root z``, from a target in w itself."""
     if target.code == QUADRATIC:
-        A, b = target.features, target.y
+        # ½wᵀAw - bᵀw has the matrix RᵀAR and the linear term Rᵀ(b - A centre) in z
+        A = target.features
+        b = target.y
+        R = root[0]
         target = target._replace(
-            features=np.ascontiguousarray(root[0].T @ A @ root[0]),
-            y=root[0].T @ (b - A @ centre[0]),
+            features=np.ascontiguousarray(R.T @ A @ R),
+            y=R.T @ (b - A @ centre[0]),
         )
     return target._replace(
         centre=np.ascontiguousarray(centre),
@@ -195,8 +233,13 @@ def in_coordinates(target: Target, centre: Array, root: Array) -> Target:
 def weights_of(target: Target, z: Array) -> Array:
     """Weights ``centre + root z`` of chains z (g, p, s), shape (m, c, s)."""
     w = target.centre[:, :, np.newaxis] + target.root @ z
-    c = target.n_outputs
-    return w.reshape(c, -1, z.shape[2]).transpose(1, 0, 2)
+    return _by_output(target, w)
+
+
+def _by_output(target: Target, w: Array) -> Array:
+    """Weights in groups (g, p, s) as weights (m, c, s)."""
+    by_output = w.reshape(target.n_outputs, -1, w.shape[2])
+    return by_output.transpose(1, 0, 2)
 
 
 def latent_values(target: Target, w: Array) -> Array:
@@ -205,11 +248,18 @@ def latent_values(target: Target, w: Array) -> Array:
     return f
 
 
-def start(target: Target, z: Array, temperature: float = 1.0) -> Chains:
+def start(
+    target: Target,
+    z: Array,
+    temperature: float = 1.0,
+) -> Chains:
     """Chains at the coordinates z (g, p, s)."""
     z = np.ascontiguousarray(z)
-    # as an unadjusted step of no length; the copy keeps z from being written
-    chains = Chains(z.copy(), np.empty(z.shape[2]), np.zeros_like(z))
+    chains = Chains(
+        z=z.copy(),
+        energy=np.empty(z.shape[2]),
+        gradient=np.zeros_like(z),
+    )
     with np.errstate(all="ignore"):
         if target.code == NUMPY:
             _potential_and_gradient(
@@ -220,16 +270,18 @@ def start(target: Target, z: Array, temperature: float = 1.0) -> Chains:
                 chains.gradient,
             )
         else:
+            # a proposal that stays at z
+            no_numbers = RandomNumbers(
+                noise=np.zeros((1, *z.shape)),
+                angles=np.zeros(1),
+                log_uniforms=np.zeros((1, z.shape[2])),
+            )
             _run_compiled_steps(
                 _density(target, temperature),
                 euler_maruyama(0.0, metropolis=False),
-                RandomNumbers(
-                    noise=np.zeros((1, *z.shape)),
-                    angles=np.zeros(1),
-                    log_uniforms=np.zeros((1, z.shape[2])),
-                ),
+                no_numbers,
                 chains,
-                _no_statistics(z.shape),
+                _empty_trace(z.shape),
                 n_steps=0,
                 starts=True,
             )
@@ -244,7 +296,7 @@ def advance(
     rng: np.random.Generator,
     temperature: float = 1.0,
 ) -> tuple[Chains, Trace]:
-    """Move a block of chains; the argument is not modified.
+    """Move a copy of a block of chains.
 
     Parameters
     ----------
@@ -254,39 +306,54 @@ def advance(
     n_steps : int
     rng : numpy.random.Generator
     temperature : float, default=1.0
-        β, which multiplies the log-likelihood.
+        β, the factor of the log-likelihood.
+
+    Returns
+    -------
+    chains : Chains
+        State after the last step.
+    trace : Trace
+        Statistics of all steps.
 
     Notes
     -----
-    O(n_steps (n m + m^2) c s) time; no array over rows is kept beside the features.
+    O(n_steps (n m + m^2) c s) time; memory for the random numbers of a megabyte, and
+    for one block of rows.
     """
-    moved = Chains(chains.z.copy(), chains.energy.copy(), chains.gradient.copy())
-    trace = _no_statistics(moved.z.shape)
-    density = None if target.code == NUMPY else _density(target, temperature)
-    # random numbers of as many steps at a time as a megabyte holds
-    stretch = max(1, 2**17 // max(1, moved.z.size))
-    # a chain that overflows is rejected
+    chains = Chains(
+        z=chains.z.copy(),
+        energy=chains.energy.copy(),
+        gradient=chains.gradient.copy(),
+    )
+    shape = chains.z.shape
+    trace = _empty_trace(shape)
+    density = None
+    if target.code != NUMPY:
+        density = _density(target, temperature)
+    # draw the random numbers of a megabyte of steps at a time
+    stretch = max(1, 2**17 // max(1, chains.z.size))
+    # overflowing proposals are rejected
     with np.errstate(all="ignore"):
-        truncate_drift(scheme, moved.z, moved.gradient)
+        truncate_drift(scheme, chains.z, chains.gradient)
         for first in range(0, n_steps, stretch):
             count = min(stretch, n_steps - first)
-            random = draw_random_numbers(scheme, moved.z.shape, count, rng)
+            random = draw_random_numbers(scheme, shape, count, rng)
             if density is None:
-                _run_numpy_steps(target, temperature, scheme, random, moved, trace)
+                _run_numpy_steps(target, temperature, scheme, random, chains, trace)
             else:
                 _run_compiled_steps(
                     density,
                     scheme,
                     random,
-                    moved,
+                    chains,
                     trace,
                     n_steps=count,
                     starts=False,
                 )
-    return moved, trace
+    return chains, trace
 
 
-def _no_statistics(shape: tuple[int, ...]) -> Trace:
+def _empty_trace(shape: tuple[int, ...]) -> Trace:
     return Trace(
         accepted=np.zeros(shape[2]),
         total=np.zeros(shape),
@@ -300,7 +367,7 @@ def draw_random_numbers(
     n_steps: int,
     rng: np.random.Generator,
 ) -> RandomNumbers:
-    """Noise, angles and uniform numbers of some steps, in the order of the steps."""
+    """Draw noise, angles and uniform numbers, one step after the other."""
     random = RandomNumbers(
         noise=np.empty((n_steps, *shape)),
         angles=np.zeros(n_steps),
@@ -330,7 +397,7 @@ def _run_compiled_steps(
     n_steps: int,
     starts: bool,
 ) -> None:
-    """Move chains in place, as matrices of all groups."""
+    """Move chains in place; the loop takes matrices (g p, s)."""
     s = len(chains.energy)
     langevin_loop.run_steps(
         density,
@@ -348,17 +415,21 @@ def _run_compiled_steps(
 
 
 def _density(target: Target, temperature: float) -> Density:
-    """The target as the compiled loop takes it.
+    """Target in the form of the compiled loop.
 
-    All arrays are marked as read only, as those are that workers map into memory: the
-    loop is compiled for one of the two.
+    All arrays are marked read-only, like arrays that workers map into memory, so that
+    the loop is compiled for one type only.
     """
     is_quadratic = target.code == QUADRATIC
+    code = target.code
+    if is_quadratic:
+        # the loop needs an address, which it then does not call
+        code = GAUSSIAN
     n = len(target.features)
     offset = np.broadcast_to(target.offset, (n, target.n_outputs))
     return Density(
         is_quadratic=is_quadratic,
-        formula=formula_of(GAUSSIAN if is_quadratic else target.code),
+        formula=formula_of(code),
         parameters=_read_only(target.parameters),
         features=_read_only(target.features),
         y=_read_only(target.y.reshape(-1)),
@@ -390,25 +461,29 @@ def _run_numpy_steps(
 ) -> None:
     """:func:`~skgpx._numerics.langevin_loop.run_steps` around a likelihood in NumPy."""
     z, energy, gradient = chains
+    leaps = scheme.n_leaps > 0
     new_energy = np.empty_like(energy)
     new_gradient = np.empty_like(gradient)
     for step, noise in enumerate(random.noise):
-        momentum = noise.copy()
+        # a random angle, so that no direction returns to its start
         angle = scheme.drift * (0.6 + 0.6 * random.angles[step])
-        # 1 a proposal, or the first half kick of a trajectory
-        if scheme.n_leaps == 0:
-            new_z = z - scheme.drift * gradient + scheme.diffusion * noise
-        else:
+        momentum = noise.copy()
+
+        # 1 the proposal z' = z - drift ∇U + diffusion ξ;
+        #   or the momentum p = ξ with half a kick, p' = p - ½ angle (∇U - z)
+        if leaps:
             new_z = z.copy()
             momentum -= 0.5 * angle * (gradient - z)
+        else:
+            new_z = z - scheme.drift * gradient + scheme.diffusion * noise
         for leap in range(1, scheme.cost + 1):
-            # 2 the exact flow of ½‖z‖² + ½‖p‖²
-            if scheme.n_leaps > 0:
-                new_z, momentum = (
-                    np.cos(angle) * new_z + np.sin(angle) * momentum,
-                    np.cos(angle) * momentum - np.sin(angle) * new_z,
-                )
-            # 3 and 4 U and ∇U, shortened
+            # 2 rotate (z', p): the exact flow of ½‖z‖² + ½‖p‖²
+            if leaps:
+                before = new_z
+                new_z = np.cos(angle) * before + np.sin(angle) * momentum
+                momentum = np.cos(angle) * momentum - np.sin(angle) * before
+
+            # 3 and 4 U and ∇U at z', and its truncation
             _potential_and_gradient(
                 target,
                 temperature,
@@ -417,44 +492,60 @@ def _run_numpy_steps(
                 new_gradient,
             )
             truncate_drift(scheme, new_z, new_gradient)
-            # 5 a kick, half of one at the end
-            if scheme.n_leaps > 0:
-                kick = 0.5 * angle if leap == scheme.n_leaps else angle
+
+            # 5 a kick p' = p - angle (∇U - z), half of it after the last leap
+            if leaps:
+                kick = angle
+                if leap == scheme.n_leaps:
+                    kick = 0.5 * angle
                 momentum -= kick * (new_gradient - new_z)
-        # 6 the Metropolis test
-        moves = np.ones(len(energy), dtype=bool)
+
+        # 6 the Metropolis test, U(z) - U(z') + log q(z | z') - log q(z' | z);
+        #   for a trajectory the last terms are the loss of kinetic energy
+        accepts = np.ones(len(energy), dtype=bool)
         if scheme.metropolis:
-            end = momentum
-            if scheme.n_leaps == 0:
-                end = (z - new_z + scheme.drift * new_gradient) / scheme.diffusion
-            gain = 0.5 * (_squares(noise) - _squares(end))
+            reverse = momentum
+            if not leaps:
+                # ξ of the step from z' back to z
+                reverse = (z - new_z + scheme.drift * new_gradient) / scheme.diffusion
+            log_q_ratio = 0.5 * (_squares(noise) - _squares(reverse))
+            log_ratio = energy - new_energy + log_q_ratio
             # comparisons with NaN are false: a proposal of energy NaN is rejected
-            moves = random.log_uniforms[step] <= energy - new_energy + gain
-        # 7 move the chains that pass
-        np.copyto(z, new_z, where=moves)
-        np.copyto(energy, new_energy, where=moves)
-        np.copyto(gradient, new_gradient, where=moves)
-        trace.accepted[:] += moves
+            accepts = random.log_uniforms[step] <= log_ratio
+
+        # 7 move the accepted chains, and add the states to the sums
+        np.copyto(z, new_z, where=accepts)
+        np.copyto(energy, new_energy, where=accepts)
+        np.copyto(gradient, new_gradient, where=accepts)
+        trace.accepted[:] += accepts
         trace.total[:] += z
         trace.square[:] += z * z
 
 
-def truncate_drift(scheme: Scheme, z: Array, gradient: Array) -> None:
-    """Shorten ``∇U - z`` of each chain to at most twice the root of its dimension.
+def truncate_drift(
+    scheme: Scheme,
+    z: Array,
+    gradient: Array,
+) -> None:
+    """Truncate ``∇U - z`` of each chain to the length ``2 √dim``, in place.
 
-    Or ∇U itself, where the coordinates have no centre that suits all chains. Without a
-    Metropolis test, which accounts for it, nothing is shortened.
+    Schemes that are not `centred` truncate ∇U itself. Schemes without a Metropolis
+    test, which accounts for the truncation, truncate nothing.
     """
     if not scheme.metropolis:
         return
-    pull = gradient - z if scheme.centred else gradient
-    squares = _squares(pull)
+    origin: Array | float = 0.0
+    remainder = gradient
+    if scheme.centred:
+        remainder = gradient - z
+    squares = _squares(remainder)
     longest = 4.0 * (z.size // z.shape[2])
-    far = squares > longest
-    if far.any():
-        centre = z[:, :, far] if scheme.centred else 0.0
-        factor = np.sqrt(longest / squares[far])
-        gradient[:, :, far] = centre + factor * pull[:, :, far]
+    is_long = squares > longest
+    if is_long.any():
+        if scheme.centred:
+            origin = z[:, :, is_long]
+        factor = np.sqrt(longest / squares[is_long])
+        gradient[:, :, is_long] = origin + factor * remainder[:, :, is_long]
 
 
 def _squares(values: Array) -> Array:
@@ -471,13 +562,13 @@ def _potential_and_gradient(
     energy: Array,
     gradient: Array,
 ) -> None:
-    """U(z) and ∇U(z) of a block of chains, by the likelihood's functions of rows."""
-    c = target.n_outputs
+    """Write U(z) and ∇U(z) of a block of chains, by the likelihood's row functions."""
     w = target.centre[:, :, np.newaxis] + target.root @ z
-    weights = w.reshape(c, -1, z.shape[2]).transpose(1, 0, 2)
-    value, slope = rows_value_and_gradient(target, weights, temperature)
+    value, slope = rows_value_and_gradient(target, _by_output(target, w), temperature)
     energy[:] = value + 0.5 * np.einsum("gps,gps->s", w, w)
-    pull = w + slope.transpose(1, 0, 2).reshape(w.shape)
+    # ∇U = rootᵀ (w + the gradient of the data term)
+    by_group = slope.transpose(1, 0, 2).reshape(w.shape)
+    pull = w + by_group
     np.matmul(target.root.transpose(0, 2, 1), pull, out=gradient)
 
 
@@ -486,22 +577,35 @@ def rows_value_and_gradient(
     w: Array,
     temperature: float = 1.0,
 ) -> tuple[Array, Array]:
-    """Data term at weights w (m, c, s) in NumPy: its value (s,) and gradient in w."""
+    """Data term ``β Σ_i ω_i E_ξ nll`` at weights w (m, c, s), in NumPy.
+
+    Returns
+    -------
+    value : ndarray of shape (s,)
+    gradient : ndarray of shape (m, c, s)
+        Derivative in w.
+    """
     m, c, s = w.shape
-    flat = np.ascontiguousarray(w).reshape(m, c * s)
-    value, gradient = np.zeros(s), np.zeros((m, c * s))
-    offset = np.broadcast_to(target.offset, (len(target.y), c))[:, :, np.newaxis]
-    for first in range(0, len(target.y), ROWS):
+    n = len(target.y)
+    flat_w = np.ascontiguousarray(w).reshape(m, c * s)
+    value = np.zeros(s)
+    gradient = np.zeros((m, c * s))
+    offset = np.broadcast_to(target.offset, (n, c))
+    offset = offset[:, :, np.newaxis]
+    for first in range(0, n, ROWS):
         rows = slice(first, first + ROWS)
-        phi, y = target.features[rows], target.y[rows]
-        omega, std = target.weights[rows], target.std[rows]
-        f = (phi @ flat).reshape(-1, c, s) + offset[rows]
+        phi = target.features[rows]
+        y = target.y[rows]
+        omega = target.weights[rows]
+        std = target.std[rows]
         likelihood = target.likelihood.at_some(rows)
+        phi_w = (phi @ flat_w).reshape(-1, c, s)
+        f = phi_w + offset[rows]
         slope = np.zeros_like(f)
         for node, mass in zip(target.nodes, target.node_weights, strict=True):
-            at = f + (std * node)[:, :, np.newaxis]
-            value += mass * (omega @ likelihood.row_nll(y, at))
-            slope += mass * likelihood.row_gradient(y, at)
+            f_at_node = f + (std * node)[:, :, np.newaxis]
+            value += mass * (omega @ likelihood.row_nll(y, f_at_node))
+            slope += mass * likelihood.row_gradient(y, f_at_node)
         slope *= omega[:, np.newaxis, np.newaxis]
         gradient += phi.T @ slope.reshape(-1, c * s)
     return temperature * value, temperature * gradient.reshape(m, c, s)
@@ -510,8 +614,12 @@ def rows_value_and_gradient(
 # ---- Convergence of chains -----------------------------------------------------------
 
 
-def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
-    """Potential scale reduction, every chain split in two.
+def split_r_hat(
+    totals: Array,
+    squares: Array,
+    length: int,
+) -> Array:
+    """Potential scale reduction of chains that are split in two.
 
     Parameters
     ----------
@@ -525,7 +633,7 @@ def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
     -------
     r_hat : ndarray of shape (p,)
         ``sqrt(((n-1)/n W + B/n) / W)`` of [1]_, with W the mean variance within the
-        2 s half chains and B / n the variance of their means; infinity where no chain
+        2 s half chains and B / n the variance of their means; infinity if no chain
         moves.
 
     References
@@ -535,16 +643,18 @@ def split_r_hat(totals: Array, squares: Array, length: int) -> Array:
     """
     n = length
     means = totals / n
-    # diverging chains overflow here, and get an infinite R-hat
+    # diverging chains overflow and get an infinite R-hat
     with np.errstate(all="ignore"):
-        within = np.maximum(squares / n - means**2, 0.0) * n / (n - 1)
+        variances = np.maximum(squares / n - means**2, 0.0)
+        within = variances * n / (n - 1)
         W = within.mean(axis=(0, 2))
         half_chains = np.concatenate(list(means), axis=1)
         between = half_chains.var(axis=1, ddof=1)
         r_hat = np.sqrt((n - 1) / n + between / W)
-    # the variance within stuck chains is rounding, relative to the size of the states
-    stuck = 1e-12 * np.mean(squares, axis=(0, 2)) / n >= W
-    return np.where(stuck | np.isnan(r_hat), np.inf, r_hat)
+    # the variance within stuck chains is rounding error, relative to the mean square
+    rounding = 1e-12 * np.mean(squares, axis=(0, 2)) / n
+    is_stuck = rounding >= W
+    return np.where(is_stuck | np.isnan(r_hat), np.inf, r_hat)
 
 
 def between_runs(values: Array) -> tuple[Array, Array]:
@@ -553,32 +663,41 @@ def between_runs(values: Array) -> tuple[Array, Array]:
     Parameters
     ----------
     values : ndarray of shape (p, b, s)
-        Equally likely particles of b runs, which may depend on each other within one.
+        Equally likely particles of b runs; particles of one run may be dependent.
 
     Returns
     -------
-    r_hat, size : ndarray of shape (p,)
-        ``sqrt(((s-1)/s W + V) / W)`` with W the mean variance within a run and V the
-        variance of the means; and the number of independent particles whose mean would
-        be as good as that of all runs together, ``b W / V``. With b runs V has a
+    r_hat : ndarray of shape (p,)
+        ``sqrt(((s-1)/s W + V) / W)``, with W the mean variance within a run and V the
+        variance of the means of the runs.
+    size : ndarray of shape (p,)
+        Effective sample size ``b W / V``: the mean over this number of independent
+        particles has the variance of the mean over all runs. With b runs V has a
         relative standard error of ``sqrt(2 / (b - 1))``.
     """
     _, b, s = values.shape
     means = values.mean(axis=2)
-    within, spread = values.var(axis=2).mean(axis=1), means.var(axis=1, ddof=1)
+    W = values.var(axis=2).mean(axis=1)
+    V = means.var(axis=1, ddof=1)
     with np.errstate(all="ignore"):
-        r_hat = np.sqrt((s - 1) / s + spread / within)
-        size = b * within / spread
-    return np.nan_to_num(r_hat, nan=np.inf), np.nan_to_num(size, nan=1.0)
+        r_hat = np.sqrt((s - 1) / s + V / W)
+        size = b * W / V
+    r_hat = np.nan_to_num(r_hat, nan=np.inf)
+    size = np.nan_to_num(size, nan=1.0)
+    return r_hat, size
 
 
-def effective_sample_size(totals: Array, squares: Array, length: int) -> Array:
-    """Effective number of independent states among all the states of all chains.
+def effective_sample_size(
+    totals: Array,
+    squares: Array,
+    length: int,
+) -> Array:
+    """Effective number of independent states among all states of all chains, (p,).
 
-    The variance of a state divided by the variance of a chain's mean, times the number
-    of chains: the chains are independent, so no autocorrelation has to be estimated.
-    Arguments as in :func:`split_r_hat`; shape (p,); 1 for a single chain, of which
-    there is nothing to compare.
+    It is the variance of a state, divided by the variance of the means of the chains,
+    times the number of chains. The chains are independent, so no autocorrelation has to
+    be estimated. Arguments as in :func:`split_r_hat`; 1 for a single chain, which
+    cannot be compared with another.
     """
     s = totals.shape[2]
     if s < 2:
@@ -587,7 +706,9 @@ def effective_sample_size(totals: Array, squares: Array, length: int) -> Array:
     means = totals.sum(axis=0) / count
     mean = means.mean(axis=1, keepdims=True)
     with np.errstate(all="ignore"):
-        variance = squares.sum(axis=0) / count - means**2 + (means - mean) ** 2
-        spread = means.var(axis=1, ddof=1)
-        size = s * variance.mean(axis=1) / spread
-    return np.minimum(np.nan_to_num(size, nan=float(s), posinf=np.inf), s * count)
+        within = squares.sum(axis=0) / count - means**2
+        variance = within + (means - mean) ** 2
+        variance_of_means = means.var(axis=1, ddof=1)
+        size = s * variance.mean(axis=1) / variance_of_means
+    size = np.nan_to_num(size, nan=float(s), posinf=np.inf)
+    return np.minimum(size, s * count)

@@ -1,9 +1,9 @@
 """The compiled time loop of Langevin dynamics, for a block of chains.
 
-Proposals or leaps, the rows in blocks with the formula of the likelihood called by its
-address, matrix products by BLAS, and the Metropolis test are one function; random
-numbers are arguments. The chains come last, so that every inner loop runs over chains
-that lie side by side.
+One function holds the proposals or leaps, the blocks of rows with the likelihood's
+formula called by its address, the matrix products by BLAS, and the Metropolis test.
+Random numbers are arguments. The chains are the last axis, so that every inner loop
+runs over contiguous memory.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from skgpx._numerics.elementary import add
 
 Array = NDArray[np.float64]
 
-# Rows of a block are at most so many, and so are their latent values: these, their
-# gradients and energies stay in the cache.
-ROWS, _LATENT_VALUES = 256, 2**14
+# Largest numbers of rows and of latent values in a block: the latent values, their
+# gradients and their energies then stay in the cache.
+ROWS = 256
+_LATENT_VALUES = 2**14
 
 _value_and_gradient = pointwise.value_and_gradient
 
@@ -31,15 +32,17 @@ class Scheme(NamedTuple):
 
     Attributes
     ----------
-    drift, diffusion : float
-        With leaps, the drift is the angle of one, and the diffusion is not used.
+    drift : float
+        Step size; with leaps, the angle of one leap.
+    diffusion : float
+        Scale of the noise; not used with leaps.
     metropolis : bool
-        Whether to accept or reject.
+        Whether proposals are accepted or rejected by a Metropolis test.
     n_leaps : int
         Leaps of a trajectory; 0 for a single step.
     centred : bool
-        Whether ``∇U - z`` is truncated, or ∇U itself: the choice where there are
-        several modes, of which the origin of the coordinates can suit but one.
+        True truncates ``∇U - z``, False truncates ∇U itself. False suits targets with
+        several modes, since the origin of the coordinates fits only one of them.
     """
 
     drift: float
@@ -50,25 +53,29 @@ class Scheme(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Evaluations of the gradient."""
+        """Number of gradient evaluations."""
         return max(self.n_leaps, 1)
 
     @property
     def mobility(self) -> float:
-        """How far an accepted step forgets its start, an evaluation: 1 is all of it.
+        """Decorrelation by an accepted step, per gradient evaluation.
 
-        For U = ½‖z‖², ``1 - ρ`` with ρ the correlation of the two states.
+        For U = ½‖z‖² it is ``1 - ρ``, where ρ is the correlation of the states before
+        and after the step, divided by the number of evaluations. An independent state
+        has mobility 1.
         """
         if self.n_leaps == 0:
             return self.drift
-        return float(1.0 - np.cos(self.n_leaps * self.drift)) / self.n_leaps
+        angle = self.n_leaps * self.drift
+        return float(1.0 - np.cos(angle)) / self.n_leaps
 
 
 class Density(NamedTuple):
-    """A target as the compiled loop takes it: numbers, arrays that are only read.
+    """A target in the form of the compiled loop: numbers and read-only arrays.
 
-    The attributes are those of :class:`~skgpx._numerics.langevin.Target`; the formula
-    is an address, and the offset has a row for each row and a column for each output.
+    Attributes have the meaning that they have in
+    :class:`~skgpx._numerics.langevin.Target`, except that `formula` is an address and
+    `offset` has the full shape (n, c).
     """
 
     is_quadratic: bool
@@ -88,16 +95,16 @@ class Density(NamedTuple):
 
 
 class RandomNumbers(NamedTuple):
-    """What some steps take from the generator.
+    """Random numbers of a stretch of steps.
 
     Attributes
     ----------
     noise : ndarray of shape (n_steps, g, p, s)
         Standard normal: the noise of a step, or the momentum of a trajectory.
     angles : ndarray of shape (n_steps,)
-        Uniform on [0, 1); read where there are leaps.
+        Uniform on [0, 1); used by trajectories.
     log_uniforms : ndarray of shape (n_steps, s)
-        Logarithms of uniform numbers; read where there is a Metropolis test.
+        Logarithms of uniform numbers; used by Metropolis tests.
     """
 
     noise: Array
@@ -122,11 +129,11 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
     total: Array,
     square: Array,
 ) -> None:
-    """Move chains (g p, s), their energies (s,) and gradients by some steps, in place.
+    """Move chains (g p, s), their energies (s,) and gradients in place.
 
-    Where a run `starts`, energy and gradient at z are computed first, as those of a
-    proposal that stays at z and is accepted. This is one function on purpose: a part
-    that is compiled on its own is optimised again inside each caller, which doubles the
+    If `starts` is true, the energy and gradient at z are computed first, by a proposal
+    that stays at z and is accepted. This is one function on purpose: numba optimises a
+    separately compiled part again inside each caller, which doubles the time of the
     first fit.
     """
     g, p, s = random.noise.shape[1:]
@@ -145,45 +152,64 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
     c = density.n_outputs
     n, m = features.shape
     columns = len(targets) // n
-    largest = min(ROWS, max(_LATENT_VALUES // (c * s), 1))
-    n_blocks = (n + largest - 1) // largest
-    size = (n + n_blocks - 1) // n_blocks
-    origin = 1.0 if scheme.centred else 0.0
+    # blocks of rows of nearly equal size
+    largest_block = min(ROWS, max(_LATENT_VALUES // (c * s), 1))
+    n_blocks = (n + largest_block - 1) // largest_block
+    block_size = (n + n_blocks - 1) // n_blocks
+    origin = 0.0
+    if scheme.centred:
+        origin = 1.0
+    # the square of 2 √dim
     longest = 4.0 * g * p
     new_z = np.empty((g * p, s))
     new_energy = np.empty(s)
     new_gradient = np.empty((g * p, s))
     momentum = np.empty((g * p, s))
     w = np.empty((g * p, s))
-    # outputs side by side, the chains last: of a single output the same matrix
-    side_by_side = w if c == 1 else np.empty((m, c * s))
+    # the weights of all outputs in one row (m, c s); of a single output w itself
+    w_by_row = w
+    if c > 1:
+        w_by_row = np.empty((m, c * s))
     pull = np.empty((m, c * s))
-    part = np.empty((m, c * s))
-    f = np.empty((size, c * s))
-    at_node = f if len(nodes) == 1 else np.empty((size, c * s))
-    slope = np.empty((size, c * s))
-    value = np.empty((size, s))
+    block_pull = np.empty((m, c * s))
+    f = np.empty((block_size, c * s))
+    f_at_node = f
+    if len(nodes) > 1:
+        f_at_node = np.empty((block_size, c * s))
+    slope = np.empty((block_size, c * s))
+    value = np.empty((block_size, s))
     # of each chain: a squared length, then the logarithm of the Metropolis ratio
     sums = np.empty(s)
     moves = np.empty(s, np.bool_)
-    for step in range(-1 if starts else 0, n_steps):
+    first_step = 0
+    if starts:
+        first_step = -1
+    for step in range(first_step, n_steps):
         is_start = step < 0
         leaps = scheme.n_leaps > 0 and not is_start
-        drift = 0.0 if is_start or leaps else scheme.drift
-        diffusion = 0.0 if is_start or leaps else scheme.diffusion
+        drift = 0.0
+        diffusion = 0.0
+        if not is_start and not leaps:
+            drift = scheme.drift
+            diffusion = scheme.diffusion
         noise = noises[max(step, 0)]
-        # random so that no direction comes back to where it was
-        angle = scheme.drift * (0.6 + 0.6 * random.angles[max(step, 0)])
+        log_uniform = random.log_uniforms[max(step, 0)]
+        # a random angle, so that no direction returns to its start
+        fraction = 0.6 + 0.6 * random.angles[max(step, 0)]
+        angle = scheme.drift * fraction
 
-        # 1 z' = z - drift ∇U + diffusion ξ; or p = ξ, and half a kick by ∇U - z
+        # 1 the proposal z' = z - drift ∇U + diffusion ξ;
+        #   or the momentum p = ξ with half a kick, p' = p - ½ angle (∇U - z)
         for i in range(g * p):
             for j in range(s):
-                moved = z[i, j] - drift * gradient[i, j]
-                new_z[i, j] = moved + diffusion * noise[i, j]
-                pull_z = gradient[i, j] - z[i, j]
-                momentum[i, j] = noise[i, j] - 0.5 * angle * pull_z
+                drifted = z[i, j] - drift * gradient[i, j]
+                new_z[i, j] = drifted + diffusion * noise[i, j]
+                remainder = gradient[i, j] - z[i, j]
+                momentum[i, j] = noise[i, j] - 0.5 * angle * remainder
 
-        n_evaluations = scheme.n_leaps if leaps else 1
+        n_evaluations = 1
+        if leaps:
+            n_evaluations = scheme.n_leaps
         for leap in range(1, n_evaluations + 1):
             # 2 rotate (z', p): the exact flow of ½‖z‖² + ½‖p‖²
             if leaps:
@@ -199,7 +225,7 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
             for j in range(s):
                 new_energy[j] = 0.0
             if density.is_quadratic:
-                # U = ½zᵀAz - bᵀz and Az - b
+                # U = ½zᵀAz - bᵀz,  ∇U = Az - b
                 np.dot(features, new_z, new_gradient)
                 for i in range(m):
                     for j in range(s):
@@ -207,37 +233,41 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
                         new_energy[j] += half * new_z[i, j]
                         new_gradient[i, j] -= targets[i]
             else:
-                # without a Metropolis test, the energy is needed at the end only
+                # without a Metropolis test, only the last step needs the energy
                 with_value = scheme.metropolis or is_start or step == n_steps - 1
-                # w = centre + root z and ½‖w‖²
+                # w = centre + root z, and ½‖w‖²
                 for k in range(g):
-                    np.dot(root[k], new_z[k * p : (k + 1) * p], w[k * p : (k + 1) * p])
+                    group_z = new_z[k * p : (k + 1) * p]
+                    group_w = w[k * p : (k + 1) * p]
+                    np.dot(root[k], group_z, group_w)
                 for k in range(c):
                     for i in range(m):
+                        row = k * m + i
                         for j in range(s):
-                            weight = w[k * m + i, j] + centre[k * m + i]
-                            w[k * m + i, j] = weight
+                            weight = w[row, j] + centre[row]
+                            w[row, j] = weight
                             new_energy[j] += 0.5 * weight * weight
-                            side_by_side[i, k * s + j] = weight
+                            w_by_row[i, k * s + j] = weight
                             pull[i, k * s + j] = weight
-                # β Σ_i ω_i E nll(y_i, offset_i + φ_iᵀw + std_i ξ) and its gradient in
-                # w; the expectation is a sum over nodes, a single one of which is zero
-                for first in range(0, n, size):
-                    last = min(first + size, n)
+                # β Σ_i ω_i E_ξ nll(y_i, offset_i + φ_iᵀw + std_i ξ), and its gradient
+                # in w; the expectation is a sum over nodes (a single node is zero)
+                for first in range(0, n, block_size):
+                    last = min(first + block_size, n)
                     rows = last - first
-                    np.dot(features[first:last], side_by_side, f[:rows])
+                    phi = features[first:last]
+                    np.dot(phi, w_by_row, f[:rows])
                     for q in range(len(nodes)):
                         for i in range(rows):
                             for k in range(c):
                                 shift = std[first + i, k] * nodes[q, k]
                                 shift += offset[first + i, k]
                                 for j in range(k * s, (k + 1) * s):
-                                    at_node[i, j] = f[i, j] + shift
+                                    f_at_node[i, j] = f[i, j] + shift
                         _value_and_gradient(
                             formula,
                             parameters,
                             targets[columns * first : columns * last],
-                            at_node[:rows],
+                            f_at_node[:rows],
                             with_value,
                             value[:rows],
                             slope[:rows],
@@ -250,64 +280,75 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
                             if with_value:
                                 for j in range(s):
                                     new_energy[j] += omega * value[i, j]
-                        np.dot(features[first:last].T, slope[:rows], part)
-                        add(part, pull)
+                        np.dot(phi.T, slope[:rows], block_pull)
+                        add(block_pull, pull)
                 # ∇U = rootᵀ (w + the gradient of the data term)
-                for k in range(c if c > 1 else 0):
-                    for i in range(m):
-                        for j in range(s):
-                            w[k * m + i, j] = pull[i, k * s + j]
-                total_pull = pull if c == 1 else w
+                total_pull = pull
+                if c > 1:
+                    total_pull = w
+                    for k in range(c):
+                        for i in range(m):
+                            row = k * m + i
+                            for j in range(s):
+                                w[row, j] = pull[i, k * s + j]
                 for k in range(g):
-                    np.dot(
-                        root[k].T,
-                        total_pull[k * p : (k + 1) * p],
-                        new_gradient[k * p : (k + 1) * p],
-                    )
+                    group_pull = total_pull[k * p : (k + 1) * p]
+                    group_gradient = new_gradient[k * p : (k + 1) * p]
+                    np.dot(root[k].T, group_pull, group_gradient)
 
-            # 4 shorten ∇U - z, or ∇U, to at most twice the root of its dimension
+            # 4 truncate ∇U - z, or ∇U, to the length 2 √dim
             if scheme.metropolis and not is_start:
                 for j in range(s):
                     sums[j] = 0.0
                 for i in range(g * p):
                     for j in range(s):
-                        away = new_gradient[i, j] - origin * new_z[i, j]
-                        sums[j] += away * away
-                shortens = False
+                        remainder = new_gradient[i, j] - origin * new_z[i, j]
+                        sums[j] += remainder * remainder
+                truncates = False
                 for j in range(s):
-                    shortens |= sums[j] > longest
+                    truncates |= sums[j] > longest
                     sums[j] = min(1.0, np.sqrt(longest / sums[j]))
-                if shortens:
+                if truncates:
                     for i in range(g * p):
                         for j in range(s):
                             middle = origin * new_z[i, j]
-                            away = new_gradient[i, j] - middle
-                            new_gradient[i, j] = middle + sums[j] * away
+                            remainder = new_gradient[i, j] - middle
+                            new_gradient[i, j] = middle + sums[j] * remainder
 
-            # 5 a kick of the momentum by ∇U - z, half of one at the end
+            # 5 a kick p' = p - angle (∇U - z), half of it after the last leap
             if leaps:
-                kick = 0.5 * angle if leap == n_evaluations else angle
+                kick = angle
+                if leap == n_evaluations:
+                    kick = 0.5 * angle
                 for i in range(g * p):
                     for j in range(s):
-                        momentum[i, j] -= kick * (new_gradient[i, j] - new_z[i, j])
+                        remainder = new_gradient[i, j] - new_z[i, j]
+                        momentum[i, j] -= kick * remainder
 
-        # 6 the test: log q(z | z') - log q(z' | z), or the loss of kinetic energy
+        # 6 the logarithm of the Metropolis ratio,
+        #   U(z) - U(z') + log q(z | z') - log q(z' | z);
+        #   for a trajectory the last terms are the loss of kinetic energy
         for j in range(s):
             sums[j] = energy[j] - new_energy[j]
         if scheme.metropolis and not is_start:
-            leap_share = 1.0 if leaps else 0.0
-            per_diffusion = 0.0 if leaps else 1.0 / diffusion
+            momentum_share = 1.0
+            per_diffusion = 0.0
+            if not leaps:
+                momentum_share = 0.0
+                per_diffusion = 1.0 / diffusion
             for i in range(g * p):
                 for j in range(s):
+                    # ξ of the step from z' back to z, or the last momentum
                     back = z[i, j] - new_z[i, j] + drift * new_gradient[i, j]
-                    end = leap_share * momentum[i, j] + per_diffusion * back
-                    sums[j] += 0.5 * (noise[i, j] * noise[i, j] - end * end)
+                    reverse = momentum_share * momentum[i, j] + per_diffusion * back
+                    forward = noise[i, j]
+                    sums[j] += 0.5 * (forward * forward - reverse * reverse)
 
-        # 7 move the chains that pass, and add the states to the sums; comparisons with
-        # NaN are false, so that a proposal of energy NaN is rejected
+        # 7 move the accepted chains, and add the states to the sums; comparisons with
+        #   NaN are false, so that a proposal of energy NaN is rejected
         for j in range(s):
-            passes = random.log_uniforms[max(step, 0), j] <= sums[j]
-            moves[j] = passes or is_start or not scheme.metropolis
+            accepts = log_uniform[j] <= sums[j]
+            moves[j] = accepts or is_start or not scheme.metropolis
             if moves[j]:
                 energy[j] = new_energy[j]
                 accepted[j] += 1.0

@@ -1,13 +1,14 @@
 """Laplace's approximation: mode, curvature and evidence.
 
 The negative log posterior of the weights is ``ψ(w) = Σ_i ω_i nll(y_i, f_i) + ½‖w‖²``
-with ``f = offset + Φw``; their distribution is approximated by ``N(ŵ, H⁻¹)`` with ŵ the
-mode and ``H = I + Φᵀ diag(ω c) Φ``, c ≥ 0 the curvatures of the likelihood.
+with ``f = offset + Φw``. Its normal approximation is ``N(ŵ, H⁻¹)`` with the mode ŵ and
+``H = I + Φᵀ diag(ω c) Φ``, where c ≥ 0 are the curvatures of the likelihood.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,6 @@ from skgpx._numerics.langevin import Target, latent_values
 from skgpx._numerics.linalg import (
     cholesky,
     invert_lower,
-    log_determinant,
     solve_lower,
     solve_lower_transpose,
 )
@@ -36,16 +36,15 @@ LARGEST_COUPLED = 1500
 _MAX_ITER = 200
 # Half the squared Newton decrement at which the search for the mode stops, in nats.
 _TOLERANCE = 1e-10
-# The same where a likelihood has kinks, of which a mean over nodes keeps traces.
-_KINKED = 2e-3
-# Least curvature of a row in its search, where it would be zero, of its information.
-_FLAT = 0.2
-# Ratio of two decrements above which a step counts as slow.
+# Squared decrement for likelihoods with kinks: a mean over nodes keeps traces of them.
+_TOLERANCE_WITH_KINKS = 2e-3
+# Least curvature of a row of a smoothed likelihood, relative to its Fisher information.
+_LEAST_CURVATURE = 0.2
+# Ratio of two successive decrements above which convergence counts as slow.
 _SLOW = 0.2
-# Alternations between the spread of the latent values and the mode averaged over it.
+# Alternations of `refine`, and the tolerance of its searches in nats.
 _REFINEMENTS = 4
-# Tolerance of these searches, in nats.
-_REFINED = 1e-4
+_REFINEMENT_TOLERANCE = 1e-4
 
 
 class Mode(NamedTuple):
@@ -71,7 +70,11 @@ class Mode(NamedTuple):
     converged: bool
 
 
-def find_mode(target: Target, weights: Array, tolerance: float | None = None) -> Mode:
+def find_mode(
+    target: Target,
+    weights: Array,
+    tolerance: float | None = None,
+) -> Mode:
     """Minimise ψ by damped Newton steps.
 
     Parameters
@@ -82,40 +85,59 @@ def find_mode(target: Target, weights: Array, tolerance: float | None = None) ->
     weights : ndarray of shape (m, c)
         Where to start.
     tolerance : float, default=None
-        Half the squared Newton decrement, before the step that ends the search, in
-        nats; None is 1e-10. What is left after a Newton step is of its square.
+        Half the squared Newton decrement before the last step, in nats; None is 1e-10.
+        The error after the last Newton step is of the order of its square.
+
+    Returns
+    -------
+    mode : Mode
 
     Notes
     -----
     O(n m^2 + m^3) for each step with one output. The matrices are positive definite, so
     every direction is a descent direction; steps are halved until ψ decreases enough.
-    Classes are searched in contrasts between them, one output less.
+    Classes are replaced by contrasts between them, which are one output fewer.
     """
-    coupled = weights.size <= LARGEST_COUPLED
-    reduced = between_classes(target) if coupled else None
+    reduced = None
+    if weights.size <= LARGEST_COUPLED:
+        reduced = between_classes(target)
     if reduced is not None:
-        start = weights @ reduced.likelihood.Q
-        mode = find_mode(reduced, start, tolerance)
-        w, root = of_all_classes(mode.weights, mode.root, len(weights))
-        return mode._replace(weights=w, root=root)
-    w, n_iter, decrement, slow = weights, 0, np.inf, False
-    enough = 2.0 * (_TOLERANCE if tolerance is None else tolerance)
+        start = weights @ contrasts(target.n_outputs)
+        return _mode_of_all_classes(find_mode(reduced, start, tolerance))
+
+    if tolerance is None:
+        tolerance = _TOLERANCE
+    largest_decrement = 2.0 * tolerance
     if is_smoothed(target):
-        enough = max(enough, _KINKED)
+        largest_decrement = max(largest_decrement, _TOLERANCE_WITH_KINKS)
+    w = weights
     energy, gradient = _energy_and_gradient(target, w)
-    while decrement >= enough and n_iter < _MAX_ITER:
+    decrement = np.inf
+    is_slow = False
+    n_iter = 0
+    while decrement >= largest_decrement and n_iter < _MAX_ITER:
         n_iter += 1
-        direction = -_solve(_newton_roots(target, w, slow), gradient)
-        before, decrement = decrement, -float(np.sum(direction * gradient))
-        moved = _line_search(target, w, direction, energy, -decrement)
-        if moved is None:
+        # d = -H⁻¹ ∇ψ, and the squared Newton decrement -dᵀ∇ψ
+        roots = _newton_roots(target, w, is_slow)
+        direction = -_solve(roots, gradient)
+        last_decrement = decrement
+        decrement = -float(np.sum(direction * gradient))
+        step = _line_search(target, w, direction, energy, slope=-decrement)
+        if step is None:
             # rounding hides any further decrease of ψ, or there is a kink
-            decrement = 0.0 if decrement < 1e-6 * (1.0 + abs(energy)) else np.inf
+            is_rounding = decrement < 1e-6 * (1.0 + abs(energy))
+            decrement = 0.0 if is_rounding else np.inf
             break
-        w, energy, gradient = moved
-        slow = decrement > _SLOW * before
-    root = _inverse_roots(_roots(target, row_curvature(target, w)))
-    return Mode(w, root, energy, n_iter, decrement < enough)
+        w, energy, gradient = step
+        is_slow = decrement > _SLOW * last_decrement
+    hessian_roots = _roots(target, row_curvature(target, w))
+    return Mode(
+        weights=w,
+        root=_inverse_roots(hessian_roots),
+        energy=energy,
+        n_iter=n_iter,
+        converged=decrement < largest_decrement,
+    )
 
 
 def refine(target: Target, mode: Mode) -> Mode:
@@ -123,61 +145,89 @@ def refine(target: Target, mode: Mode) -> Mode:
 
     Alternates between the marginal variances ``φᵀ root rootᵀ φ`` of the latent values
     and the mode of the potential averaged over them: a fixed point is the Gaussian
-    variational approximation, mean and inverse expected Hessian. Where the posterior
-    is skewed, the mode and its curvature describe only a small part of it; the averages
+    variational approximation, mean and inverse expected Hessian. If the posterior is
+    skewed, the mode and its curvature describe only a small part of it; the averages
     describe its bulk, where the chains will be. The target itself is not changed.
 
     Notes
     -----
-    A few searches for a mode, each started at the last: O(n m^2 + m^3). Exact for one
-    output. Several latent values are taken as independent, and less their mean, on
-    which class probabilities do not depend.
+    A few searches for a mode, each from the previous one: O(n m^2 + m^3). Exact for one
+    output. Several latent values are taken as independent and relative to their mean,
+    on which class probabilities do not depend.
     """
-    reduced = between_classes(target) if len(mode.root) == 1 else None
+    reduced = None
+    if len(mode.root) == 1:
+        reduced = between_classes(target)
     if reduced is not None:
-        between = find_mode(reduced, mode.weights @ reduced.likelihood.Q)
-        between = refine(reduced, between)
-        w, root = of_all_classes(between.weights, between.root, len(mode.weights))
-        return between._replace(weights=w, root=root)
+        start = mode.weights @ contrasts(target.n_outputs)
+        return _mode_of_all_classes(refine(reduced, find_mode(reduced, start)))
+
     c = mode.weights.shape[1]
+    n_refinements = _REFINEMENTS
+    if c > 1:
+        n_refinements = _REFINEMENTS // 2
     nodes, node_weights = expectation_nodes(c)
-    for _ in range(_REFINEMENTS if c == 1 else _REFINEMENTS // 2):
-        spread = latent_variance(target.features, mode.root, c)
-        smooth = target._replace(
-            std=np.sqrt(target.std**2 + spread),
+    for _ in range(n_refinements):
+        variance = latent_variance(target.features, mode.root, c)
+        averaged = target._replace(
+            std=np.sqrt(target.std**2 + variance),
             nodes=nodes,
             node_weights=node_weights,
         )
-        mode = find_mode(smooth, mode.weights, _REFINED)
+        mode = find_mode(averaged, mode.weights, _REFINEMENT_TOLERANCE)
     return mode
 
 
-def latent_variance(features: Array, root: Array, c: int) -> Array:
+def latent_variance(
+    features: Array,
+    root: Array,
+    c: int,
+) -> Array:
     """Variances of ``Φw``, of coupled outputs less their mean, (n, c)."""
     m = features.shape[1]
-    blocks = root.reshape(c, m, -1) if len(root) == 1 else root
-    if c > 1 and len(root) == 1:
-        blocks = blocks - blocks.mean(axis=0)
+    blocks = root
+    if len(root) == 1:
+        blocks = root.reshape(c, m, -1)
+        if c > 1:
+            blocks = blocks - blocks.mean(axis=0)
     # var φᵀw = |rootᵀφ|²
-    columns = [np.sum((features @ block) ** 2, axis=1) for block in blocks]
-    return np.stack(columns, axis=1)
+    variances = []
+    for block in blocks:
+        squares = (features @ block) ** 2
+        variances.append(np.sum(squares, axis=1))
+    return np.stack(variances, axis=1)
 
 
 def _inverse_roots(L: Array) -> Array:
     """Roots of the inverse of ``H = L Lᵀ``: ``L⁻ᵀ`` for each group."""
-    roots = [invert_lower(a).T for a in L]
+    roots = [invert_lower(root).T for root in L]
     return np.ascontiguousarray(np.stack(roots))
+
+
+def _at_nodes(target: Target, f: Array) -> Iterator[tuple[float, Array]]:
+    """Weight of each node ξ of the residual, and the latent values ``f + std ξ``.
+
+    Values have shape (n, c, 1), from f of shape (n, c).
+    """
+    for node, mass in zip(target.nodes, target.node_weights, strict=True):
+        f_at_node = f + target.std * node
+        yield mass, f_at_node[:, :, np.newaxis]
 
 
 def _energy_and_gradient(target: Target, w: Array) -> tuple[float, Array]:
     """``ψ`` and its gradient at weights w (m, c)."""
-    f, likelihood, y = latent_values(target, w), target.likelihood, target.y
-    energy, slope = 0.5 * float(np.sum(w**2)), np.zeros_like(f)
-    for node, mass in zip(target.nodes, target.node_weights, strict=True):
-        at = (f + target.std * node)[:, :, np.newaxis]
-        energy += mass * float(target.weights @ likelihood.row_nll(y, at)[:, 0])
-        slope += mass * likelihood.row_gradient(y, at)[:, :, 0]
-    return energy, target.features.T @ (slope * target.weights[:, np.newaxis]) + w
+    likelihood = target.likelihood
+    f = latent_values(target, w)
+    energy = 0.5 * float(np.sum(w**2))
+    slope = np.zeros_like(f)
+    for mass, f_at_node in _at_nodes(target, f):
+        nll = likelihood.row_nll(target.y, f_at_node)[:, 0]
+        energy += mass * float(target.weights @ nll)
+        gradient = likelihood.row_gradient(target.y, f_at_node)
+        slope += mass * gradient[:, :, 0]
+    # ∇ψ = Φᵀ diag(ω) ∇nll + w
+    weighted = slope * target.weights[:, np.newaxis]
+    return energy, target.features.T @ weighted + w
 
 
 def _line_search(
@@ -187,71 +237,88 @@ def _line_search(
     energy: float,
     slope: float,
 ) -> tuple[Array, float, Array] | None:
-    """First of the steps 1, ½, ¼, ... that decreases ψ enough; None if none does."""
-    step = 1.0
+    """First of the steps 1, ½, ¼, ... that decreases ψ enough (Armijo's condition).
+
+    Returns
+    -------
+    step : tuple of (weights, energy, gradient), or None
+        State after the step; None if no step decreases ψ enough.
+    """
+    length = 1.0
     for _ in range(30):
-        new = w + step * direction
-        new_energy, gradient = _energy_and_gradient(target, new)
-        if new_energy <= energy + 1e-4 * step * slope:
-            return new, new_energy, gradient
-        step *= 0.5
+        new_w = w + length * direction
+        new_energy, gradient = _energy_and_gradient(target, new_w)
+        if new_energy <= energy + 1e-4 * length * slope:
+            return new_w, new_energy, gradient
+        length *= 0.5
     return None
 
 
-def tempered_root(target: Target, weights: Array, temperature: float) -> Array:
+def tempered_root(
+    target: Target,
+    weights: Array,
+    temperature: float,
+) -> Array:
     """Root of the inverse Hessian of a tempered target, (g, p, p).
 
     Curvatures are averaged over at most 16 of the particles, weights (m, c, s). With
     several modes this gives the shape of one mode, whereas the covariance of the
-    particles would be that of all modes together.
+    particles would span all modes.
     """
-    some = weights[:, :, :: max(1, weights.shape[2] // 16)]
-    curvature = np.mean(
-        [row_curvature(target, some[:, :, j]) for j in range(some.shape[2])],
-        axis=0,
-    )
+    stride = max(1, weights.shape[2] // 16)
+    particles = weights[:, :, ::stride].transpose(2, 0, 1)
+    curvatures = [row_curvature(target, w) for w in particles]
+    curvature = np.mean(curvatures, axis=0)
     return _inverse_roots(_roots(target, temperature * curvature))
 
 
-def _newton_roots(target: Target, w: Array, slow: bool) -> Array:
+def _newton_roots(
+    target: Target,
+    w: Array,
+    is_slow: bool,
+) -> Array:
     """Lower roots of a positive definite Hessian, (g, p, p).
 
-    With one output, from the absolute values of the second derivatives, differences of
-    gradients: steps have the right length in tails, where the likelihood is concave.
-    Where such steps are `slow` the true Hessian is taken if it is positive definite, as
-    it is around the mode: Newton's method then converges quadratically.
+    With one output it is built from the absolute values of the second derivatives,
+    which are differences of gradients: steps then have the right length in tails, where
+    the likelihood is concave. If such steps are slow and the true Hessian is positive
+    definite, as it is around the mode, the true Hessian is used: Newton's method then
+    converges quadratically.
     """
     if w.shape[1] > 1:
         return _roots(target, row_curvature(target, w))
+    # nll''(f) ≈ (nll'(f + h) - nll'(f - h)) / 2h
     f = latent_values(target, w)
     h = 1e-5 * (1.0 + np.abs(f))
     rise = _row_gradient(target, f + h) - _row_gradient(target, f - h)
-    second = (rise / (2.0 * h))[:, :, np.newaxis]
-    if slow and np.any(second < 0.0):
+    second = rise / (2.0 * h)
+    second = second[:, :, np.newaxis]
+    if is_slow and np.any(second < 0.0):
         try:
             return _roots(target, second)
         except np.linalg.LinAlgError:
             pass
-    bent = np.abs(second)
+    curvature = np.abs(second)
     if is_smoothed(target):
-        bent = np.maximum(bent, _FLAT * row_curvature(target, w))
-    return _roots(target, bent)
+        floor = _LEAST_CURVATURE * row_curvature(target, w)
+        curvature = np.maximum(curvature, floor)
+    return _roots(target, curvature)
 
 
 def _row_gradient(target: Target, f: Array) -> Array:
     """Gradient of each row at latent values (n, c), averaged over the nodes, (n, c)."""
-    total = np.zeros_like(f)
-    for node, mass in zip(target.nodes, target.node_weights, strict=True):
-        at = (f + target.std * node)[:, :, np.newaxis]
-        total += mass * target.likelihood.row_gradient(target.y, at)[..., 0]
-    return total
+    average = np.zeros_like(f)
+    for mass, f_at_node in _at_nodes(target, f):
+        gradient = target.likelihood.row_gradient(target.y, f_at_node)
+        average += mass * gradient[..., 0]
+    return average
 
 
 def row_averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
     """Nll of each row, its slope and its second derivative under ``N(f, std²)``.
 
-    Of one output. Second derivatives are averaged without being evaluated, by Stein's
-    identity ``E nll''(f + std ξ) = E ξ nll'(f + std ξ) / std`` for ξ ~ N(0, 1).
+    For one output. The second derivative is averaged without being evaluated, by
+    Stein's identity ``E nll''(f + std ξ) = E ξ nll'(f + std ξ) / std`` for ξ ~ N(0, 1).
 
     Parameters
     ----------
@@ -261,35 +328,44 @@ def row_averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
 
     Returns
     -------
-    nll, slope, second : ndarray of shape (n,)
-        The last may be negative where the likelihood is not log-concave.
+    nll, slope : ndarray of shape (n,)
+    second : ndarray of shape (n,)
+        May be negative if the likelihood is not log-concave.
     """
-    at = f[:, np.newaxis, np.newaxis] + target.std[:, :, np.newaxis] * target.nodes.T
-    nll = target.likelihood.row_nll(target.y, at)
-    slope = target.likelihood.row_gradient(target.y, at)[:, 0]
-    mass, xi = target.node_weights, target.nodes[:, 0]
-    return nll @ mass, slope @ mass, slope @ (mass * xi) / target.std[:, 0]
+    mass = target.node_weights
+    xi = target.nodes[:, 0]
+    spread = target.std[:, :, np.newaxis] * target.nodes.T
+    f_at_nodes = f[:, np.newaxis, np.newaxis] + spread
+    nll = target.likelihood.row_nll(target.y, f_at_nodes)
+    gradient = target.likelihood.row_gradient(target.y, f_at_nodes)
+    slope = gradient[:, 0]
+    second = slope @ (mass * xi) / target.std[:, 0]
+    return nll @ mass, slope @ mass, second
 
 
 def _roots(target: Target, curvature: Array) -> Array:
-    """Lower roots of ``I + Φᵀ diag(ω curvature) Φ``, curvature (n, c, c)."""
-    phi, c = target.features, curvature.shape[1]
-    m = phi.shape[1]
+    """Lower roots of ``H = I + Φᵀ diag(ω curvature) Φ``, curvature (n, c, c)."""
+    phi = target.features
+    n, m = phi.shape
+    c = curvature.shape[1]
     curvature = curvature * target.weights[:, np.newaxis, np.newaxis]
-    if c * m > LARGEST_COUPLED:
-        blocks = [_gram(phi, curvature[:, a, a]) for a in range(c)]
-        return np.stack([cholesky(b + np.eye(m), jitter=0.0).L for b in blocks])
-    if c == 1:
-        H = _gram(phi, curvature[:, 0, 0])
-        H[np.diag_indices(m)] += 1.0
-        return cholesky(H, jitter=0.0).L[np.newaxis]
+    if c == 1 or c * m > LARGEST_COUPLED:
+        # one block for each output
+        roots = []
+        for a in range(c):
+            H = _gram(phi, curvature[:, a, a])
+            H[np.diag_indices(m)] += 1.0
+            roots.append(cholesky(H, jitter=0.0).L)
+        return np.stack(roots)
     H = np.eye(c * m).reshape(c, m, c, m)
     for a in range(c):
         # the blocks (a, 0), ..., (a, a) as one product: the lower triangle is enough
-        weighted = curvature[:, a, : a + 1, np.newaxis] * phi[:, np.newaxis]
-        row = (phi.T @ weighted.reshape(len(phi), -1)).reshape(m, a + 1, m)
-        H[a, :, : a + 1] += row
-    return cholesky(H.reshape(c * m, c * m), jitter=0.0).L[np.newaxis]
+        row_of_blocks = curvature[:, a, : a + 1, np.newaxis]
+        weighted = row_of_blocks * phi[:, np.newaxis]
+        blocks = phi.T @ weighted.reshape(n, -1)
+        H[a, :, : a + 1] += blocks.reshape(m, a + 1, m)
+    H = H.reshape(c * m, c * m)
+    return cholesky(H, jitter=0.0).L[np.newaxis]
 
 
 def _gram(features: Array, curvature: Array) -> Array:
@@ -299,57 +375,67 @@ def _gram(features: Array, curvature: Array) -> Array:
             # a matrix times its own transpose is half the work of any other product
             half = features * np.sqrt(curvature)[:, np.newaxis]
             return half.T @ half
-        gram: Array = (features * curvature[:, np.newaxis]).T @ features
+        weighted = features * curvature[:, np.newaxis]
+        gram: Array = weighted.T @ features
         return gram
 
 
 def row_curvature(target: Target, w: Array) -> Array:
     """Curvature of each row, averaged over the nodes of the residual, (n, c, c)."""
     f = latent_values(target, w)
-    total = np.zeros((*f.shape, f.shape[1]))
-    for node, mass in zip(target.nodes, target.node_weights, strict=True):
-        at = (f + target.std * node)[:, :, np.newaxis]
-        total += mass * target.likelihood.row_curvature(target.y, at)[..., 0]
-    return total
+    average = np.zeros((*f.shape, f.shape[1]))
+    for mass, f_at_node in _at_nodes(target, f):
+        curvature = target.likelihood.row_curvature(target.y, f_at_node)
+        average += mass * curvature[..., 0]
+    return average
 
 
 def _solve(L: Array, gradient: Array) -> Array:
     """``H⁻¹ gradient`` from the roots of the groups."""
-    grouped = gradient.T.reshape(len(L), -1)
-    solved = [
-        solve_lower_transpose(root, solve_lower(root, g))
-        for root, g in zip(L, grouped, strict=True)
-    ]
-    return np.concatenate(solved).reshape(gradient.shape[::-1]).T
+    groups = gradient.T.reshape(len(L), -1)
+    solutions = []
+    for root, group in zip(L, groups, strict=True):
+        half = solve_lower(root, group)
+        solutions.append(solve_lower_transpose(root, half))
+    m, c = gradient.shape
+    by_output = np.concatenate(solutions).reshape(c, m)
+    return by_output.T
 
 
 def mirror_shift(target: Target) -> Array:
-    """The u (m, c) of the mirror image ``-w - 2u``, with ``Φu`` near the offset."""
+    """The shift u (m, c) of the mirror image ``-w - 2u``, with ``Φu ≈ offset``."""
     shape = (len(target.y), target.n_outputs)
     offset = np.broadcast_to(target.offset, shape)
     return projection_start(target.features, offset, target.weights)
 
 
-def projection_start(features: Array, latent: Array, weights: Array) -> Array:
-    """Weights whose function is near rough latent values (n, c), shape (m, c).
+def projection_start(
+    features: Array,
+    latent: Array,
+    weights: Array,
+) -> Array:
+    """Weights of a function that approximates rough latent values (n, c), (m, c).
 
-    Ridge regression with a noise variance of a tenth of the values' mean square.
+    Ridge regression with a noise variance of a tenth of the mean square of the values.
     """
-    noise = 0.1 * float(np.average(np.mean(latent**2, axis=1), weights=weights))
+    squares = np.mean(latent**2, axis=1)
+    noise = 0.1 * float(np.average(squares, weights=weights))
     if noise <= 0.0:
         return np.zeros((features.shape[1], latent.shape[1]))
+    # B = I + ΦᵀΦ / σ²,  w = B⁻¹ Φᵀf / σ²
     B = _gram(features, weights / noise)
     B[np.diag_indices_from(B)] += 1.0
     L = cholesky(B, jitter=0.0).L
-    moment = features.T @ (latent * weights[:, np.newaxis]) / noise
+    weighted = latent * weights[:, np.newaxis]
+    moment = features.T @ weighted / noise
     return solve_lower_transpose(L, solve_lower(L, moment))
 
 
 # ---- Laplace approximation of the evidence, and its gradient -------------------------
 
 
-# Half the squared decrement before the last step to the mode, in nats: the step leaves
-# a hundredth of it where it is slow, and of its square where it is a Newton step.
+# Half the squared decrement before the last step to the mode, in nats. A slow step
+# reduces it to a hundredth, a Newton step to the order of its square.
 _EVIDENCE_TOLERANCE = 1e-5
 
 
@@ -360,15 +446,15 @@ def laplace_evidence(
 ) -> tuple[float, Mode, Array]:
     """Laplace log evidence, less a penalty for the residual.
 
-    ``-ψ(ŵ) - ½ log det H - ½ Σ ω tr(W) var g``, W the curvatures of the rows (c, c):
-    the last term is what the bound of sparse Gaussian regression subtracts when the
-    likelihood is Gaussian. Arguments as in :func:`laplace_evidence_gradient`.
+    ``-ψ(ŵ) - ½ log det H - ½ Σ ω tr(W) var g``, with W the curvatures of the rows
+    (c, c): for a Gaussian likelihood the last term is the trace term in the bound of
+    sparse Gaussian regression. Arguments as in :func:`laplace_evidence_gradient`.
 
     Returns
     -------
     value : float
     mode : Mode
-        Of contrasts where the outputs are classes.
+        For classes, the mode of their contrasts.
     curvature : ndarray of shape (n, c, c)
         ``ω W`` at the mode.
     """
@@ -377,11 +463,18 @@ def laplace_evidence(
         Q = contrasts(target.n_outputs)
         return laplace_evidence(reduced, residual, start @ Q)
     mode = find_mode(target, start, _EVIDENCE_TOLERANCE)
-    W = _curvature(target, latent_values(target, mode.weights))
-    W = target.weights[:, np.newaxis, np.newaxis] * W
-    volume = sum(log_determinant(np.abs(np.diag(np.diagonal(r)))) for r in mode.root)
-    value = -mode.energy + 0.5 * volume
-    return value - 0.5 * float(np.einsum("naa->n", W) @ residual), mode, W
+    f = latent_values(target, mode.weights)
+    omega = target.weights[:, np.newaxis, np.newaxis]
+    W = omega * _curvature(target, f)
+    # -½ log det H = log |det root|, from triangular roots
+    log_volume = 0.0
+    for root in mode.root:
+        diagonal = np.abs(np.diagonal(root))
+        log_volume += float(np.sum(np.log(diagonal)))
+    trace = np.einsum("naa->n", W)
+    penalty = 0.5 * float(trace @ residual)
+    value = -mode.energy + log_volume - penalty
+    return value, mode, W
 
 
 def laplace_evidence_gradient(
@@ -391,25 +484,25 @@ def laplace_evidence_gradient(
 ) -> tuple[EvidenceGradient, Array]:
     """:func:`laplace_evidence`, its gradient and the mode.
 
-    Classes are one model: with two of them this is the evidence of one latent function
-    of twice the prior variance.
+    Exchangeable classes are one model: with two classes, this is the evidence of one
+    latent function of twice the prior variance.
 
     Parameters
     ----------
     target : Target
-        Its residual is ignored.
+        Its `std` is not used.
     residual : ndarray of shape (n,)
         Residual prior variances ``var g``, the same for all outputs.
     start : ndarray of shape (m, c)
-        Where the search for the mode starts.
+        Start of the search for the mode.
 
     Returns
     -------
     evidence : EvidenceGradient
         Derivatives in the features, the residual and the log-parameters ``theta`` of
-        the likelihood, including those through the mode.
+        the likelihood, including the derivatives through the mode.
     weights : ndarray of shape (m, c)
-        The mode, for the next call.
+        The mode, a start for the next call.
 
     Notes
     -----
@@ -422,28 +515,45 @@ def laplace_evidence_gradient(
         Q = contrasts(target.n_outputs)
         evidence, weights = laplace_evidence_gradient(reduced, residual, start @ Q)
         return evidence, weights @ Q.T
+
     value, mode, W = laplace_evidence(target, residual, start)
-    of_residual = -0.5 * np.einsum("naa->n", W)
-    Phi, w, omega = target.features, mode.weights, target.weights
+    Phi = target.features
+    w = mode.weights
+    omega = target.weights[:, np.newaxis]
     f = latent_values(target, w)
-    g = omega[:, np.newaxis] * _gradient(target, f)
+    g = omega * _gradient(target, f)
     S = _covariance(mode.root, Phi.shape[1])
-    variance, pulled = _seen_by_rows(Phi, S, W)
-    spread = variance + residual[:, np.newaxis, np.newaxis] * np.eye(len(w.T))
-    # effect of the curvature's dependence on f: s = -½ ω ∂ tr(W (φᵀSφ + var g)) / ∂f
-    bent = _slopes(lambda f: _curvature(target, f), f)
-    s = -0.5 * omega[:, np.newaxis] * np.einsum("nabc,nbc->na", bent, spread)
+    # variances φᵀSφ + var g of the latent values, and Σ_ab W_ab S_ab φ
+    posterior_variance, W_S_phi = _row_covariances(Phi, S, W)
+    identity = np.eye(w.shape[1])
+    residual_variance = residual[:, np.newaxis, np.newaxis] * identity
+    variance = posterior_variance + residual_variance
+
+    # the curvature depends on f: s = -½ ω ∂ tr(W (φᵀSφ + var g)) / ∂f
+    third = _slopes(partial(_curvature, target), f)
+    s = -0.5 * omega * np.einsum("nabc,nbc->na", third, variance)
+
+    # the mode moves with the features by u = H⁻¹ Φᵀs; H holds the true second
+    # derivatives, for which W may be a substitute
     u = np.einsum("aibj,jb->ia", S, Phi.T @ s)
-    # the mode moves by the second derivatives, for which W may be a substitute
-    second = _slopes(lambda f: _gradient(target, f), f)
-    exact = omega[:, np.newaxis, np.newaxis] * second
-    if np.max(np.abs(exact - W)) > 1e-4 * np.max(np.abs(W)):
-        u, W = _solve(_roots(target, second), Phi.T @ s), exact
-    moved = Phi @ u
-    through = s - g - (W @ moved[:, :, np.newaxis])[:, :, 0]
-    slope = through @ w.T - g @ u.T - pulled
-    of_parameters = _parameter_slopes(target, f, spread, moved)
-    return EvidenceGradient(value, slope, of_residual, of_parameters), w
+    second = _slopes(partial(_gradient, target), f)
+    true_W = omega[:, :, np.newaxis] * second
+    trace = np.einsum("naa->n", W)
+    difference = np.max(np.abs(true_W - W))
+    if difference > 1e-4 * np.max(np.abs(W)):
+        W = true_W
+        u = _solve(_roots(target, second), Phi.T @ s)
+    Phi_u = Phi @ u
+    W_Phi_u = W @ Phi_u[:, :, np.newaxis]
+    W_Phi_u = W_Phi_u[:, :, 0]
+    slope = (s - g - W_Phi_u) @ w.T - g @ u.T - W_S_phi
+    evidence = EvidenceGradient(
+        value=value,
+        features=slope,
+        residual=-0.5 * trace,
+        parameters=_parameter_slopes(target, f, variance, Phi_u),
+    )
+    return evidence, w
 
 
 def _covariance(root: Array, m: int) -> Array:
@@ -451,87 +561,120 @@ def _covariance(root: Array, m: int) -> Array:
     groups = len(root)
     if groups == 1:
         c = root.shape[1] // m
-        return (root[0] @ root[0].T).reshape(c, m, c, m)
+        covariance = root[0] @ root[0].T
+        return covariance.reshape(c, m, c, m)
     S = np.zeros((groups, m, groups, m))
     for a in range(groups):
         S[a, :, a] = root[a] @ root[a].T
     return S
 
 
-def _seen_by_rows(Phi: Array, S: Array, W: Array) -> tuple[Array, Array]:
-    """``φᵀ S_ab φ`` (n, c, c) and ``Σ_ab W_ab S_ab φ`` (n, m) at each row."""
-    (n, m), c = Phi.shape, len(S)
-    variance, pulled = np.empty((n, c, c)), np.zeros((n, m))
+def _row_covariances(
+    Phi: Array,
+    S: Array,
+    W: Array,
+) -> tuple[Array, Array]:
+    """Covariances of the latent values of each row, and their derivatives.
+
+    Returns
+    -------
+    covariance : ndarray of shape (n, c, c)
+        ``φᵀ S_ab φ``.
+    derivative : ndarray of shape (n, m)
+        ``Σ_ab W_ab S_ab φ``.
+    """
+    n, m = Phi.shape
+    c = len(S)
+    covariance = np.empty((n, c, c))
+    derivative = np.zeros((n, m))
     for a in range(c):
         # S_ba φ for all b, since S_ba = S_abᵀ
-        products = (Phi @ S[a].reshape(m, c * m)).reshape(n, c, m)
-        variance[:, a] = np.einsum("nbm,nm->nb", products, Phi)
-        pulled += np.einsum("nbm,nb->nm", products, W[:, a])
-    return variance, pulled
+        products = Phi @ S[a].reshape(m, c * m)
+        products = products.reshape(n, c, m)
+        covariance[:, a] = np.einsum("nbm,nm->nb", products, Phi)
+        derivative += np.einsum("nbm,nb->nm", products, W[:, a])
+    return covariance, derivative
 
 
 def _curvature(target: Target, f: Array) -> Array:
     """Curvature of each row at latent values f (n, c), (n, c, c)."""
-    values: Array = target.likelihood.row_curvature(target.y, f[:, :, np.newaxis])
-    return values[..., 0]
+    f = f[:, :, np.newaxis]
+    curvature: Array = target.likelihood.row_curvature(target.y, f)
+    return curvature[..., 0]
 
 
 def _gradient(target: Target, f: Array) -> Array:
     """Gradient of each row at latent values f (n, c), (n, c)."""
-    values: Array = target.likelihood.row_gradient(target.y, f[:, :, np.newaxis])
-    return values[..., 0]
+    f = f[:, :, np.newaxis]
+    gradient: Array = target.likelihood.row_gradient(target.y, f)
+    return gradient[..., 0]
 
 
 def _slopes(function: Callable[[Array], Array], f: Array) -> Array:
     """Central differences in f (n, c) of values (n, ...) at each row, (n, c, ...)."""
     slopes = []
     for a in range(f.shape[1]):
+        h = 1e-5 * (1.0 + np.abs(f[:, a]))
         step = np.zeros_like(f)
-        step[:, a] = h = 1e-5 * (1.0 + np.abs(f[:, a]))
-        slopes.append(((function(f + step) - function(f - step)).T / (2.0 * h)).T)
+        step[:, a] = h
+        rise = function(f + step) - function(f - step)
+        slopes.append((rise.T / (2.0 * h)).T)
     return np.stack(slopes, axis=1)
 
 
-def _parameter_slopes(target: Target, f: Array, spread: Array, moved: Array) -> Array:
+def _parameter_slopes(
+    target: Target,
+    f: Array,
+    variance: Array,
+    Phi_u: Array,
+) -> Array:
     """Derivatives of the evidence in the likelihood's log-parameters, (p,).
 
     ``-∂nll - ½ ω tr(∂W (φᵀSφ + var g))`` at a fixed mode, ``-ω ∂gᵀφᵀu`` through it.
     """
-    theta, omega, h = target.likelihood.theta, target.weights, 1e-5
+
+    def terms(theta: Array) -> float:
+        likelihood = target.likelihood.with_theta(theta)
+        changed = target._replace(likelihood=likelihood)
+        nll = likelihood.row_nll(target.y, f_column)
+        trace = np.einsum("nab,nab->n", _curvature(changed, f), variance)
+        through_mode = np.sum(_gradient(changed, f) * Phi_u, axis=1)
+        rows = -nll[:, 0] - 0.5 * trace - through_mode
+        return float(target.weights @ rows)
+
+    f_column = f[:, :, np.newaxis]
+    theta = target.likelihood.theta
+    h = 1e-5
     slopes = np.empty(len(theta))
     for p in range(len(theta)):
-        ends = []
-        for sign in (1.0, -1.0):
-            step = theta.copy()
-            step[p] += sign * h
-            at = target._replace(likelihood=target.likelihood.with_theta(step))
-            nll = at.likelihood.row_nll(target.y, f[:, :, np.newaxis])[:, 0]
-            bent = 0.5 * np.einsum("nab,nab->n", _curvature(at, f), spread)
-            terms = -nll - bent - np.sum(_gradient(at, f) * moved, axis=1)
-            ends.append(float(omega @ terms))
-        slopes[p] = (ends[0] - ends[1]) / (2.0 * h)
+        above = theta.copy()
+        above[p] += h
+        below = theta.copy()
+        below[p] -= h
+        slopes[p] = (terms(above) - terms(below)) / (2.0 * h)
     return slopes
 
 
 # ---- Contrasts between classes -------------------------------------------------------
 
-# Softmax probabilities of c classes do not change when a number is added to all latent
+# Softmax probabilities of c classes do not change if a number is added to all latent
 # values. With orthonormal contrasts ``Q`` (c, c - 1), ``Qᵀ1 = 0``, the likelihood is a
-# function of ``Qᵀf`` only, whose weights ``WQ`` are as independent and standard normal
-# a priori as the weights W (m, c) are; the mean over the classes keeps its prior.
+# function of ``Qᵀf`` only. Its weights ``WQ`` are independent and standard normal a
+# priori, like the weights W (m, c); the mean over the classes keeps its prior.
 
 
 def contrasts(c: int) -> Array:
     """Orthonormal contrasts between c classes (Helmert's), shape (c, c - 1)."""
     Q = np.zeros((c, c - 1))
     for k in range(1, c):
-        Q[:k, k - 1], Q[k, k - 1] = 1.0, -float(k)
+        Q[:k, k - 1] = 1.0
+        Q[k, k - 1] = -float(k)
         Q[:, k - 1] /= np.sqrt(k * (k + 1.0))
     return Q
 
 
 class ContrastLikelihood(NamedTuple):
-    """The row-wise functions of a likelihood of classes, of contrasts (n, c - 1, s).
+    """Row functions of a likelihood of classes, at contrasts (n, c - 1, s).
 
     Attributes
     ----------
@@ -554,51 +697,68 @@ class ContrastLikelihood(NamedTuple):
 
     def row_nll(self, y: Array, f: Array) -> Array:
         """Negative log-likelihood, (n, s)."""
-        nll: Array = self.likelihood.row_nll(y, self.Q @ f)
+        latent = self.Q @ f
+        nll: Array = self.likelihood.row_nll(y, latent)
         return nll
 
     def row_gradient(self, y: Array, f: Array) -> Array:
         """``Qᵀ∇``, (n, c - 1, s)."""
-        gradient: Array = self.Q.T @ self.likelihood.row_gradient(y, self.Q @ f)
-        return gradient
+        latent = self.Q @ f
+        gradient: Array = self.likelihood.row_gradient(y, latent)
+        return self.Q.T @ gradient
 
     def row_curvature(self, y: Array, f: Array) -> Array:
         """``QᵀWQ``, (n, c - 1, c - 1, s)."""
-        W = self.likelihood.row_curvature(y, self.Q @ f)
-        half = np.tensordot(W, self.Q, (2, 0))  # (n, c, s, c - 1)
-        both: Array = np.tensordot(half, self.Q, (1, 0)).transpose(0, 3, 2, 1)
-        return both
+        latent = self.Q @ f
+        W = self.likelihood.row_curvature(y, latent)
+        # shape (n, c, s, c - 1) of W Q, and (n, s, c - 1, c - 1) of Qᵀ W Q
+        W_Q = np.tensordot(W, self.Q, axes=(2, 0))
+        Q_W_Q = np.tensordot(W_Q, self.Q, axes=(1, 0))
+        return Q_W_Q.transpose(0, 3, 2, 1)
 
 
 def between_classes(target: Target) -> Target | None:
-    """The same target of contrasts; None where the outputs are not exchangeable.
+    """Target of the contrasts; None if the outputs are not exchangeable classes.
 
-    Contrasts suffice if the rows of the curvature sum to zero. The residual must have
+    Contrasts suffice if the rows of the curvature sum to zero, and if the residual has
     one variance for all outputs.
     """
     c = target.n_outputs
-    alike = bool(np.all(target.std == target.std[:, :1]))
-    if c == 1 or not alike or isinstance(target.likelihood, ContrastLikelihood):
+    if c == 1 or isinstance(target.likelihood, ContrastLikelihood):
         return None
-    first = slice(0, min(4, len(target.y)))
-    f = np.linspace(-1.0, 1.0, c)[np.newaxis, :, np.newaxis]
-    y = target.y[first]
-    W = target.likelihood.row_curvature(y, np.repeat(f, len(y), axis=0))
-    if np.max(np.abs(W.sum(axis=2))) > 1e-9 * np.max(np.abs(W)):
+    if not np.all(target.std == target.std[:, :1]):
+        return None
+    y = target.y[:4]
+    row = np.linspace(-1.0, 1.0, c)
+    f = np.tile(row, (len(y), 1))
+    W = _curvature(target._replace(y=y), f)
+    largest_sum = np.max(np.abs(W.sum(axis=2)))
+    if largest_sum > 1e-9 * np.max(np.abs(W)):
         return None
     Q = contrasts(c)
-    # std is that of the residual, the same for all classes
+    offset = np.broadcast_to(target.offset, (len(target.offset), c))
     return target._replace(
         likelihood=ContrastLikelihood(target.likelihood, Q),
         std=target.std[:, : c - 1],
         nodes=target.nodes @ Q,
         n_outputs=c - 1,
-        offset=np.broadcast_to(target.offset, (len(target.offset), c)) @ Q,
+        offset=offset @ Q,
     )
 
 
-def of_all_classes(weights: Array, root: Array, m: int) -> tuple[Array, Array]:
-    """Weights (m, c) and root (1, c m, c m) from those of the contrasts.
+def _mode_of_all_classes(mode: Mode) -> Mode:
+    """Mode of the weights of all classes, from a mode of their contrasts."""
+    m = len(mode.weights)
+    weights, root = of_all_classes(mode.weights, mode.root, m)
+    return mode._replace(weights=weights, root=root)
+
+
+def of_all_classes(
+    weights: Array,
+    root: Array,
+    m: int,
+) -> tuple[Array, Array]:
+    """Weights (m, c) and root (1, c m, c m) of all classes, from a mode of contrasts.
 
     ``W = V Qᵀ``, and the root ``(Q ⊗ I) root`` with ``(1 / √c) ⊗ I`` for the mean.
     """
@@ -606,7 +766,11 @@ def of_all_classes(weights: Array, root: Array, m: int) -> tuple[Array, Array]:
     c = len(Q)
     width = (c - 1) * m
     full = np.zeros((c, m, c * m))
-    between = np.tensordot(Q, root[0].reshape(c - 1, m, width), 1)
-    full[:, :, :width] = between
-    full[:, np.arange(m), width + np.arange(m)] = 1.0 / np.sqrt(c)
-    return weights @ Q.T, full.reshape(1, c * m, c * m)
+    # (Q ⊗ I) root
+    by_contrast = root[0].reshape(c - 1, m, width)
+    full[:, :, :width] = np.tensordot(Q, by_contrast, axes=1)
+    # (1 / √c) ⊗ I
+    functions = np.arange(m)
+    full[:, functions, width + functions] = 1.0 / np.sqrt(c)
+    full = full.reshape(1, c * m, c * m)
+    return weights @ Q.T, full

@@ -1,7 +1,7 @@
 """Linear algebra: triangles, LAPACK in place, one jittered Cholesky.
 
-Matrices are row-major: their lower triangle is the upper one in Fortran's order, so
-that routines of SciPy that get the transposed matrix overwrite it without a copy.
+Matrices are row-major. In Fortran's order their lower triangle is the upper triangle:
+SciPy's routines, called with the transposed matrix, overwrite it without a copy.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from scipy.linalg import blas, lapack
 from skgpx._numerics._jit import kernel, reduction
 from skgpx._numerics.blas_threads import threads_for
 
-# ---- Symmetric matrices of which only the lower triangle is computed and read --------
-
-
 Array = NDArray[np.float64]
+
+# ---- Symmetric matrices; only the lower triangle is computed and read ----------------
 
 
 @reduction
@@ -35,7 +34,11 @@ def inner_product(A: Array, B: Array) -> float:
 
 
 @kernel
-def scale_and_shift(A: Array, factor: float, shift: float) -> None:
+def scale_and_shift(
+    A: Array,
+    factor: float,
+    shift: float,
+) -> None:
     """Overwrite A by ``factor A + shift I``."""
     for i in range(len(A)):
         row = A[i]
@@ -47,16 +50,17 @@ def scale_and_shift(A: Array, factor: float, shift: float) -> None:
 @kernel
 def mirror(A: Array) -> None:
     """Copy the lower triangle of A to the upper one, in blocks for the cache."""
-    n, size = len(A), 32
-    for first in range(0, n, size):
-        for start in range(0, first + size, size):
-            for i in range(first, min(first + size, n)):
-                for j in range(start, min(start + size, i)):
+    n = len(A)
+    size = 32
+    for first_row in range(0, n, size):
+        for first_column in range(0, first_row + size, size):
+            for i in range(first_row, min(first_row + size, n)):
+                for j in range(first_column, min(first_column + size, i)):
                     A[j, i] = A[i, j]
 
 
 def mirrored(A: Array) -> Array:
-    """Both triangles."""
+    """Symmetric matrix from its lower triangle."""
     below: Array = np.tril(A, -1)
     return np.tril(A) + below.T
 
@@ -68,13 +72,16 @@ def triangle_slopes(G: Array, W: Array, X: Array) -> Array:
     Shapes (n, n), (n, n) and (n, d).
     """
     n, d = X.shape
-    points, out = np.ascontiguousarray(X.T), np.zeros(d)
+    columns = np.ascontiguousarray(X.T)
     product = np.empty(n)
+    out = np.zeros(d)
     for i in range(1, n):
         for j in range(i):
             product[j] = G[i, j] * W[i, j]
         for q in range(d):
-            x, z, total = points[q], points[q, i], 0.0
+            x = columns[q]
+            z = columns[q, i]
+            total = 0.0
             for j in range(i):
                 total += product[j] * (x[j] - z) * (x[j] - z)
             out[q] += 2.0 * total
@@ -85,43 +92,55 @@ def triangle_slopes(G: Array, W: Array, X: Array) -> Array:
 
 
 def _in_place(routine: Callable[..., Any], A: Array, **options: Any) -> bool:
-    """Overwrite a C-contiguous square matrix; False if the routine fails."""
-    if not len(A):
+    """Overwrite a C-contiguous square matrix by LAPACK; False if the routine fails."""
+    if len(A) == 0:
         return True
     with threads_for(len(A)):
-        return bool(routine(A.T, lower=0, **options)[-1] == 0)
+        info = routine(A.T, lower=0, **options)[-1]
+    return bool(info == 0)
 
 
 def invert_factorised(L: Array) -> bool:
     """Overwrite a lower factor by the lower triangle of ``(L Lᵀ)⁻¹``.
 
-    False, and L is worthless, if a diagonal entry is zero.
+    Returns False if a diagonal entry is zero; L then has no meaning.
     """
     return _in_place(lapack.dpotri, L, overwrite_c=1)
 
 
 def add_gram(rows: Array, gram: Array, fresh: bool) -> None:
-    """Add ``A Aᵀ`` to the lower triangle of a matrix, or write it if that is fresh.
+    """Add ``A Aᵀ`` to the lower triangle of a matrix, or overwrite it if `fresh`.
 
     Half the work of a product, n m², for rows A (m, n) and gram (m, m), both
     C-contiguous.
     """
-    if not rows.size:
+    if rows.size == 0:
         if fresh:
             gram[np.tril_indices(len(gram))] = 0.0
         return
+    # gram = A Aᵀ + β gram
+    beta = 1.0
+    if fresh:
+        beta = 0.0
     with threads_for(len(rows)):
-        how = {"trans": 1, "lower": 0, "overwrite_c": 1}
-        blas.dsyrk(1.0, rows.T, 0.0 if fresh else 1.0, gram.T, **how)
+        blas.dsyrk(
+            alpha=1.0,
+            a=rows.T,
+            beta=beta,
+            c=gram.T,
+            trans=1,
+            lower=0,
+            overwrite_c=1,
+        )
 
 
 # ---- The one Cholesky factorisation of the project, and triangular solves ------------
 
 
 _LARGEST_JITTER = 1e-4
-# The one exception to "jitter is added by `cholesky`": drawn functions treat every
-# value that they are given, or remember, as observed with a noise variance of at least
-# this fraction of the prior variance. It is part of their model.
+# The exception to "jitter is added by `cholesky`": drawn functions treat each of their
+# values as observed with a noise variance of at least this fraction of the prior
+# variance. It is part of their model.
 NUGGET = 1e-10
 
 
@@ -133,14 +152,18 @@ class Cholesky(NamedTuple):
     L : ndarray of shape (m, m)
         Lower triangular, ``L @ L.T = K + jitter * I``.
     jitter : float
-        What was added to the diagonal, in the units of ``K``.
+        Number added to the diagonal, in the units of ``K``.
     """
 
     L: Array
     jitter: float
 
 
-def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cholesky:
+def cholesky(
+    K: Array,
+    jitter: float = 1e-10,
+    space: Array | None = None,
+) -> Cholesky:
     """Jittered Cholesky factor of a symmetric positive semi-definite matrix.
 
     Parameters
@@ -151,7 +174,7 @@ def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cho
         First amount added to the diagonal, relative to its mean; multiplied by ten
         until the factorisation succeeds, up to 1e-4.
     space : ndarray of shape (m, m), optional
-        C-contiguous memory of the factor.
+        C-contiguous memory for the factor.
 
     Returns
     -------
@@ -161,22 +184,27 @@ def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cho
     Raises
     ------
     numpy.linalg.LinAlgError
-        When the matrix is not positive definite with the largest jitter.
+        If the matrix is not positive definite with the largest jitter.
 
     Notes
     -----
     O(m^3) time for each attempt.
     """
-    relative, scale = jitter, 0.0
+    m = len(K)
+    relative = jitter
+    scale = 0.0
     while relative <= _LARGEST_JITTER * (1 + 1e-9):
-        A = np.empty(K.shape) if space is None else space
-        A[:] = np.tril(K)
-        if relative:
-            scale = float(np.mean(np.diagonal(K))) if len(K) else 1.0
-            np.einsum("ii->i", A)[:] += relative * scale
-        found = _in_place(lapack.dpotrf, A, clean=0, overwrite_a=1)
-        if found and np.isfinite(A[-1, -1] if len(K) else 1.0):
-            return Cholesky(A, relative * scale)
+        L = space
+        if L is None:
+            L = np.empty(K.shape)
+        L[:] = np.tril(K)
+        if relative > 0.0 and m > 0:
+            scale = float(np.mean(np.diagonal(K)))
+            np.einsum("ii->i", L)[:] += relative * scale
+        succeeds = _in_place(lapack.dpotrf, L, clean=0, overwrite_a=1)
+        # a NaN reaches the last entry of the factor
+        if succeeds and np.all(np.isfinite(L[-1:, -1:])):
+            return Cholesky(L, relative * scale)
         relative = max(relative * 10, 1e-12)
     raise np.linalg.LinAlgError(
         f"A matrix of order {len(K)} is not positive definite after adding "
@@ -185,7 +213,7 @@ def cholesky(K: Array, jitter: float = 1e-10, space: Array | None = None) -> Cho
 
 
 def inverse_root(K: Array, space: Array | None = None) -> Array:
-    """``L⁻¹`` of :func:`cholesky`, without jitter where that is possible."""
+    """``L⁻¹`` of :func:`cholesky`, without jitter if possible."""
     L = cholesky(K, 0.0, space).L
     _in_place(lapack.dtrtri, L, overwrite_c=1)
     return L
@@ -194,29 +222,55 @@ def inverse_root(K: Array, space: Array | None = None) -> Array:
 _SINGULAR = "A triangle of order {} is singular."
 
 
-def solve_lower(L: Array, B: Array, transposed: bool = False) -> Array:
-    """``L⁻¹ B``, or ``L⁻ᵀ B``, for a lower triangle and B of shape (m,) or (m, k).
+def solve_lower(
+    L: Array,
+    B: Array,
+    transposed: bool = False,
+) -> Array:
+    """``L⁻¹ B``, or ``L⁻ᵀ B``, for a lower triangle L and B of shape (m,) or (m, k).
 
     Raises
     ------
     numpy.linalg.LinAlgError
         If L is singular.
     """
-    L, solution = np.ascontiguousarray(L), np.array(B, dtype=np.float64)
+    L = np.ascontiguousarray(L)
+    solution = np.array(B, dtype=np.float64)
     if not np.diagonal(L).all():
         raise np.linalg.LinAlgError(_SINGULAR.format(len(L)))
-    if not solution.size:
+    if solution.size == 0:
         return solution
     if solution.ndim == 1:
-        blas.dtrsv(L.T, solution, lower=0, trans=not transposed, overwrite_x=1)
+        blas.dtrsv(
+            L.T,
+            solution,
+            lower=0,
+            trans=not transposed,
+            overwrite_x=1,
+        )
         return solution
     with threads_for(len(L)):
-        how = {"lower": 0, "overwrite_b": 1}
         if solution.flags.f_contiguous:
-            blas.dtrsm(1.0, L.T, solution, side=0, trans_a=not transposed, **how)
+            blas.dtrsm(
+                1.0,
+                L.T,
+                solution,
+                side=0,
+                trans_a=not transposed,
+                lower=0,
+                overwrite_b=1,
+            )
         else:
-            # Bᵀ in Fortran's order: X L⁻ᵀ from the right, transposed
-            blas.dtrsm(1.0, L.T, solution.T, side=1, trans_a=transposed, **how)
+            # Bᵀ in Fortran's order: solve Xᵀ Lᵀ = Bᵀ from the right
+            blas.dtrsm(
+                1.0,
+                L.T,
+                solution.T,
+                side=1,
+                trans_a=transposed,
+                lower=0,
+                overwrite_b=1,
+            )
     return solution
 
 
@@ -242,7 +296,8 @@ def square_triangle(L: Array) -> Array:
 
 def log_determinant(L: Array) -> float:
     """``log det(L Lᵀ)`` from the lower factor."""
-    return 2.0 * float(np.sum(np.log(np.diagonal(L))))
+    log_diagonal = np.log(np.diagonal(L))
+    return 2.0 * float(np.sum(log_diagonal))
 
 
 # ---- Pivoted Cholesky of an implicit matrix ------------------------------------------
@@ -251,10 +306,10 @@ def log_determinant(L: Array) -> float:
 Index = NDArray[np.intp] | slice
 Entries = Callable[[Index, Index], Array]
 
-# Rows among which pivots are looked for before all rows are updated.
+# Number of candidate rows for the pivots between two updates of all rows.
 _BLOCK = 128
-# Residuals closer than this, relative to the largest diagonal entry, are ties:
-# far above the rounding of the downdates, far below any difference that matters.
+# Residuals that differ by less than this, relative to the largest diagonal entry, are
+# ties: far above the rounding of the downdates, far below any relevant difference.
 _TIE = 1e-12
 
 
@@ -286,13 +341,13 @@ def pivoted_cholesky(
     trace: float = 0.0,
     trace_per_pivot: float = np.inf,
 ) -> PivotedCholesky:
-    """Greedy partial Cholesky: takes the row of largest conditional variance each time.
+    """Greedy partial Cholesky: each pivot is the row of largest conditional variance.
 
     Parameters
     ----------
     entries : callable
-        ``entries(i, j)`` returns the rows `i` and columns `j` of the matrix, two
-        arrays of indices or slices; all columns of a pivot are evaluated once, so the
+        ``entries(i, j)`` returns the rows `i` and columns `j` of the matrix, given as
+        arrays of indices or slices. All columns of a pivot are evaluated once; the
         matrix itself is never formed.
     diagonal : ndarray of shape (n,)
         Diagonal of the matrix, not negative.
@@ -301,13 +356,14 @@ def pivoted_cholesky(
     tolerance : float, default=1e-10
         Stop when no residual exceeds this multiple of the largest diagonal entry.
     priority : ndarray of shape (n,), optional
-        Among rows whose residuals tie, the one of smallest priority is chosen;
-        None means the position.
+        Among rows with tied residuals, the one of smallest priority is chosen; None
+        means the position.
     trace : float, default=0.0
-        Stop when the residuals sum to no more than this, up to 128 pivots later and
-        never before the first.
+        Stop when the sum of the residuals is at most this (checked after blocks of up
+        to 128 pivots, not before the first) and at most `trace_per_pivot` times the
+        number of pivots.
     trace_per_pivot : float, optional
-        And to no more than this times the number of pivots.
+        See `trace`.
 
     Returns
     -------
@@ -316,9 +372,10 @@ def pivoted_cholesky(
 
     Notes
     -----
-    O(n m^2) time in matrix products, O(n m) memory. Residuals only ever fall: among
-    the 128 rows with the largest, pivots are those of the whole matrix for as long as
-    they exceed what the others had when the block was formed.
+    O(n m^2) time in matrix products, O(n m) memory. Residuals never increase: pivots
+    among the 128 rows with the largest residuals are pivots of the complete matrix as
+    long as they exceed the largest residual of the other rows at the start of the
+    block.
     """
     n = diagonal.shape[0]
     n_pivots = min(n_pivots, n)
@@ -326,76 +383,108 @@ def pivoted_cholesky(
     rows = np.empty((n_pivots, n))
     pivots = np.empty(n_pivots, dtype=np.intp)
     scale = residual.max(initial=0.0)
-    order = np.arange(n) if priority is None else priority
+    smallest = tolerance * scale
+    tie = _TIE * scale
+    if priority is None:
+        priority = np.arange(n)
     k = 0
-    while k < n_pivots and residual.max() > tolerance * scale:
-        if k and residual.sum() <= min(trace, k * trace_per_pivot):
+    while k < n_pivots and residual.max() > smallest:
+        if k > 0 and residual.sum() <= min(trace, k * trace_per_pivot):
             break
-        block, limit = _largest(residual, order, _TIE * scale)
+        block, limit = _largest(residual, priority, tie)
         # S = K_BB - R_Bᵀ R_B
-        near = np.ascontiguousarray(rows[:k, block])
-        inner = entries(block, block) - near.T @ near
-        limit, left = max(limit, tolerance * scale), n_pivots - k
+        block_rows = np.ascontiguousarray(rows[:k, block])
+        S = entries(block, block) - block_rows.T @ block_rows
         chosen, factor = _pivots_of_block(
-            inner,
+            S,
             residual[block],
-            order[block],
-            left,
-            limit,
-            _TIE * scale,
+            priority[block],
+            n_pivots=n_pivots - k,
+            limit=max(limit, smallest),
+            tie=tie,
         )
-        new = block[chosen]
-        stop = k + len(new)
+        new_pivots = block[chosen]
+        stop = k + len(new_pivots)
         # R_P = T_P⁻ᵀ (K_P - R_Pᵀ R), with T the factor of the block
-        more = entries(new, slice(None)) - near[:, chosen].T @ rows[:k]
-        rows[k:stop] = solve_lower(factor[:, chosen].T, more)
-        residual -= np.einsum("ij,ij->j", rows[k:stop], rows[k:stop])
+        products = block_rows[:, chosen].T @ rows[:k]
+        remainder = entries(new_pivots, slice(None)) - products
+        new_rows = rows[k:stop]
+        new_rows[:] = solve_lower(factor[:, chosen].T, remainder)
+        # the residual is the diagonal of K - RᵀR
+        residual -= np.einsum("ij,ij->j", new_rows, new_rows)
         np.maximum(residual, 0.0, out=residual)
-        residual[new] = 0.0
-        pivots[k:stop] = new
+        residual[new_pivots] = 0.0
+        pivots[k:stop] = new_pivots
         k = stop
-    return PivotedCholesky(pivots[:k], rows[:k], residual)
+    return PivotedCholesky(
+        pivots=pivots[:k],
+        rows=rows[:k],
+        residual=residual,
+    )
 
 
 def _largest(
     residual: Array,
-    order: NDArray[np.intp],
-    slack: float,
+    priority: NDArray[np.intp],
+    tie: float,
 ) -> tuple[NDArray[np.intp], float]:
-    """Rows of the largest residuals, and what a later pivot among them must exceed."""
+    """Rows of the largest residuals.
+
+    Returns
+    -------
+    block : ndarray of int
+        Positions, increasing.
+    limit : float
+        Later pivots of the block must have a larger residual than this.
+    """
     n = residual.shape[0]
     if n <= _BLOCK:
         return np.arange(n), -np.inf
-    tied = np.flatnonzero(residual >= residual.max() - slack)
+    lowest_tied = residual.max() - tie
+    tied = np.flatnonzero(residual >= lowest_tied)
     if len(tied) > _BLOCK:
-        # the others have residuals as large, but come later
-        first = np.argsort(order[tied], kind="stable")[:_BLOCK]
-        return np.sort(tied[first]), float(residual.max() - slack)
+        # the other tied rows have residuals as large, but a later priority
+        first = np.argsort(priority[tied], kind="stable")[:_BLOCK]
+        return np.sort(tied[first]), float(lowest_tied)
     ranks = np.argpartition(residual, n - _BLOCK)
-    limit = float(residual[ranks[: n - _BLOCK]].max()) + slack
+    outside = ranks[: n - _BLOCK]
+    limit = float(residual[outside].max()) + tie
     return np.sort(ranks[n - _BLOCK :]), limit
 
 
 def _pivots_of_block(
-    inner: Array,
+    S: Array,
     residual: Array,
-    order: NDArray[np.intp],
+    priority: NDArray[np.intp],
+    *,
     n_pivots: int,
     limit: float,
-    slack: float,
+    tie: float,
 ) -> tuple[NDArray[np.intp], Array]:
-    """Pivots of a block above a limit (the first always), and their factor."""
-    factor = np.empty((min(n_pivots, len(inner)), len(inner)))
-    chosen: list[int] = []
+    """Pivots of a block with covariance S.
+
+    Returns
+    -------
+    pivots : ndarray of int
+        Positions in the block: the first in any case, the others above the limit.
+    factor : ndarray of shape (number of pivots, size of the block)
+        Rows of the factor.
+    """
+    size = len(S)
+    factor = np.empty((min(n_pivots, size), size))
+    pivots: list[int] = []
     for k in range(len(factor)):
-        tied = np.flatnonzero(residual >= residual.max() - slack)
-        pivot = int(tied[np.argmin(order[tied])])
-        if k and not residual[pivot] > limit:
+        tied = np.flatnonzero(residual >= residual.max() - tie)
+        pivot = int(tied[np.argmin(priority[tied])])
+        if k > 0 and not residual[pivot] > limit:
             break
-        row = np.subtract(inner[pivot], factor[:k, pivot] @ factor[:k], out=factor[k])
+        # r_k = (S_p - r_1..k-1,p ᵀ r_1..k-1) / √residual_p
+        row = factor[k]
+        products = factor[:k, pivot] @ factor[:k]
+        np.subtract(S[pivot], products, out=row)
         row /= np.sqrt(residual[pivot])
         residual -= row * row
         np.maximum(residual, 0.0, out=residual)
         residual[pivot] = 0.0
-        chosen.append(pivot)
-    return np.array(chosen, dtype=np.intp), factor[: len(chosen)]
+        pivots.append(pivot)
+    return np.array(pivots, dtype=np.intp), factor[: len(pivots)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ NEGLIGIBLE = 1e-20
 class LatentMixture(NamedTuple):
     """Distribution of the latent values of each row: a mixture of independent normals.
 
-    Row i has the density ``sum_j weights[j] N(f | mean[i, :, j],
-    diag(variance[i, :, j]))``.
+    Row i has the density ``Σ_j weights[j] N(f | mean[i, :, j], diag(variance[i, :,
+    j]))``.
 
     Attributes
     ----------
@@ -37,18 +37,35 @@ class LatentMixture(NamedTuple):
     weights: Array
 
     @classmethod
-    def joined(cls, parts: Sequence[LatentMixture], weights: Array) -> LatentMixture:
+    def joined(
+        cls,
+        parts: Sequence[LatentMixture],
+        weights: Array,
+    ) -> LatentMixture:
         """Mixture of mixtures: the components of part k, times ``weights[k]``."""
-        mean = np.concatenate([part.mean for part in parts], axis=2)
-        variances = [np.broadcast_to(p.variance, p.mean.shape) for p in parts]
-        shares = [w * p.weights for w, p in zip(weights, parts, strict=True)]
-        return cls(mean, np.concatenate(variances, axis=2), np.concatenate(shares))
+        means = []
+        variances = []
+        shares = []
+        for mixture, weight in zip(parts, weights, strict=True):
+            mean = mixture.mean
+            means.append(mean)
+            variances.append(np.broadcast_to(mixture.variance, mean.shape))
+            shares.append(weight * mixture.weights)
+        return cls(
+            mean=np.concatenate(means, axis=2),
+            variance=np.concatenate(variances, axis=2),
+            weights=np.concatenate(shares),
+        )
 
-    def rows(self, index: Any) -> LatentMixture:
+    def rows(self, index: slice | NDArray[np.intp]) -> LatentMixture:
         """Mixture of some rows, by a slice or an array of their numbers."""
         shape = (len(self.mean), *self.variance.shape[1:])
-        variance = np.broadcast_to(self.variance, shape)[index]
-        return LatentMixture(self.mean[index], variance, self.weights)
+        variance = np.broadcast_to(self.variance, shape)
+        return LatentMixture(
+            mean=self.mean[index],
+            variance=variance[index],
+            weights=self.weights,
+        )
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and variance of the whole mixture, each of shape (n, c).
@@ -57,8 +74,9 @@ class LatentMixture(NamedTuple):
         common offset of the components loses no digits.
         """
         mean = self.mean @ self.weights
-        spread = (self.mean - mean[:, :, np.newaxis]) ** 2 + self.variance
-        return mean, spread @ self.weights
+        deviation = self.mean - mean[:, :, np.newaxis]
+        second_moment = deviation**2 + self.variance
+        return mean, second_moment @ self.weights
 
 
 def atoms(
@@ -68,27 +86,27 @@ def atoms(
 ) -> tuple[Array, Array]:
     """Nodes and weights for expectations under a latent mixture.
 
-    ``E[h(f)] ~ sum_a weights[a] h(values[i, :, a])``. The points are the same
-    affine image of one fixed set for every row, so the result of a row never
-    depends on the other rows.
+    ``E[h(f)] ≈ Σ_a weights[a] h(values[i, :, a])``. The points are the same affine
+    image of one fixed set for every row, so the result of a row never depends on the
+    other rows.
 
-    For one output each component gets a trapezoidal rule, which is as accurate as
-    Gauss-Hermite for smooth functions (error ``exp(-2 pi^2 / h^2)`` at spacing h)
-    and stays so when it is shifted. Each component is shifted by a different fraction
-    of h: where components coincide, as they do far from the data, their nodes
-    interleave and resolve functions ``s`` times narrower than one rule could. For
-    several outputs the points are a Kronecker sequence and its mirror image.
+    For one output each component has a trapezoidal rule, which is as accurate as
+    Gauss-Hermite for smooth functions (error ``exp(-2 π² / h²)`` at spacing h) and
+    remains so if it is shifted. Each component is shifted by a different fraction of h:
+    the nodes of components that coincide, as they do far from the data, interleave and
+    resolve functions ``s`` times narrower than one rule could. For several outputs the
+    points are a Kronecker sequence and its mirror image.
 
     Parameters
     ----------
     mixture : LatentMixture
     n_nodes : int, default=None
         Nodes per component; by default ``max(11, ceil(128 / s))``, for several outputs
-        ``max(6, ceil(600 / s))``: class probabilities are then within 0.001 to 0.006 in
-        the mean, the more the larger the variances are. One node, the mean, is used
-        when no row has a variance above rounding level.
+        ``max(6, ceil(600 / s))``: the mean error of class probabilities is then between
+        0.001 and 0.006, larger for larger variances. One node, the mean, is used when
+        no row has a variance above rounding level.
     refinement : int, default=1
-        Multiplies the number of nodes: for functions with narrower features than the
+        Factor of the number of nodes, for functions with narrower features than the
         normal distributions.
 
     Returns
@@ -102,7 +120,7 @@ def atoms(
     nodes, node_weights = normal_nodes(mixture, n_nodes, refinement)
     if nodes.shape[2] == 1:
         return mean, weights
-    # values = mean + std * xi, components slow, nodes fast: (n, c, s, k)
+    # values = mean + std ξ, components slow, nodes fast: (n, c, s, k)
     std = np.sqrt(variance)[:, :, :, np.newaxis]
     values = mean[:, :, :, np.newaxis] + std * nodes
     combined = weights[:, np.newaxis] * node_weights
@@ -116,66 +134,78 @@ def normal_nodes(
 ) -> tuple[Array, Array]:
     """Standard normal nodes (c, s, k) and weights (s, k) of :func:`atoms`.
 
-    One node, zero, where no row has a variance above rounding level.
+    One node, zero, if no row has a variance above rounding level.
     """
     mean, variance, _ = mixture
     _, c, s = mean.shape
     floor = NEGLIGIBLE * np.mean(mean**2, axis=2, keepdims=True)
     if np.all(variance <= floor):
-        return np.zeros((c, s, 1)), np.ones((s, 1))
-    if c == 1:
-        # odd: the nodes of even number are not the mirror image of those of odd number
-        k = n_nodes or max(11, math.ceil(128 / s)) * refinement | 1
-        nodes, node_weights = _interleaved_normal_rules(s, k)
-        return nodes[np.newaxis], node_weights
-    k = n_nodes or max(6, math.ceil(600 / s))
-    return normal_points(c, s, k * refinement)
+        no_spread = np.zeros((c, s, 1))
+        return no_spread, np.ones((s, 1))
+    if c > 1:
+        if n_nodes is None:
+            n_nodes = max(6, math.ceil(600 / s))
+        return normal_points(c, s, n_nodes * refinement)
+    if n_nodes is None:
+        # an odd number: the nodes at even positions do not mirror those at odd ones
+        n_nodes = max(11, math.ceil(128 / s)) * refinement | 1
+    nodes, node_weights = _interleaved_normal_rules(s, n_nodes)
+    return nodes[np.newaxis], node_weights
 
 
 def _interleaved_normal_rules(s: int, k: int) -> tuple[Array, Array]:
     """Nodes and weights, (s, k) each, of s shifted trapezoidal rules for N(0, 1).
 
-    The spacing balances truncation, ``exp(-(k h)^2 / 8)``, against discretisation,
-    ``exp(-2 pi^2 / h^2)``; beyond 8 standard deviations it only gets finer.
+    The spacing h balances truncation, ``exp(-(k h)² / 8)``, against discretisation,
+    ``exp(-2 π² / h²)``; rules that reach 8 standard deviations become finer, not wider.
     """
     if k == 1:
-        return np.zeros((s, 1)), np.ones((s, 1))
-    spacing = min(2.0 * math.sqrt(math.pi / k), 16.0 / k)
-    golden = (math.sqrt(5.0) - 1.0) / 2.0
-    # The fractions (0, ..., s - 1) / s of the spacing, in an order that spreads them.
-    rank = np.argsort(np.argsort(np.arange(s) * golden % 1.0))
+        no_spread = np.zeros((s, 1))
+        return no_spread, np.ones((s, 1))
+    balanced = 2.0 * math.sqrt(math.pi / k)
+    spacing = min(balanced, 16.0 / k)
+    # shifts by (½, ..., s - ½) / s - ½ spacings, in the order of the golden sequence
+    golden_ratio = (math.sqrt(5.0) - 1.0) / 2.0
+    sequence = np.arange(s) * golden_ratio % 1.0
+    rank = np.argsort(np.argsort(sequence))
     shift = (rank + 0.5) / s - 0.5
-    nodes = spacing * (np.arange(k) - (k - 1) / 2.0 + shift[:, np.newaxis])
+    centred = np.arange(k) - (k - 1) / 2.0
+    nodes = spacing * (centred + shift[:, np.newaxis])
     weights = np.exp(-0.5 * nodes**2)
     weights /= weights.sum(axis=1, keepdims=True)
-    # Exact first and second moments.
+    # exact first and second moments
     nodes -= np.sum(weights * nodes, axis=1, keepdims=True)
-    nodes /= np.sqrt(np.sum(weights * nodes**2, axis=1, keepdims=True))
+    second_moment = np.sum(weights * nodes**2, axis=1, keepdims=True)
+    nodes /= np.sqrt(second_moment)
     return nodes, weights
 
 
 def normal_points(c: int, s: int, k: int) -> tuple[Array, Array]:
     """Nodes (c, s, k) and weights (s, k) of s consecutive stretches of one sequence.
 
-    The sequence is ``frac(i sqrt(p_d))`` for the primes p_d, mapped to normals; each
-    stretch holds its points and their negatives, so that its mean is exactly zero.
+    The sequence is ``frac(i √p_d)`` for the primes p_d, mapped to normal variables;
+    each stretch holds its points and their negatives, so that its mean is exactly zero.
     """
     half = max(1, (k + 1) // 2)
     index = np.arange(1, s * half + 1)
-    uniform = np.outer(np.sqrt(_primes(c)), index) % 1.0
+    roots = np.sqrt(_primes(c))
+    uniform = np.outer(roots, index) % 1.0
     points = ndtri(np.clip(uniform, 1e-12, 1.0 - 1e-12))
-    points /= np.sqrt(np.mean(points**2, axis=1, keepdims=True))
+    # exact second moments
+    second_moment = np.mean(points**2, axis=1, keepdims=True)
+    points /= np.sqrt(second_moment)
     points = points.reshape(c, s, half)
     nodes = np.concatenate([points, -points], axis=2)
-    return nodes, np.full((s, 2 * half), 0.5 / half)
+    weights = np.full((s, 2 * half), 0.5 / half)
+    return nodes, weights
 
 
 def _primes(count: int) -> Array:
     """Sieve the first ``count`` prime numbers."""
-    bound = max(
-        15,
-        int(count * (math.log(count) + math.log(math.log(count) + 2.0))) + 9,
-    )
+    # p_k < k (log k + log log k) for k >= 6
+    log_count = math.log(count)
+    rosser_bound = count * (log_count + math.log(log_count + 2.0))
+    bound = max(15, int(rosser_bound) + 9)
     candidates = np.arange(bound)
     is_prime = candidates >= 2
     for factor in range(2, math.isqrt(bound) + 1):

@@ -11,45 +11,57 @@ from skgpx._numerics import laplace
 from skgpx._numerics.langevin import QUADRATIC, Target, latent_values
 from skgpx._numerics.laplace import Mode
 
-# ---- Is a likelihood log-concave where it matters? Looked up, not declared -----------
-
-
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Index = NDArray[np.intp]
 
-# Places along a direction, in prior standard deviations from the prior mean.
+# Points of a line through the prior mean, in prior standard deviations.
 PLACES = np.linspace(-4.0, 4.0, 81)
+
+# ---- Is a likelihood log-concave within reach of the prior? A test of its gradient ---
 
 
 def is_log_concave(target: Target) -> bool:
-    """Whether nll(y, f) is convex in f, at some rows and within reach of the prior.
+    """Whether nll(y, f) is convex in f, at sampled rows and within reach of the prior.
 
-    If so, the potential of the weights is strictly convex: it has one mode. The slope
-    along a line must not fall; the lines pass through the prior mean of each row, over
-    four prior standard deviations to either side. `target` must be in the coordinates
-    of the weights.
+    If so, the potential of the weights is strictly convex and has one mode. The test
+    requires that the slope of the nll does not fall along lines through the prior mean
+    of each row, which extend four prior standard deviations to either side. `target`
+    must be in the coordinates of the weights.
 
     Notes
     -----
-    Fifty rows, 81 places on each of one line (one output) or six: under a millisecond.
-    A likelihood that is not log-concave further away counts as log-concave: no
-    function of the prior goes there.
+    Fifty rows, 81 points on each of one line (one output) or six: under a millisecond.
+    A likelihood that is not log-concave only beyond these lines counts as log-concave:
+    no function of the prior goes there.
     """
     if target.code == QUADRATIC:
         return True
-    rows = np.unique(np.linspace(0, len(target.y) - 1, 50).astype(np.intp))
+    n = len(target.y)
     c = target.n_outputs
-    std = np.linalg.norm(target.features[rows], axis=1)
-    std = np.sqrt(std[:, np.newaxis] ** 2 + target.std[rows] ** 2)
-    centre = np.broadcast_to(target.offset, (len(target.y), c))[rows]
-    lines = np.random.default_rng(0).standard_normal((6, c))
+    positions = np.linspace(0, n - 1, 50)
+    rows = np.unique(positions.astype(np.intp))
+    y = target.y[rows]
     likelihood = target.likelihood.at_some(rows)
-    # no place is exactly at zero
-    for line in np.ones((1, 1)) if c == 1 else lines:
-        step = (std * line)[:, :, np.newaxis]
-        f = centre[:, :, np.newaxis] + step * (PLACES + 1e-3)
-        slope = np.sum(likelihood.row_gradient(target.y[rows], f) * step, axis=1)
+    # prior moments of f: the offset, and |φ|² + std²
+    mean = np.broadcast_to(target.offset, (n, c))[rows]
+    basis_std = np.linalg.norm(target.features[rows], axis=1)
+    basis_variance = basis_std[:, np.newaxis] ** 2
+    prior_std = np.sqrt(basis_variance + target.std[rows] ** 2)
+    lines = np.ones((1, 1))
+    if c > 1:
+        rng = np.random.default_rng(0)
+        lines = rng.standard_normal((6, c))
+    for line in lines:
+        direction = (prior_std * line)[:, :, np.newaxis]
+        # shifted, so that no point is exactly at zero
+        f = mean[:, :, np.newaxis] + direction * (PLACES + 1e-3)
+        gradient = likelihood.row_gradient(y, f)
+        slope = np.sum(gradient * direction, axis=1)
         largest = np.max(np.abs(slope), axis=1, keepdims=True)
-        if np.any(np.diff(slope, axis=1) < -1e-7 * (largest + 1.0)):
+        rounding = 1e-7 * (largest + 1.0)
+        rise = np.diff(slope, axis=1)
+        if np.any(rise < -rounding):
             return False
     return True
 
@@ -57,9 +69,9 @@ def is_log_concave(target: Target) -> bool:
 # ---- Several modes of the weights: a search from many starts -------------------------
 
 
-# Nats of evidence by which a mode may be below the best one and still be a rival: far
-# too many for its own weight, but where there are several modes there are more that
-# the search did not find.
+# Largest gap of the Laplace evidence between the best mode and a rival, in nats. A mode
+# with this gap has no weight of its own, but it shows that there are further modes,
+# which the search did not find.
 RIVAL = 25.0
 
 
@@ -86,8 +98,9 @@ def survey(
     rough : ndarray of shape (n, c)
         Rough latent values of the rows, less their offset.
     symmetric : bool
-        Whether the likelihood does not know the sign of f. Mirror images are then no
-        rivals, and functions of other signs in some neighbourhoods are tried.
+        Whether the likelihood does not depend on the sign of f. Mirror images of a mode
+        are then no rivals, and functions that change sign in a neighbourhood of rows
+        are starts.
     rng : numpy.random.Generator
 
     Returns
@@ -100,30 +113,38 @@ def survey(
     -----
     Ten searches of a few Newton steps, O(n m^2 + m^3) each.
     """
-    found = [first]
-    shift = laplace.mirror_shift(target) if symmetric else None
-
-    for start in _starts(target, first, rough, symmetric, rng, found):
-        mode = laplace.find_mode(target, start, 1e-2)
-        if not any(_same(mode, other, shift) for other in found):
-            found.append(mode)
-    evidences = np.array([log_evidence(mode) for mode in found])
+    modes = [first]
+    shift = None
+    if symmetric:
+        shift = laplace.mirror_shift(target)
+    for start in _starts(target, first, rough, symmetric, rng, modes):
+        mode = laplace.find_mode(target, start, tolerance=1e-2)
+        if not any(_is_same_mode(mode, other, shift) for other in modes):
+            modes.append(mode)
+    evidences = np.array([log_evidence(mode) for mode in modes])
     best = int(np.argmax(evidences))
     gaps: Array = np.delete(evidences[best] - evidences, best)
     if best == 0:
         return first, gaps
-    return laplace.find_mode(target, found[best].weights), gaps
+    return laplace.find_mode(target, modes[best].weights), gaps
 
 
-def _same(mode: Mode, other: Mode, shift: Array | None) -> bool:
+def _is_same_mode(
+    mode: Mode,
+    other: Mode,
+    shift: Array | None,
+) -> bool:
     """Whether two searches ended at one mode, or at its mirror image."""
-    places = [mode.weights]
+    images = [mode.weights]
     if shift is not None:
-        places.append(-mode.weights - 2.0 * shift)
+        images.append(-mode.weights - 2.0 * shift)
     groups = len(other.root)
-    for place in places:
-        apart = (place - other.weights).T.reshape(groups, -1, 1)
-        if np.linalg.norm(np.linalg.solve(other.root, apart)) < 1.0:
+    for weights in images:
+        # the distance in standard deviations, |root⁻¹ (w - w')|
+        difference = weights - other.weights
+        difference = difference.T.reshape(groups, -1, 1)
+        whitened = np.linalg.solve(other.root, difference)
+        if np.linalg.norm(whitened) < 1.0:
             return True
     return False
 
@@ -134,77 +155,106 @@ def _starts(
     rough: Array,
     symmetric: bool,
     rng: np.random.Generator,
-    found: list[Mode],
+    modes: list[Mode],
 ) -> Iterator[Array]:
-    """Where to search: prior draws, some of the rows, flipped neighbourhoods.
+    """Starts: prior draws, functions through some rows, flipped neighbourhoods.
 
-    The last place is opposite to the best of the modes that were `found` by then.
+    The last start is opposite to the best of the `modes` at that time, to which the
+    caller adds new modes while it iterates.
     """
-    favoured = _favoured(target) if target.n_outputs == 1 else None
+    minima = None
+    if target.n_outputs == 1:
+        minima = _row_minima(target)
     for _ in range(4):
         yield rng.standard_normal(first.weights.shape)
-        yield _of_some_rows(target, rough, favoured, rng)
+        yield _through_sampled_rows(target, rough, minima, rng)
         if symmetric:
-            yield _flipped(target, first.weights, rng)
+            yield _flip_neighbourhood(target, first.weights, rng)
     if not symmetric:
-        yield -max(found, key=log_evidence).weights
+        yield -max(modes, key=log_evidence).weights
 
 
-def _favoured(target: Target) -> tuple[Array, NDArray[np.bool_]]:
-    """Latent values (n, k), and which of them are local minima of a row's nll."""
-    std = np.sqrt(np.sum(target.features**2, axis=1) + target.std[:, 0] ** 2)
-    f = target.offset + std[:, np.newaxis] * PLACES
+def _row_minima(target: Target) -> tuple[Array, Mask]:
+    """Latent values (n, k) less the offset, and whether they minimise a row's nll."""
+    basis_variance = np.sum(target.features**2, axis=1)
+    prior_std = np.sqrt(basis_variance + target.std[:, 0] ** 2)
+    f = target.offset + prior_std[:, np.newaxis] * PLACES
     nll = target.likelihood.row_nll(target.y, f[:, np.newaxis])
-    low = np.zeros(f.shape, dtype=bool)
-    low[:, 1:-1] = (nll[:, 1:-1] < nll[:, :-2]) & (nll[:, 1:-1] <= nll[:, 2:])
-    return f - target.offset, low
+    below_left = nll[:, 1:-1] < nll[:, :-2]
+    below_right = nll[:, 1:-1] <= nll[:, 2:]
+    is_minimum = np.zeros(f.shape, dtype=bool)
+    is_minimum[:, 1:-1] = below_left & below_right
+    return f - target.offset, is_minimum
 
 
-def _of_some_rows(
+def _through_sampled_rows(
     target: Target,
     rough: Array,
-    favoured: tuple[Array, NDArray[np.bool_]] | None,
+    minima: tuple[Array, Mask] | None,
     rng: np.random.Generator,
 ) -> Array:
-    """The function through what a quarter of the rows, or more, favour by themselves.
+    """Weights of a function through likely values of a quarter of the rows, or more.
 
-    Where rows favour several values, neighbours favour the lower or the higher ones
-    together; where they favour none, rough latent values are taken.
+    The value of a row is a minimum of its nll. If rows have several minima, the rows of
+    a neighbourhood share the rank of theirs. Rows without a minimum have their rough
+    latent value.
     """
     n, m = target.features.shape
     values = rough.copy()
-    if favoured is not None:
-        f, low = favoured
-        near = np.isin(np.arange(n), _neighbourhood(target, rng)[: rng.integers(n + 1)])
-        level = np.where(near, rng.random(), rng.random())
-        count = low.sum(axis=1, keepdims=True)
+    if minima is not None:
+        f, is_minimum = minima
+        order = _neighbourhood(target, rng)
+        neighbours = order[: rng.integers(n + 1)]
+        is_neighbour = np.isin(np.arange(n), neighbours)
+        level_of_neighbours = rng.random()
+        level_of_others = rng.random()
+        level = np.where(is_neighbour, level_of_neighbours, level_of_others)
+        count = is_minimum.sum(axis=1, keepdims=True)
         rank = np.floor(level[:, np.newaxis] * count) + 1.0
-        which = np.argmax((np.cumsum(low, axis=1) == rank) & low, axis=1)
-        taken = f[np.arange(n), which][:, np.newaxis]
-        values = np.where(count > 0, taken, values)
-    size = max(1, min(int(max(n // 4, n * rng.random() ** 2)), 4 * m))
-    some = rng.choice(n, size, replace=False)
-    phi, omega = target.features[some], target.weights[some]
-    return laplace.projection_start(phi, values[some], omega)
+        ranks = np.cumsum(is_minimum, axis=1)
+        has_rank = (ranks == rank) & is_minimum
+        column = np.argmax(has_rank, axis=1)
+        minimum = f[np.arange(n), column]
+        values = np.where(count > 0, minimum[:, np.newaxis], values)
+    size = int(max(n // 4, n * rng.random() ** 2))
+    size = max(1, min(size, 4 * m))
+    sample = rng.choice(n, size, replace=False)
+    return laplace.projection_start(
+        target.features[sample],
+        values[sample],
+        target.weights[sample],
+    )
 
 
-def _flipped(target: Target, weights: Array, rng: np.random.Generator) -> Array:
-    """The function with its sign changed in the neighbourhood of a row.
+def _flip_neighbourhood(
+    target: Target,
+    weights: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """Weights of a function with its sign changed in the neighbourhood of a row.
 
-    Neighbourhoods end where the function is small, where a change of sign costs least.
+    The neighbourhood tends to end where the function is small: there a change of sign
+    costs least.
     """
     f = latent_values(target, weights)
+    n = len(f)
     order = _neighbourhood(target, rng)
-    barrier = np.linalg.norm(f[order], axis=1)
-    chance = np.exp(-0.5 * np.minimum(barrier[:-1], barrier[1:]) ** 2) + 1e-6
-    end = 1 + rng.choice(len(chance), p=chance / chance.sum()) if len(f) > 1 else 1
-    f[order[:end]] *= -1.0
+    size = 1
+    if n > 1:
+        height = np.linalg.norm(f[order], axis=1)
+        barrier = np.minimum(height[:-1], height[1:])
+        chance = np.exp(-0.5 * barrier**2) + 1e-6
+        chance /= chance.sum()
+        size = 1 + rng.choice(n - 1, p=chance)
+    f[order[:size]] *= -1.0
     return laplace.projection_start(target.features, f - target.offset, target.weights)
 
 
-def _neighbourhood(target: Target, rng: np.random.Generator) -> NDArray[np.intp]:
-    """All rows, those first whose prior correlation with one of them is largest."""
+def _neighbourhood(target: Target, rng: np.random.Generator) -> Index:
+    """All rows, sorted by falling prior correlation with a random row."""
     phi = target.features
-    likeness = phi @ phi[rng.integers(len(phi))]
-    likeness /= np.maximum(np.linalg.norm(phi, axis=1), 1e-300)
-    return np.argsort(-likeness, kind="stable")
+    centre = phi[rng.integers(len(phi))]
+    correlation = phi @ centre
+    length = np.linalg.norm(phi, axis=1)
+    correlation /= np.maximum(length, 1e-300)
+    return np.argsort(-correlation, kind="stable")

@@ -1,12 +1,13 @@
 """Compiled value and gradient of every built-in likelihood, on blocks of rows.
 
 The transcendental functions run in flat passes over one or two contiguous arrays, which
-compilers vectorise; the passes with one target per row do rational arithmetic only. The
-gradient array also serves as scratch space.
+compilers vectorise; the passes with one target per row use rational arithmetic only.
+The gradient array also serves as scratch space.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ SQUARE_FLOOR = 1e-8
 
 @inlined
 def value_and_gradient(
-    formula: Any,
+    formula: Callable[..., None],
     parameters: Array,
     y: Array,
     f: Array,
@@ -47,9 +48,9 @@ def value_and_gradient(
     Parameters
     ----------
     formula : function
-        What `formula_of` returns for the likelihood's code.
+        The result of `formula_of` for the likelihood's code.
     parameters : ndarray of shape (p,)
-        What the likelihood's ``kernel_parameters()`` returns.
+        The result of the likelihood's ``kernel_parameters()``.
     y : ndarray of shape (b,)
         Targets; classes are encoded 0, 1, ...
     f : ndarray of shape (b, c * s), C-contiguous
@@ -58,19 +59,23 @@ def value_and_gradient(
     with_value : bool
         False skips the value, and does not write `value`.
     value : ndarray of shape (b, s), C-contiguous
-        Out: negative log-likelihood without the terms that are constant in f.
+        Out: negative log-likelihood, up to terms that are constant in f.
     gradient : ndarray of shape (b, c * s), C-contiguous
         Out: its derivative in f. Must not overlap f.
 
     Notes
     -----
-    Nothing overflows for ``|f| <= 1e6``; a NaN in f affects only its own elements of
-    the gradient. A few nanoseconds per element. Meant for blocks that fit in the cache.
+    No overflow for ``|f| <= 1e6``; a NaN in f affects only its own elements of the
+    gradient. A few nanoseconds per element. Meant for blocks that fit in the cache.
     """
     formula(
-        parameters, y, f.reshape(-1), with_value, value.reshape(-1),
+        parameters,
+        y,
+        f.reshape(-1),
+        with_value,
+        value.reshape(-1),
         gradient.reshape(-1),
-    )  # fmt: skip
+    )
 
 
 @inlined
@@ -81,7 +86,8 @@ def _repeat(y: Array, g: Array) -> None:
     """
     s = g.size // y.size
     for i in range(y.size):
-        row, target = g[i * s : (i + 1) * s], y[i]
+        row = g[i * s : (i + 1) * s]
+        target = y[i]
         for j in range(s):
             row[j] = target
 
@@ -95,6 +101,7 @@ def _gaussian(
     value: Array,
     g: Array,
 ) -> None:
+    # nll = (f - y)² / (2 σ²)
     _repeat(targets, g)
     precision = 1.0 / p[0]
     for k in range(f.size):
@@ -113,8 +120,10 @@ def _student_t(
     value: Array,
     g: Array,
 ) -> None:
+    # nll = ½ (ν + 1) log(1 + r² / (ν s²)), r = f - y
     _repeat(targets, g)
-    df, scale = p[0], p[1]
+    df = p[0]
+    scale = p[1]
     width = df * scale * scale
     inverse = 1.0 / width
     for k in range(f.size):
@@ -133,9 +142,11 @@ def _bernoulli_logit(
     value: Array,
     g: Array,
 ) -> None:
+    # nll = log(1 + eˣ) - y x
     _repeat(targets, g)
     for k in range(f.size):
-        x, y = f[k], g[k]
+        x = f[k]
+        y = g[k]
         e = exp(-abs(x))
         g[k] = (1.0 if x > 0.0 else e) / (1.0 + e) - y
         if with_value:
@@ -151,8 +162,8 @@ def _bernoulli_probit(
     value: Array,
     g: Array,
 ) -> None:
-    # t = (2 y - 1) f; with E = erfcx(|t| / sqrt(2)) and e = exp(-t^2 / 2),
-    # Phi(t) = E e / 2 on the left, 1 - E e / 2 on the right; gradient -+ phi / Phi.
+    # nll = -log Φ(t), t = (2 y - 1) f; with E = erfcx(|t| / √2) and e = exp(-t² / 2),
+    # Φ(t) = E e / 2 on the left, 1 - E e / 2 on the right; gradient ∓φ / Φ
     _repeat(targets, g)
     for k in range(f.size):
         sign = 2.0 * g[k] - 1.0
@@ -176,9 +187,11 @@ def _poisson_softplus(
     value: Array,
     g: Array,
 ) -> None:
+    # nll = rate - y log rate, rate = log(1 + eˣ)
     _repeat(targets, g)
     for k in range(f.size):
-        x, y = f[k], g[k]
+        x = f[k]
+        y = g[k]
         e = exp(-abs(x))
         rate = (x if x > 0.0 else 0.0) + log1p(e)
         slope = (1.0 if x > 0.0 else e) / (1.0 + e)
@@ -196,9 +209,11 @@ def _poisson_exp(
     value: Array,
     g: Array,
 ) -> None:
+    # nll = eˣ - y x, and eˣ continues as its tangent above the cap
     _repeat(targets, g)
     for k in range(f.size):
-        x, y = f[k], g[k]
+        x = f[k]
+        y = g[k]
         over = x - EXPONENT_CAP
         over = over if over > 0.0 else 0.0
         rate = exp(x - over)
@@ -216,9 +231,11 @@ def _poisson_square(
     value: Array,
     g: Array,
 ) -> None:
+    # nll = rate - y log rate, rate = x² + floor
     _repeat(targets, g)
     for k in range(f.size):
-        x, y = f[k], g[k]
+        x = f[k]
+        y = g[k]
         rate = x * x + SQUARE_FLOOR
         g[k] = 2.0 * x - 2.0 * x * y / rate
         if with_value:
@@ -234,21 +251,23 @@ def _shifted_mixture(
     value: Array,
     g: Array,
 ) -> None:
-    # With r = y - f: log odds of a shift a = log_odds + shift (r - shift / 2) / v,
-    # value = r^2 / (2 v) - log(1 + exp(a)), gradient = (shift expit(a) - r) / v
+    # nll = r² / (2 v) - log(1 + eᵃ), r = y - f, with the log odds of a shift
+    # a = log_odds + shift (r - shift / 2) / v; gradient (shift expit(a) - r) / v
     _repeat(targets, g)
-    shift, log_odds, precision = p[0], p[1], 1.0 / p[2]
+    shift = p[0]
+    log_odds = p[1]
+    precision = 1.0 / p[2]
     slope = shift * precision
     offset = log_odds - 0.5 * shift * slope
     for k in range(f.size):
         r = g[k] - f[k]
         a = offset + slope * r
         e = exp(-abs(a))
-        moved = (1.0 if a > 0.0 else e) / (1.0 + e)
-        g[k] = (shift * moved - r) * precision
+        expit = (1.0 if a > 0.0 else e) / (1.0 + e)
+        g[k] = (shift * expit - r) * precision
         if with_value:
-            larger = (a if a > 0.0 else 0.0) + log1p(e)
-            value[k] = 0.5 * precision * r * r - larger
+            softplus = (a if a > 0.0 else 0.0) + log1p(e)
+            value[k] = 0.5 * precision * r * r - softplus
 
 
 @Formula
@@ -260,14 +279,16 @@ def _categorical(
     value: Array,
     g: Array,
 ) -> None:
-    # exp(f - largest) and its sum over the outputs, for each row and chain
-    n_outputs, total = f.size // value.size, np.empty(value.size)
+    # nll = log Σ_k exp(f_k - largest) - (f_y - largest), for each row and chain
+    n_outputs = f.size // value.size
+    total = np.empty(value.size)
     _subtract_largest(f, y.size, n_outputs, total, g)
     if with_value:
         s = total.size // y.size
         for i in range(y.size):
-            own = (i * n_outputs + int(y[i])) * s
-            v, d = value[i * s : (i + 1) * s], g[own : own + s]
+            observed = (i * n_outputs + int(y[i])) * s
+            v = value[i * s : (i + 1) * s]
+            d = g[observed : observed + s]
             for j in range(s):
                 v[j] = -d[j]
     for k in range(g.size):
@@ -286,33 +307,42 @@ def _subtract_largest(
     top: Array,
     g: Array,
 ) -> None:
-    """Subtract from each latent value the largest of its row and chain, put in top."""
+    """Write ``f - top``, with top the largest latent value of each row and chain."""
     s = top.size // n_rows
     for i in range(n_rows):
         t = top[i * s : (i + 1) * s]
         for k in range(n_outputs):
-            x = f[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            first = (i * n_outputs + k) * s
+            x = f[first : first + s]
             for j in range(s):
                 t[j] = x[j] if k == 0 or x[j] > t[j] else t[j]
         for k in range(n_outputs):
-            x = f[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
-            d = g[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            first = (i * n_outputs + k) * s
+            x = f[first : first + s]
+            d = g[first : first + s]
             for j in range(s):
                 d[j] = x[j] - t[j]
 
 
 @inlined
-def _normalise(y: Array, n_outputs: int, total: Array, g: Array) -> None:
+def _normalise(
+    y: Array,
+    n_outputs: int,
+    total: Array,
+    g: Array,
+) -> None:
     """Divide by the sum over the outputs, then subtract one at the observed class."""
     s = total.size // y.size
     for i in range(y.size):
         t = total[i * s : (i + 1) * s]
         for k in range(n_outputs):
-            e = g[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            first = (i * n_outputs + k) * s
+            e = g[first : first + s]
             for j in range(s):
                 t[j] = e[j] if k == 0 else t[j] + e[j]
         for k in range(n_outputs):
-            e = g[(i * n_outputs + k) * s : (i * n_outputs + k + 1) * s]
+            first = (i * n_outputs + k) * s
+            e = g[first : first + s]
             hit = 1.0 if y[i] == k else 0.0
             for j in range(s):
                 e[j] = e[j] / t[j] - hit
@@ -332,5 +362,5 @@ _FORMULAS: dict[int, Formula] = {
 
 
 def formula_of(code: int) -> Any:
-    """The compiled formula of a code, an argument for other kernels."""
+    """The compiled formula of a code, an argument of other kernels."""
     return _FORMULAS[code].address

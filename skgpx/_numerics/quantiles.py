@@ -1,4 +1,4 @@
-"""Quantiles of distributions that are given by their distribution functions."""
+"""Quantiles of distributions, from their distribution functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Coordinate(NamedTuple):
     slope : callable
         ``dt / dy``.
     lowest, highest : float
-        The least and the largest y that a search may return.
+        The smallest and the largest y that a search may return.
     discrete : bool
         Whether y is an integer.
     """
@@ -41,51 +41,82 @@ class Coordinate(NamedTuple):
     def location_and_scale(self, mean: Array, std: Array) -> tuple[Array, Array]:
         """Rough location and scale (n,) of the coordinate, from moments of y (n,).
 
-        By a linear map around the mean; the scale is that of a log-normal variable
-        where the coordinate is not y itself. It is positive.
+        By a linear map around the mean; for other coordinates than y itself, the scale
+        is that of a log-normal variable. The scale is positive.
         """
         mean = np.clip(mean, self.lowest, self.highest)
         scale = std * self.slope(mean)
         if self.forward is not _identity:
-            # a mean of nearly zero has the largest slope of all
+            # the slope at a mean of nearly zero is huge
             with np.errstate(over="ignore"):
                 scale = np.sqrt(np.log1p(scale**2))
-        usable = (scale > 0.0) & (scale < np.inf)
-        return self.forward(mean), np.where(usable, scale, 1.0)
+        is_usable = (scale > 0.0) & (scale < np.inf)
+        return self.forward(mean), np.where(is_usable, scale, 1.0)
 
 
 def _identity(y: Array) -> Array:
     return y
 
 
+def _logit_slope(y: Array) -> Array:
+    return 1.0 / (y * (1.0 - y))
+
+
+def _log_count(y: Array) -> Array:
+    return np.log(y + 0.5)
+
+
+def _count(t: Array) -> Array:
+    return np.exp(t) - 0.5
+
+
+def _log_count_slope(y: Array) -> Array:
+    return 1.0 / (y + 0.5)
+
+
 _LARGEST = float(np.finfo(np.float64).max)
 _SMALLEST = float(np.finfo(np.float64).tiny)
-_REAL = Coordinate(_identity, _identity, np.ones_like, -_LARGEST, _LARGEST)
-_LOGARITHM = Coordinate(np.log, np.exp, np.reciprocal, _SMALLEST, _LARGEST)
+_REAL = Coordinate(
+    forward=_identity,
+    backward=_identity,
+    slope=np.ones_like,
+    lowest=-_LARGEST,
+    highest=_LARGEST,
+)
+_LOGARITHM = Coordinate(
+    forward=np.log,
+    backward=np.exp,
+    slope=np.reciprocal,
+    lowest=_SMALLEST,
+    highest=_LARGEST,
+)
 _LOG_ODDS = Coordinate(
-    logit,
-    expit,
-    lambda y: 1.0 / (y * (1.0 - y)),
-    _SMALLEST,
-    float(np.nextafter(1.0, 0.0)),
+    forward=logit,
+    backward=expit,
+    slope=_logit_slope,
+    lowest=_SMALLEST,
+    highest=float(np.nextafter(1.0, 0.0)),
 )
 _LOG_COUNT = Coordinate(
-    lambda y: np.log(y + 0.5),
-    lambda t: np.exp(t) - 0.5,
-    lambda y: 1.0 / (y + 0.5),
-    0.0,
-    _LARGEST,
+    forward=_log_count,
+    backward=_count,
+    slope=_log_count_slope,
+    lowest=0.0,
+    highest=_LARGEST,
     discrete=True,
 )
 
 
 def coordinate_on(support: tuple[float, float], discrete: bool) -> Coordinate:
-    """Logarithm of what is positive, log odds of shares, otherwise y itself.
+    """Coordinate of a support.
 
-    The logarithm of counts is that of ``y + 1/2``.
+    ``log y`` of positive numbers, ``log(y + 1/2)`` of counts, log odds of shares,
+    otherwise y itself.
     """
     if support == (0.0, np.inf):
-        return _LOG_COUNT if discrete else _LOGARITHM
+        if discrete:
+            return _LOG_COUNT
+        return _LOGARITHM
     if support == (0.0, 1.0) and not discrete:
         return _LOG_ODDS
     low, high = np.clip(support, -_LARGEST, _LARGEST).tolist()
@@ -96,14 +127,14 @@ def coordinate_on(support: tuple[float, float], discrete: bool) -> Coordinate:
 
 
 class _Search(NamedTuple):
-    """State of the rows whose quantile is not known yet, (k,) each.
+    """State of the search in the unfinished rows, (k,) each.
 
     Attributes
     ----------
     rows : ndarray of int
-        Their numbers.
+        Numbers of the rows.
     y : ndarray
-        Where the distribution function is evaluated next.
+        Next argument of the distribution function.
     low, high : ndarray
         Bracket: largest y with ``cdf(y) < p``, smallest with ``cdf(y) >= p`` so far.
     last_t, last_z : ndarray
@@ -111,7 +142,7 @@ class _Search(NamedTuple):
     slope : ndarray
         ``dz / dt``.
     reach : ndarray
-        How far to go, in the coordinate, where the bracket is open.
+        Length of a step in the coordinate if the bracket is open.
     """
 
     rows: NDArray[np.intp]
@@ -125,8 +156,8 @@ class _Search(NamedTuple):
 
     def take(self, mask: Mask) -> Self:
         """State of some of the rows."""
-        parts: list[Any] = [values[mask] for values in self]
-        return type(self)(*parts)
+        fields: list[Any] = [values[mask] for values in self]
+        return type(self)(*fields)
 
 
 def quantile(
@@ -138,10 +169,10 @@ def quantile(
 ) -> Array:
     """Smallest y with ``cdf(y) >= p`` for each row, shape (n,).
 
-    The secant method on ``z = Φ⁻¹(cdf(y))`` as a function of a coordinate t of y, a
-    straight line for normal, log-normal and logit-normal distributions, inside the
-    bracket found so far, and bisection where its steps do not halve. Each row stops
-    separately, so its result does not depend on the other rows.
+    The secant method on ``z = Φ⁻¹(cdf(y))`` as a function of a coordinate t of y, which
+    is a straight line for normal, log-normal and logit-normal distributions. Steps that
+    leave the current bracket, or do not halve, are replaced by bisection. Each row
+    stops separately, so its result does not depend on the other rows.
 
     Parameters
     ----------
@@ -150,93 +181,123 @@ def quantile(
     p : float
         Strictly between 0 and 1.
     start : ndarray of shape (n,)
-        Where the search begins, in the units of y.
+        Start of the search, in the units of y.
     spread : ndarray of shape (n,)
         Positive: rough standard deviation of the coordinate of y.
     coordinate : Coordinate
-        If y is an integer the result is exact, up to a tolerance of 1e-13 in p that
-        absorbs the rounding of the weights. Otherwise its level differs from p by less
-        than 1e-6, usually by 1e-11, or it is next to the smallest double at which the
-        level is p.
+        For integers the result is exact, up to a tolerance of 1e-13 in p that absorbs
+        the rounding of the weights. Otherwise its level differs from p by less than
+        1e-6, usually by 1e-11, or it is next to the smallest double at which the level
+        is p.
     """
-    p = p - 1e-13 if coordinate.discrete else p
+    n = len(start)
+    y = np.clip(start, coordinate.lowest, coordinate.highest)
+    if coordinate.discrete:
+        p = p - 1e-13
+        y = np.floor(y)
     target = float(ndtri(p))
-    result = np.empty(len(start))
-    start = np.clip(start, coordinate.lowest, coordinate.highest)
-    unknown = np.full(len(start), np.nan)
+    result = np.empty(n)
+    undefined = np.full(n, np.nan)
     search = _Search(
-        rows=np.arange(len(start)),
-        y=np.floor(start) if coordinate.discrete else start,
-        low=np.full(len(start), -np.inf),
-        high=np.full(len(start), np.inf),
-        last_t=unknown,
-        last_z=unknown,
+        rows=np.arange(n),
+        y=y,
+        low=np.full(n, -np.inf),
+        high=np.full(n, np.inf),
+        last_t=undefined,
+        last_z=undefined,
         slope=1.0 / spread,
         reach=spread,
     )
     while len(search.rows):
-        below = cdf(search.y, search.rows)
+        level = cdf(search.y, search.rows)
         with np.errstate(all="ignore"):
-            search, quantiles, done = _step(search, below, p, target, coordinate)
-        result[search.rows[done]] = quantiles[done]
-        search = search.take(~done)
+            search, quantiles, is_done = _step(search, level, p, target, coordinate)
+        result[search.rows[is_done]] = quantiles[is_done]
+        search = search.take(~is_done)
     return result
 
 
 def _step(
     search: _Search,
-    below: Array,
+    level: Array,
     p: float,
     target: float,
     coordinate: Coordinate,
 ) -> tuple[_Search, Array, Mask]:
-    """Next state; the quantiles as far as they are known; where they are."""
-    left = below < p
-    low = np.where(left, search.y, search.low)
-    high = np.where(left, search.high, search.y)
-    bounded = np.isfinite(low) & np.isfinite(high)
+    """One step of the search in all rows.
+
+    Returns
+    -------
+    search : _Search
+    quantiles : ndarray of shape (k,)
+        Best values so far.
+    is_done : ndarray of bool of shape (k,)
+        Whether these are the results.
+    """
+    # the bracket
+    is_below = level < p
+    low = np.where(is_below, search.y, search.low)
+    high = np.where(is_below, search.high, search.y)
+    is_bounded = np.isfinite(low) & np.isfinite(high)
+
+    # slope dz / dt of the chord, unless its points are so close that it is rounding
     t = coordinate.forward(search.y)
-    z = ndtri(below)
+    z = ndtri(level)
+    t_step = t - search.last_t
+    z_step = z - search.last_z
+    chord = z_step / t_step
+    is_slope = (np.abs(z_step) > 1e-8) & (chord > 0.0) & (chord < np.inf)
+    slope = np.where(is_slope, chord, search.slope)
 
-    # dz / dt of the chord, unless its points are so close that it is rounding errors
-    moved = np.abs(t - search.last_t)
-    rise = (z - search.last_z) / (t - search.last_t)
-    apart = (np.abs(z - search.last_z) > 1e-8) & (rise > 0.0) & (rise < np.inf)
-    slope = np.where(apart, rise, search.slope)
+    # the root of the secant: inside the bracket, and no longer than half the last step
     root = coordinate.backward(t + (target - z) / slope)
-    step = np.abs(target - z) / slope
+    length = np.abs(target - z) / slope
+    longest = np.where(is_bounded, 0.5 * np.abs(t_step), search.reach)
+    is_usable = (low < root) & (root < high) & (length <= longest)
+    is_usable &= is_slope | np.isnan(search.last_z)
 
-    # where the root cannot be relied on: outwards, then to the middle of the bracket
-    beyond = coordinate.backward(np.where(left, t + search.reach, t - search.reach))
-    beyond = np.clip(beyond, coordinate.lowest, coordinate.highest)
-    fallback = np.where(bounded, _middle(low, high, coordinate), beyond)
-    longest = np.where(bounded, 0.5 * moved, search.reach)
-    usable = (low < root) & (root < high) & (step <= longest)
-    usable &= apart | np.isnan(search.last_z)
-    following = np.where(usable, root, fallback)
+    # otherwise a step outwards, then to the middle of the bracket
+    outer_t = np.where(is_below, t + search.reach, t - search.reach)
+    outer = coordinate.backward(outer_t)
+    outer = np.clip(outer, coordinate.lowest, coordinate.highest)
+    middle = _middle(low, high, coordinate)
+    fallback = np.where(is_bounded, middle, outer)
+    next_y = np.where(is_usable, root, fallback)
     if coordinate.discrete:
-        following = np.minimum(np.ceil(following), high - 1.0)
-        following = np.maximum(following, np.maximum(low + 1.0, coordinate.lowest))
+        next_y = np.minimum(np.ceil(next_y), high - 1.0)
+        next_y = np.maximum(next_y, np.maximum(low + 1.0, coordinate.lowest))
 
-    # no number is left in the bracket, not even at the end of the support
-    empty = ~((low < following) & (following < high))
+    # stop if the bracket has no further number, not even at the end of the support
+    is_done = ~((low < next_y) & (next_y < high))
     quantiles = np.where(np.isfinite(high), high, search.y)
-    done = empty
     if not coordinate.discrete:
-        # the error of a secant is of the order of the product of the last two
+        # the error of a secant is of the order of the product of the last two errors
         error = np.abs(z - target)
-        small = (error <= 1e-6) & (error * np.abs(search.last_z - target) <= 1e-11)
-        quantiles = np.where(small, np.clip(root, low, high), quantiles)
+        product = error * np.abs(search.last_z - target)
+        is_accurate = (error <= 1e-6) & (product <= 1e-11)
+        quantiles = np.where(is_accurate, np.clip(root, low, high), quantiles)
         quantiles = np.clip(quantiles, coordinate.lowest, coordinate.highest)
-        done = empty | small
-    reach = np.where(bounded, search.reach, 2.0 * search.reach)
-    state = _Search(search.rows, following, low, high, t, z, slope, reach)
-    return state, quantiles, done
+        is_done = is_done | is_accurate
+    next_search = _Search(
+        rows=search.rows,
+        y=next_y,
+        low=low,
+        high=high,
+        last_t=t,
+        last_z=z,
+        slope=slope,
+        reach=np.where(is_bounded, search.reach, 2.0 * search.reach),
+    )
+    return next_search, quantiles, is_done
 
 
-def _middle(low: Array, high: Array, coordinate: Coordinate) -> Array:
-    """A number inside the bracket, half way in the coordinate if that resolves it."""
+def _middle(
+    low: Array,
+    high: Array,
+    coordinate: Coordinate,
+) -> Array:
+    """A number inside the bracket: the middle in the coordinate, or in y."""
     t = 0.5 * coordinate.forward(low) + 0.5 * coordinate.forward(high)
     middle = coordinate.backward(t)
-    inside = (low < middle) & (middle < high)
-    return np.where(inside, middle, 0.5 * low + 0.5 * high)
+    is_inside = (low < middle) & (middle < high)
+    return np.where(is_inside, middle, 0.5 * low + 0.5 * high)

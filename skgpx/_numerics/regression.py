@@ -10,7 +10,7 @@ Row weights ω are frequencies: the likelihood of row i is raised to the power �
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 
 class WeightStatistics(NamedTuple):
-    """Sums over rows; those of disjoint sets of rows add up, see `add`.
+    """Sums over rows; sums over disjoint sets of rows can be added, see `add`.
 
     Attributes
     ----------
@@ -39,30 +39,33 @@ class WeightStatistics(NamedTuple):
         ``Φᵀ diag(ω) y``.
     square : float, or ndarray of shape (t,)
         ``Σ ω y²``.
-    residual, weight : float
-        ``Σ ω var g`` and ``Σ ω``.
+    residual : float
+        ``Σ ω var g``.
+    weight : float
+        ``Σ ω``.
     """
 
     gram: Array
     moment: Array
-    square: Any
+    square: float | Array
     residual: float
     weight: float
 
     def targets(self) -> Iterator[WeightStatistics]:
         """Statistics of each target."""
-        pairs = np.atleast_2d(self.moment.T), np.atleast_1d(self.square)
-        for moment, square in zip(*pairs, strict=True):
+        moments = np.atleast_2d(self.moment.T)
+        squares = np.atleast_1d(self.square)
+        for moment, square in zip(moments, squares, strict=True):
             yield self._replace(moment=moment, square=float(square))
 
     def add(self, other: WeightStatistics, sign: float = 1.0) -> WeightStatistics:
         """Statistics of both sets of rows; sign -1.0 removes the other set."""
         return WeightStatistics(
-            self.gram + sign * other.gram,
-            self.moment + sign * other.moment,
-            self.square + sign * other.square,
-            self.residual + sign * other.residual,
-            self.weight + sign * other.weight,
+            gram=self.gram + sign * other.gram,
+            moment=self.moment + sign * other.moment,
+            square=self.square + sign * other.square,
+            residual=self.residual + sign * other.residual,
+            weight=self.weight + sign * other.weight,
         )
 
 
@@ -85,35 +88,49 @@ def weight_statistics(
     -----
     O(n m^2) time.
     """
+    # Φᵀ diag(ω) Φ = (√ω Φ)ᵀ (√ω Φ): a matrix times its own transpose is half the work
+    # of any other product
     root = np.sqrt(weights)
-    # a matrix times its own transpose is half the work of any other product
-    half = features if np.all(root == 1.0) else features * root[:, np.newaxis]
+    scaled_features = features
+    if not np.all(root == 1.0):
+        scaled_features = features * root[:, np.newaxis]
+    scaled_y = (root * y.T).T
     return WeightStatistics(
-        half.T @ half,
-        half.T @ (root * y.T).T,
-        weights @ y**2,
-        float(weights @ residual),
-        float(weights.sum()),
+        gram=scaled_features.T @ scaled_features,
+        moment=scaled_features.T @ scaled_y,
+        square=weights @ y**2,
+        residual=float(weights @ residual),
+        weight=float(weights.sum()),
     )
 
 
 def posterior(
     statistics: WeightStatistics,
-    noise_variance: Any,
+    noise_variance: float | Array,
     root: Array | None = None,
 ) -> GaussianWeights:
     """Distribution of the weights given the data, N(B⁻¹ Φᵀy/σ², B⁻¹); O(m^3).
 
-    The noise variance is one, or that of each target, (t,). The root of B,
-    :func:`precision_root`, is computed unless it is given.
+    Parameters
+    ----------
+    statistics : WeightStatistics
+    noise_variance : float or ndarray of shape (t,)
+        σ² of all targets, or of each target.
+    root : ndarray of shape (m, m), optional
+        The root of B, see :func:`precision_root`.
     """
-    if np.ndim(noise_variance):
-        return TargetRegressions(statistics).posterior(noise_variance)
-    L = precision_root(statistics.gram, noise_variance) if root is None else root
-    mean = posterior_mean_from(statistics, noise_variance, L)
+    if np.ndim(noise_variance) > 0:
+        return TargetRegressions(statistics).posterior(np.asarray(noise_variance))
+    variance = float(noise_variance)
+    if root is None:
+        root = precision_root(statistics.gram, variance)
+    mean = posterior_mean_from(statistics, variance, root)
     # B = L Lᵀ, so L⁻ᵀ is a root of B⁻¹
-    inverse = solve_lower_transpose(L, np.eye(len(L)))
-    return GaussianWeights(mean.reshape(len(mean), -1), inverse[np.newaxis])
+    covariance_root = solve_lower_transpose(root, np.eye(len(root)))
+    return GaussianWeights(
+        mean=mean.reshape(len(mean), -1),
+        root=covariance_root[np.newaxis],
+    )
 
 
 def posterior_mean_from(
@@ -128,28 +145,35 @@ def posterior_mean_from(
 
 def log_evidence(
     statistics: WeightStatistics,
-    noise_variance: Any,
+    noise_variance: float | Array,
     root: Array | None = None,
 ) -> float:
     """Log evidence, less a penalty for the residual of the basis.
 
     ``log N(y | 0, ΦΦᵀ + σ²I) - Σ var g / (2σ²)``: the collapsed bound of [1]_,
     equation (9), when Φ projects a Gaussian process; the exact log evidence when the
-    residual is zero. In nats, summed over rows and targets, of one noise variance or of
-    that of each target; O(m^3), or O(m^2) given the root of B.
+    residual is zero. In nats, summed over rows and targets; O(m^3), or O(m^2) given the
+    root of B. Arguments as in :func:`posterior`.
 
     References
     ----------
     .. [1] Titsias, "Variational learning of inducing variables in sparse Gaussian
        processes", AISTATS 2009.
     """
-    if np.ndim(noise_variance):
-        return float(TargetRegressions(statistics).log_evidence(noise_variance).sum())
-    L = precision_root(statistics.gram, noise_variance) if root is None else root
-    half = solve_lower(L, statistics.moment) / noise_variance
-    volume, halves = log_determinant(L), np.atleast_2d(half.T)
-    pairs = zip(statistics.targets(), halves, strict=True)
-    return sum(log_evidence_of(one, noise_variance, h, volume) for one, h in pairs)
+    if np.ndim(noise_variance) > 0:
+        regressions = TargetRegressions(statistics)
+        return float(regressions.log_evidence(np.asarray(noise_variance)).sum())
+    variance = float(noise_variance)
+    if root is None:
+        root = precision_root(statistics.gram, variance)
+    log_det_B = log_determinant(root)
+    # L⁻¹Φᵀy/σ² of each target
+    half = solve_lower(root, statistics.moment) / variance
+    projections = np.atleast_2d(half.T)
+    total = 0.0
+    for target, projection in zip(statistics.targets(), projections, strict=True):
+        total += log_evidence_of(target, variance, projection, log_det_B)
+    return total
 
 
 def log_evidence_of(
@@ -199,41 +223,51 @@ def log_evidence_gradient(
     Arguments as in :func:`weight_statistics`; O(n m^2 + m^3).
     """
     statistics = weight_statistics(features, y, weights, residual)
+    n_targets = y.size // len(y)
+    precision = weights / noise_variance
     L = precision_root(statistics.gram, noise_variance)
-    S = solve_lower_transpose(L, solve_lower(L, np.eye(len(L))))
+    # posterior covariance S = B⁻¹ and mean w̄ = S Φᵀy/σ²
+    inverse = solve_lower(L, np.eye(len(L)))
+    S = solve_lower_transpose(L, inverse)
     mean = S @ statistics.moment / noise_variance
     misfit = y - features @ mean
-    weighted, t = weights / noise_variance, y.size // len(y)
+
     # ∂/∂Φ = ω[(y - Φw̄)w̄ᵀ - ΦS]/σ², summed over targets
-    slope = (weighted * misfit.T).T.reshape(-1, t) @ mean.reshape(-1, t).T
-    slope -= t * weighted[:, np.newaxis] * (features @ S)
+    weighted_misfit = (precision * misfit.T).T
+    weighted_misfit = weighted_misfit.reshape(-1, n_targets)
+    slope = weighted_misfit @ mean.reshape(-1, n_targets).T
+    slope -= n_targets * precision[:, np.newaxis] * (features @ S)
+
     # Σω log N(y|Φw,σ²) is extremal in w; with S Φᵀ diag(ω) Φ/σ² = I - S:
     # ∂/∂log σ² = -½[Σω - (m - tr S) - Σω(misfit² + residual)/σ²]
-    scatter = float(np.sum(weighted @ (misfit.T**2 + residual).T))
-    spread = statistics.weight - (len(L) - float(np.trace(S)))
+    squares = (misfit.T**2 + residual).T
+    scatter = float(np.sum(precision @ squares))
+    effective_parameters = len(L) - float(np.trace(S))
+    degrees = statistics.weight - effective_parameters
+    in_log_noise = -0.5 * (n_targets * degrees - scatter)
     return EvidenceGradient(
-        log_evidence(statistics, noise_variance, L),
-        slope,
-        -0.5 * t * weighted,
-        np.array([-0.5 * (t * spread - scatter)]),
+        value=log_evidence(statistics, noise_variance, L),
+        features=slope,
+        residual=-0.5 * n_targets * precision,
+        parameters=np.array([in_log_noise]),
     )
 
 
 def precision_root(gram: Array, noise_variance: float) -> Array:
-    """Lower root of ``B = I + ΦᵀΦ/σ²``, whose eigenvalues are at least one."""
+    """Lower root of ``B = I + ΦᵀΦ/σ²``; the eigenvalues of B are at least one."""
     B = gram / noise_variance
     np.einsum("ii->i", B)[:] += 1.0
     return cholesky(B, jitter=0.0).L
 
 
-# ---- Several targets, each with a noise of its own -----------------------------------
+# ---- Several targets with separate noise variances -----------------------------------
 
 
 class TargetRegressions:
-    """Regressions of several targets in one basis, whose noise variances differ.
+    """Regressions of several targets in one basis, with separate noise variances.
 
-    With ``ΦᵀΦ = U diag(λ) Uᵀ``, of which there is one for all targets, evidences and
-    posteriors of each are sums over the eigenvalues.
+    All targets share ``ΦᵀΦ = U diag(λ) Uᵀ``; the evidence and the posterior of a target
+    are sums over the eigenvalues.
 
     Parameters
     ----------
@@ -242,26 +276,34 @@ class TargetRegressions:
     """
 
     def __init__(self, statistics: WeightStatistics):
-        values, self._vectors = linalg.eigh(statistics.gram)
-        self._values = np.maximum(values, 0.0)
-        turned = statistics._replace(moment=self._vectors.T @ statistics.moment)
-        self._moments, self._targets = turned.moment, list(turned.targets())
+        eigenvalues, self._vectors = linalg.eigh(statistics.gram)
+        self._eigenvalues = np.maximum(eigenvalues, 0.0)
+        # UᵀΦᵀy
+        self._moments = self._vectors.T @ statistics.moment
+        rotated = statistics._replace(moment=self._moments)
+        self._targets = list(rotated.targets())
 
     def log_evidence(self, noise_variance: Array, white: float = 0.0) -> Array:
         """:func:`log_evidence` of each target, (t,), at its noise variance (t,).
 
-        A part `white` of the variance of the residual counts as noise of each row.
+        The part `white` of the variance of the residual counts as noise of each row.
         """
-        total = noise_variance + white
-        ratio = 1.0 + self._values / total[:, np.newaxis]
-        halves = self._moments.T / (total[:, np.newaxis] * np.sqrt(ratio))
-        volumes = np.sum(np.log(ratio), axis=1).tolist()
-        targets = [
-            one._replace(residual=one.residual - white * one.weight)
-            for one in self._targets
-        ]
-        each = zip(targets, total, halves, volumes, strict=True)
-        return np.array([log_evidence_of(*one) for one in each])
+        variance = noise_variance + white
+        # eigenvalues of B, and L⁻¹Φᵀy/σ²
+        by_target = variance[:, np.newaxis]
+        eigenvalues = 1.0 + self._eigenvalues / by_target
+        halves = self._moments.T / (by_target * np.sqrt(eigenvalues))
+        log_det_B = np.sum(np.log(eigenvalues), axis=1)
+        evidences = np.empty(len(variance))
+        for k, target in enumerate(self._targets):
+            residual = target.residual - white * target.weight
+            evidences[k] = log_evidence_of(
+                target._replace(residual=residual),
+                noise_variance=variance[k],
+                half=halves[k],
+                log_determinant=float(log_det_B[k]),
+            )
+        return evidences
 
     def best_noise(
         self,
@@ -271,33 +313,45 @@ class TargetRegressions:
         std: float,
         white: float = 0.0,
     ) -> Array:
-        """Noise variance of each target, (t,), of the largest log posterior.
+        """Noise variance of each target, (t,), that maximises its log posterior.
 
-        Its logarithm is N(mean, std²) between two bounds. The best of a grid is
-        refined. `white` as in :meth:`log_evidence`.
+        The logarithm of the noise variance is N(mean, std²) a priori and lies between
+        two bounds. The best point of a grid is refined three times. `white` as in
+        :meth:`log_evidence`.
         """
-        n_targets = len(self._targets)
-        grid = np.linspace(np.full(n_targets, low), np.full(n_targets, high), 41)
+        targets = np.arange(len(self._targets))
+        lowest = np.full(len(targets), low)
+        highest = np.full(len(targets), high)
+        grid = np.linspace(lowest, highest, 41)
         for _ in range(4):
-            prior = -0.5 * ((grid - mean) / std) ** 2
-            values = [self.log_evidence(np.exp(one), white) for one in grid]
-            best = grid[np.argmax(values + prior, axis=0), np.arange(n_targets)]
+            log_prior = -0.5 * ((grid - mean) / std) ** 2
+            evidences = []
+            for point in grid:
+                evidences.append(self.log_evidence(np.exp(point), white))
+            best_points = np.argmax(evidences + log_prior, axis=0)
+            best = grid[best_points, targets]
             width = 1.5 * (grid[1] - grid[0])
-            grid = np.clip(np.linspace(best - width, best + width, 21), low, high)
+            grid = np.linspace(best - width, best + width, 21)
+            grid = np.clip(grid, low, high)
         return np.exp(best)
 
     def posterior(self, noise_variance: Array) -> GaussianWeights:
         """Distribution of the weights of each target at its noise variance (t,)."""
-        variance = 1.0 / (1.0 + self._values[:, np.newaxis] / noise_variance)
+        eigenvalues = 1.0 + self._eigenvalues[:, np.newaxis] / noise_variance
+        variance = 1.0 / eigenvalues
         mean = self._vectors @ (variance * self._moments / noise_variance)
-        return GaussianWeights(mean, self._vectors[np.newaxis], np.sqrt(variance).T)
+        return GaussianWeights(
+            mean=mean,
+            root=self._vectors[np.newaxis],
+            scales=np.sqrt(variance).T,
+        )
 
 
 # ---- Evidence of a sequence of eigenvalues -------------------------------------------
 
 
 class Spectrum(NamedTuple):
-    """Eigenvalues of listed functions and what is beyond, with derivatives.
+    """Eigenvalues of listed functions and the variance of the others, with derivatives.
 
     Attributes
     ----------
@@ -306,8 +360,8 @@ class Spectrum(NamedTuple):
     slopes : ndarray of shape (m, p)
         ``∂ log λ_j / ∂θ`` in the p parameters θ of the rule.
     tail : float
-        Prior variance outside the functions, averaged over the box (over the rows
-        where a bound is computed).
+        Prior variance outside the listed functions, averaged over the box (over the
+        rows if a bound is computed).
     tail_slopes : ndarray of shape (p,)
         ``∂ tail / ∂θ``.
     """
@@ -323,12 +377,12 @@ def whitened(
     eigenvalues: Array,
     residual: float,
 ) -> WeightStatistics:
-    """Statistics of the features ``√λ_j φ_j``, whose weights are N(0, I).
+    """Statistics of the features ``√λ_j φ_j``, which have weights N(0, I).
 
     Parameters
     ----------
     sums : WeightStatistics
-        Of the functions ``φ_j``.
+        Statistics of the functions ``φ_j``.
     eigenvalues : ndarray of shape (m,)
         ``λ``, not negative.
     residual : float
@@ -352,7 +406,7 @@ def series_evidence(
     Parameters
     ----------
     sums : WeightStatistics
-        Of the functions the spectrum lists, not whitened.
+        Statistics of the functions of the spectrum, not whitened.
     spectrum : Spectrum
     noise_variance : float
         ``σ²``, positive.
@@ -379,45 +433,57 @@ def series_evidence(
     statistics = whitened(sums, spectrum.eigenvalues, residual)
     L = precision_root(statistics.gram, noise_variance)
     inverse = invert_lower(L)
-    # diag S = diag(L⁻ᵀ L⁻¹)
-    spread = np.einsum("ij,ij->j", inverse, inverse)
+    # diag S = diag(L⁻ᵀ L⁻¹), and w̄ = S Φᵀy/σ²
+    diag_S = np.einsum("ij,ij->j", inverse, inverse)
     mean = inverse.T @ (inverse @ statistics.moment) / noise_variance
+
+    # ∂/∂log λ_j = ½ (S_jj + w̄_j² - 1), summed over targets
     t = np.size(statistics.square)
-    scales = 0.5 * (t * spread + np.sum(mean.reshape(-1, t) ** 2, axis=1) - t)
+    mean_squares = np.sum(mean.reshape(-1, t) ** 2, axis=1)
+    in_log_eigenvalues = 0.5 * (t * diag_S + mean_squares - t)
+    # ∂/∂tail = -Σw / (2σ²)
+    in_tail = -0.5 * t * sums.weight / noise_variance
+    in_parameters = in_log_eigenvalues @ spectrum.slopes
+    in_parameters = in_parameters + in_tail * spectrum.tail_slopes
+
     # Σ w (y - Φw̄)² + Σ w var g; tr(GS)/σ² = m - tr S
-    scatter = np.sum(statistics.square) - 2.0 * np.vdot(mean, statistics.moment)
-    scatter += np.vdot(mean.T @ statistics.gram, mean.T) + t * residual
-    fitted = len(spread) - float(np.sum(spread))
-    noise = -0.5 * (t * (sums.weight - fitted) - scatter / noise_variance)
-    beyond = -0.5 * t * sums.weight / noise_variance
-    slopes = scales @ spectrum.slopes + beyond * spectrum.tail_slopes
+    fit = np.vdot(mean, statistics.moment)
+    fit_square = np.vdot(mean.T @ statistics.gram, mean.T)
+    scatter = np.sum(statistics.square) - 2.0 * fit
+    scatter += fit_square + t * residual
+    effective_parameters = len(diag_S) - float(np.sum(diag_S))
+    degrees = t * (sums.weight - effective_parameters)
+    in_log_noise = -0.5 * (degrees - scatter / noise_variance)
     value = log_evidence(statistics, noise_variance, L)
-    return value, np.append(noise, slopes)
+    return value, np.append(in_log_noise, in_parameters)
 
 
-def noise_bounds(square: Any, weight: float) -> Array:
+def noise_bounds(square: float | Array, weight: float) -> Array:
     """Search interval of the noise variance, from ``Σ w y²`` and ``Σ w``.
 
-    In units of the variance of y, or of one where y has none, so that logarithms exist;
-    for several targets of their mean variance.
+    In units of the variance of y, or of the mean variance of several targets; in units
+    of one if y does not vary, so that logarithms exist.
     """
-    return np.multiply((1e-8, 10.0), np.mean(square) / weight or 1.0)
+    variance = np.mean(square) / weight or 1.0
+    return np.multiply((1e-8, 10.0), variance)
 
 
 def best_noise_variance(statistics: WeightStatistics, start: float) -> float:
     """Noise variance that maximises the bound, within a factor of 1000 of a start.
 
-    O(m^3) a step, of which there are about a dozen.
+    About a dozen steps of O(m^3).
     """
-    found = optimize.minimize_scalar(
-        lambda log_noise: -log_evidence(statistics, float(np.exp(log_noise))),
-        bounds=np.log(
-            np.clip(
-                (1e-3 * start, 1e3 * start),
-                *noise_bounds(statistics.square, statistics.weight),
-            )
-        ),
+    low, high = noise_bounds(statistics.square, statistics.weight)
+    search_interval = (1e-3 * start, 1e3 * start)
+    bounds = np.clip(search_interval, low, high)
+
+    def negative_evidence(log_noise: float) -> float:
+        return -log_evidence(statistics, float(np.exp(log_noise)))
+
+    result = optimize.minimize_scalar(
+        negative_evidence,
+        bounds=np.log(bounds),
         method="bounded",
         options={"xatol": 1e-4},
     )
-    return float(np.exp(found.x))
+    return float(np.exp(result.x))

@@ -1,4 +1,4 @@
-"""Which of independent normal variables is the largest: probabilities and slopes.
+"""Probability that one of several independent normal variables is the largest.
 
 For independent ``f_l ~ N(m_l, r_l)`` with distribution functions F_l,
 
@@ -22,34 +22,37 @@ from skgpx._numerics.mixture import LatentMixture
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-# Standard deviations beyond which a normal variable is not looked for: 2e-17.
+# Range of a normal variable in standard deviations; its tail beyond is below 1e-17.
 _REACH = 8.5
 # Step of the trapezoidal rule, in standard deviations of the narrowest variable.
 _STEP = 0.55
-# Standard deviations are at least this share of the largest of a row. The error is of
-# the square of it, and the number of nodes of its inverse.
+# Least standard deviation, relative to the largest of the row. The error is of the
+# order of its square, the number of nodes of the order of its inverse.
 _SMALLEST = 0.01
 
 
 def largest_probabilities(mixture: LatentMixture) -> Array:
     """Probability that each output is the largest, of each row, shape (n, c).
 
-    To 1e-11, and to 1e-5 where standard deviations differ by more than a factor of a
-    hundred; rows sum to one. Constants, of variance zero, that are equal share.
+    The error is 1e-11, and 1e-5 if standard deviations differ by more than a factor of
+    a hundred; rows sum to one. Equal constants, of variance zero, have equal shares.
 
     Notes
     -----
-    O(c) evaluations of the normal distribution function for each of some fifty nodes
-    where the variances of the outputs that can be the largest are of one size.
+    O(c) evaluations of the normal distribution function for each of some fifty nodes,
+    if the outputs that can be the largest have similar variances.
     """
     mean, variance, weights = mixture
-    out = np.zeros(mean.shape[:2])
-    std = np.sqrt(np.broadcast_to(variance, (len(mean), *variance.shape[1:])))
+    shape = (len(mean), *variance.shape[1:])
+    std = np.sqrt(np.broadcast_to(variance, shape))
+    probabilities = np.zeros(mean.shape[:2])
     _all_outputs(
-        np.ascontiguousarray(mean), np.ascontiguousarray(std), weights,
-        out,
-    )  # fmt: skip
-    return out
+        np.ascontiguousarray(mean),
+        np.ascontiguousarray(std),
+        weights,
+        probabilities,
+    )
+    return probabilities
 
 
 def probability_and_slopes(
@@ -70,21 +73,26 @@ def probability_and_slopes(
     -------
     probability : ndarray of shape (n,)
         ``S(x, y)``, eq. (70) of [1]_.
-    in_mean, in_variance : ndarray of shape (n, c)
-        Its derivatives in the mean and in the variance of each output; the sum of the
-        second over the outputs where they share it.
+    in_mean : ndarray of shape (n, c)
+        Its derivatives in the mean of each output.
+    in_variance : ndarray of shape (n, c)
+        Its derivatives in the variance of each output; the derivative in a shared
+        variance is their sum.
 
     References
     ----------
     .. [1] Wild, Hu and Sejdinovic, "Generalized variational inference in function
        spaces: Gaussian measures meet Bayesian deep learning", NeurIPS 2022.
     """
-    codes = np.ascontiguousarray(y, dtype=np.intp)
-    probability, slopes = np.empty(len(mean)), np.empty((2, *mean.shape))
+    probability = np.empty(len(mean))
+    slopes = np.empty((2, *mean.shape))
     _one_output(
-        codes, np.ascontiguousarray(mean), np.ascontiguousarray(np.sqrt(variance)),
-        probability, slopes,
-    )  # fmt: skip
+        np.ascontiguousarray(y, dtype=np.intp),
+        np.ascontiguousarray(mean),
+        np.ascontiguousarray(np.sqrt(variance)),
+        probability,
+        slopes,
+    )
     return probability, slopes[0], slopes[1]
 
 
@@ -107,35 +115,51 @@ def _contenders(
     centred: Array,
     widths: Array,
 ) -> int:
-    """Outputs that can be the largest, as the first of `chosen`; means and widths.
+    """Outputs that can be the largest: their number, positions, means and widths.
 
-    The maximum is above ``max(m - 8.5 s)``, where the others never are. Means are taken
-    from the largest, which loses no digits.
+    The positions are written to the start of `chosen`. The maximum is above ``max(m -
+    8.5 s)``, which the other outputs never reach. Means are relative to the largest
+    mean, which loses no digits.
     """
-    c, top, low, widest, count = len(mean), np.max(mean), -np.inf, 0.0, 0
+    c = len(mean)
+    largest_mean = np.max(mean)
+    low = -np.inf
     for a in range(c):
-        centred[a], widths[a] = mean[a] - top, std[min(a, len(std) - 1)]
+        centred[a] = mean[a] - largest_mean
+        widths[a] = std[min(a, len(std) - 1)]
         low = max(low, centred[a] - _REACH * widths[a])
+    count = 0
+    widest = 0.0
     for a in range(c):
         if centred[a] + _REACH * widths[a] >= low:
             chosen[count] = a
             count += 1
             widest = max(widest, widths[a])
     for a in chosen[:count]:
-        widths[a] = max(widths[a], _SMALLEST * widest) if widest > 0.0 else 1.0
+        # constants only: any width will do
+        floor = 1.0
+        if widest > 0.0:
+            floor = _SMALLEST * widest
+        widths[a] = max(widths[a], floor)
     return count
 
 
 @kernel
-def _rule(mean: Array, widths: Array, chosen: Codes) -> tuple[float, float, int]:
+def _rule(
+    mean: Array,
+    widths: Array,
+    chosen: Codes,
+) -> tuple[float, float, int]:
     """First node, step and number of nodes for the maximum of the chosen outputs."""
-    low, high, narrow = -np.inf, -np.inf, np.inf
+    low = -np.inf
+    high = -np.inf
+    narrowest = np.inf
     for a in chosen:
         low = max(low, mean[a] - _REACH * widths[a])
         high = max(high, mean[a] + _REACH * widths[a])
-        narrow = min(narrow, widths[a])
+        narrowest = min(narrowest, widths[a])
     # the maximum of many variables is narrower than each of them
-    step = _STEP * narrow / math.sqrt(1.0 + math.log(len(chosen)))
+    step = _STEP * narrowest / math.sqrt(1.0 + math.log(len(chosen)))
     return low, step, int((high - low) / step) + 2
 
 
@@ -148,7 +172,7 @@ def _log_product(
     z: Array,
     slope: Array,
 ) -> float:
-    """``Σ log F_l(u)``; fills standardised distances and slopes of the logarithms."""
+    """``Σ_l log F_l(u)``; writes ``z_l = (u - m_l) / s_l`` and ``(log Φ)'(z_l)``."""
     total = 0.0
     for b in range(len(chosen)):
         a = chosen[b]
@@ -169,23 +193,30 @@ def _all_outputs(
     out: Array,
 ) -> None:
     n, c, s = mean.shape
-    chosen, centred, widths = np.empty(c, np.intp), np.empty(c), np.empty(c)
-    z, slope, own = np.empty(c), np.empty(c), np.empty(c)
+    chosen = np.empty(c, np.intp)
+    centred = np.empty(c)
+    widths = np.empty(c)
+    z = np.empty(c)
+    slope = np.empty(c)
+    probability = np.empty(c)
     for i in range(n):
         for j in range(s):
-            centre, spread = mean[i, :, j], std[i, :, min(j, std.shape[2] - 1)]
-            count = _contenders(centre, spread, chosen, centred, widths)
-            some = chosen[:count]
-            low, step, k = _rule(centred, widths, some)
-            own[:count] = 0.0
-            for q in range(k):
-                log = _log_product(low + step * q, centred, widths, some, z, slope)
-                mass = step * exp(log)
+            component_mean = mean[i, :, j]
+            component_std = std[i, :, min(j, std.shape[2] - 1)]
+            count = _contenders(component_mean, component_std, chosen, centred, widths)
+            contenders = chosen[:count]
+            low, step, n_nodes = _rule(centred, widths, contenders)
+            # S_a = ∫ (log F_a)'(u) Π_l F_l(u) du
+            probability[:count] = 0.0
+            for q in range(n_nodes):
+                u = low + step * q
+                log_F = _log_product(u, centred, widths, contenders, z, slope)
+                mass = step * exp(log_F)
                 for b in range(count):
-                    own[b] += mass * slope[b] / widths[some[b]]
-            total = own[:count].sum()
+                    probability[b] += mass * slope[b] / widths[contenders[b]]
+            total = probability[:count].sum()
             for b in range(count):
-                out[i, some[b]] += weights[j] * own[b] / total
+                out[i, contenders[b]] += weights[j] * probability[b] / total
 
 
 @kernel
@@ -197,29 +228,36 @@ def _one_output(
     slopes: Array,
 ) -> None:
     n, c = mean.shape
-    chosen, centred, widths = np.empty(c, np.intp), np.empty(c), np.empty(c)
-    z, slope = np.empty(c), np.empty(c)
+    chosen = np.empty(c, np.intp)
+    centred = np.empty(c)
+    widths = np.empty(c)
+    z = np.empty(c)
+    slope = np.empty(c)
     for i in range(n):
-        probability[i], slopes[:, i] = 0.0, 0.0
+        probability[i] = 0.0
+        slopes[:, i] = 0.0
         count = _contenders(mean[i], std[i], chosen, centred, widths)
-        some = chosen[:count]
-        own = -1
+        contenders = chosen[:count]
+        observed = -1
         for b in range(count):
-            own = b if some[b] == y[i] else own
-        if own < 0:
+            if contenders[b] == y[i]:
+                observed = b
+        if observed < 0:
             continue
-        low, step, k = _rule(centred, widths, some)
-        for q in range(k):
-            log = _log_product(low + step * q, centred, widths, some, z, slope)
-            mass = step * exp(log) * slope[own] / widths[y[i]]
+        low, step, n_nodes = _rule(centred, widths, contenders)
+        # S_y = ∫ (log F_y)'(u) Π_l F_l(u) du
+        for q in range(n_nodes):
+            u = low + step * q
+            log_F = _log_product(u, centred, widths, contenders, z, slope)
+            mass = step * exp(log_F) * slope[observed] / widths[y[i]]
             probability[i] += mass
-            _add_slopes(mass, own, some, widths, z, slope, slopes[:, i])
+            _add_slopes(mass, observed, contenders, widths, z, slope, slopes[:, i])
 
 
 @kernel
 def _add_slopes(
     mass: float,
-    own: int,
+    observed: int,
     chosen: Codes,
     widths: Array,
     z: Array,
@@ -227,12 +265,15 @@ def _add_slopes(
     out: Array,
 ) -> None:
     """Add the part of one node to the derivatives in means and variances (2, c)."""
-    y = chosen[own]
-    # of the density of f_y in its variance: (z² - 1) / (2 r)
-    out[1, y] += mass * (z[own] * z[own] - 1.0) / (2.0 * widths[y] * widths[y])
+    y = chosen[observed]
+    # derivative of log N(u | m_y, r) in r: (z² - 1) / (2 r)
+    z_y = z[observed]
+    width = widths[y]
+    out[1, y] += mass * (z_y * z_y - 1.0) / (2.0 * width * width)
     for b in range(len(chosen)):
-        if b != own:
-            a, fall = chosen[b], mass * slope[b] / widths[chosen[b]]
+        if b != observed:
+            a = chosen[b]
+            fall = mass * slope[b] / widths[a]
             out[0, a] -= fall
             out[0, y] += fall
             out[1, a] -= 0.5 * fall * z[b] / widths[a]

@@ -1,7 +1,8 @@
-"""Rows of a table, whatever their order, and the spread of their columns."""
+"""Distinct rows of a table, samples of them, and the spread of the columns."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -30,14 +31,17 @@ def distinct_rows(table: Array, weights: Array) -> tuple[NDArray[np.intp], Array
     -----
     O(n k log n). Positive and negative zeros are equal.
     """
-    kept = np.flatnonzero(weights > 0.0)
+    positive = np.flatnonzero(weights > 0.0)
     # the last key of lexsort is the primary one
-    order = kept[np.lexsort(table[kept].T[::-1])]
+    keys = table[positive].T[::-1]
+    order = positive[np.lexsort(keys)]
     ordered = table[order]
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
-    totals = np.bincount(np.cumsum(first) - 1, weights=weights[order])
-    return order[first], totals.astype(np.float64, copy=False)
+    is_first = np.ones(len(order), dtype=bool)
+    differs = ordered[1:] != ordered[:-1]
+    is_first[1:] = np.any(differs, axis=1)
+    set_of_row = np.cumsum(is_first) - 1
+    totals = np.bincount(set_of_row, weights=weights[order])
+    return order[is_first], totals.astype(np.float64, copy=False)
 
 
 def sample_distinct_rows(
@@ -48,8 +52,8 @@ def sample_distinct_rows(
 ) -> NDArray[np.intp] | None:
     """All copies of ``size`` rows (X, y) drawn among the distinct ones.
 
-    Those with the smallest hashes: any order of the rows, and any number of copies of
-    each, give the same sample, and it has nothing to do with how rows are arranged.
+    The sample consists of the rows with the smallest hashes. It depends neither on the
+    order of the rows nor on the numbers of their copies.
 
     Parameters
     ----------
@@ -74,34 +78,39 @@ def sample_distinct_rows(
     hashes = np.full(n, salt, np.uint64)
     for column in (*np.atleast_2d(y.T), *X.T):
         # positive and negative zeros are equal
-        hashes = _mixed(hashes ^ (column + 0.0).view(np.uint64))
-    wanted = 1.1 * size
+        hashes = _mix(hashes ^ (column + 0.0).view(np.uint64))
+    # find the smallest hashes among those below a limit, which is raised if necessary
+    n_candidates = 1.1 * size
     while True:
-        share = min(wanted / n, 1.0)
-        rows = np.flatnonzero(hashes <= np.uint64(int(share * (2**64 - 2**12))))
+        share = min(n_candidates / n, 1.0)
+        limit = np.uint64(int(share * (2**64 - 2**12)))
+        rows = np.flatnonzero(hashes <= limit)
         distinct = np.unique(hashes[rows])
-        if len(distinct) > size or share == 1.0 or wanted >= 64 * size:
+        if len(distinct) > size or share == 1.0 or n_candidates >= 64 * size:
             break
-        wanted *= 2.0
+        n_candidates *= 2.0
     if len(distinct) <= size and share == 1.0:
         return None
     last = distinct[min(size, len(distinct)) - 1]
     return rows[hashes[rows] <= last]
 
 
-def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Hash each number (splitmix64), in arithmetic modulo 2^64."""
-    value = bits + np.uint64(0x9E3779B97F4A7C15)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+    z = bits + np.uint64(0x9E3779B97F4A7C15)
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
 
 
 # ---- Spread of columns ---------------------------------------------------------------
 
 
-# Squares and cubes of numbers up to this are numbers, and of those from its inverse not
-# zero.
+# Squares and cubes of numbers up to this do not overflow; those of numbers from its
+# inverse on do not underflow.
 LARGEST = 1e120
 
 
@@ -110,7 +119,7 @@ def mean_and_spread(
     weights: Array | None,
     rounding: float,
 ) -> tuple[Array, Array]:
-    """Mean and standard deviation over the rows, one where nothing varies.
+    """Mean and standard deviation over the rows, which is one in constant columns.
 
     Parameters
     ----------
@@ -118,8 +127,8 @@ def mean_and_spread(
     weights : ndarray of shape (n,) or None
         Not all zero.
     rounding : float
-        Part of the largest absolute value up to which a standard deviation counts as
-        rounding: the column is constant.
+        A column counts as constant if its standard deviation is at most this fraction
+        of its largest absolute value.
 
     Returns
     -------
@@ -127,34 +136,44 @@ def mean_and_spread(
     """
     # in units of the largest entry, so that squares neither overflow nor underflow
     largest = np.max(np.abs(values), axis=0, initial=0.0)
-    size = np.where(largest > 0.0, largest, 1.0)
-    scaled = values / size
+    unit = np.where(largest > 0.0, largest, 1.0)
+    scaled = values / unit
     mean = np.average(scaled, axis=0, weights=weights)
-    std = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
-    return mean * size, np.where(std > rounding, std * size, 1.0)
+    squares = (scaled - mean) ** 2
+    std = np.sqrt(np.average(squares, axis=0, weights=weights))
+    return mean * unit, np.where(std > rounding, std * unit, 1.0)
 
 
-def weighted_quantiles(values: Array, weights: Array, levels: list[float]) -> Array:
-    """Quantiles of numbers (n,), each one of them: the same for equal rows merged."""
+def weighted_quantiles(
+    values: Array,
+    weights: Array,
+    levels: list[float],
+) -> Array:
+    """Quantiles of numbers (n,), without interpolation.
+
+    Weights are frequencies: a row of weight two is equivalent to two equal rows.
+    """
     order = np.argsort(values)
-    level = np.cumsum(weights[order])
-    position = np.searchsorted(level, np.array(levels) * level[-1])
-    return values[order][np.minimum(position, values.size - 1)]
+    cumulative = np.cumsum(weights[order])
+    wanted = np.array(levels) * cumulative[-1]
+    position = np.searchsorted(cumulative, wanted)
+    position = np.minimum(position, values.size - 1)
+    return values[order][position]
 
 
 class InputFrame(NamedTuple):
-    """Columns standardised, as those of training rows, with outliers brought closer.
+    """Standardisation of columns, with the outliers moved closer.
 
-    A few entries far outside would otherwise set the scale of all. Beyond a fence F the
+    Without this, a few distant entries would determine the scale. Beyond a fence F the
     distance z from the median becomes ``F + u log(1 + (z - F) / u)``: one to one, with
     a continuous slope, and the identity up to the fence.
 
     Attributes
     ----------
     middle, fence, unit : ndarray of shape (d,)
-        Median, F and u; an infinite F where nothing is far outside.
+        Median, F and u; F is infinite in columns whose central quantiles coincide.
     centre, scale : ndarray of shape (d,)
-        Mean and standard deviation of the columns whose outliers are closer.
+        Mean and standard deviation of the columns after outliers have been moved.
     """
 
     middle: Array
@@ -170,35 +189,49 @@ class InputFrame(NamedTuple):
         weights: Array | None,
         rounding: float = 1e-14,
     ) -> InputFrame:
-        """From rows (n, d), quantiles by up to 20 000 of them; O(n d).
+        """Frame of training rows (n, d), with quantiles of up to 20 000 rows; O(n d).
 
-        A standard deviation up to `rounding` times the largest entry is none.
+        A column counts as constant if its standard deviation is at most `rounding`
+        times its largest entry.
         """
-        counts = np.ones(len(values)) if weights is None else weights
-        some = np.flatnonzero(counts > 0.0)
-        some = some[:: -(-len(some) // 20_000)]
+        counts = np.ones(len(values))
+        if weights is not None:
+            counts = weights
+        sample = np.flatnonzero(counts > 0.0)
+        stride = math.ceil(len(sample) / 20_000)
+        sample = sample[::stride]
         levels = [0.025, 0.5, 0.975]
-        quantiles = [
-            weighted_quantiles(x, counts[some], levels) for x in values[some].T
-        ]
+        quantiles = []
+        for column in values[sample].T:
+            quantiles.append(weighted_quantiles(column, counts[sample], levels))
         low, middle, high = np.reshape(quantiles, (-1, 3)).T
         span = high - low
-        # up to rounding all are equal
-        spread = span > 1e-14 * np.max(np.abs(values[some]), axis=0, initial=0.0)
-        # 9.8 standard deviations of a normal distribution, whose span is 3.92 of them
-        fence = np.where(spread, 2.5 * span, np.inf)
-        unit, zero = np.where(spread, span / 3.92, 1.0), np.zeros(len(span))
-        closer = cls(middle, fence, unit, zero, zero + 1.0)(values)
-        return cls(middle, fence, unit, *mean_and_spread(closer, weights, rounding))
+        largest = np.max(np.abs(values[sample]), axis=0, initial=0.0)
+        has_spread = span > 1e-14 * largest
+        # a normal distribution has a span of 3.92 standard deviations: F is 9.8 of them
+        fence = np.where(has_spread, 2.5 * span, np.inf)
+        unit = np.where(has_spread, span / 3.92, 1.0)
+        frame = cls(
+            middle=middle,
+            fence=fence,
+            unit=unit,
+            centre=np.zeros(len(span)),
+            scale=np.ones(len(span)),
+        )
+        # mean and standard deviation without the effect of outliers
+        centre, scale = mean_and_spread(frame(values), weights, rounding)
+        return frame._replace(centre=centre, scale=scale)
 
     def __call__(self, values: Array) -> Array:
         """Rows (n, d) in this frame."""
-        distance = values - self.middle
-        beyond = np.maximum(np.abs(distance) - self.fence, 0.0)
-        within = np.minimum(np.abs(distance), self.fence)
-        closer = within + self.unit * np.log1p(beyond / self.unit)
-        closer = self.middle + np.sign(distance) * closer
-        # exactly as they are where nothing lies outside
-        closer = np.where(beyond > 0.0, closer, values)
-        framed: Array = (closer - self.centre) / self.scale
+        deviation = values - self.middle
+        distance = np.abs(deviation)
+        excess = np.maximum(distance - self.fence, 0.0)
+        # F + u log(1 + (z - F) / u)
+        moved = np.minimum(distance, self.fence)
+        moved = moved + self.unit * np.log1p(excess / self.unit)
+        moved = self.middle + np.sign(deviation) * moved
+        # entries inside the fence stay as they are, exactly
+        moved = np.where(excess > 0.0, moved, values)
+        framed: Array = (moved - self.centre) / self.scale
         return framed

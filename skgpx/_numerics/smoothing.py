@@ -1,15 +1,15 @@
-"""Likelihoods with kinks: what searches for a mode see of them is smooth.
+"""Smoothing of likelihoods with kinks, for the search of a mode.
 
 The second derivative of ``|y - f|`` is zero or infinite, so neither Newton's method nor
-Laplace's approximation can use it. The mean over ``[f - h, f + h]`` has the derivative
-``(nll(f + h) - nll(f - h)) / 2h``, which is continuous: ``|y - f|`` becomes Huber's
+Laplace's approximation can use it. The mean over ``[f - h, f + h]`` has the continuous
+derivative ``(nll(f + h) - nll(f - h)) / 2h``; it turns ``|y - f|`` into Huber's
 function. The curvature of Laplace's approximation is the Fisher information, estimated
-by the mean square of the gradient. Chains see the likelihood as it is.
+by the mean square of the gradient. Chains use the likelihood without smoothing.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,37 +17,48 @@ from numpy.typing import NDArray
 from skgpx._numerics.langevin import NUMPY, Target
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 # Half-width h, times the root of the Fisher information.
 _HALF_WIDTH = 0.5
-# Rows and displacements (in standard deviations of rough latent values) that are tried.
-_TRIED = 200
+# Number of rows at which kinks are looked for.
+_N_TESTED = 200
+# Latent values at these rows, in standard deviations of the rough latent values.
 _PLACES = (-0.7, 0.3, 1.1)
 
 
+class RowGradient(Protocol):
+    """A likelihood with a gradient of each row."""
+
+    def row_gradient(self, y: Array, f: Array) -> Array:
+        """Gradient of each row at latent values (n, c, s), (n, c, s)."""
+        ...
+
+
 class SmoothedLikelihood(NamedTuple):
-    """The row-wise functions of a likelihood of one output, averaged over f ± h.
+    """Row functions of a likelihood of one output, averaged over [f - h, f + h].
 
     Attributes
     ----------
     likelihood : Likelihood
     y, f : ndarray of shape (k,)
         Rows at which the Fisher information is estimated.
-    tried : slice
-        Which of all rows these are.
+    tested : slice
+        Positions of these rows among all rows.
     """
 
     likelihood: Any
     y: Array
     f: Array
-    tried: slice = slice(None)
+    tested: slice = slice(None)
 
     @property
     def information(self) -> float:
         """Fisher information of an observation, ``E nll'²``."""
-        likelihood = self.likelihood.at_some(self.tried)
-        return float(np.mean(_gradient(likelihood, self.y, self.f) ** 2))
+        likelihood = self.likelihood.at_some(self.tested)
+        gradient = _gradient(likelihood, self.y, self.f)
+        return float(np.mean(gradient**2))
 
     @property
     def theta(self) -> Array:
@@ -61,42 +72,56 @@ class SmoothedLikelihood(NamedTuple):
 
     def row_nll(self, y: Array, f: Array) -> Array:
         """Mean of the negative log-likelihood, (n, s)."""
-        around = f[..., np.newaxis] + self._half * _NODES
-        nll = self.likelihood.row_nll(y, around.reshape(len(f), 1, -1))
-        mean: Array = nll.reshape(len(f), -1, len(_NODES)) @ (0.5 * _NODE_WEIGHTS)
+        n = len(f)
+        f_at_nodes = f[..., np.newaxis] + self._half_width * _NODES
+        nll = self.likelihood.row_nll(y, f_at_nodes.reshape(n, 1, -1))
+        nll = nll.reshape(n, -1, len(_NODES))
+        mean: Array = nll @ (0.5 * _NODE_WEIGHTS)
         return mean
 
     def row_gradient(self, y: Array, f: Array) -> Array:
-        """Derivative of that mean, (n, 1, s)."""
-        h = self._half
-        above, below = (self.likelihood.row_nll(y, f + step) for step in (h, -h))
-        slope: Array = (above - below)[:, np.newaxis] / (2.0 * h)
-        return slope
+        """Derivative of this mean, (n, 1, s)."""
+        h = self._half_width
+        above = self.likelihood.row_nll(y, f + h)
+        below = self.likelihood.row_nll(y, f - h)
+        rise: Array = above - below
+        return rise[:, np.newaxis] / (2.0 * h)
 
     def row_curvature(self, y: Array, f: Array) -> Array:
         """Fisher information, (n, 1, 1, s)."""
-        return np.full((len(y), 1, 1, f.shape[2]), self.information)
+        shape = (len(y), 1, 1, f.shape[2])
+        return np.full(shape, self.information)
 
     @property
-    def _half(self) -> float:
+    def _half_width(self) -> float:
         return _HALF_WIDTH / float(np.sqrt(self.information))
 
 
 def smoothed(target: Target) -> Target:
-    """The target with its likelihood smoothed if that has kinks; otherwise itself."""
+    """Target with a smoothed likelihood if that has kinks; otherwise the target itself.
+
+    A likelihood has kinks if its nll is linear at more than half of the tested values.
+    """
     if target.code != NUMPY or target.n_outputs > 1 or is_smoothed(target):
         return target
-    tried = slice(None, None, max(1, len(target.y) // _TRIED))
-    y, likelihood = target.y[tried], target.likelihood.at_some(tried)
-    rough = np.asarray(likelihood.initial_latent(y), dtype=np.float64).ravel()
-    centre, spread = rough.mean(), rough.std() or 1.0
-    linear = np.concatenate(
-        [_linear(likelihood, y, np.full(len(y), centre + p * spread)) for p in _PLACES]
-    )
+    stride = max(1, len(target.y) // _N_TESTED)
+    tested = slice(None, None, stride)
+    y = target.y[tested]
+    likelihood = target.likelihood.at_some(tested)
+    rough = np.asarray(likelihood.initial_latent(y), dtype=np.float64)
+    centre = rough.ravel().mean()
+    spread = rough.ravel().std() or 1.0
+    levels = [centre + place * spread for place in _PLACES]
+    latent_values = [np.full(len(y), level) for level in levels]
+    linear = [_is_linear(likelihood, y, f) for f in latent_values]
     if np.mean(linear) <= 0.5:
         return target
-    reference = np.full(len(y), centre + _PLACES[0] * spread)
-    smooth = SmoothedLikelihood(target.likelihood, y, reference, tried)
+    smooth = SmoothedLikelihood(
+        likelihood=target.likelihood,
+        y=y,
+        f=latent_values[0],
+        tested=tested,
+    )
     return target._replace(likelihood=smooth)
 
 
@@ -105,14 +130,24 @@ def is_smoothed(target: Target) -> bool:
     return isinstance(target.likelihood, SmoothedLikelihood)
 
 
-def _linear(likelihood: Any, y: Array, f: Array) -> NDArray[np.bool_]:
-    """Where the nll is linear in f, with a slope."""
+def _is_linear(
+    likelihood: RowGradient,
+    y: Array,
+    f: Array,
+) -> Mask:
+    """Whether the nll is linear in f, with a slope that is not zero."""
     h = 1e-4 * (1.0 + np.abs(f))
-    below, above = (_gradient(likelihood, y, f + s * h) for s in (-1.0, 1.0))
-    same = np.abs(above - below) <= 1e-10 * np.abs(above)
-    return same & (above != 0.0)
+    below = _gradient(likelihood, y, f - h)
+    above = _gradient(likelihood, y, f + h)
+    is_equal = np.abs(above - below) <= 1e-10 * np.abs(above)
+    return is_equal & (above != 0.0)
 
 
-def _gradient(likelihood: Any, y: Array, f: Array) -> Array:
-    slope: Array = likelihood.row_gradient(y, f[:, np.newaxis, np.newaxis])
-    return slope.reshape(len(y))
+def _gradient(
+    likelihood: RowGradient,
+    y: Array,
+    f: Array,
+) -> Array:
+    """Gradient of rows of one output at latent values f (n,), (n,)."""
+    gradient = likelihood.row_gradient(y, f[:, np.newaxis, np.newaxis])
+    return gradient.reshape(len(y))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,17 +12,17 @@ Array = NDArray[np.float64]
 
 
 class GaussianWeights(NamedTuple):
-    """Normal distribution of the weights, independent between outputs.
+    """Normal distribution of the weights; the outputs are independent.
 
     Attributes
     ----------
     mean : ndarray of shape (m, c)
         Mean of the weights of each output.
     root : ndarray of shape (1 or c, m, r)
-        ``cov = root @ root.T`` for each output; one for all when the first axis is 1.
-        r is m for a distribution with a density.
+        ``cov = root @ root.T`` for each output, or for all outputs if the first axis
+        has length 1. A distribution with a density has r = m.
     scales : ndarray of shape (c, r) or None
-        Factors of the columns of one root for all, for each output.
+        For each output, factors of the columns of a root that all outputs share.
     """
 
     mean: Array
@@ -36,21 +37,24 @@ class GaussianWeights(NamedTuple):
 
     def moments(self) -> tuple[Array, Array]:
         """Mean (m, c), and roots (1 or c, m, r) of the covariance of each output."""
-        scales = self.scales
-        root = self.root if scales is None else self.root * scales[:, np.newaxis]
-        return self.mean, root
+        if self.scales is None:
+            return self.mean, self.root
+        return self.mean, self.root * self.scales[:, np.newaxis]
 
     def latent(self, features: Array) -> tuple[Array, Array]:
         """Mean and variance of ``Φw``: (n, c, 1) each, from features (n, m)."""
         mean = (features @ self.mean)[:, :, np.newaxis]
         # var φᵀw = |rootᵀφ|²
         if self.scales is None:
-            spread = [np.sum((features @ root) ** 2, axis=1) for root in self.root]
-            variance = np.stack(spread, axis=1)[:, :, np.newaxis]
+            variances = []
+            for root in self.root:
+                squares = (features @ root) ** 2
+                variances.append(np.sum(squares, axis=1))
+            variance = np.stack(variances, axis=1)
         else:
             squares = (features @ self.root[0]) ** 2
-            variance = (squares @ (self.scales**2).T)[:, :, np.newaxis]
-        return mean, np.broadcast_to(variance, mean.shape)
+            variance = squares @ (self.scales**2).T
+        return mean, np.broadcast_to(variance[:, :, np.newaxis], mean.shape)
 
     def covariance(self, features: Array, output: int = 0) -> Array:
         """Covariance of one output of ``Φw`` between rows, (n, n)."""
@@ -62,11 +66,14 @@ class GaussianWeights(NamedTuple):
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         """Independent draws of the weights, shape (m, c, size)."""
-        noise = rng.standard_normal((self.mean.shape[1], self.root.shape[2], size))
+        c = self.mean.shape[1]
+        r = self.root.shape[2]
+        noise = rng.standard_normal((c, r, size))
         if self.scales is not None:
             noise *= self.scales[:, :, np.newaxis]
         # w = mean + root ξ
-        return self.mean[:, :, np.newaxis] + (self.root @ noise).transpose(1, 0, 2)
+        deviation = (self.root @ noise).transpose(1, 0, 2)
+        return self.mean[:, :, np.newaxis] + deviation
 
 
 class WeightParticles(NamedTuple):
@@ -88,15 +95,18 @@ class WeightParticles(NamedTuple):
 
     def moments(self) -> tuple[Array, Array]:
         """Mean (m, c), and roots (c, m, s) of the covariance of each output."""
+        s = self.values.shape[2]
         mean = self.values.mean(axis=2)
         centred = self.values - mean[:, :, np.newaxis]
-        return mean, centred.transpose(1, 0, 2) / np.sqrt(self.values.shape[2])
+        root = centred.transpose(1, 0, 2) / np.sqrt(s)
+        return mean, root
 
     def latent(self, features: Array) -> tuple[Array, Array]:
         """``Φw`` of each particle, (n, c, s), and its variance, (n, 1, 1) of zeros."""
         m, c, s = self.values.shape
-        mean = (features @ self.values.reshape(m, c * s)).reshape(-1, c, s)
-        return mean, np.zeros((len(features), 1, 1))
+        latent = features @ self.values.reshape(m, c * s)
+        no_variance = np.zeros((len(features), 1, 1))
+        return latent.reshape(-1, c, s), no_variance
 
     def covariance(self, features: Array, output: int = 0) -> Array:
         """Covariance of one output of ``Φw`` over the particles, (n, n)."""
@@ -108,8 +118,11 @@ class WeightParticles(NamedTuple):
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         """Particles in random order, each used equally often, (m, c, size)."""
         s = self.values.shape[2]
-        rounds = [rng.permutation(s) for _ in range(-(-size // s))]
-        chosen = np.concatenate(rounds)[:size] if rounds else np.empty(0, np.intp)
+        if size == 0:
+            return self.values[:, :, :0]
+        n_rounds = math.ceil(size / s)
+        permutations = [rng.permutation(s) for _ in range(n_rounds)]
+        chosen = np.concatenate(permutations)[:size]
         draws: Array = self.values[:, :, chosen]
         return draws
 
@@ -117,7 +130,10 @@ class WeightParticles(NamedTuple):
         """Each particle as a degenerate normal distribution, of covariance zero."""
         m, _, s = self.values.shape
         no_spread = np.empty((1, m, 0))
-        return [GaussianWeights(self.values[:, :, j], no_spread) for j in range(s)]
+        points = []
+        for j in range(s):
+            points.append(GaussianWeights(self.values[:, :, j], no_spread))
+        return points
 
 
 WeightDistribution = GaussianWeights | WeightParticles

@@ -174,10 +174,10 @@ def _adapted(
     Half the step if most chains hardly moved, and a short one if a hundredth did not.
     """
     if share[len(share) // 2] < 0.03:
-        return langevin.halved(scheme), short
+        return langevin.halve_step(scheme), short
     if share[len(share) // 100] < 0.03:
-        less = short or langevin.halved(langevin.halved(scheme))
-        return scheme, langevin.halved(langevin.single(less))
+        less = short or langevin.halve_step(langevin.halve_step(scheme))
+        return scheme, langevin.halve_step(langevin.one_leap(less))
     return scheme, short
 
 

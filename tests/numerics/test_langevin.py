@@ -252,7 +252,7 @@ def test_adjusted_schemes_leave_a_gaussian_distribution_invariant(rng, scheme, s
         # nearly every drift is longer than allowed, and shortened
         A, b = np.diag([9.0, 1600.0]), np.zeros(2)
         while scheme.drift > 0.02:
-            scheme = langevin.halved(scheme)
+            scheme = langevin.halve_step(scheme)
     p, mean, covariance = len(b), np.linalg.solve(A, b), np.linalg.inv(A)
     target = langevin.quadratic_target(A - np.eye(p), b)
     noise = np.linalg.cholesky(covariance) @ rng.standard_normal((p, 20_000))
