@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from skgpx._validation import Rows, warn
 from skgpx.bases import (
+    BoostedEigenvalues,
     Box,
     ContinuedSeries,
     FourierSeries,
     KernelEigenvalues,
-    RaisedEigenvalues,
 )
 from skgpx.diagnostics import Finding, input_outliers
 from skgpx.exceptions import PredictionWarning
@@ -85,7 +85,7 @@ def kernel_of(rule: Any) -> Any:
 
 def innermost_kernel(rule: Any) -> Any:
     """Kernel that has the hyperparameters of a rule; None for other rules."""
-    if isinstance(rule, RaisedEigenvalues):
+    if isinstance(rule, BoostedEigenvalues):
         return innermost_kernel(rule.rule)
     return rule.kernel if isinstance(rule, KernelEigenvalues) else None
 

@@ -39,10 +39,10 @@ from skgpx._spectral_vgp._search import (
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows, canonical_rows
 from skgpx.bases import (
+    BoostedEigenvalues,
     Box,
     FourierSeries,
     OrderedEigenvalues,
-    RaisedEigenvalues,
 )
 from skgpx.diagnostics import Finding, only_noise, too_few_basis_functions
 
@@ -299,8 +299,8 @@ def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:
     rule, size = parameters["kernel"], parameters["n_basis"]
     if rule is None or isinstance(rule, Kernel | str):
         return np.zeros(len(box.period), np.int64)
-    is_raised = isinstance(rule, RaisedEigenvalues)
-    least = rule.n_raised if is_raised else 1
+    is_raised = isinstance(rule, BoostedEigenvalues)
+    least = rule.n_boosted if is_raised else 1
     inner = rule.rule if is_raised else rule
     if isinstance(size, str):
         n_ordered = len(inner.order) if isinstance(inner, OrderedEigenvalues) else 0

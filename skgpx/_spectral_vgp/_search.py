@@ -44,10 +44,10 @@ from skgpx._spectral_vgp._domain import box_of, innermost_kernel, kernel_of
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows
 from skgpx.bases import (
+    BoostedEigenvalues,
     KernelEigenvalues,
     OrderedEigenvalues,
     PolynomialEigenvalues,
-    RaisedEigenvalues,
 )
 from skgpx.kernels import split_noise, stated_log_density, stated_priors
 
@@ -90,7 +90,7 @@ class Prior(NamedTuple):
 
     Attributes
     ----------
-    rule : RaisedEigenvalues
+    rule : BoostedEigenvalues
     noise_variance : float or ndarray of shape (t,)
         For the standardised y; that of each target at the end of a search.
     box : Box
@@ -182,8 +182,8 @@ class Search:
         is_ordered = parameters["order"] == "data"
         if is_ordered:
             self.rules = (self._ordered_by_data(self.rules[0]),)
-        if isinstance(self.rules[0], RaisedEigenvalues):
-            self.size = max(self.size, self.rules[0].n_raised)
+        if isinstance(self.rules[0], BoostedEigenvalues):
+            self.size = max(self.size, self.rules[0].n_boosted)
         self.learns = optimizes and len(self.rules[0].theta) > 0
         self.is_default = kernel is None and optimizes
         # a bound with few functions would prefer kernels that are too smooth: where
@@ -349,7 +349,7 @@ class Search:
         left_out = np.cumsum(np.append(tail, values[::-1]))[::-1]
         costly = int(np.sum(0.5 * left_out > GAIN * prior.noise_variance))
         elbow = int(np.sum(self.weight * values >= prior.noise_variance))
-        needed = max(fine, costly, elbow, prior.rule.n_raised)
+        needed = max(fine, costly, elbow, prior.rule.n_boosted)
         return min(needed + 1 - needed % 2, MOST_FUNCTIONS)
 
     def known(self, prior: Prior, eigenvalues: Array) -> Array:
@@ -478,11 +478,11 @@ class Search:
 
     # ---- Starts ----------------------------------------------------------------------
 
-    def raised(self, rule: Any, waves: Any = ()) -> RaisedEigenvalues:
+    def raised(self, rule: Any, waves: Any = ()) -> BoostedEigenvalues:
         """The rule with the level of y, and waves, of the variance of y."""
         level = ((0,) * self.d,) if self.raises else ()
         chosen = (tuple(int(k) for k in wave) for wave in waves)
-        return RaisedEigenvalues(rule, (*level, *chosen), self.variance)
+        return BoostedEigenvalues(rule, (*level, *chosen), self.variance)
 
     def _ordered_by_data(self, rule: Any) -> OrderedEigenvalues:
         """The rule with the first n functions sorted by their size in the data.
@@ -668,7 +668,7 @@ def _price(statistics: SeriesStatistics) -> float:
 
 def _vanishing(rule: Any, variance: float) -> Any:
     """The rule with next to no variance, but that of raised waves."""
-    if isinstance(rule, RaisedEigenvalues):
+    if isinstance(rule, BoostedEigenvalues):
         return rule.around(_vanishing(rule.rule, variance))
     if isinstance(rule, KernelEigenvalues):
         return KernelEigenvalues(ConstantKernel(variance, "fixed") * rule.kernel)

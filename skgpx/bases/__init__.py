@@ -4,12 +4,12 @@ from skgpx._draws import Conditioning, InputMap, draw_prior, side_by_side
 from skgpx._numerics.fourier import Box
 from skgpx.bases._continued_series import ContinuedSeries
 from skgpx.bases._eigenvalues import (
+    BoostedEigenvalues,
     ExponentialEigenvalues,
     GivenEigenvalues,
     KernelEigenvalues,
     OrderedEigenvalues,
     PolynomialEigenvalues,
-    RaisedEigenvalues,
     RankedEigenvalues,
     has_spectrum,
 )
@@ -21,6 +21,7 @@ from skgpx.bases._warped import Warped
 
 # The other names imported above serve the library itself.
 __all__ = [
+    "BoostedEigenvalues",
     "Box",
     "Conditioning",
     "ContinuedSeries",
@@ -34,7 +35,6 @@ __all__ = [
     "Nystroem",
     "OrderedEigenvalues",
     "PolynomialEigenvalues",
-    "RaisedEigenvalues",
     "SeriesMarginals",
     "Warped",
     "draw_prior",
