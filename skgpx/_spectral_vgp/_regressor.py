@@ -19,6 +19,7 @@ from skgpx._callbacks import (
 )
 from skgpx._latent import LatentModel
 from skgpx._row_statistics import AdditiveModel
+from skgpx._spectral_vgp._candidates import Prior
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     domain_grid,
@@ -27,7 +28,7 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
 from skgpx._spectral_vgp._population import FourierState, fit_population
 from skgpx._spectral_vgp._sample import SparseState, fit_sample
-from skgpx._spectral_vgp._search import GAIN, Prior
+from skgpx._spectral_vgp._search import MIN_GAIN
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -588,7 +589,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         sparse, findings = self._on_points(first.rows, parameters)
         silent = any(finding.check == "no signal" for finding in findings)
         gain = sparse.solve()[0]["log_evidence_"] - first.bound
-        if silent or gain < GAIN * float(first.rows.weights.sum()):
+        if silent or gain < MIN_GAIN * float(first.rows.weights.sum()):
             return state, (finding,)
         if first.rows is not rows:
             sparse, findings = self._on_points(rows, parameters)

@@ -23,9 +23,9 @@ from skgpx._selection import (
     inducing_by_capacity,
     learn_prior,
 )
+from skgpx._spectral_vgp._candidates import Parameters, fixed_noise_variance
 from skgpx._spectral_vgp._credible import effective_dimension
 from skgpx._spectral_vgp._domain import input_range
-from skgpx._spectral_vgp._search import Parameters, known_noise
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import EmpiricalSpectral, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
@@ -196,7 +196,7 @@ def fit_sample(
     likelihood = found.likelihood
     noise = float(likelihood.variance(0.0))
     kernel, bounds = found.kernel, None
-    if known_noise(parameters, scale) is None:
+    if fixed_noise_variance(parameters, scale) is None:
         theta = (
             likelihood.theta_bounds[0] if len(likelihood.theta) else (-np.inf, np.inf)
         )

@@ -7,7 +7,8 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp._search import Search
+from skgpx._spectral_vgp._domain import Region
+from skgpx._spectral_vgp._score import objective_for
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows
 from skgpx.bases import (
@@ -48,14 +49,16 @@ def test_gradients_of_the_score_by_differences(kernel, d):
     model = SpectralVGPRegressor(kernel, n_basis=51)
     unit = np.tile([0.0, 1.0], (d, 1))
     sums = row_sums(Rows(X, y, np.ones(200)), unit, Box(*unit.T), np.full(d, 20), 1)
-    search = Search(sums, model.get_params(), unit, unit, unit)
-    start = search.at(search.raised(search.rules[0]), 0.3, 51)
+    region = Region(domain=unit, inside=unit, seen=unit)
+    objective = objective_for(sums, model.get_params(), region)
+    candidates = objective.candidates
+    start = objective.build_prior(candidates.boost(candidates.rules[0]), 0.3, 51)
 
     def score(point):
         rule = start.rule.with_theta(point[1:])
-        value, slopes = search._value(start, rule, np.exp(point[0]))
-        more, others = search._hyperprior(point)
-        return value + more, slopes + others
+        value, slopes = objective.evidence(start, rule, np.exp(point[0]))
+        hyperprior, hyperslopes = candidates.log_hyperprior(point)
+        return value + hyperprior, slopes + hyperslopes
 
     point = np.r_[np.log(0.3), start.rule.theta] + 0.1
     steps = 1e-5 * np.eye(len(point))
