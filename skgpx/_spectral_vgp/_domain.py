@@ -24,14 +24,14 @@ class Region(NamedTuple):
     ----------
     domain : ndarray of shape (d, 2)
         Where rows may lie.
-    inside : ndarray of shape (d, 2)
+    core : ndarray of shape (d, 2)
         Where the functions must stand for the process.
     seen : ndarray of shape (d, 2)
         Range of the data.
     """
 
     domain: Array
-    inside: Array
+    core: Array
     seen: Array
 
 
@@ -75,7 +75,7 @@ def kernel_box(region: Region, kernel: Kernel | None, learned: bool) -> Box:
     """Box so wide that its joint does not connect the two ends of the region.
 
     A series prior is periodic on purpose: its box is the domain. Under a kernel the box
-    is four lengthscales wider than the region inside, and eight (with three inputs,
+    is four lengthscales wider than the core, and eight (with three inputs,
     four) wider than the data, so that the kernel can be followed beyond them. While
     the kernel is learned there is less room in several dimensions, where width is
     expensive, and for kernels with a part of order 1/2, whose memory ends at the next
@@ -92,7 +92,7 @@ def kernel_box(region: Region, kernel: Kernel | None, learned: bool) -> Box:
     domain = region.domain
     if kernel is None:
         return domain_box(domain)
-    width = np.maximum(widths(region.inside), 0.1 * widths(domain))
+    width = np.maximum(widths(region.core), 0.1 * widths(domain))
     d = len(width)
     scales = longest_length_scales(kernel, d)
     period = width + 4.0 * scales
@@ -129,14 +129,14 @@ def continue_series(
     period = series.box.period
     width = widths(domain)
     scales = longest_length_scales(kernel, len(width))
-    inside = region.inside
+    core = region.core
     if np.all(period >= width + np.minimum(4.0 * scales, 0.5 * width)):
-        inside = domain
+        core = domain
     seen = region.seen
     gap = period - widths(seen)
     reach = np.maximum(np.minimum(0.5 * gap, gap - 3.0 * scales), 0.0)
     surroundings = np.stack((seen[:, 0] - reach, seen[:, 1] + reach), axis=1)
-    return ContinuedSeries.of(series, joint_range(inside, surroundings), kernel)
+    return ContinuedSeries.of(series, joint_range(core, surroundings), kernel)
 
 
 def warn_outside(

@@ -155,10 +155,10 @@ class FourierState:
         findings : tuple of Finding or None
         """
         # the functions of data without a domain need not hold its margin
-        inside = self.domain
+        core = self.domain
         if len(self.domain) == 1 and not self.is_given:
-            inside = self.seen
-        region = Region(self.domain, inside, self.seen)
+            core = self.seen
+        region = Region(self.domain, core, self.seen)
         objective = objective_for(self.searched, self.parameters, region)
 
         def report_prior(prior: Prior) -> bool:
@@ -338,7 +338,7 @@ def search_on_rows(
     """Prior of rows of several inputs, on boxes of its own choice."""
     smallest_reach = np.ones(len(domain), np.int64)
     sums = row_sums(rows, domain, domain_box(domain), smallest_reach, n_jobs)
-    region = Region(domain, inside=domain, seen=input_range(rows.X))
+    region = Region(domain, core=domain, seen=input_range(rows.X))
     objective = objective_for(sums, parameters, region, rows)
     return objective, search(objective)
 

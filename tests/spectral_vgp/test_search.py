@@ -49,7 +49,7 @@ def test_gradients_of_the_score_by_differences(kernel, d):
     model = SpectralVGPRegressor(kernel, n_basis=51)
     unit = np.tile([0.0, 1.0], (d, 1))
     sums = row_sums(Rows(X, y, np.ones(200)), unit, Box(*unit.T), np.full(d, 20), 1)
-    region = Region(domain=unit, inside=unit, seen=unit)
+    region = Region(domain=unit, core=unit, seen=unit)
     objective = objective_for(sums, model.get_params(), region)
     candidates = objective.candidates
     start = objective.build_prior(candidates.boost(candidates.rules[0]), 0.3, 51)
