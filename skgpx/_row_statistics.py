@@ -1,10 +1,10 @@
-"""Sums over rows: of the features of a basis, and models that are made of them."""
+"""Sums over rows of the features of a basis, and models that are made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +21,28 @@ from skgpx.bases import NeighborBasis
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Rows whose features are in memory at a time: fixed, so that sums do not depend on the
+# Rows with features in memory at a time: fixed, so that sums do not depend on the
 # number of workers.
 _CHUNK = 4096
 
 
-def row_statistics(basis: Any, rows: Rows, n_jobs: int | None) -> WeightStatistics:
+class Basis(Protocol):
+    """Features of rows, and the prior variance that they leave out."""
+
+    def __call__(self, X: Array) -> Array:
+        """Features (n, m)."""
+
+    def residual_variance(self, X: Array, features: Array) -> Array:
+        """Prior variance outside of the features, (n,)."""
+
+
+def row_statistics(basis: Basis, rows: Rows, n_jobs: int | None) -> WeightStatistics:
     """:func:`statistics_of_all` for one basis."""
     return statistics_of_all((basis,), rows, n_jobs)[0]
 
 
 def statistics_of_all(
-    bases: Sequence[Any],
+    bases: Sequence[Basis],
     rows: Rows,
     n_jobs: int | None,
 ) -> tuple[WeightStatistics, ...]:
@@ -52,33 +62,38 @@ def statistics_of_all(
     O(n m^2) time for each basis; O(m^2) memory, and 4096 rows of features for each
     worker. Every row is read, and sent to a worker, once.
     """
-    chunks = (slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK))
-    columns = rows.X, rows.y, rows.precisions
-    items = (tuple(values[chunk] for values in columns) for chunk in chunks)
-    jobs = blas_jobs(n_jobs) if len(rows.y) > _CHUNK else 1
-    parts = parallel_stream(_chunk_statistics, items, jobs, tuple(bases))
-    return reduce(_added, parts)
+    n_rows = len(rows.y)
+    precisions = rows.precisions
+
+    def chunks() -> Iterator[tuple[Array, Array, Array]]:
+        for first in range(0, n_rows, _CHUNK):
+            chunk = slice(first, first + _CHUNK)
+            yield rows.X[chunk], rows.y[chunk], precisions[chunk]
+
+    n_workers = blas_jobs(n_jobs) if n_rows > _CHUNK else 1
+    sums = parallel_stream(_chunk_statistics, chunks(), n_workers, tuple(bases))
+    return reduce(_add, sums)
 
 
 def _chunk_statistics(
-    bases: tuple[Any, ...],
+    bases: tuple[Basis, ...],
     X: Array,
     y: Array,
     weights: Array,
 ) -> tuple[WeightStatistics, ...]:
-    parts = []
+    sums = []
     for basis in bases:
         features = basis(X)
         residual = basis.residual_variance(X, features)
-        parts.append(weight_statistics(features, y, weights, residual))
-    return tuple(parts)
+        sums.append(weight_statistics(features, y, weights, residual))
+    return tuple(sums)
 
 
-def _added(
-    one: tuple[WeightStatistics, ...],
-    other: tuple[WeightStatistics, ...],
+def _add(
+    first: tuple[WeightStatistics, ...],
+    second: tuple[WeightStatistics, ...],
 ) -> tuple[WeightStatistics, ...]:
-    return tuple(a.add(b) for a, b in zip(one, other, strict=True))
+    return tuple(a.add(b) for a, b in zip(first, second, strict=True))
 
 
 def neighbor_whitening(
@@ -89,8 +104,8 @@ def neighbor_whitening(
 ) -> csr_array:
     """Matrix that makes noisy values at the rows of the data independent, (n, n).
 
-    ``W = D^(-1/2) B``, where row i of B is that of the identity less the weights of the
-    nearest predecessors of the row in a random order: ``W (y - Φw)`` is white noise, so
+    ``W = D^(-1/2) B``. Row i of B is row i of the identity less the weights of the
+    nearest predecessors of the row in a random order. ``W (y - Φw)`` is white noise, so
     ``(WᵀW)⁻¹`` is the covariance of residual and noise, in Vecchia's approximation.
 
     Parameters
@@ -98,8 +113,8 @@ def neighbor_whitening(
     basis : NeighborBasis
         Of M functions, with N neighbours.
     near, count : ndarray of shape (n, N) and (n,)
-        Predecessors of each row, of which the first `count` are some:
-        :meth:`NeighborBasis.in_order`.
+        Predecessors of each row and their number: the first `count` of a row of `near`
+        are predecessors. See :meth:`NeighborBasis.in_order`.
     n_jobs : int or None
         Threads.
 
@@ -107,12 +122,16 @@ def neighbor_whitening(
     -----
     O(n N (N^2 + N M)) time; O(n N) memory, and a block of rows for each thread.
     """
-    n, jobs = len(basis.rows), blas_jobs(n_jobs)
-    size = basis.block
-    blocks = [(slice(i, min(i + size, n)), near, count) for i in range(0, n, size)]
-    parts = parallel_map(basis.whitening, blocks, jobs, in_threads=True)
-    others, own = (np.concatenate(part) for part in zip(*parts, strict=True))
-    values = np.column_stack((others, own))
+    n = len(basis.rows)
+    blocks = []
+    for first in range(0, n, basis.block):
+        block = slice(first, min(first + basis.block, n))
+        blocks.append((block, near, count))
+    n_threads = blas_jobs(n_jobs)
+    parts = parallel_map(basis.whitening, blocks, n_threads, in_threads=True)
+    # entries of W left of the diagonal, and on it
+    lower, diagonal = (np.concatenate(part) for part in zip(*parts, strict=True))
+    values = np.column_stack((lower, diagonal))
     columns = np.column_stack((near, np.arange(n)))
     starts = np.arange(n + 1) * values.shape[1]
     return csr_array((values.ravel(), columns.ravel(), starts), shape=(n, n))
@@ -124,12 +143,13 @@ def whitened_statistics(
     y: Array,
 ) -> WeightStatistics:
     """Sums over rows ``W [Φ, y]``, whose noise has variance one."""
-    n, parts = len(features), []
-    for first in range(0, n, _CHUNK):
+    sums = []
+    for first in range(0, len(features), _CHUNK):
         W = whitening[first : first + _CHUNK]
-        one = np.ones(W.shape[0])
-        parts.append(weight_statistics(W @ features, W @ y, one, np.zeros_like(one)))
-    return reduce(lambda a, b: a.add(b), parts)
+        weights = np.ones(W.shape[0])
+        residual = np.zeros(W.shape[0])
+        sums.append(weight_statistics(W @ features, W @ y, weights, residual))
+    return reduce(WeightStatistics.add, sums)
 
 
 class WhitenedRows(NamedTuple):
@@ -153,7 +173,8 @@ class WhitenedRows(NamedTuple):
 
     def solve(self, values: Array) -> Array:
         """``C⁻¹ values``, (n,); O(n (N + M))."""
-        W, L = self.whitening, self.root
+        W = self.whitening
+        L = self.root
         # WᵀW (values - Φw), w the mean of the weights given these values
         moment = self.features.T @ (W.T @ (W @ values))
         w = solve_lower_transpose(L, solve_lower(L, moment))
@@ -166,11 +187,11 @@ class WhitenedRows(NamedTuple):
         columns = self.whitening.T.tocsr()
         diagonal = np.empty(len(white))
         for first in range(0, len(white), _CHUNK):
-            some = slice(first, first + _CHUNK)
-            W = columns[some]
+            chunk = slice(first, first + _CHUNK)
+            W = columns[chunk]
             # |W e_i|² - |L⁻¹ ΦᵀWᵀW e_i|²
             explained = solve_lower(self.root, (W @ white).T)
-            diagonal[some] = W.multiply(W).sum(axis=1) - np.sum(explained**2, axis=0)
+            diagonal[chunk] = W.multiply(W).sum(axis=1) - np.sum(explained**2, axis=0)
         return diagonal
 
 
@@ -179,26 +200,27 @@ class AdditiveModel:
 
     Fitted attributes that follow from the sums are computed when one of them is read.
     `partial_fit` and `merge` change the sums, which is cheap, and forget the solution,
-    which is not: a chain of them solves once, in the end. A subclass names these
-    attributes and computes them. The delay changes no number, as long as parameters
-    stay as they are: those of the first use count.
+    which is expensive: a chain of them solves once, in the end. A subclass names these
+    attributes and computes them. The delay changes no number as long as parameters stay
+    as they are: their values at the first use count.
     """
 
     _follows_from_sums: ClassVar[frozenset[str]]
-    # number of targets of y (n, t); () for y (n,)
+    # (t,) for y (n, t); () for y (n,)
     _targets: tuple[int, ...]
     # rows given so far; a sum of models has none, as rows may be in both
     _n_rows: int
     n_jobs: int | None
     _state: Any
 
-    def merge(self, other: Any) -> Self:
+    def merge(self, other: Self) -> Self:
         """New model of the rows of both."""
         raise NotImplementedError
 
-    def _merged(self, other: Any) -> Any:
+    def _merged(self, other: Self) -> Self:
         """:meth:`merge` with another fitted model of the same class."""
-        clock, merged = StageClock(), copy_to_merge(self)
+        clock = StageClock()
+        merged = copy_to_merge(self)
         merged._state = self._state.merged(other._state)
         clock.end_of("statistics")
         merged._defer(clock)
@@ -220,19 +242,21 @@ class AdditiveModel:
         tags.target_tags.multi_output = True
         return tags
 
-    def __add__(self, other: Any) -> Self:
+    def __add__(self, other: Self | int) -> Self:
         if isinstance(other, int) and other == 0:
             return self
         if not isinstance(other, type(self)):
             return NotImplemented
         return self.merge(other)
 
-    def __radd__(self, other: Any) -> Self:
+    def __radd__(self, other: int) -> Self:
         """``sum(models)`` begins with zero, which stands for a part without rows."""
-        return self + other if isinstance(other, int) else NotImplemented
+        if not isinstance(other, int):
+            return NotImplemented
+        return self + other
 
-    def _check_other(self, other: Any) -> None:
-        """Refuse to merge with another class, or with what is not fitted."""
+    def _check_other(self, other: object) -> None:
+        """Refuse to merge with another class, or with a model that is not fitted."""
         check_is_fitted(self)
         if not isinstance(other, type(self)):
             raise ValueError(
@@ -262,10 +286,11 @@ class AdditiveModel:
         vars(self).pop("_unsolved", None)
 
     def __getattr__(self, name: str) -> Any:
-        known, before = vars(self), vars(self).get("_unsolved")
-        late = name in self._follows_from_sums or name == "stage_seconds_"
-        if late and before is not None:
-            clock = StageClock(before)
+        attributes = vars(self)
+        seconds = attributes.get("_unsolved")
+        is_deferred = name in self._follows_from_sums or name == "stage_seconds_"
+        if is_deferred and seconds is not None:
+            clock = StageClock(seconds)
             try:
                 # an attribute is no public method, which would hold BLAS
                 with one_blas_thread():
@@ -276,7 +301,7 @@ class AdditiveModel:
             clock.end_of("solution")
             self._solved(solution, clock)
         # another thread may have solved in the meantime
-        if name in known:
-            return known[name]
+        if name in attributes:
+            return attributes[name]
         kind = type(self).__name__
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")

@@ -642,18 +642,28 @@ def too_few_inducing_points(
     )
 
 
-def too_few_basis_functions(size: int, capped: bool, left_out: float) -> Finding | None:
+def too_few_basis_functions(
+    size: int,
+    largest: int | None,
+    signal: float,
+    noise: float,
+    left_out: float,
+) -> Finding | None:
     """Whether the data support more functions than the most there are.
+
+    They do where they determine the last one of the largest number: ``n λ_m >= σ²``.
 
     Parameters
     ----------
     size : int
-    capped : bool
-        Whether this is the most, and the data determine the last of them.
+    largest : int or None
+        The most that a search takes; None if the number is given.
+    signal, noise : float
+        ``n λ_m`` of the last function, and ``σ²``.
     left_out : float
         Prior standard deviation of all other functions, in the units of y.
     """
-    if not capped:
+    if largest is None or size < largest or signal < noise:
         return None
     return Finding(
         "too few basis functions",

@@ -16,7 +16,7 @@ from skgpx._selection._prior import (
     learn_prior,
     with_base_rates,
 )
-from skgpx._selection._select import SearchBudget
+from skgpx._selection._select import FALSE_ALARMS, SearchBudget
 from skgpx._selection._sparse import (
     final_noise,
     grow,
@@ -27,6 +27,7 @@ from skgpx._selection._sparse import (
 )
 
 __all__ = [
+    "FALSE_ALARMS",
     "MOST",
     "NOISE_PRIOR",
     "Hyperparameters",

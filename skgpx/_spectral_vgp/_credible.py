@@ -35,37 +35,42 @@ def ball_radius(
 ) -> float:
     """Radius of the ball around the mean, in root mean square over points or a domain.
 
-    ``|f - mean|²`` averaged over N points is ``Σ_j w_j χ²₁`` with w the eigenvalues of
-    the covariance at the points, divided by N. O(N^3). Fourier functions are
-    orthonormal on their box: where that is the domain w are the eigenvalues of the
-    posterior covariance ``Λ^½ S Λ^½`` and the prior variances of the functions outside
-    the basis, O(m^3).
+    ``|f - mean|²`` averaged over N points is ``Σ_j w_j χ²₁``, where w are the
+    eigenvalues of the covariance at the points, divided by N; O(N^3). Fourier functions
+    are orthonormal on their box. Where the box is the domain, w are the eigenvalues of
+    the posterior covariance ``Λ^½ S Λ^½`` and the prior variances of the functions
+    outside the basis; O(m^3).
     """
     basis: Any = model.basis
-    width, box = domain[:, 1] - domain[:, 0], getattr(basis, "box", None)
-    whole = box is not None and np.allclose(width, box.period, rtol=1e-12, atol=0.0)
-    if points is not None or not whole:
-        points = domain_grid(domain) if points is None else points
+    box = getattr(basis, "box", None)
+    width = domain[:, 1] - domain[:, 0]
+    is_box = box is not None and np.allclose(width, box.period, rtol=1e-12, atol=0.0)
+    if points is not None or not is_box:
+        if points is None:
+            points = domain_grid(domain)
         weights = np.linalg.eigvalsh(model.covariance(points, output)) / len(points)
         square = chi_square_sum_quantile(np.maximum(weights, 0.0), coverage)
         return float(np.sqrt(square))
+    # Λ^½ S Λ^½ = half halfᵀ
     roots = model.weights.moments()[1]
     half = np.sqrt(basis.eigenvalues)[:, np.newaxis] * roots[output % len(roots)]
-    inside = np.linalg.svd(half, compute_uv=False) ** 2
-    weights = np.concatenate((inside, basis.spectrum[basis.n_basis :]))
+    posterior_variances = np.linalg.svd(half, compute_uv=False) ** 2
+    prior_variances = basis.spectrum[basis.n_basis :]
+    weights = np.concatenate((posterior_variances, prior_variances))
     square = chi_square_sum_quantile(weights, coverage, basis.remainder)
-    return float(np.ravel(model.scale)[output] * np.sqrt(square))
+    scale = np.ravel(model.scale)[output]
+    return float(scale * np.sqrt(square))
 
 
-def effective_dimension(model: LatentModel) -> Any:
-    """Functions that the data know, of each output: ``tr(I - B⁻¹)``.
+def effective_dimension(model: LatentModel) -> Array:
+    """Functions that the data determine, of each output: ``tr(I - B⁻¹)``.
 
     B⁻¹ is the posterior covariance of the m whitened weights. Where the functions are
     orthogonal on the rows this is ``Σ_j ν_j``, ``ν_j = n λ_j / (σ² + n λ_j)`` (3.1).
     """
     _, roots = model.weights.moments()
-    known = roots.shape[1] - np.sum(roots**2, axis=(1, 2))
-    return np.broadcast_to(known, model.n_outputs)
+    dimensions = roots.shape[1] - np.sum(roots**2, axis=(1, 2))
+    return np.broadcast_to(dimensions, model.n_outputs)
 
 
 def simultaneous_factor(
@@ -78,19 +83,19 @@ def simultaneous_factor(
     """Quantile of ``max |f - mean| / std`` over points, from draws of f.
 
     The draws come from the exact joint distribution at the N points, residual included:
-    O(N^3) and 20 000 draws. Its standard error is about half a percent.
+    O(N^3) and 20 000 draws. The standard error is about half a percent.
     """
     covariance = model.covariance(points, output)
     std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-    kept = std > 0.0
-    correlation = (covariance / np.outer(std, std))[np.ix_(kept, kept)]
-    values, vectors = np.linalg.eigh(correlation)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    root = root[:, values > 1e-10 * values[-1]]
-    suprema = [
-        np.abs(root @ rng.standard_normal((root.shape[1], 2000))).max(axis=0)
-        for _ in range(10)
-    ]
+    varies = std > 0.0
+    correlation = (covariance / np.outer(std, std))[np.ix_(varies, varies)]
+    eigenvalues, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    root = root[:, eigenvalues > 1e-10 * eigenvalues[-1]]
+    suprema = []
+    for _ in range(10):
+        draws = root @ rng.standard_normal((root.shape[1], 2000))
+        suprema.append(np.abs(draws).max(axis=0))
     return float(np.quantile(np.concatenate(suprema), coverage))
 
 
@@ -122,23 +127,25 @@ def chi_square_sum_quantile(
     if not len(weights):
         return constant
     w = weights / weights.sum()
-    # terms whose variance does not matter are replaced by their mean
-    kept = np.cumsum((w**2)[::-1])[::-1] > 1e-10 * float(w @ w)
-    w, small = w[kept], float(np.sum(w[~kept]))
-    # near the quantile of the gamma distribution with the same mean and variance
+    # terms with a variance that does not matter are replaced by their mean
+    tail_squares = np.cumsum((w**2)[::-1])[::-1]
+    matters = tail_squares > 1e-10 * float(w @ w)
+    remainder = float(np.sum(w[~matters]))
+    w = w[matters]
+    # near the quantile of the gamma distribution of equal mean and variance
     variance = 2.0 * float(w @ w)
-    start = max(float(gammaincinv(1.0 / variance, level)) * variance, 1e-8)
+    gamma_quantile = float(gammaincinv(1.0 / variance, level)) * variance
 
     def excess(log_x: float) -> float:
         return _probability_error(w, float(np.exp(log_x)), level)
 
-    low = high = np.log(start)
+    low = high = np.log(max(gamma_quantile, 1e-8))
     while excess(low) > 0.0:
         low -= 0.2
     while excess(high) < 0.0:
         high += 0.2
     x = float(np.exp(brentq(excess, low, high, xtol=1e-10)))
-    return constant + float(weights.sum()) * (x + small)
+    return constant + float(weights.sum()) * (x + remainder)
 
 
 def _probability_error(w: Array, x: float, level: float) -> float:
@@ -149,20 +156,34 @@ def _probability_error(w: Array, x: float, level: float) -> float:
     density: the trapezoidal rule converges geometrically. For x above the mean the
     saddle is left of the origin, below it is on the right and gives ``P(Q <= x)``.
     """
-    upper = x > float(w.sum())
-    low, high = (-0.5 / w[0], 0.0) if upper else (0.0, (1.0 + 0.5 * len(w)) / x)
+    # saddle point s: zero of K'(s) = x - Σ w / (1 + 2 w s) - 1 / s, by bisection
+    above_mean = x > float(w.sum())
+    low = 0.0
+    high = (1.0 + 0.5 * len(w)) / x
+    if above_mean:
+        low = -0.5 / w[0]
+        high = 0.0
     for _ in range(60):
         s = 0.5 * (low + high)
         slope = x - float(np.sum(w / (1.0 + 2.0 * w * s))) - 1.0 / s
-        low, high = (s, high) if slope < 0.0 else (low, s)
+        if slope < 0.0:
+            low = s
+        else:
+            high = s
     ratio = 2.0 * w / (1.0 + 2.0 * w * s)
-    second, third = 0.5 * float(ratio @ ratio), -float(np.sum(ratio**3))
+    second = 0.5 * float(ratio @ ratio)
+    third = -float(np.sum(ratio**3))
     # δ = iu + cu² keeps K''δ²/2 + K'''δ³/6 real: c = K''' / (6 K'')
-    curvature, step = third / (6.0 * second), 0.05 / np.sqrt(second + 1.0 / s**2)
+    curvature = third / (6.0 * second)
+    step = 0.05 / np.sqrt(second + 1.0 / s**2)
     u = step * np.arange(240)
     points = s + 1j * u + curvature * u**2
     steps = (1j + 2.0 * curvature * u) * (step / (1j * np.pi))
     steps[0] *= 0.5
+    # log Π (1 + 2 w_j s)^(-1/2)
     log_transform = -0.5 * np.log1p(2.0 * np.outer(points, w)).sum(axis=1)
-    tail = float(np.sum(steps * np.exp(points * x + log_transform) / points).real)
-    return 1.0 - level + tail if upper else tail - level
+    integrand = steps * np.exp(points * x + log_transform) / points
+    tail = float(np.sum(integrand).real)
+    if above_mean:
+        return 1.0 - level + tail
+    return tail - level

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import LatentModel
-from skgpx._numerics.fourier import Integers
+from skgpx._numerics.fourier import Box, FourierIndex, Integers
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import (
     TargetRegressions,
@@ -21,36 +21,41 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._selection import SearchRecord, counted_once
-from skgpx._spectral_vgp._credible import effective_dimension
-from skgpx._spectral_vgp._domain import (
-    continued,
-    data_domain,
-    input_range,
-    kernel_of,
-)
-from skgpx._spectral_vgp._search import (
-    MOST_FUNCTIONS,
-    MOST_ORDERED,
+from skgpx._spectral_vgp._candidates import (
+    MAX_ORDERED_WAVES,
     Parameters,
     Prior,
-    Search,
-    known_noise,
+    fixed_noise_variance,
+    kernel_of,
 )
+from skgpx._spectral_vgp._credible import effective_dimension
+from skgpx._spectral_vgp._domain import (
+    Region,
+    continue_series,
+    data_domain,
+    domain_box,
+    input_range,
+    joint_range,
+)
+from skgpx._spectral_vgp._score import Objective, objective_for
+from skgpx._spectral_vgp._search import MAX_FUNCTIONS, search
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows, canonical_rows
-from skgpx.bases import (
-    Box,
-    FourierSeries,
-    OrderedEigenvalues,
-    RaisedEigenvalues,
-)
+from skgpx.bases import BoostedEigenvalues, FourierSeries, OrderedEigenvalues
 from skgpx.diagnostics import Finding, only_noise, too_few_basis_functions
 
 Array = NDArray[np.float64]
 Fit = tuple[dict[str, Any], tuple[Finding | None, ...]]
 
-# Waves of one input that sums over its domain can hold, at most.
-_MOST_WAVES = 1638
+# Largest number of waves that sums of one input over its domain hold.
+_MAX_WAVES = 1638
+# Rows of two and of three inputs that choose a prior.
+_FIRST_ROWS = {2: 3000, 3: 2000}
+# Rows up to which copies count once in a search: duplicate rows make the likelihood of
+# the noise variance unbounded; functions cannot follow single rows of more.
+_MAX_COUNTED_ONCE = 20_000
+# Functions beyond the basis with eigenvalues that predictions know.
+_LISTED_BEYOND = 4096
 
 
 @dataclass(frozen=True)
@@ -82,14 +87,16 @@ class FourierState:
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> FourierState:
         """State after more rows."""
-        like: Any = self.statistics
-        # waves of one input to sum so that sums can be added to these
-        one = len(self.domain) == 1
-        reach = np.array([len(like.sums.values) // 10]) if one else like.reach()
-        more = row_sums(rows, self.domain, like.box, reach, n_jobs, like.shift)
-        return self._plus(more, more, input_range(rows.X))
+        present = self.statistics
+        if len(self.domain) == 1:
+            # so many waves that sums can be added to these
+            reach = np.array([len(present.sums.values) // 10])
+        else:
+            reach = present.reach()
+        sums = row_sums(rows, self.domain, present.box, reach, n_jobs, present.shift)
+        return self._plus(sums, sums, input_range(rows.X))
 
-    def merged(self, other: Any) -> FourierState:
+    def merged(self, other: FourierState) -> FourierState:
         """State of the rows of both.
 
         Raises
@@ -97,16 +104,7 @@ class FourierState:
         ValueError
             If the sums are not about the same functions.
         """
-        one, two = self.statistics, getattr(other, "statistics", None)
-        same = (
-            isinstance(other, FourierState)
-            and self.parameters == other.parameters
-            and np.array_equal(self.domain, other.domain)
-            # with one input sums serve any box
-            and (len(self.domain) == 1 or np.array_equal(one.box, two.box))
-            and (len(self.domain) == 1 or np.array_equal(one.reach(), two.reach()))
-        )
-        if not same:
+        if not (isinstance(other, FourierState) and self._sums_like(other)):
             raise ValueError(
                 "Only models on one domain, with the same parameters, can be merged: "
                 "give all of them a `domain`. With several inputs the box must be the "
@@ -114,77 +112,130 @@ class FourierState:
             )
         return self._plus(other.statistics, other.searched, other.seen)
 
+    def _sums_like(self, other: FourierState) -> bool:
+        """Whether the sums of both are about the same functions."""
+        if self.parameters != other.parameters:
+            return False
+        if not np.array_equal(self.domain, other.domain):
+            return False
+        # with one input sums serve any box
+        first = self.statistics
+        second = other.statistics
+        return len(self.domain) == 1 or (
+            np.array_equal(first.box, second.box)
+            and np.array_equal(first.reach(), second.reach())
+        )
+
     def _plus(
         self,
-        more: SeriesStatistics,
+        statistics: SeriesStatistics,
         searched: SeriesStatistics,
         seen: Array,
     ) -> FourierState:
         return replace(
             self,
-            statistics=self.statistics + more,
+            statistics=self.statistics + statistics,
             searched=self.searched + searched,
-            seen=input_range(np.hstack((self.seen, seen)).T),
+            seen=joint_range(self.seen, seen),
         )
 
     def solve(self, report: Callable[..., bool] = lambda *_: False) -> Fit:
-        """Number of functions, hyperparameters, posterior and bound; free of n.
+        """Search the prior and solve the regression; free of n.
 
-        `report` is called after each round with a prior, its log evidence in the units
-        of y, and a function that returns its attributes; True stops the search.
+        Parameters
+        ----------
+        report : callable
+            Called after each round with a prior, its log evidence in the units of y,
+            and a function that returns its attributes; True stops the search.
+
+        Returns
+        -------
+        attributes : dict
+            Fitted attributes: hyperparameters, posterior and bound.
+        findings : tuple of Finding or None
         """
         # the functions of data without a domain need not hold its margin
-        one = len(self.domain) == 1 and not self.is_given
-        inside = self.seen if one else self.domain
-        search = Search(self.searched, self.parameters, self.domain, inside, self.seen)
+        core = self.domain
+        if len(self.domain) == 1 and not self.is_given:
+            core = self.seen
+        region = Region(self.domain, core, self.seen)
+        objective = objective_for(self.searched, self.parameters, region)
 
-        def reported(prior: Prior) -> bool:
-            evidence = prior.bound - search.weight * float(np.log(search.scale).sum())
-            return report(prior, evidence, lambda: self._solution(search, prior)[0])
+        def report_prior(prior: Prior) -> bool:
+            units = objective.weight * float(np.log(objective.scale).sum())
+            evidence = prior.bound - units
+            return report(prior, evidence, lambda: self._solution(objective, prior)[0])
 
-        return self._solution(search, search.run(self.start, reported))
+        prior = search(objective, self.start, report_prior)
+        return self._solution(objective, prior)
 
-    def _solution(self, search: Search, prior: Prior) -> Fit:
+    def _solution(self, objective: Objective, prior: Prior) -> Fit:
         """Posterior and bound of a prior, for all rows."""
-        noise, box, scale = prior.noise_variance, prior.box, search.scale
-        all_rows = self.statistics.moved(search.statistics.shift).on(box)
-        # functions that were summed come first
+        candidates = objective.candidates
+        scale = objective.scale
+        rule = prior.rule
+        box = prior.box
         m = len(prior.functions)
-        index = prior.rule.index(box, m + 4096)
-        held = np.all(np.abs(index.waves) <= all_rows.reach(), axis=1)
-        index = index.part(np.argsort(~held, kind="stable"))
-        series = FourierSeries.from_rule(prior.rule, box, m, index)
-        spectrum = prior.rule.spectrum(series.index, box)
-        sums = all_rows.normal_equations(series.index, scale)
-        residual = all_rows.weight * spectrum.tail
-        statistics = whitened(sums, spectrum.eigenvalues, residual)
-        # as the search took the functions left out
-        white = spectrum.tail if search.tail_is_noise else 0.0
-        where = search.domain, search.inside, search.seen
-        basis = continued(series, kernel_of(prior.rule), *where)
+
+        # sums of all rows for the functions of the basis, and the prior beyond
+        statistics = self.statistics.moved(objective.statistics.shift).on(box)
+        index = summed_first(rule.index(box, m + _LISTED_BEYOND), statistics)
+        series = FourierSeries.from_rule(rule, box, m, index)
+        spectrum = rule.spectrum(series.index, box)
+        sums = statistics.normal_equations(series.index, scale)
+        weight = statistics.weight
+        regression = whitened(sums, spectrum.eigenvalues, weight * spectrum.tail)
+
+        # V = (I + Φᵀ Φ / σ²)⁻¹, with the tail as the search took it
+        noise_variance = prior.noise_variance
+        white = spectrum.tail if candidates.tail_is_noise else 0.0
         if np.ndim(scale):
-            each, noise = TargetRegressions(statistics), noise + np.zeros_like(scale)
-            model = LatentModel(basis, each.posterior(noise + white))
-            evidence = float(each.log_evidence(noise).sum())
+            targets = TargetRegressions(regression)
+            noise_variance = noise_variance + np.zeros_like(scale)
+            weights = targets.posterior(noise_variance + white)
+            evidence = float(targets.log_evidence(noise_variance).sum())
         else:
-            model = LatentModel(basis, posterior(statistics, noise + white))
-            evidence = log_evidence(statistics, noise)
-        evidence -= all_rows.weight * float(np.log(scale).sum())
-        learned = search.learns or search.noise is None
-        record = (f"bound of {m} Fourier functions", 0, "all") if learned else ()
+            weights = posterior(regression, noise_variance + white)
+            evidence = log_evidence(regression, noise_variance)
+        evidence -= weight * float(np.log(scale).sum())
+
+        kernel = kernel_of(rule)
+        basis = continue_series(series, kernel, candidates.region)
+        model = LatentModel(basis, weights)
+        record = SearchRecord()
+        if candidates.learned or candidates.noise_variance is None:
+            record = SearchRecord(f"bound of {m} Fourier functions", 0, "all")
         attributes = {
-            "posterior_": model.affine(search.statistics.shift, scale),
-            "noise_variance_": noise * scale**2,
+            "posterior_": model.affine(objective.statistics.shift, scale),
+            "noise_variance_": noise_variance * scale**2,
             "log_evidence_": evidence,
-            "prior_": prior.rule.rule,
-            "kernel_": kernel_of(prior.rule),
+            "prior_": rule.rule,
+            "kernel_": kernel,
             "spectrum_": np.multiply.outer(series.spectrum, scale**2),
             "cycles_": prior.cycles,
             "n_basis_": m,
             "effective_dimension_": effective_dimension(model),
-            "_record": SearchRecord(*record),
+            "_record": record,
         }
-        return attributes, _findings(search, prior, spectrum.eigenvalues, spectrum.tail)
+        # n λ_m / σ² of the last function, for the target of the least noise
+        last_variance = objective.weight * spectrum.eigenvalues[-1]
+        findings = (
+            only_noise(prior.only_noise and not candidates.is_default),
+            too_few_basis_functions(
+                m,
+                largest=MAX_FUNCTIONS if candidates.grows else None,
+                signal=float(last_variance),
+                noise=float(np.min(prior.noise_variance)),
+                left_out=float(np.max(scale) * np.sqrt(spectrum.tail)),
+            ),
+        )
+        return attributes, findings
+
+
+def summed_first(index: FourierIndex, statistics: SeriesStatistics) -> FourierIndex:
+    """Functions in their order, but with those first for which there are sums."""
+    has_sums = np.all(np.abs(index.waves) <= statistics.reach(), axis=1)
+    return index.part(np.argsort(~has_sums, kind="stable"))
 
 
 class FirstRows(NamedTuple):
@@ -215,114 +266,163 @@ def fit_population(
 ) -> tuple[FourierState, FirstRows | None]:
     """Sums over rows on the box that their prior wants.
 
-    With one input the sums serve any box. With several, some of the rows choose the
-    prior, and with it the box: these are returned too. `adds` says that more rows may
-    come.
+    Parameters
+    ----------
+    rows : Rows
+    domain : ndarray of shape (d, 2) or None
+    parameters : Parameters
+    rng : numpy.random.Generator
+    n_jobs : int or None
+    adds : bool
+        Whether more rows may come.
+
+    Returns
+    -------
+    state : FourierState
+    first : FirstRows or None
+        With several inputs, rows that chose the prior, and with it the box. With one
+        input the sums serve any box.
     """
-    is_given, d = domain is not None, rows.X.shape[1]
-    domain = data_domain(rows.X) if domain is None else domain
-    box = Box(domain[:, 0].copy(), domain[:, 1] - domain[:, 0])
-    once = rows
+    is_given = domain is not None
+    if domain is None:
+        domain = data_domain(rows.X)
+    box = domain_box(domain)
+    rule_reach = reach_of_rule(parameters, box)
+    distinct = rows
+    learns_noise = fixed_noise_variance(parameters, 1.0) is None
+    if not adds and learns_noise and len(rows.y) <= _MAX_COUNTED_ONCE:
+        distinct = counted_once(canonical_rows(*rows))
+
     start = None
-    size = parameters["n_basis"]
-    first: FirstRows | None = None
-    of_rule = _reach_of_rule(parameters, box)
-    if not adds and known_noise(parameters, 1.0) is None and len(rows.y) <= 20_000:
-        # duplicate rows make the likelihood of the noise variance unbounded; functions
-        # cannot follow single rows of more
-        once = counted_once(canonical_rows(*rows))
-    if d == 1:
-        most = (
-            _MOST_WAVES if adds else min(max(int(once.weights.sum()), 64), _MOST_WAVES)
-        )
-        reach = np.array([most if isinstance(size, str) else max(size // 2 + 1, 64)])
-        reach = np.maximum(reach, of_rule)
-        if parameters["order"] == "data":
-            # those of the first n functions
-            n_waves = MOST_ORDERED if adds else int(once.weights.sum()) // 2
-            reach = np.maximum(reach, min(n_waves, MOST_ORDERED))
+    first = None
+    if rows.X.shape[1] == 1:
+        n_rows = None if adds else int(distinct.weights.sum())
+        reach = np.maximum(reach_of_line(parameters, n_rows), rule_reach)
     else:
-        # rows that choose the prior where there are more
-        few, salt = {2: 3000, 3: 2000}[d], int(rng.integers(2**63))
-        chosen = sample_distinct_rows(once.X, once.y, few, salt)
-        some = once if chosen is None else once.take(chosen)
-        sums = row_sums(some, domain, box, np.ones(d, np.int64), n_jobs)
-        search = Search(sums, parameters, domain, domain, input_range(some.X), some)
-        start = search.run()
-        first = FirstRows(some, _bound(search, start), len(start.functions))
-        box, size = start.box, MOST_FUNCTIONS if search.grows else search.size
-        reach = start.rule.index(box, size).reach()
-        if search.learns:
-            # with some room for other parameters
-            room = np.minimum(reach + reach // 4 + 1, size)
-            reach = np.maximum(room, of_rule)
+        # some of the rows choose the prior where there are many
+        size = _FIRST_ROWS[rows.X.shape[1]]
+        salt = int(rng.integers(2**63))
+        chosen = sample_distinct_rows(distinct.X, distinct.y, size, salt)
+        sample = distinct if chosen is None else distinct.take(chosen)
+        objective, prior = search_on_rows(sample, domain, parameters, n_jobs)
+        first = FirstRows(sample, bound_of(objective, prior), len(prior.functions))
+        box = prior.box
+        reach = reach_with_room(objective, prior, rule_reach)
         # what is noise to few rows may be more to many
-        shared = float(np.mean(start.noise_variance))
-        kept = start._replace(sums=None, noise_variance=shared)
-        start = None if start.only_noise else kept
-    how = domain, box, reach, n_jobs
-    statistics = row_sums(rows, *how)
-    searched = statistics if once is rows else row_sums(once, *how)
+        if not prior.only_noise:
+            shared = float(np.mean(prior.noise_variance))
+            start = prior._replace(sums=None, noise_variance=shared)
+
+    statistics = row_sums(rows, domain, box, reach, n_jobs)
+    searched = statistics
+    if distinct is not rows:
+        searched = row_sums(distinct, domain, box, reach, n_jobs)
     state = FourierState(
-        domain,
-        input_range(rows.X),
-        is_given,
-        parameters,
-        statistics,
-        searched,
-        start,
+        domain=domain,
+        seen=input_range(rows.X),
+        is_given=is_given,
+        parameters=parameters,
+        statistics=statistics,
+        searched=searched,
+        start=start,
     )
     return state, first
 
 
-def _bound(search: Search, prior: Prior) -> float:
+def search_on_rows(
+    rows: Rows,
+    domain: Array,
+    parameters: Parameters,
+    n_jobs: int | None,
+) -> tuple[Objective, Prior]:
+    """Prior of rows of several inputs, on boxes of its own choice."""
+    smallest_reach = np.ones(len(domain), np.int64)
+    sums = row_sums(rows, domain, domain_box(domain), smallest_reach, n_jobs)
+    region = Region(domain, core=domain, seen=input_range(rows.X))
+    objective = objective_for(sums, parameters, region, rows)
+    return objective, search(objective)
+
+
+def bound_of(objective: Objective, prior: Prior) -> float:
     """Collapsed bound of the log evidence of the rows of a search, in units of y."""
     spectrum = prior.rule.spectrum(prior.functions, prior.box)
-    residual = search.weight * spectrum.tail
-    statistics = whitened(prior.sums, spectrum.eigenvalues, residual)
-    units = search.weight * float(np.log(search.scale).sum())
-    return log_evidence(statistics, prior.noise_variance) - units
+    residual = objective.weight * spectrum.tail
+    regression = whitened(prior.sums, spectrum.eigenvalues, residual)
+    units = objective.weight * float(np.log(objective.scale).sum())
+    return log_evidence(regression, prior.noise_variance) - units
 
 
-def _reach_of_rule(parameters: Parameters, box: Box) -> Integers:
+# ---- Waves for which there are sums --------------------------------------------------
+
+
+def reach_of_line(parameters: Parameters, n_rows: int | None) -> Integers:
+    """Largest wave number, (1,), of sums of one input.
+
+    Parameters
+    ----------
+    parameters : Parameters
+    n_rows : int or None
+        None if more rows may come.
+    """
+    n_basis = parameters["n_basis"]
+    if not isinstance(n_basis, str):
+        reach = max(n_basis // 2 + 1, 64)
+    elif n_rows is None:
+        reach = _MAX_WAVES
+    else:
+        reach = min(max(n_rows, 64), _MAX_WAVES)
+    if parameters["order"] == "data":
+        # the waves of the first n functions
+        n_waves = MAX_ORDERED_WAVES
+        if n_rows is not None:
+            n_waves = min(n_rows // 2, MAX_ORDERED_WAVES)
+        reach = max(reach, n_waves)
+    return np.array([reach])
+
+
+def reach_with_room(
+    objective: Objective,
+    prior: Prior,
+    rule_reach: Integers,
+) -> Integers:
+    """Largest wave numbers, (d,), of a prior, with room for others if it is learned."""
+    candidates = objective.candidates
+    size = MAX_FUNCTIONS if candidates.grows else candidates.n_functions
+    reach = prior.rule.index(prior.box, size).reach()
+    if not candidates.learned:
+        return reach
+    room = np.minimum(reach + reach // 4 + 1, size)
+    return np.maximum(room, rule_reach)
+
+
+def reach_of_rule(parameters: Parameters, box: Box) -> Integers:
     """Largest wave numbers, (d,), that the sums for a given rule must have.
 
-    Those of the functions of its basis; where their number is open, of raised waves and
-    of all functions of an order.
-    Functions of the order of their length are shorter than the sums anyway.
+    They hold the functions of its basis; where their number is open, boosted waves and
+    all functions of an order. Functions in the order of their length are shorter than
+    the sums anyway.
 
     Raises
     ------
     ValueError
-        If `n_basis` functions cannot hold the raised waves.
+        If `n_basis` functions cannot hold the boosted waves.
     """
-    rule, size = parameters["kernel"], parameters["n_basis"]
+    rule = parameters["kernel"]
     if rule is None or isinstance(rule, Kernel | str):
         return np.zeros(len(box.period), np.int64)
-    is_raised = isinstance(rule, RaisedEigenvalues)
-    least = rule.n_raised if is_raised else 1
-    inner = rule.rule if is_raised else rule
-    if isinstance(size, str):
-        n_ordered = len(inner.order) if isinstance(inner, OrderedEigenvalues) else 0
-        size = least + n_ordered
-    if size < least:
+    needed = 1
+    inner = rule
+    if isinstance(rule, BoostedEigenvalues):
+        needed = rule.n_boosted
+        inner = rule.rule
+    n_basis = parameters["n_basis"]
+    if isinstance(n_basis, str):
+        n_basis = needed
+        if isinstance(inner, OrderedEigenvalues):
+            n_basis += len(inner.order)
+    if n_basis < needed:
         raise ValueError(
-            f"The constant and the waves of {rule!r} are {least} functions; got "
-            f"n_basis={size}. Give n_basis={least} or more, or fewer waves."
+            f"The constant and the waves of {rule!r} are {needed} functions; got "
+            f"n_basis={n_basis}. Give n_basis={needed} or more, or fewer waves."
         )
-    return rule.index(box, size).reach()
-
-
-def _findings(
-    search: Search,
-    prior: Prior,
-    eigenvalues: Array,
-    tail: float,
-) -> tuple[Finding | None, ...]:
-    size = len(prior.functions)
-    supported = search.weight * eigenvalues[-1] >= np.min(prior.noise_variance)
-    capped = search.grows and size >= MOST_FUNCTIONS and bool(supported)
-    return (
-        only_noise(prior.only_noise and not search.is_default),
-        too_few_basis_functions(size, capped, np.max(search.scale) * np.sqrt(tail)),
-    )
+    return rule.index(box, n_basis).reach()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from skgpx._callbacks import (
 )
 from skgpx._latent import LatentModel
 from skgpx._row_statistics import AdditiveModel
+from skgpx._spectral_vgp._candidates import Parameters, Prior
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     domain_grid,
@@ -27,7 +29,8 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
 from skgpx._spectral_vgp._population import FourierState, fit_population
 from skgpx._spectral_vgp._sample import SparseState, fit_sample
-from skgpx._spectral_vgp._search import GAIN, Prior
+from skgpx._spectral_vgp._search import MIN_GAIN
+from skgpx._types import RandomState
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -47,6 +50,7 @@ from skgpx._validation import (
     row_quantity,
 )
 from skgpx.bases import RankedEigenvalues, has_spectrum
+from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals, conclude
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian
@@ -57,7 +61,17 @@ Array = NDArray[np.float64]
 # Inputs up to which Fourier functions are used.
 _MAX_FOURIER_INPUTS = 3
 # Rows of several inputs up to which inducing points may be as many as functions.
-_MOST_ROWS = 100_000
+_MAX_ROWS_OF_POINTS = 100_000
+# Parameters that the search reads, and that models must share to be merged.
+_SEARCH_PARAMETERS = (
+    "kernel",
+    "n_basis",
+    "inducing",
+    "order",
+    "noise_variance",
+    "optimizer",
+    "normalize_y",
+)
 
 
 class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
@@ -275,18 +289,18 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | EigenvalueRule | str | None = None,
         *,
         basis: str = "auto",
         n_basis: int | str = "auto",
-        inducing: Any = "greedy",
+        inducing: str | ArrayLike | Callable[..., ArrayLike] = "greedy",
         order: str = "frequency",
         domain: ArrayLike | None = None,
         noise_variance: float | None = None,
         optimizer: str | None = "evidence",
         normalize_y: bool = True,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.basis = basis
@@ -337,12 +351,22 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             For input that is not finite and two-dimensional, rows outside `domain`
             if it is given, or parameters that do not fit together.
         """
-        clock, given = StageClock(), {"noise_variance": noise_variance}
-        reporter = RoundReporter(self, X, y, sample_weight, **given)
+        clock = StageClock()
+        reporter = RoundReporter(
+            self,
+            X,
+            y,
+            sample_weight,
+            noise_variance=noise_variance,
+        )
         rows, self._noise = self._given_rows(X, y, sample_weight, noise_variance)
-        self._state, findings = self._sums(rows, adds=False)
+        self._state, input_findings = self._sums(rows, adds=False)
 
-        def report(prior: Prior, evidence: float, attributes: Any) -> bool:
+        def report(
+            prior: Prior,
+            evidence: float,
+            attributes: Callable[[], dict[str, Any]],
+        ) -> bool:
             return reporter.round(
                 lambda: self._attributes(attributes()),
                 rows=self._state.statistics.weight,
@@ -350,12 +374,13 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
                 log_evidence=evidence,
             )
 
-        found, others = self._state.solve(report)
+        solution, search_findings = self._state.solve(report)
         clock.end_of("search")
-        solution = self._attributes(found)
+        attributes = self._attributes(solution)
         clock.end_of("solution")
-        self._solved(solution, clock)
-        conclude(self, (*findings, *others, *self._check_fit(rows)))
+        self._solved(attributes, clock)
+        residual_findings = self._check_fit(rows)
+        conclude(self, (*input_findings, *search_findings, *residual_findings))
         reporter.finish()
         return self
 
@@ -393,14 +418,13 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         follows from the sums of all rows, so chunks of one input with a given `domain`
         are one fit.
         """
-        clock, reset = StageClock(), not hasattr(self, "_state")
-        if not reset:
+        clock = StageClock()
+        if hasattr(self, "_state"):
             self._check_additive(self)
-        rows, noise = self._given_rows(X, y, sample_weight, reset=reset)
-        if not reset:
+            rows, _ = self._given_rows(X, y, sample_weight, reset=False)
             self._add_rows(rows, len(X), clock)
             return self
-        self._noise = noise
+        rows, self._noise = self._given_rows(X, y, sample_weight)
         self._state, findings = self._sums(rows, adds=True)
         conclude(self, findings)
         clock.end_of("statistics")
@@ -480,19 +504,19 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if X is not None:
             X = check_X(self, X)
             self._warn_about(X)
-        radii = [
-            inflation * ball_radius(self.posterior_, coverage, self.domain_, X, j)
-            for j in range(self.posterior_.n_outputs)
-        ]
-        by_target: Any = np.reshape(radii, self._targets)[()]
-        return by_target
+        radii = []
+        for j in range(self.posterior_.n_outputs):
+            radius = ball_radius(self.posterior_, coverage, self.domain_, X, j)
+            radii.append(inflation * radius)
+        radius_of_targets: Any = np.reshape(radii, self._targets)[()]
+        return radius_of_targets
 
     def credible_band(
         self,
         X: ArrayLike,
         coverage: float = 0.95,
         simultaneous: bool = False,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ) -> Array:
         """Band around the posterior mean of the function f (noise-free).
 
@@ -524,44 +548,69 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         check_coverage(coverage)
         factor: Any = float(ndtri(0.5 + 0.5 * coverage))
         if simultaneous:
-            how = coverage, domain_grid(self.domain_), generator(random_state)
-            targets = range(self.posterior_.n_outputs)
-            each = [simultaneous_factor(self.posterior_, *how, j) for j in targets]
-            factor = np.reshape(each, self._targets)
+            grid = domain_grid(self.domain_)
+            rng = generator(random_state)
+            factors = []
+            for j in range(self.posterior_.n_outputs):
+                quantile = simultaneous_factor(
+                    self.posterior_,
+                    coverage,
+                    grid,
+                    rng,
+                    output=j,
+                )
+                factors.append(quantile)
+            factor = np.reshape(factors, self._targets)
         mean, std = self.predict(X, return_std=True, include_noise=False)
-        half = factor * std
-        return np.stack((mean - half, mean + half), axis=-1)
+        half_width = factor * std
+        return np.stack((mean - half_width, mean + half_width), axis=-1)
 
     # ---- From parameters to a fit ------------------------------------------------
 
     def _given_rows(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        noise_variance: Any = None,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        noise_variance: ArrayLike | None = None,
         reset: bool = True,
     ) -> tuple[Rows, KnownNoise | None]:
-        """Checked rows of positive weight, and what is known of their noise."""
+        """Checked rows of positive weight, and their noise if it was given."""
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
-        kernel = kernel_of(self) if isinstance(self.kernel, Kernel) else None
+        kernel = None
+        if isinstance(self.kernel, Kernel):
+            kernel = kernel_of(self)
         check_kernel(kernel, X, self.noise_variance)
-        given = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
-        noise = known_noise(given, y, weights, self.noise_variance, kernel)
-        rows = Rows(X, y, weights, None if noise is None else noise.relative)
-        kept = weights > 0.0
-        return (rows if kept.all() else rows.take(kept)), noise
+        variances = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
+        noise = known_noise(variances, y, weights, self.noise_variance, kernel)
+        relative_noise = None if noise is None else noise.relative
+        rows = Rows(X, y, weights, relative_noise)
+        positive = weights > 0.0
+        if not positive.all():
+            rows = rows.take(positive)
+        return rows, noise
 
     def _sums(
         self,
         rows: Rows,
         adds: bool,
     ) -> tuple[FourierState | SparseState, tuple[Finding | None, ...]]:
-        """Sums over the rows for the basis, and findings; more may come if `adds`."""
-        self.basis_, rng = self._resolved_basis(), generator(self.random_state)
-        names = ["kernel", "n_basis", "inducing", "order"]
-        names += ["noise_variance", "optimizer", "normalize_y"]
-        parameters = {name: getattr(self, name) for name in names}
+        """Sums over the rows for the basis.
+
+        Parameters
+        ----------
+        rows : Rows
+        adds : bool
+            Whether more rows may come.
+
+        Returns
+        -------
+        state : FourierState or SparseState
+        findings : tuple of Finding or None
+        """
+        self.basis_ = self._resolved_basis()
+        rng = generator(self.random_state)
+        parameters = {name: getattr(self, name) for name in _SEARCH_PARAMETERS}
         parameters["kernel"] = kernel_of(self)
         self._check_choices(parameters)
         if self._noise is not None:
@@ -570,12 +619,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             distinct = canonical_rows(*rows)
             return fit_sample(distinct, self.basis_, parameters, rng, self.n_jobs)
         domain = self._given_domain()
+        fourier_rows = rows
         finding = None
-        within = rows
         if domain is None:
-            within, finding = without_input_outliers(rows)
+            fourier_rows, finding = without_input_outliers(rows)
         state, first = fit_population(
-            within,
+            fourier_rows,
             domain,
             parameters,
             rng,
@@ -584,11 +633,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         )
         if first is None or adds or not self._may_take_points(rows):
             return state, (finding,)
-        # what so few rows support decides; the points are then those of all rows
+        # the rows that chose the functions decide; the points are those of all rows
         sparse, findings = self._on_points(first.rows, parameters)
-        silent = any(finding.check == "no signal" for finding in findings)
+        no_signal = any(finding.check == "no signal" for finding in findings)
         gain = sparse.solve()[0]["log_evidence_"] - first.bound
-        if silent or gain < GAIN * float(first.rows.weights.sum()):
+        if no_signal or gain < MIN_GAIN * float(first.rows.weights.sum()):
             return state, (finding,)
         if first.rows is not rows:
             sparse, findings = self._on_points(rows, parameters)
@@ -597,19 +646,22 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def _may_take_points(self, rows: Rows) -> bool:
         """Whether inducing points may serve instead of Fourier functions."""
-        learned = self.optimizer is not None and self.n_basis == "auto"
         kernel = kernel_of(self)
-        is_kernel = kernel is None or isinstance(kernel, Kernel)
         return (
-            self.basis == "auto" and learned and is_kernel and len(rows.y) <= _MOST_ROWS
+            self.basis == "auto"
+            and self.optimizer is not None
+            and self.n_basis == "auto"
+            and (kernel is None or isinstance(kernel, Kernel))
+            and len(rows.y) <= _MAX_ROWS_OF_POINTS
         )
 
     def _on_points(
         self,
         rows: Rows,
-        parameters: dict[str, Any],
+        parameters: Parameters,
     ) -> tuple[SparseState, tuple[Finding, ...]]:
-        rows, rng = canonical_rows(*rows), generator(self.random_state)
+        rng = generator(self.random_state)
+        rows = canonical_rows(*rows)
         return fit_sample(rows, "inducing", parameters, rng, self.n_jobs)
 
     def _check_fit(self, rows: Rows) -> list[Finding | None]:
@@ -617,13 +669,14 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         # hyperparameters that the user fixes may underfit on purpose
         if self.optimizer is None:
             return []
-        checked = rows.take(slice(None, None, -(-len(rows.y) // 1000)))
-        within = np.ones(len(checked.y), dtype=bool)
+        step = -(-len(rows.y) // 1000)
+        checked = rows.take(slice(None, None, step))
         if self.basis_ == "fourier":
             low, high = self._state.seen.T
             within = np.all((low <= checked.X) & (high >= checked.X), axis=1)
+            checked = checked.take(within)
+        checked = canonical_rows(*checked)
         scale = np.asarray(self.posterior_.scale)[()]
-        checked = canonical_rows(*checked.take(within))
         noise_is_known = checked.known is not None
         noise_variance = self.noise_variance_
         mean, variance = self.posterior_.marginals(checked.X).moments()
@@ -670,16 +723,15 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         ValueError
             If kernel, basis and columns do not fit together.
         """
-        kernel, possible = kernel_of(self), self.n_features_in_ <= _MAX_FOURIER_INPUTS
-        series = kernel is not None and not isinstance(kernel, Kernel)
+        kernel = kernel_of(self)
+        possible = self.n_features_in_ <= _MAX_FOURIER_INPUTS
         if isinstance(kernel, Kernel):
             possible = possible and has_spectrum(split_noise(kernel)[0])
-        if (
-            self.basis != "fourier"
-            and not series
-            and (self.basis != "auto" or not possible)
-        ):
-            return "inducing" if self.basis == "auto" else self.basis
+        is_series = kernel is not None and not isinstance(kernel, Kernel)
+        if not is_series and self.basis in ("empirical", "inducing"):
+            return self.basis
+        if not is_series and self.basis == "auto" and not possible:
+            return "inducing"
         if not possible or self.basis not in ("auto", "fourier"):
             raise ValueError(
                 "Fourier functions, and a series prior on them, are for kernels with a "
@@ -689,7 +741,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             )
         return "fourier"
 
-    def _check_choices(self, parameters: dict[str, Any]) -> None:
+    def _check_choices(self, parameters: Parameters) -> None:
         """Refuse inducing points and an order that the functions do not have."""
         inducing = parameters["inducing"]
         is_default = isinstance(inducing, str) and inducing == "greedy"
@@ -733,22 +785,25 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     def _solution(self) -> dict[str, Any]:
         return self._attributes(self._state.solve()[0])
 
-    def _attributes(self, found: dict[str, Any]) -> dict[str, Any]:
+    def _attributes(self, solution: dict[str, Any]) -> dict[str, Any]:
         """Fitted attributes, with the noise and the domain that were given."""
+        noise_variance = solution["noise_variance_"]
         if self._noise is not None:
-            found["noise_variance_"] = self._noise.mean
-            n_targets = found["posterior_"].n_outputs
-            found["log_evidence_"] -= n_targets * self._noise.constant
+            noise_variance = self._noise.mean
+            n_targets = solution["posterior_"].n_outputs
+            solution["log_evidence_"] -= n_targets * self._noise.constant
+        if not np.ndim(noise_variance):
+            noise_variance = float(noise_variance)
+        solution["noise_variance_"] = noise_variance
+        likelihood = Gaussian(1.0).prepare([0.0])
+        solution["likelihood_"] = likelihood.with_noise(noise_variance)
         domain = self._given_domain()
-        found["domain_"] = self._state.seen if domain is None else domain
-        noise = found["noise_variance_"]
-        noise = noise if np.ndim(noise) else float(noise)
-        found["noise_variance_"] = noise
-        dimension = np.reshape(found["effective_dimension_"], self._targets)
-        is_one = dimension.ndim == 0
-        found["effective_dimension_"] = float(dimension) if is_one else dimension
-        found["likelihood_"] = Gaussian(1.0).prepare([0.0]).with_noise(noise)
-        return found
+        solution["domain_"] = self._state.seen if domain is None else domain
+        dimension = np.reshape(solution["effective_dimension_"], self._targets)
+        if not dimension.ndim:
+            dimension = float(dimension)
+        solution["effective_dimension_"] = dimension
+        return solution
 
     def _warn_about(self, X: Array) -> None:
         if self.basis_ == "fourier":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import LatentModel
 from skgpx._numerics.regression import (
@@ -23,9 +25,9 @@ from skgpx._selection import (
     inducing_by_capacity,
     learn_prior,
 )
+from skgpx._spectral_vgp._candidates import Parameters, fixed_noise_variance
 from skgpx._spectral_vgp._credible import effective_dimension
-from skgpx._spectral_vgp._domain import input_range
-from skgpx._spectral_vgp._search import Parameters, known_noise
+from skgpx._spectral_vgp._domain import input_range, joint_range
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import EmpiricalSpectral, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
@@ -34,8 +36,8 @@ from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
-# Functions that "auto" may take, at most.
-_MOST_FUNCTIONS = 2000
+# Largest number of functions that "auto" takes, and of rows with eigenvectors.
+_MAX_FUNCTIONS, _MAX_DECOMPOSED_ROWS = 2000, 4000
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,16 @@ class SparseState:
     first : WeightStatistics
         Of the rows that chose the basis, which copies of a model share.
     noise_variance : float
-        Start of its search, or its fixed value; standardised.
+        Of the standardised y: the start of a search, or fixed.
     noise_bounds : tuple of float or None
-        Between which it is searched; None for a fixed one.
+        Bounds of the search; None for a fixed noise.
     record : SearchRecord
         Which rows chose kernel and noise.
     shift, scale : float or ndarray of shape (t,)
-        Standardisation of y, of the rows that chose the basis.
+        Standardisation of y, from the rows that chose the basis.
     """
 
-    basis: Any
+    basis: Nystroem | EmpiricalSpectral
     seen: Array
     statistics: WeightStatistics
     first: WeightStatistics
@@ -73,10 +75,13 @@ class SparseState:
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SparseState:
         """State after more rows."""
-        y = (rows.y - self.shift) / self.scale
-        more = row_statistics(self.basis, rows._replace(y=y), n_jobs)
-        seen = input_range(np.vstack((self.seen.T, rows.X)))
-        return replace(self, statistics=self.statistics.add(more), seen=seen)
+        standardised = rows._replace(y=(rows.y - self.shift) / self.scale)
+        sums = row_statistics(self.basis, standardised, n_jobs)
+        return replace(
+            self,
+            statistics=self.statistics.add(sums),
+            seen=joint_range(self.seen, input_range(rows.X)),
+        )
 
     def merged(self, other: SparseState) -> SparseState:
         """State of the rows of both; those that chose the basis count once.
@@ -86,24 +91,28 @@ class SparseState:
         ValueError
             If they do not have the same basis and standardisation.
         """
-        if not (isinstance(other, SparseState) and self._began_like(other)):
+        if not (isinstance(other, SparseState) and self._has_basis_of(other)):
             raise ValueError(
                 "Only models with one basis and one standardisation of y can be "
                 "merged. Call partial_fit once on some rows, copy the model, and "
                 "pass the other rows to the partial_fit of the copies."
             )
         total = self.statistics.add(other.statistics).add(self.first, -1.0)
-        seen = input_range(np.hstack((self.seen, other.seen)).T)
-        return replace(self, statistics=total, seen=seen)
+        return replace(
+            self,
+            statistics=total,
+            seen=joint_range(self.seen, other.seen),
+        )
 
-    def _began_like(self, other: SparseState) -> bool:
+    def _has_basis_of(self, other: SparseState) -> bool:
         """Whether the same rows chose the same basis, with the same parameters."""
-        one, two = self.basis, other.basis
+        basis = self.basis
+        other_basis = other.basis
         return (
-            type(one) is type(two)
-            and one.kernel == two.kernel
-            and np.array_equal(one.inducing_points, two.inducing_points)
-            and one.n_basis == two.n_basis
+            type(basis) is type(other_basis)
+            and basis.kernel == other_basis.kernel
+            and np.array_equal(basis.inducing_points, other_basis.inducing_points)
+            and basis.n_basis == other_basis.n_basis
             and np.array_equal(self.first.moment, other.first.moment)
             and np.array_equal(self.shift, other.shift)
             and np.array_equal(self.scale, other.scale)
@@ -111,31 +120,36 @@ class SparseState:
             and self.noise_variance == other.noise_variance
         )
 
-    def solve(self, report: Any = None) -> tuple[dict[str, Any], tuple[()]]:
+    def solve(
+        self,
+        report: Callable[..., bool] | None = None,
+    ) -> tuple[dict[str, Any], tuple[()]]:
         """Noise variance, posterior and bound; O(m^3), and no rounds to report."""
         del report
-        scale, sums = self.scale, self.statistics
-        noise: Any = self.noise_variance
+        sums = self.statistics
+        noise_variance: Any = self.noise_variance
         if np.ndim(sums.square):
-            each, noise = self.regressions()
-            weights, evidence = each.posterior(noise), each.log_evidence(noise).sum()
+            targets, noise_variance = self.regressions()
+            weights = targets.posterior(noise_variance)
+            evidence = targets.log_evidence(noise_variance).sum()
         else:
             # the search saw the first rows, and its noise is of all of them
             if self.noise_bounds is not None and sums is not self.first:
-                best = best_noise_variance(sums, noise)
-                noise = float(np.clip(best, *self.noise_bounds))
-            weights, evidence = posterior(sums, noise), log_evidence(sums, noise)
-        units = np.broadcast_to(scale, np.shape(noise))
+                best = best_noise_variance(sums, noise_variance)
+                noise_variance = float(np.clip(best, *self.noise_bounds))
+            weights = posterior(sums, noise_variance)
+            evidence = log_evidence(sums, noise_variance)
+        units = np.broadcast_to(self.scale, np.shape(noise_variance))
         # ΦᵀΦ / n: the sum of its eigenvalues is the mean of |φ(x)|²
-        values = np.linalg.eigvalsh(sums.gram)[::-1] / sums.weight
+        eigenvalues = np.linalg.eigvalsh(sums.gram)[::-1] / sums.weight
         model = LatentModel(self.basis, weights)
         attributes = {
-            "posterior_": model.affine(self.shift, scale),
-            "noise_variance_": noise * scale**2,
+            "posterior_": model.affine(self.shift, self.scale),
+            "noise_variance_": noise_variance * self.scale**2,
             "log_evidence_": float(evidence - sums.weight * np.log(units).sum()),
             "prior_": self.basis.kernel,
             "kernel_": self.basis.kernel,
-            "spectrum_": np.multiply.outer(np.maximum(values, 0.0), units**2),
+            "spectrum_": np.multiply.outer(np.maximum(eigenvalues, 0.0), units**2),
             "cycles_": np.empty((0, len(self.seen))),
             "n_basis_": self.basis.n_basis,
             "effective_dimension_": effective_dimension(model),
@@ -144,16 +158,17 @@ class SparseState:
         return attributes, ()
 
     def chosen_before(self, n_functions: int) -> SparseState:
-        """The state, whose record says that so many Fourier functions are worse."""
+        """The state, with a record that so many Fourier functions are worse."""
         criterion = f"{self.record.criterion}; bound above {n_functions} functions'"
         return replace(self, record=self.record._replace(criterion=criterion))
 
     def regressions(self) -> tuple[TargetRegressions, Array]:
         """Regressions of several targets, and the noise variance of each."""
-        each, t = TargetRegressions(self.statistics), len(self.statistics.square)
+        targets = TargetRegressions(self.statistics)
         if self.noise_bounds is None:
-            return each, np.full(t, self.noise_variance)
-        return each, each.best_noise(*np.log(self.noise_bounds), *NOISE_PRIOR)
+            n_targets = len(self.statistics.square)
+            return targets, np.full(n_targets, self.noise_variance)
+        return targets, targets.best_noise(*np.log(self.noise_bounds), *NOISE_PRIOR)
 
 
 def fit_sample(
@@ -163,98 +178,151 @@ def fit_sample(
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> tuple[SparseState, tuple[Finding, ...]]:
-    """Choose prior, basis and standardisation on some rows, and sum over them."""
+    """Choose prior, basis and standardisation on the rows, and sum over them.
+
+    Parameters
+    ----------
+    rows : Rows
+    kind : {"inducing", "empirical"}
+    parameters : Parameters
+    rng : numpy.random.Generator
+    n_jobs : int or None
+
+    Returns
+    -------
+    state : SparseState
+    findings : tuple of Finding
+    """
     shift: Any = 0.0
     scale: Any = 1.0
-    given, learns = parameters["noise_variance"], parameters["optimizer"] is not None
+    given_noise = parameters["noise_variance"]
     if parameters["normalize_y"]:
         shift, scale = standardisation(rows.y, rows.precisions)
-        if given is not None:
+        if given_noise is not None:
             # targets of one noise have one unit
             scale = float(np.sqrt(np.mean(scale**2)))
     rows = rows._replace(y=(rows.y - shift) / scale)
-    search, select = rng.spawn(2)
-    kernel, size = parameters["kernel"], parameters["n_basis"]
-    size = None if isinstance(size, str) else int(size)
-    inducing = parameters["inducing"]
-    places_are_given = not isinstance(inducing, str) and not callable(inducing)
-    if places_are_given:
-        size = len(inducing)
-    if kernel is None and not learns:
+
+    # kernel and noise
+    search_rng, basis_rng = rng.spawn(2)
+    learn = parameters["optimizer"] is not None
+    kernel = parameters["kernel"]
+    if kernel is None and not learn:
         kernel = default_kernel(rows.X, rows.weights)
-    likelihood = Gaussian(None if given is None else given / scale**2)
-    found = learn_prior(
+    n_basis = parameters["n_basis"]
+    if isinstance(n_basis, str):
+        n_basis = None
+    inducing = parameters["inducing"]
+    if _are_points(inducing):
+        n_basis = len(inducing)
+    unit_noise = None if given_noise is None else given_noise / scale**2
+    learned = learn_prior(
         rows,
-        likelihood.prepare(rows.y, rows.weights),
-        search,
+        Gaussian(unit_noise).prepare(rows.y, rows.weights),
+        search_rng,
         kernel=kernel,
-        learn=learns,
+        learn=learn,
         inducing=inducing,
-        n_inducing=size,
+        n_inducing=n_basis,
         n_jobs=n_jobs,
     )
-    likelihood = found.likelihood
-    noise = float(likelihood.variance(0.0))
-    kernel, bounds = found.kernel, None
-    if known_noise(parameters, scale) is None:
-        theta = (
-            likelihood.theta_bounds[0] if len(likelihood.theta) else (-np.inf, np.inf)
-        )
-        bounds = float(np.exp(theta[0])), float(np.exp(theta[1]))
-    seen = input_range(rows.X)
+    kernel = learned.kernel
+    likelihood = learned.likelihood
+    noise_variance = float(likelihood.variance(0.0))
+    noise_bounds = None
+    if fixed_noise_variance(parameters, scale) is None:
+        noise_bounds = _noise_bounds(likelihood)
 
-    def summed(least: float) -> SparseState:
+    def state_for(least_noise: float) -> SparseState:
         """Basis for the least noise of a target, and sums over the rows."""
         if kind == "empirical":
-            basis: Any = _eigenvectors(kernel, rows, size, least, select)
-        elif size is None:
-            points, _ = inducing_by_capacity(
+            basis: Any = _eigenvectors(kernel, rows, n_basis, least_noise, basis_rng)
+        else:
+            points = _select_points(
+                inducing,
                 rows,
                 kernel,
-                least,
-                inducing,
-                select,
-                largest=_MOST_FUNCTIONS,
-            )
-            basis = Nystroem.from_kernel(kernel, points)
-        else:
-            most = size if places_are_given else min(len(rows.X), size)
-            points = select_inducing(
-                inducing,
-                rows.X,
-                kernel,
-                most,
-                select,
-                rows.weights,
+                n_basis,
+                least_noise,
+                basis_rng,
             )
             basis = Nystroem.from_kernel(kernel, points)
         sums = row_statistics(basis, rows, n_jobs)
-        given = noise, bounds, found.record, shift, scale
-        return SparseState(basis, seen, sums, sums, *given)
+        return SparseState(
+            basis=basis,
+            seen=input_range(rows.X),
+            statistics=sums,
+            first=sums,
+            noise_variance=noise_variance,
+            noise_bounds=noise_bounds,
+            record=learned.record,
+            shift=shift,
+            scale=scale,
+        )
 
-    state = summed(noise)
-    if rows.y.ndim > 1 and size is None:
-        state = summed(float(state.regressions()[1].min()))
-    return state, found.findings
+    state = state_for(noise_variance)
+    if rows.y.ndim > 1 and n_basis is None:
+        _, noise_variances = state.regressions()
+        state = state_for(float(noise_variances.min()))
+    return state, learned.findings
+
+
+def _noise_bounds(likelihood: Gaussian) -> tuple[float, float]:
+    """Bounds of the noise variance in a search."""
+    if not len(likelihood.theta):
+        return 0.0, np.inf
+    low, high = likelihood.theta_bounds[0]
+    return float(np.exp(low)), float(np.exp(high))
+
+
+def _are_points(inducing: object) -> bool:
+    """Whether the parameter `inducing` holds points instead of a strategy."""
+    return not isinstance(inducing, str) and not callable(inducing)
+
+
+def _select_points(
+    inducing: str | Callable[..., ArrayLike] | ArrayLike,
+    rows: Rows,
+    kernel: Kernel,
+    n_basis: int | None,
+    noise_variance: float,
+    rng: np.random.Generator,
+) -> Array:
+    """Inducing points (m, d): so many, or as many as the rows support."""
+    if n_basis is None:
+        points, _ = inducing_by_capacity(
+            rows,
+            kernel,
+            noise_variance,
+            inducing,
+            rng,
+            largest=_MAX_FUNCTIONS,
+        )
+        return points
+    if not _are_points(inducing):
+        n_basis = min(len(rows.X), n_basis)
+    return select_inducing(inducing, rows.X, kernel, n_basis, rng, rows.weights)
 
 
 def _eigenvectors(
-    kernel: Any,
+    kernel: Kernel,
     rows: Rows,
-    size: int | None,
+    n_basis: int | None,
     noise_variance: float,
     rng: np.random.Generator,
 ) -> EmpiricalSpectral:
     """Leading eigenvectors at as many rows as can be decomposed."""
-    X, weights, most = rows.X, rows.weights, 4000
-    wanted = min(len(X), _MOST_FUNCTIONS if size is None else size)
-    if len(X) > most:
+    X = rows.X
+    weights = rows.weights
+    size = min(len(X), _MAX_FUNCTIONS if n_basis is None else n_basis)
+    if len(X) > _MAX_DECOMPOSED_ROWS:
         share = weights / weights.sum()
-        chosen = rng.choice(len(X), most, replace=False, p=share)
-        X, weights = X[np.sort(chosen)], np.ones(most)
-    basis = EmpiricalSpectral.from_rows(kernel, X, wanted, weights)
-    if size is None:
+        chosen = rng.choice(len(X), _MAX_DECOMPOSED_ROWS, replace=False, p=share)
+        X = X[np.sort(chosen)]
+        weights = np.ones(_MAX_DECOMPOSED_ROWS)
+    basis = EmpiricalSpectral.from_rows(kernel, X, size, weights)
+    if n_basis is None:
         # n λ_j >= σ², where e_j estimates n λ_j
-        known = basis.eigenvalues * rows.weights.sum() / weights.sum()
-        basis = basis.leading(max(1, int(np.sum(known >= noise_variance))))
+        signal = basis.eigenvalues * rows.weights.sum() / weights.sum()
+        basis = basis.leading(max(1, int(np.sum(signal >= noise_variance))))
     return basis

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from skgpx._numerics.fourier_sums import (
     sketched_statistics,
 )
 from skgpx._parallel import parallel_stream
+from skgpx._spectral_vgp._domain import domain_box
 from skgpx._validation import Rows
 
 Array = NDArray[np.float64]
@@ -31,7 +31,7 @@ def row_sums(
     box: Box,
     reach: Integers,
     n_jobs: int | None,
-    shift: Any = None,
+    shift: float | Array | None = None,
 ) -> SeriesStatistics:
     """Sums over rows, in chunks that do not depend on the number of workers.
 
@@ -42,7 +42,7 @@ def row_sums(
     box : Box
         With one input, sums for boxes of any other period follow from these.
     reach : ndarray of shape (d,)
-        Largest wave numbers; with one input those of waves whose period is the domain.
+        Largest wave numbers; with one input, of waves with the domain as their period.
     n_jobs : int or None
     shift : float or ndarray of shape (t,), optional
         Subtracted from y; None is the mean, so that an offset costs no digits.
@@ -54,23 +54,32 @@ def row_sums(
     """
     if shift is None:
         shift = rows.weights @ rows.y / rows.weights.sum()
-    chunks = [slice(i, i + _CHUNK) for i in range(0, len(rows.y), _CHUNK)]
-    how = domain, box, reach, shift
-    if len(chunks) == 1:
-        return _chunk_sums(*how, rows)
-    items = ((rows.take(c),) for c in chunks)
-    return reduce(operator.add, parallel_stream(_chunk_sums, items, n_jobs, *how))
+    n_rows = len(rows.y)
+    if n_rows <= _CHUNK:
+        return _chunk_sums(domain, box, reach, shift, rows)
+    chunks = (slice(first, first + _CHUNK) for first in range(0, n_rows, _CHUNK))
+    sums = parallel_stream(
+        _chunk_sums,
+        ((rows.take(chunk),) for chunk in chunks),
+        n_jobs,
+        domain,
+        box,
+        reach,
+        shift,
+    )
+    return reduce(operator.add, sums)
 
 
 def _chunk_sums(
     domain: Array,
     box: Box,
     reach: Integers,
-    shift: Any,
+    shift: float | Array,
     rows: Rows,
 ) -> SeriesStatistics:
-    X, y, weights = rows.X, rows.y, rows.precisions
-    low, high = X.min(axis=0), X.max(axis=0)
+    X = rows.X
+    low = X.min(axis=0)
+    high = X.max(axis=0)
     outside = (low < domain[:, 0]) | (high > domain[:, 1])
     if np.any(outside):
         j = int(np.argmax(outside))
@@ -80,7 +89,15 @@ def _chunk_sums(
             "rows to come before the first ones are added."
         )
     if len(reach) > 1:
-        return direct_statistics(X, y, weights, box, shift, reach)
-    whole = Box(domain[:, 0].copy(), domain[:, 1] - domain[:, 0])
-    sums = sketched_statistics(X, y, weights, whole, shift, n_bins(2 * int(reach[0])))
+        return direct_statistics(X, rows.y, rows.precisions, box, shift, reach)
+    # products of two functions reach twice as far
+    bins = n_bins(2 * int(reach[0]))
+    sums = sketched_statistics(
+        X,
+        rows.y,
+        rows.precisions,
+        domain_box(domain),
+        shift,
+        bins,
+    )
     return sums.on(box)

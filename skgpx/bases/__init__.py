@@ -5,12 +5,12 @@ from skgpx._numerics.fourier import Box
 from skgpx.bases._basis import Basis as Basis
 from skgpx.bases._continued_series import ContinuedSeries
 from skgpx.bases._eigenvalues import (
+    BoostedEigenvalues,
     ExponentialEigenvalues,
     GivenEigenvalues,
     KernelEigenvalues,
     OrderedEigenvalues,
     PolynomialEigenvalues,
-    RaisedEigenvalues,
     RankedEigenvalues,
     has_spectrum,
 )
@@ -22,6 +22,7 @@ from skgpx.bases._warped import Warped
 
 # The other names imported above serve the library itself.
 __all__ = [
+    "BoostedEigenvalues",
     "Box",
     "Conditioning",
     "ContinuedSeries",
@@ -35,7 +36,6 @@ __all__ = [
     "Nystroem",
     "OrderedEigenvalues",
     "PolynomialEigenvalues",
-    "RaisedEigenvalues",
     "SeriesMarginals",
     "Warped",
     "draw_prior",

@@ -404,14 +404,14 @@ class OrderedEigenvalues:
 
 
 @dataclass(frozen=True)
-class RaisedEigenvalues:
-    """A rule in which the variance of some waves is raised.
+class BoostedEigenvalues:
+    """A rule in which some waves have a larger variance.
 
     Parameters
     ----------
     rule : EigenvalueRule
     waves : tuple of tuple of int
-        The raised waves, one of each ±k; they come first in the prior. Zero is the
+        The boosted waves, one of each ±k; they come first in the prior. Zero is the
         constant function. In a fit they count periods of the domain.
     variance : float
         Variance of each of their functions, unless that of the rule is larger, in
@@ -423,9 +423,9 @@ class RaisedEigenvalues:
     variance: float
 
     @property
-    def n_raised(self) -> int:
+    def n_boosted(self) -> int:
         """Functions that a basis must have: the constant, and a pair of each wave."""
-        inner = self.rule.n_raised if isinstance(self.rule, RaisedEigenvalues) else 1
+        inner = self.rule.n_boosted if isinstance(self.rule, BoostedEigenvalues) else 1
         return inner + 2 * sum(any(wave) for wave in self.waves)
 
     @property
@@ -434,21 +434,21 @@ class RaisedEigenvalues:
         theta: Array = self.rule.theta
         return theta
 
-    def around(self, rule: EigenvalueRule) -> RaisedEigenvalues:
-        """Return the same raised waves around another rule."""
+    def around(self, rule: EigenvalueRule) -> BoostedEigenvalues:
+        """Return the same boosted waves around another rule."""
         return replace(self, rule=rule)
 
-    def with_theta(self, theta: Array) -> RaisedEigenvalues:
+    def with_theta(self, theta: Array) -> BoostedEigenvalues:
         """Return the rule with other parameters."""
         return replace(self, rule=self.rule.with_theta(theta))
 
     def index(self, box: Box, size: int) -> FourierIndex:
-        """List the raised functions, then the others in the order of the rule."""
+        """List the boosted functions, then the others in the order of the rule."""
         d = len(box.period)
         if any(len(wave) != d for wave in self.waves):
             raise ValueError(
-                f"Each wave of RaisedEigenvalues must have one integer for each of {d} "
-                f"inputs; got waves={self.waves}."
+                "Each wave of BoostedEigenvalues must have one integer for each of "
+                f"{d} inputs; got waves={self.waves}."
             )
         index = self.rule.index(box, size)
         varying = np.array([w for w in self.waves if any(w)], np.int64)

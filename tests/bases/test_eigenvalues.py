@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx.bases import (
+    BoostedEigenvalues,
     Box,
     ExponentialEigenvalues,
     FourierSeries,
@@ -16,7 +17,6 @@ from skgpx.bases import (
     KernelEigenvalues,
     OrderedEigenvalues,
     PolynomialEigenvalues,
-    RaisedEigenvalues,
     has_spectrum,
 )
 from skgpx.bases._eigenvalues import eigenvalues_and_variance
@@ -199,11 +199,11 @@ def test_orders_that_are_none(order):
         OrderedEigenvalues(PolynomialEigenvalues(), order).index(LINE, 9)
 
 
-def test_raised_waves_have_their_variance():
+def test_boosted_waves_have_their_variance():
     rule = KernelEigenvalues(2.0 * RBF(0.3))
-    raised = RaisedEigenvalues(rule, ((0,), (7,)), 0.5)
-    index = raised.index(LINE, 21)
-    s, plain = raised.spectrum(index, LINE), rule.spectrum(index, LINE)
+    boosted = BoostedEigenvalues(rule, ((0,), (7,)), 0.5)
+    index = boosted.index(LINE, 21)
+    s, plain = boosted.spectrum(index, LINE), rule.spectrum(index, LINE)
     assert index.waves[:3, 0].tolist() == [0, 7, 7]
     assert np.array_equal(s.eigenvalues[1:3], [0.5, 0.5])
     assert s.eigenvalues[0] == max(0.5, plain.eigenvalues[0])

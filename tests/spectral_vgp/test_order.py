@@ -7,11 +7,11 @@ from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 
 from skgpx import PLSRegressor, SpectralVGPRegressor
 from skgpx.bases import (
+    BoostedEigenvalues,
     ExponentialEigenvalues,
     GivenEigenvalues,
     OrderedEigenvalues,
     PolynomialEigenvalues,
-    RaisedEigenvalues,
 )
 from tests.spectral_vgp.conftest import FIXED, wave
 
@@ -102,8 +102,8 @@ def test_an_order_of_ones_own_is_followed_whatever_the_number_of_functions():
     t = np.linspace(0.0, 1.0, 3000, endpoint=False)[:, np.newaxis]
     y = np.sin(2.0 * np.pi * 700.0 * t[:, 0])
     ordered = OrderedEigenvalues(PolynomialEigenvalues(), (0, 1399, 1400))
-    raised = RaisedEigenvalues(ordered, ((5,),), 1.0)
-    for rule, n_basis in ((ordered, 3), (ordered, "auto"), (raised, "auto")):
+    boosted = BoostedEigenvalues(ordered, ((5,),), 1.0)
+    for rule, n_basis in ((ordered, 3), (ordered, "auto"), (boosted, "auto")):
         model = SpectralVGPRegressor(rule, n_basis=n_basis, **UNIT).fit(t, y)
         assert_allclose(model.predict(t), y, atol=0.01)
 
@@ -122,10 +122,10 @@ def test_order_of_few_rows_of_small_weight():
     [
         (None, 1),
         (RBF(), 1),
-        (RaisedEigenvalues(PolynomialEigenvalues(), ((3,),), 1.0), 1),
+        (BoostedEigenvalues(PolynomialEigenvalues(), ((3,),), 1.0), 1),
         ("series", 2),
     ],
-    ids=["default", "kernel", "raised", "two columns"],
+    ids=["default", "kernel", "boosted", "two columns"],
 )
 def test_order_by_the_data_needs_a_series_prior_of_one_column(kernel, d):
     with pytest.raises(ValueError, match='order="data" is for a series prior'):

@@ -7,14 +7,15 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp._search import Search
+from skgpx._spectral_vgp._domain import Region
+from skgpx._spectral_vgp._score import objective_for
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows
 from skgpx.bases import (
+    BoostedEigenvalues,
     Box,
     KernelEigenvalues,
     PolynomialEigenvalues,
-    RaisedEigenvalues,
 )
 
 
@@ -48,14 +49,16 @@ def test_gradients_of_the_score_by_differences(kernel, d):
     model = SpectralVGPRegressor(kernel, n_basis=51)
     unit = np.tile([0.0, 1.0], (d, 1))
     sums = row_sums(Rows(X, y, np.ones(200)), unit, Box(*unit.T), np.full(d, 20), 1)
-    search = Search(sums, model.get_params(), unit, unit, unit)
-    start = search.at(search.raised(search.rules[0]), 0.3, 51)
+    region = Region(domain=unit, core=unit, seen=unit)
+    objective = objective_for(sums, model.get_params(), region)
+    candidates = objective.candidates
+    start = objective.build_prior(candidates.boost(candidates.rules[0]), 0.3, 51)
 
     def score(point):
         rule = start.rule.with_theta(point[1:])
-        value, slopes = search._value(start, rule, np.exp(point[0]))
-        more, others = search._hyperprior(point)
-        return value + more, slopes + others
+        value, slopes = objective.evidence(start, rule, np.exp(point[0]))
+        hyperprior, hyperslopes = candidates.log_hyperprior(point)
+        return value + hyperprior, slopes + hyperslopes
 
     point = np.r_[np.log(0.3), start.rule.theta] + 0.1
     steps = 1e-5 * np.eye(len(point))
@@ -199,10 +202,10 @@ def test_maps_that_functions_carry_keep_them():
         assert model.n_basis_ < 100
 
 
-# ---- Raised waves of a rule that is given --------------------------------------------
+# ---- Boosted waves of a rule that is given -------------------------------------------
 
 
-WAVE = RaisedEigenvalues(PolynomialEigenvalues(1e-3), ((300,),), 1.0)
+WAVE = BoostedEigenvalues(PolynomialEigenvalues(1e-3), ((300,),), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -210,12 +213,12 @@ WAVE = RaisedEigenvalues(PolynomialEigenvalues(1e-3), ((300,),), 1.0)
     [
         (WAVE, 21),
         (WAVE, "auto"),
-        (RaisedEigenvalues(WAVE, ((7,),), 1.0), 21),
-        (RaisedEigenvalues(KernelEigenvalues(1.0 * RBF(0.1)), ((300,),), 1.0), 21),
+        (BoostedEigenvalues(WAVE, ((7,),), 1.0), 21),
+        (BoostedEigenvalues(KernelEigenvalues(1.0 * RBF(0.1)), ((300,),), 1.0), 21),
     ],
     ids=["few", "auto", "nested", "kernel"],
 )
-def test_raised_waves_are_in_the_sums_whatever_their_number(rule, n_basis):
+def test_boosted_waves_are_in_the_sums_whatever_their_number(rule, n_basis):
     X, f, y = rows(lambda rng, X: np.cos(600.0 * np.pi * X[:, 0] - 1.0), 2000)
     plain = SpectralVGPRegressor(rule, n_basis=n_basis, domain=(0.0, 1.0))
     parts = [slice(None, None, 2), slice(1, None, 2)]
@@ -229,17 +232,17 @@ def test_raised_waves_are_in_the_sums_whatever_their_number(rule, n_basis):
         assert_allclose(model.predict(X), f, atol=0.05)
 
 
-def test_raised_waves_of_two_inputs():
+def test_boosted_waves_of_two_inputs():
     f = lambda rng, X: np.cos(2.0 * np.pi * (40.0 * X[:, 0] + 3.0 * X[:, 1]))  # noqa: E731
     X, f, y = rows(f, 600, d=2)
-    rule = RaisedEigenvalues(PolynomialEigenvalues(1e-3), ((40, 3),), 1.0)
+    rule = BoostedEigenvalues(PolynomialEigenvalues(1e-3), ((40, 3),), 1.0)
     model = SpectralVGPRegressor(rule, n_basis=11, domain=[(0.0, 1.0)] * 2).fit(X, y)
     assert_allclose(model.predict(X), f, atol=0.1)
 
 
-def test_raised_waves_that_a_basis_cannot_hold_are_refused():
+def test_boosted_waves_that_a_basis_cannot_hold_are_refused():
     X, _, y = rows(smooth, 50)
-    rule = RaisedEigenvalues(PolynomialEigenvalues(), ((3,), (9,)), 1.0)
+    rule = BoostedEigenvalues(PolynomialEigenvalues(), ((3,), (9,)), 1.0)
     with pytest.raises(ValueError, match="5 functions; got n_basis=3"):
         SpectralVGPRegressor(rule, n_basis=3).fit(X, y)
     with pytest.raises(ValueError, match="one integer for each of 2 inputs"):

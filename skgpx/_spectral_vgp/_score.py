@@ -1,0 +1,337 @@
+"""Score of a prior on Fourier functions: its evidence from sums, and climbs.
+
+Candidates are compared by the collapsed bound of the evidence and a hyperprior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from skgpx._numerics.fourier import Box
+from skgpx._numerics.fourier_sums import SeriesStatistics
+from skgpx._numerics.regression import (
+    TargetRegressions,
+    noise_bounds,
+    series_evidence,
+    whitened,
+)
+from skgpx._spectral_vgp._candidates import (
+    Candidates,
+    Parameters,
+    Prior,
+    candidates_for,
+    innermost_kernel,
+    shrink,
+)
+from skgpx._spectral_vgp._domain import Region, widths
+from skgpx._spectral_vgp._sums import row_sums
+from skgpx._validation import Rows
+from skgpx.bases import BoostedEigenvalues
+from skgpx.bases._eigenvalues import EigenvalueRule
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a search maximises: the bound of the evidence plus the log hyperprior.
+
+    Attributes
+    ----------
+    candidates : Candidates
+    statistics : SeriesStatistics
+        Sums over rows of the centred y.
+    scale : float or ndarray of shape (t,)
+        Unit of y.
+    rows : Rows or None
+        With several inputs, the rows of the sums, from which sums for another box are
+        taken. Without them the box is fixed.
+    """
+
+    candidates: Candidates
+    statistics: SeriesStatistics
+    scale: float | Array
+    rows: Rows | None = None
+
+    @property
+    def weight(self) -> float:
+        """Number of observations n."""
+        return self.statistics.weight
+
+    # ---- Functions and their sums ----------------------------------------------------
+
+    def build_prior(
+        self,
+        rule: BoostedEigenvalues,
+        noise_variance: float | Array,
+        n_functions: int,
+        box: Box | None = None,
+    ) -> Prior:
+        """Functions and sums of a rule, in whole pairs, on its own box by default."""
+        if box is None:
+            box = self.candidates.box(rule)
+        statistics = self.statistics.on(box)
+        if self.rows is None:
+            # rounded up to bins
+            box = statistics.box
+        functions = rule.index(box, n_functions + 1 - n_functions % 2)
+        reach = functions.reach()
+        has_sums = np.array_equal(box.period, statistics.box.period)
+        has_sums = has_sums and np.all(reach <= statistics.reach())
+        if self.rows is not None and not has_sums:
+            statistics = self.sums_for(box, reach)
+        within_reach = np.all(np.abs(functions.waves) <= statistics.reach(), axis=1)
+        functions = functions.part(np.flatnonzero(within_reach))
+        sums = statistics.normal_equations(functions, self.scale)
+        return Prior(rule, noise_variance, box, functions, sums)
+
+    def sums_for(self, box: Box, reach: Array) -> SeriesStatistics:
+        """Sums over the rows for another box."""
+        return row_sums(
+            self.rows,
+            self.candidates.region.domain,
+            box,
+            reach,
+            n_jobs=None,
+            shift=self.statistics.shift,
+        )
+
+    # ---- Evidence --------------------------------------------------------------------
+
+    def evidence(
+        self,
+        prior: Prior,
+        rule: EigenvalueRule,
+        noise_variance: float,
+    ) -> tuple[float, Array]:
+        """Log evidence of a rule with the functions of a prior.
+
+        For the default kernels, and a kernel of several inputs, the functions outside
+        of the basis are white noise in it, as they are at rows farther apart than their
+        waves. Otherwise it is the collapsed bound.
+
+        Returns
+        -------
+        value : float
+            In nats.
+        gradient : ndarray of shape (1 + p,)
+            In ``log σ²`` and theta.
+        """
+        spectrum = rule.spectrum(prior.functions, prior.box)
+        if not self.candidates.tail_is_noise:
+            return series_evidence(prior.sums, spectrum, noise_variance)
+        # total noise variance σ² + tail
+        tail = spectrum.tail
+        tail_slopes = spectrum.tail_slopes
+        spectrum = spectrum._replace(tail=0.0, tail_slopes=0.0 * tail_slopes)
+        total = noise_variance + tail
+        value, gradient = series_evidence(prior.sums, spectrum, total)
+        slope = gradient[0] / total
+        return value, gradient + slope * np.r_[-tail, tail_slopes]
+
+    def score(self, prior: Prior) -> Prior:
+        """The prior with its bound and its score."""
+        bound, _ = self.evidence(prior, prior.rule, prior.noise_variance)
+        point = np.r_[np.log(prior.noise_variance), prior.rule.theta]
+        log_hyperprior, _ = self.candidates.log_hyperprior(point)
+        return prior._replace(bound=bound, score=bound + log_hyperprior)
+
+    def noise_only_prior(self, rule: BoostedEigenvalues) -> Prior:
+        """Noise around a function that is zero, except for its level."""
+        candidates = self.candidates
+        zero = shrink(rule, 1e-8 * candidates.variance)
+        noise_variance = candidates.noise_variance or candidates.variance
+        prior = self.build_prior(zero, noise_variance, 1)
+        spectrum = prior.rule.spectrum(prior.functions, prior.box)
+        bound, _ = series_evidence(prior.sums, spectrum, prior.noise_variance)
+        return prior._replace(bound=bound, only_noise=True)
+
+    # ---- Noise -----------------------------------------------------------------------
+
+    def log_noise_bounds(self, prior: Prior) -> Array:
+        """Interval of ``log σ²`` in a search."""
+        bounds = noise_bounds(prior.sums.square, prior.sums.weight)
+        return np.log(np.clip(bounds, *self.candidates.noise_range))
+
+    def noise_of_targets(self, prior: Prior) -> float | Array:
+        """Noise variance of each target given the prior; of one, that of the search.
+
+        A free noise has its own evidence and the hyperprior of the search.
+        """
+        moments = prior.sums.moment
+        if moments.ndim == 1 or not self.candidates.noise_is_free:
+            return prior.noise_variance + np.zeros(moments.shape[1:])
+        spectrum = prior.rule.spectrum(prior.functions, prior.box)
+        residual = self.weight * spectrum.tail
+        statistics = whitened(prior.sums, spectrum.eigenvalues, residual)
+        low, high = self.log_noise_bounds(prior)
+        mean, std = self.candidates.noise_hyperprior()
+        return TargetRegressions(statistics).best_noise(
+            low,
+            high,
+            mean,
+            std,
+            white=spectrum.tail if self.candidates.tail_is_noise else 0.0,
+        )
+
+    def data_precision(
+        self,
+        prior: Prior,
+        eigenvalues: Array,
+        noise_variance: float,
+    ) -> Array:
+        """Precision ``s = n λ V / (U σ²)`` that the rows add to a function.
+
+        Data of density n / U on a part U of a box of volume V determine a function with
+        the eigenvalue λ as well as nV/U rows all over the box would: its variance
+        becomes ``λ / (1 + s)`` instead of λ.
+        """
+        region = self.candidates.region
+        filled = np.maximum(widths(region.seen), 0.1 * widths(region.domain))
+        density = self.weight * float(np.prod(prior.box.period / filled))
+        precision: Array = density / noise_variance * eigenvalues
+        return precision
+
+    # ---- Climbs ----------------------------------------------------------------------
+
+    def maximise(
+        self,
+        start: Prior,
+        n_functions: int,
+        least_score: float = -np.inf,
+    ) -> Prior:
+        """Largest score from a start, on a box that suits it, unless waves are boosted.
+
+        A climb that ends below `least_score` is not repeated on another box, which is
+        worth less than a nat.
+        """
+        candidates = self.candidates
+        can_move = candidates.learned
+        can_move = can_move and (candidates.n_inputs == 1 or self.rows is not None)
+        prior = start
+        for _ in range(3):
+            placed = self.build_prior(
+                prior.rule,
+                prior.noise_variance,
+                n_functions,
+                prior.box,
+            )
+            prior = self.climb(placed)._replace(family=start.family)
+            box = candidates.box(prior.rule)
+            ratio = box.period / prior.box.period
+            fits = np.all((ratio > 0.5) & (ratio < 1.5))
+            if fits or prior.score < least_score or len(prior.waves) or not can_move:
+                break
+            prior = prior._replace(box=box)
+        return prior
+
+    def climb(self, start: Prior) -> Prior:
+        """Largest score from a start, with its functions."""
+        candidates = self.candidates
+        noise_variance = candidates.noise_variance or start.noise_variance
+        initial = np.r_[np.log(noise_variance), start.rule.theta]
+        free = np.full(len(initial), candidates.learned)
+        free[0] = candidates.noise_variance is None
+        if not free.any():
+            fixed = start._replace(noise_variance=float(np.exp(initial[0])))
+            return self.score(fixed)
+
+        # the rows know the noise better than all else: a step in it is worth more
+        unit = np.ones(len(initial))
+        unit[0] += np.sqrt(self.weight / len(start.functions))
+        kernel = innermost_kernel(start.rule)
+        if kernel is None:
+            # of the scale of a series prior
+            theta_bounds = np.log([(1e-8, 1e8)])
+        else:
+            theta_bounds = kernel.bounds
+        bounds = np.vstack((self.log_noise_bounds(start), theta_bounds.reshape(-1, 2)))
+        bounds = bounds * unit[:, np.newaxis]
+
+        def point_at(values: Array) -> Array:
+            point = initial.copy()
+            point[free] = values / unit[free]
+            return point
+
+        def rule_at(point: Array) -> BoostedEigenvalues:
+            if not candidates.learned:
+                return start.rule
+            return start.rule.with_theta(point[1:])
+
+        def loss(values: Array) -> tuple[float, Array]:
+            point = point_at(values)
+            noise_variance = float(np.exp(point[0]))
+            value, gradient = self.evidence(start, rule_at(point), noise_variance)
+            log_hyperprior, slopes = candidates.log_hyperprior(point)
+            return -(value + log_hyperprior), -((gradient + slopes) / unit)[free]
+
+        result = optimize.minimize(
+            loss,
+            np.clip((initial * unit)[free], *bounds[free].T),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds[free],
+            # a thousandth of a nat
+            options={"maxiter": 100, "ftol": 1e-3 / max(1.0, self.weight)},
+        )
+        point = point_at(result.x)
+        score = -float(result.fun)
+        return start._replace(
+            rule=rule_at(point),
+            noise_variance=float(np.exp(point[0])),
+            bound=score - candidates.log_hyperprior(point)[0],
+            score=score,
+        )
+
+
+def standardise(
+    statistics: SeriesStatistics,
+    parameters: Parameters,
+) -> tuple[SeriesStatistics, float | Array]:
+    """Centre y, and scale it unless it is constant.
+
+    Returns
+    -------
+    statistics : SeriesStatistics
+        Of the centred y.
+    scale : float or ndarray of shape (t,)
+        Unit of y; one for all targets if their noise variance is fixed.
+    """
+    scale = np.ones_like(statistics.square)
+    if not parameters["normalize_y"]:
+        return statistics.moved(0.0), scale[()]
+    weight = statistics.weight
+    if np.any(statistics.total**2 > 1e-24 * statistics.square * weight):
+        statistics = statistics.moved(statistics.shift + statistics.total / weight)
+    std = np.sqrt(np.maximum(statistics.square, 0.0) / weight)
+    varies = std > 1e-14 * np.abs(statistics.shift)
+    scale = np.where(varies, std, 1.0)
+    if parameters["noise_variance"] is not None:
+        scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
+    return statistics, scale[()]
+
+
+def objective_for(
+    statistics: SeriesStatistics,
+    parameters: Parameters,
+    region: Region,
+    rows: Rows | None = None,
+) -> Objective:
+    """Objective of a search, for the parameters of an estimator.
+
+    Parameters
+    ----------
+    statistics : SeriesStatistics
+        Sums over rows, read by every candidate and every start.
+    parameters : Parameters
+    region : Region
+    rows : Rows, optional
+        With several inputs, the rows of the sums.
+    """
+    statistics, scale = standardise(statistics, parameters)
+    candidates = candidates_for(parameters, region, statistics, scale)
+    return Objective(candidates, statistics, scale, rows)

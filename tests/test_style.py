@@ -1,0 +1,88 @@
+"""Habits that make code hard to read, counted: they may not come back."""
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "skgpx"
+TREES = {
+    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+N_LINES = sum(
+    len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py")
+)
+
+# Pronouns, adverbs and quantifiers: they do not say what a name holds.
+VAGUE_NAMES = set(
+    """
+    alone along alike apart at away beside both each end ends enough few found held how
+    inside kept known least many more most near now one others own rest same several
+    some together what where whole
+    """.split()
+)
+
+
+def functions(tree):
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def stored_names(node):
+    return [
+        name.id
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    ]
+
+
+def tuples_built_in(function):
+    """Names of the local variables that a function assigns a tuple display to."""
+    return {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def test_no_call_unpacks_a_tuple_that_was_built_for_it():
+    """``f(a=a, b=b)`` or a record, not ``how = a, b; f(*how)``."""
+    bundles = []
+    for name, tree in TREES.items():
+        for function in functions(tree):
+            built = tuples_built_in(function)
+            bundles += [
+                f"{name}:{call.lineno} {ast.unparse(call.func)}(*{starred.value.id})"
+                for call in ast.walk(function)
+                if isinstance(call, ast.Call)
+                for starred in call.args
+                if isinstance(starred, ast.Starred)
+                and isinstance(starred.value, ast.Name)
+                and starred.value.id in built
+            ]
+    assert not bundles
+
+
+def test_local_names_are_nouns():
+    vague = [
+        f"{name}:{function.lineno} {stored}"
+        for name, tree in TREES.items()
+        for function in functions(tree)
+        for stored in stored_names(function)
+        if stored in VAGUE_NAMES
+    ]
+    assert not vague
+
+
+def test_unlike_things_are_assigned_on_lines_of_their_own():
+    """``a, b = x, y`` is for two parts of one thought."""
+    pairs = [
+        f"{name}:{node.lineno}"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Tuple)
+        and any(isinstance(target, ast.Tuple) for target in node.targets)
+    ]
+    assert len(pairs) <= 0.003 * N_LINES, pairs
