@@ -56,7 +56,9 @@ class Likelihood(BaseEstimator):
     ``f`` broadcast against each other), `nll`, `mean`, `variance` and `sample`; `cdf`
     for quantiles; `gradient`, `curvature` and `check_support` where the defaults do not
     fit; `base_latent` for the level to which predictions return far from the data, and
-    `initial_latent` for its scale. Positive parameters that are learned when they are
+    `initial_latent` for its scale; `example_targets` where targets cannot be sampled
+    before `prepare`. Set `discrete`, `log_scale` and `support` where they differ from
+    the defaults. Positive parameters that are learned when they are
     left None are named in `scale_names`, with their range in `starting_scales`. Then
     run :func:`skgpx.likelihoods.check_likelihood` on it.
 
@@ -274,6 +276,20 @@ class Likelihood(BaseEstimator):
         """
         base = np.broadcast_to(self._base(1), (*np.shape(y), len(self._base(1))))
         return base[..., 0] if base.shape[-1] == 1 else base
+
+    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+        """Targets (n,) that the likelihood accepts, for tests and `check_likelihood`.
+
+        The default samples them at standard normal latent values, with scale parameters
+        of one where they are None. Override it where `sample` needs what only `prepare`
+        sets, such as the number of classes.
+        """
+        unset = [name for name in self.scale_names if getattr(self, name) is None]
+        likelihood = self._replace(**dict.fromkeys(unset, 1.0))
+        f = rng.standard_normal((n, self.n_outputs, 1))
+        if self.n_outputs == 1:
+            f = f[:, 0]
+        return np.asarray(likelihood.sample(f, rng), dtype=np.float64)[:, 0]
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError if y is outside the support, saying what it should be."""

@@ -35,6 +35,11 @@ class ClassNumbers(Likelihood):
         """Whether there are at least two."""
         return n_classes >= 2
 
+    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+        """Class numbers in random order, of three classes before `prepare`."""
+        n_classes = getattr(self, "n_outputs_", 3)
+        return rng.permutation(np.arange(n) % float(n_classes))
+
     def probabilities(self, f: Array) -> Array:
         """``P(y = k | f)`` of latent values (n, K, s), of the same shape."""
         raise NotImplementedError(self._missing("probabilities(f)"))

@@ -122,6 +122,10 @@ class _Heteroscedastic(Likelihood):
         """``u² Var f₁``, shape (n,)."""
         return self.unit_**2 * mixture.moments()[1][:, 0]
 
+    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+        """Observations of unit noise, whose location and spread are theirs."""
+        return np.asarray(self._unit()[0].sample(np.zeros(n), rng))
+
     def initial_latent(self, y: ArrayLike) -> Array:
         """Standardised y, and the typical scale, (n, 2)."""
         y = (np.asarray(y, dtype=np.float64) - self.centre_) / self.unit_

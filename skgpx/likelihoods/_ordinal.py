@@ -114,6 +114,13 @@ class Ordinal(Likelihood):
         value = np.add(f, rng.standard_normal(np.shape(f)))
         return np.searchsorted(self._thresholds(), value).astype(np.float64)
 
+    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+        """Grades in random order, four of them where their number is not set."""
+        n_grades = self.n_grades or 4
+        if self.thresholds is not None:
+            n_grades = len(self._thresholds()) + 1
+        return rng.permutation(np.arange(n) % float(n_grades))
+
     def initial_latent(self, y: ArrayLike) -> Array:
         """``E[e | y]`` where f is 0."""
         return -self.gradient(y, 0.0)
