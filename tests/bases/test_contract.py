@@ -92,13 +92,13 @@ def test_features_and_residual_make_the_kernel(basis, kernel):
 @every_basis
 def test_draws_have_the_covariance_of_the_kernel(basis, kernel):
     """With prior weights; draws of one call may share frequencies."""
-    n_calls = 60
+    n_calls = 30
     rng = np.random.default_rng(5)
     products = []
     for _ in range(n_calls):
-        weights = rng.standard_normal((basis.n_basis, 1, 40))
+        weights = rng.standard_normal((basis.n_basis, 1, 100))
         values = basis.draw(weights, rng)(X)
-        products.append(values @ values.T / 40.0)
+        products.append(values @ values.T / 100.0)
     error = np.std(products, axis=0, ddof=1) / np.sqrt(n_calls)
     gap = np.mean(products, axis=0) - without_white_part(basis, kernel)
     assert np.max(np.abs(gap) / error) < 4.5

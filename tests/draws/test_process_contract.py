@@ -99,17 +99,17 @@ def test_draws_before_and_after_conditioning(basis):
     y = np.array([1.0, -0.5])
     gain, covariance = conditional(K)
     rng = np.random.default_rng(6)
-    n_calls = 60
+    n_calls = 25
     values = {"before": [], "after": []}
     for seed in range(n_calls):
-        draws = basis.draw(weights.draw(40, rng), rng).with_process(process)
+        draws = basis.draw(weights.draw(100, rng), rng).with_process(process)
         values["before"].append(draws(X))
         conditioned = draws.condition(OBSERVED, y, NOISE, random_state=seed)
         values["after"].append(conditioned(X))
     moments = {"before": (np.zeros(len(X)), K), "after": (gain @ y, covariance)}
     for time, (mean, covariance) in moments.items():
         centred = np.array(values[time]) - mean[:, np.newaxis]
-        products = centred @ np.swapaxes(centred, 1, 2) / 40.0
+        products = centred @ np.swapaxes(centred, 1, 2) / 100.0
         for estimates, truth in ((centred.mean(axis=2), 0.0), (products, covariance)):
             error = np.std(estimates, axis=0, ddof=1) / np.sqrt(n_calls)
             gap = np.abs(np.mean(estimates, axis=0) - truth)
