@@ -1,4 +1,4 @@
-"""Check of a likelihood that a user wrote: what it declares, against what it does."""
+"""Check of a likelihood that a user wrote: its declarations against its functions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_likelihood(
     likelihood : Likelihood
         An instance of a subclass of :class:`Likelihood`.
     y : array-like of shape (n,), default=None
-        Targets that the likelihood accepts; by default those of `example_targets`.
+        Targets that the likelihood accepts; None takes its `example_targets`.
     random_state : int, default=0
         Seed of the latent values and samples.
 
@@ -125,7 +125,7 @@ def _prepare(
     y: ArrayLike | None,
     rng: np.random.Generator,
 ) -> tuple[Likelihood, Array]:
-    """Fitted copy and targets: those of the caller, or the first that it accepts."""
+    """Fitted copy and targets: y, or the first candidate that it accepts."""
     if y is not None:
         candidates = [np.asarray(y, dtype=np.float64)]
     else:
@@ -146,7 +146,7 @@ def _prepare(
 
 
 def _constructor(likelihood: Likelihood) -> Problems:
-    """The constructor stores its parameters, unchanged, and nothing else."""
+    """The constructor only stores its parameters, unchanged."""
     try:
         fresh = clone(likelihood)
         derived = sorted(set(vars(fresh)) - set(fresh.get_params()))
@@ -224,8 +224,10 @@ def _curvature(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     if not np.all(np.isfinite(curvature)):
         yield "curvature is NaN or infinite: return a finite value >= 0."
         return
-    lowest = float(np.linalg.eigvalsh(np.moveaxis(curvature, 3, 1)).min())
-    if lowest < -1e-10 * (1.0 + float(np.max(np.abs(curvature)))):
+    matrices = np.moveaxis(curvature, 3, 1)
+    lowest = float(np.min(np.linalg.eigvalsh(matrices)))
+    rounding = 1e-10 * (1.0 + float(np.max(np.abs(curvature))))
+    if lowest < -rounding:
         yield (
             f"curvature is negative ({lowest:g}): return a majorant, the Fisher"
             " information, or the positive part."
@@ -237,8 +239,13 @@ def _overflow(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     for far in (1e3, -1e3):
         extreme = np.zeros_like(f)
         extreme[:, 0] = far
-        for name in ("nll", "gradient", "curvature"):
-            if not np.all(np.isfinite(getattr(likelihood, f"row_{name}")(y, extreme))):
+        results = {
+            "nll": likelihood.row_nll(y, extreme),
+            "gradient": likelihood.row_gradient(y, extreme),
+            "curvature": likelihood.row_curvature(y, extreme),
+        }
+        for name, result in results.items():
+            if not np.all(np.isfinite(result)):
                 yield (
                     f"{name} overflows or is NaN at f = {far:g}: use logaddexp, expit,"
                     " log1p, or clip."
@@ -266,7 +273,7 @@ def _location_and_scale(
     f: Array,
     nll: Array,
 ) -> Problems:
-    """``nll(y + c, f + c) = nll(y, f)``, and that of ``k y`` and ``k f`` + log k."""
+    """``nll(y + c, f + c) = nll(y, f)``, and ``nll(y, f) + log k`` at ``k y, k f``."""
     c = 0.75
     k = 3.0
     shifted = likelihood.row_nll(y + c, f + c)
@@ -315,7 +322,7 @@ def _starts(likelihood: Likelihood, y: Array, f: Array) -> Problems:
 
 
 def _samples(likelihood: Likelihood, f: Array) -> Problems:
-    """Draws for five rows, and what they show of the moments and the densities."""
+    """Draws for five rows, against the moments and the densities."""
     size = 4000
     f = f[:5, :, :1]
     repeated = np.repeat(f, size, axis=2)
@@ -350,16 +357,18 @@ def _moments(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
     if np.all(np.isfinite(variance)):
         comparisons["variance"] = ((draws - mean) ** 2, variance, 0.15 * std**2)
     for name, (values, expected, slack) in comparisons.items():
-        gap = np.abs(np.mean(values, axis=1, keepdims=True) - expected)
+        average = np.mean(values, axis=1, keepdims=True)
+        gap = np.abs(average - expected)
         error = np.std(values, axis=1, keepdims=True) / np.sqrt(draws.shape[1])
         # large both in standard errors and in size: with heavy tails the first
         # criterion alone is unreliable
-        if np.any(~((gap <= 5.0 * error + 1e-12 * std) | (gap <= slack))):
+        agree = (gap <= 5.0 * error + 1e-12 * std) | (gap <= slack)
+        if not np.all(agree):
             worst = int(np.argmax(gap / (error + 1e-300)))
             yield (
                 f"{name} contradicts sample: at f = {f[worst, 0, 0]:g} it is"
                 f" {expected[worst, 0]:g}, samples give"
-                f" {np.mean(values[worst]):g} +- {error[worst, 0]:g}."
+                f" {average[worst, 0]:g} +- {error[worst, 0]:g}."
             )
 
 
@@ -385,13 +394,14 @@ def _distribution(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
             yield "cdf leaves [0, 1]."
         if np.any(np.diff(cdf, axis=1) < -1e-12):
             yield "cdf decreases in y."
-        error = np.sqrt(np.clip(cdf * (1.0 - cdf), 1e-3, None) / draws.shape[1])
+        variance = np.clip(cdf * (1.0 - cdf), 1e-3, None)
+        error = np.sqrt(variance / draws.shape[1])
         if np.any(np.abs(below - cdf) > 5.0 * error):
             yield "cdf contradicts sample."
 
     # sums of probabilities, or the trapezoidal rule
-    log_density = np.stack([-likelihood.row_nll(y, f)[:, 0] for y in grid.T], axis=1)
-    density = np.exp(log_density)
+    nll = np.stack([likelihood.row_nll(y, f)[:, 0] for y in grid.T], axis=1)
+    density = np.exp(-nll)
     steps = np.diff(grid, axis=1)
     if likelihood.discrete:
         mass = density[:, 1:] * (steps > 0.0)
