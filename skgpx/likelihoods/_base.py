@@ -522,7 +522,7 @@ class Likelihood(BaseEstimator):
             return {}
         scales = self.starting_scales(y, weights)
         for name in free:
-            start = doubles(scales.get(name))
+            start = np.asarray(scales.get(name), dtype=np.float64)
             ordered = start.shape == (3,) and 0.0 < start[1] <= start[0] <= start[2]
             if not (ordered and np.all(np.isfinite(start))):
                 raise ValueError(
@@ -768,9 +768,9 @@ def doubles(values: ArrayLike) -> Array:
 
 def is_number(value: object) -> bool:
     """Whether a parameter is a finite real number (True and False are not)."""
-    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+    if isinstance(value, bool | np.bool_):
         return False
-    return bool(np.isfinite(float(value)))
+    return isinstance(value, Real) and bool(np.isfinite(float(value)))
 
 
 def check_integers(likelihood: Likelihood, y: Array, values: str, remedy: str) -> None:
