@@ -114,7 +114,7 @@ CEILINGS = {
     "_draws": 17300,
     "bases": 16000,
     "kernels": 16800,
-    "likelihoods": 26300,
+    "likelihoods": 28000,
     "metrics": 3700,
     "inspection": 6200,
     "_numerics": 50700,

@@ -11,7 +11,16 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 ROOT = Path(__file__).parents[1]
-GUIDES = ["calibration", "draws", "gwi", "index", "kernels", "pls", "series"]
+GUIDES = [
+    "calibration",
+    "draws",
+    "extending",
+    "gwi",
+    "index",
+    "kernels",
+    "pls",
+    "series",
+]
 GUIDES += ["spectral_vgp", "start", "stein_regressor", "warnings"]
 # The other guides also have fragments, which need models of other libraries, a cluster
 # or rows of the reader's. The code of docs/howto/cluster.md is behind a main guard.

@@ -21,18 +21,20 @@ from skgpx.likelihoods import _predictive
 Array = NDArray[np.float64]
 # Start, lower and upper bound of each scale parameter.
 Scales = dict[str, tuple[float, float, float]]
+# Of rows: an array of numbers, or a slice.
+Index = NDArray[np.intp] | slice
 
 
 class RowForm(NamedTuple):
-    """Rows of which more is known than X, in terms of one likelihood for all of them.
+    """Rows with a quantity of their own, in terms of one likelihood for all of them.
 
     ``Σ ω nll(y, f; known) = Σ ω' nll(y', factor f) + Σ ω constant``.
 
     Attributes
     ----------
     likelihood : Likelihood
-        Of the terms on the right: the likelihood itself, which compiled formulas need,
-        or what `at_rows` returns.
+        Likelihood of the terms on the right: the likelihood itself, which compiled
+        formulas need, or the one that `at_rows` returns.
     y, weights : ndarray of shape (n,)
         ``y'`` and ``ω'``.
     factor : ndarray of shape (n,) or None
@@ -56,7 +58,9 @@ class Likelihood(BaseEstimator):
     ``f`` broadcast against each other), `nll`, `mean`, `variance` and `sample`; `cdf`
     for quantiles; `gradient`, `curvature` and `check_support` where the defaults do not
     fit; `base_latent` for the level to which predictions return far from the data, and
-    `initial_latent` for its scale. Positive parameters that are learned when they are
+    `initial_latent` for its scale; `example_targets` where targets cannot be sampled
+    before `prepare`. Set `discrete`, `log_scale` and `support` where they differ from
+    the defaults. Positive parameters that are learned when they are
     left None are named in `scale_names`, with their range in `starting_scales`. Then
     run :func:`skgpx.likelihoods.check_likelihood` on it.
 
@@ -64,9 +68,8 @@ class Likelihood(BaseEstimator):
     `mean`, `variance`, `cdf` and `sample` return (n, s), `gradient` (n, c, s) and
     `curvature` (n, c, c, s).
 
-    The constructor stores its parameters as they are and nothing else: fitted copies
-    replace parameters without calling it, so anything derived is computed where it is
-    needed.
+    The constructor only stores its parameters, as they are: fitted copies replace
+    parameters without calling it, so derived values are computed where they are needed.
 
     Everything else is derived here: the fitted copy (`prepare`), the row-wise functions
     that the samplers use, and the predictive functionals of a latent mixture.
@@ -107,8 +110,8 @@ class Likelihood(BaseEstimator):
         Class attribute: kernels that are learned as if y had normal noise are good
         starts, so that families of kernels compete on y itself.
     has_dispersion_test : bool
-        Class attribute: y are counts whose variance is their mean, which can be tested
-        against a larger one.
+        Class attribute: y are counts with a variance equal to their mean, which can be
+        tested against a larger variance.
     heteroscedastic_version : str or None
         Class attribute: name of the likelihood with the same shape and a scale that
         varies with x; None where there is none.
@@ -244,25 +247,24 @@ class Likelihood(BaseEstimator):
         rise = _difference(self.gradient, y, f, 1e-4)
         if rise.ndim < 4:
             return np.maximum(rise, 0.0)
-        rise = np.moveaxis(0.5 * (rise + np.swapaxes(rise, 1, 2)), 3, 1)
-        values, vectors = np.linalg.eigh(rise)
-        part = (vectors * np.maximum(values, 0.0)[..., np.newaxis, :]) @ np.swapaxes(
-            vectors,
-            2,
-            3,
-        )
-        return np.moveaxis(part, 1, 3)
+        # several outputs: without the negative eigenvalues of the Hessian (n, s, c, c)
+        symmetric = 0.5 * (rise + np.swapaxes(rise, 1, 2))
+        hessian = np.moveaxis(symmetric, 3, 1)
+        values, vectors = np.linalg.eigh(hessian)
+        positive = np.maximum(values, 0.0)[..., np.newaxis, :]
+        positive_part = (vectors * positive) @ np.swapaxes(vectors, 2, 3)
+        return np.moveaxis(positive_part, 1, 3)
 
     def takes_classes(self, n_classes: int) -> bool:  # noqa: ARG002
         """Whether y may be class numbers ``0, ..., n_classes - 1``."""
         return False
 
     def base_latent(self, y: Array, weights: Array) -> float | Array:  # noqa: ARG002
-        """Latent level of the targets as a whole: the prior mean of the function.
+        """Latent level of all targets together: the prior mean of the function.
 
         Usually the link of the weighted mean of y; far from the data predictions
         return to it. One number, or one for each output (c,). The default, 0, suits
-        likelihoods that are `location_scale`, whose y is centred.
+        likelihoods that are `location_scale`: their y is centred.
         """
         return 0.0
 
@@ -272,16 +274,33 @@ class Likelihood(BaseEstimator):
         Its spread around the base sets the scale of the latent function. The default is
         the base itself, (n,), or (n, c) for several outputs.
         """
-        base = np.broadcast_to(self._base(1), (*np.shape(y), len(self._base(1))))
-        return base[..., 0] if base.shape[-1] == 1 else base
+        base = self._base(1)
+        latent = np.broadcast_to(base, (*np.shape(y), len(base)))
+        if len(base) == 1:
+            return latent[..., 0]
+        return latent
+
+    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+        """Targets (n,) that the likelihood accepts, for tests and `check_likelihood`.
+
+        The default samples them at standard normal latent values, with scale parameters
+        of one where they are None. Override it where `sample` needs attributes that
+        only `prepare` sets, such as the number of classes.
+        """
+        unset = [name for name in self.scale_names if getattr(self, name) is None]
+        likelihood = self._replace(**dict.fromkeys(unset, 1.0))
+        f = rng.standard_normal((n, self.n_outputs, 1))
+        if self.n_outputs == 1:
+            f = f[:, 0]
+        return doubles(likelihood.sample(f, rng))[:, 0]
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError if y is outside the support, saying what it should be."""
-        bad = int(np.sum(~np.isfinite(y)))
-        if bad:
+        n_invalid = int(np.sum(~np.isfinite(y)))
+        if n_invalid:
             raise ValueError(
-                f"{type(self).__name__} expects finite y; got {bad} values that are"
-                " NaN or infinite. Remove these rows."
+                f"{type(self).__name__} expects finite y; got {n_invalid} values that "
+                "are NaN or infinite. Remove these rows."
             )
 
     def check_parameters(self) -> None:
@@ -307,7 +326,7 @@ class Likelihood(BaseEstimator):
         """Copy that describes the distribution of ``factor * y`` given ``factor * f``.
 
         ``factor`` is positive. Likelihoods that are not `location_scale` return an
-        unchanged copy; those that are return ``self.rescaled(scale=factor)``, say.
+        unchanged copy; the others return ``self.rescaled(scale=factor)``, for example.
         """
         return self._replace()
 
@@ -349,32 +368,36 @@ class Likelihood(BaseEstimator):
         ValueError
             If a parameter or a target is outside its range.
         """
-        y = np.asarray(y, dtype=np.float64)
-        weights = np.ones(y.shape) if sample_weight is None else sample_weight
-        weights = np.asarray(weights, dtype=np.float64)
+        y = doubles(y)
+        if sample_weight is None:
+            sample_weight = np.ones(y.shape)
+        weights = doubles(sample_weight)
         self.check_parameters()
         self._given(known).check_support(y)
-        rows, y, weights = self.row_form(y, weights, known)[:3]
+        rows = self.row_form(y, weights, known)
+
+        # scale parameters that are learned, with their starts and bounds
         free = tuple(name for name in self.scale_names if getattr(self, name) is None)
-        scales = rows._checked_starts(free, y, weights)
-        return (
-            self._replace(
-                **{name: scales[name][0] for name in free},
-                free_=free,
-                n_outputs_=self._count_outputs(y),
-                _log_bounds=np.log([scales[name][1:] for name in free]).reshape(-1, 2),
-            )
-            .with_base(rows.base_latent(y, weights))
-            ._completed(y, weights)
+        scales = rows.likelihood._checked_starts(free, rows.y, rows.weights)
+        starts = {name: scales[name][0] for name in free}
+        log_bounds = np.log([scales[name][1:] for name in free])
+        prepared = self._replace(
+            **starts,
+            free_=free,
+            n_outputs_=self._count_outputs(rows.y),
+            _log_bounds=log_bounds.reshape(-1, 2),
         )
 
+        base = rows.likelihood.base_latent(rows.y, rows.weights)
+        return prepared.with_base(base)._completed(rows.y, rows.weights)
+
     def _completed(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
-        """Prepared copy with what else a subclass derives from the targets."""
+        """Prepared copy, with further attributes that a subclass derives from y."""
         return self
 
     def with_base(self, base: ArrayLike) -> Self:
         """Prepared copy with the prior mean of the latent function replaced."""
-        base = np.asarray(base, dtype=np.float64)
+        base = doubles(base)
         if base.shape not in ((), (self.n_outputs_,)) or not np.all(np.isfinite(base)):
             raise ValueError(
                 f"base_latent of {type(self).__name__} must return a finite number, or "
@@ -383,50 +406,52 @@ class Likelihood(BaseEstimator):
         return self._replace(base_latent_=np.full(self.n_outputs_, base))
 
     def centred(self, variance: float) -> Self:
-        """Prepared copy whose base makes ``E[y]`` what it is at the present base.
+        """Prepared copy with a base that gives ``E[y]`` its value at the present base.
 
-        The expectation is over ``f ~ N(base, variance)``: a link that is curved moves
-        it, odds towards even ones. The base stays where none within 8 standard
-        deviations has it, for several outputs, and if the class has no `base_latent`
-        of its own.
+        The expectation is over ``f ~ N(base, variance)``. A curved link changes it:
+        odds, for example, move towards even ones. The base stays if no base within 8
+        standard deviations has this expectation, for several outputs, and if the class
+        has no `base_latent` of its own.
         """
-        silent = type(self).base_latent is Likelihood.base_latent
-        if silent or self.n_outputs_ > 1 or variance <= 0.0:
+        has_no_base = type(self).base_latent is Likelihood.base_latent
+        if has_no_base or self.n_outputs_ > 1 or variance <= 0.0:
             return self
-        base, std = float(self.base_latent_[0]), float(np.sqrt(variance))
-        rate = float(self.mean(self.base_latent_)[0])
+        base = float(self.base_latent_[0])
+        std = float(np.sqrt(variance))
+        target = float(self.mean(self.base_latent_)[0])
+        spread = np.full((1, 1, 1), variance)
 
-        def excess(at: float) -> float:
-            latent = LatentMixture(
-                np.full((1, 1, 1), at),
-                np.full((1, 1, 1), variance),
-                np.ones(1),
-            )
-            return float(self.predictive_mean(latent)[0]) - rate
+        def excess(candidate: float) -> float:
+            mean = np.full((1, 1, 1), candidate)
+            prior = LatentMixture(mean, spread, np.ones(1))
+            return float(self.predictive_mean(prior)[0]) - target
 
-        low, high = base - 8.0 * std, base + 8.0 * std
+        low = base - 8.0 * std
+        high = base + 8.0 * std
         with np.errstate(all="ignore"):
             if not excess(low) * excess(high) < 0.0:
                 return self
             return self.with_base(optimize.brentq(excess, low, high, xtol=1e-6 * std))
 
     def at_rows(self, known: Array) -> Self:
-        """Distribution of rows of which this is known (n,); f is (n, s) then."""
+        """Distribution of rows with this quantity (n,); f then has shape (n, s)."""
         return self._replace(known_=known[:, np.newaxis])
 
-    def at_some(self, rows: Any) -> Self:
-        """Distribution of some of the rows (k,), with what is known of them."""
+    def at_some(self, rows: Index) -> Self:
+        """Distribution of a selection of the rows (k,), with their quantity."""
         if isinstance(self.known_, float):
             return self
         return self._replace(known_=self.known_[rows])
 
     def rough_latent(self, y: Array, known: Array | None) -> Array:
-        """`initial_latent` of rows of which something is known."""
+        """`initial_latent` of rows with their quantity, if they have one."""
         return self._given(known).initial_latent(y)
 
     def _given(self, known: Array | None) -> Self:
-        """Distribution of rows of which this is known (n,), or nothing."""
-        return self if known is None else self.at_rows(known)
+        """Distribution of rows with this quantity (n,), or without one."""
+        if known is None:
+            return self
+        return self.at_rows(known)
 
     def _base(self, n_outputs: int) -> Array:
         """Prior mean of the latent function (c,); zeros before `prepare`."""
@@ -440,10 +465,10 @@ class Likelihood(BaseEstimator):
 
     def _replace(self, **changes: Any) -> Self:
         """Shallow copy with attributes replaced; instances are never modified."""
-        other = copy.copy(self)
+        replaced = copy.copy(self)
         for name, value in changes.items():
-            setattr(other, name, value)
-        return other
+            setattr(replaced, name, value)
+        return replaced
 
     # ---- Scale parameters, fixed or estimated --------------------------------------
 
@@ -459,7 +484,7 @@ class Likelihood(BaseEstimator):
 
     def with_theta(self, theta: ArrayLike) -> Self:
         """Copy with the free scale parameters replaced by ``exp(theta)``."""
-        values = np.exp(np.asarray(theta, dtype=np.float64)).tolist()
+        values = np.exp(doubles(theta)).tolist()
         return self._replace(**dict(zip(self.free_, values, strict=True)))
 
     def with_start(self, **starts: tuple[float, float, float]) -> Self:
@@ -473,8 +498,8 @@ class Likelihood(BaseEstimator):
     def rescaled(self, **factors: float) -> Self:
         """Copy with parameters multiplied by factors, bounds included; None stays.
 
-        What `scaled` of a likelihood of location and scale returns: for a standard
-        deviation ``self.rescaled(scale=factor)``, for a variance ``factor**2``.
+        `scaled` of a `location_scale` likelihood returns it: for a standard deviation
+        ``self.rescaled(scale=factor)``, for a variance ``factor**2``.
         """
         changes = {
             name: getattr(self, name) * factor
@@ -493,7 +518,9 @@ class Likelihood(BaseEstimator):
         weights: Array,
     ) -> Scales:
         """`starting_scales`, or a ValueError that says what is wrong with them."""
-        scales = self.starting_scales(y, weights) if free else {}
+        if not free:
+            return {}
+        scales = self.starting_scales(y, weights)
         for name in free:
             start = np.asarray(scales.get(name), dtype=np.float64)
             ordered = start.shape == (3,) and 0.0 < start[1] <= start[0] <= start[2]
@@ -529,28 +556,36 @@ class Likelihood(BaseEstimator):
     def row_gradient(self, y: Array, f: Array) -> Array:
         """Gradient of `row_nll` in the latent values, shape (n, c, s)."""
         gradient = self.gradient(*_elementwise(y, f))
-        return gradient[:, np.newaxis] if f.shape[1] == 1 else gradient
+        if f.shape[1] == 1:
+            return gradient[:, np.newaxis]
+        return gradient
 
     def row_curvature(self, y: Array, f: Array) -> Array:
         """Positive semi-definite curvature, shape (n, c, c, s)."""
         curvature = self.curvature(*_elementwise(y, f))
-        return curvature[:, np.newaxis, np.newaxis] if f.shape[1] == 1 else curvature
+        if f.shape[1] == 1:
+            return curvature[:, np.newaxis, np.newaxis]
+        return curvature
 
     def row_mean(self, f: Array) -> Array:
         """Conditional mean of each row and draw, shape (n, s)."""
-        return self.mean(f[:, 0] if f.shape[1] == 1 else f)
+        return self.mean(_one_output(f))
 
     def row_variance(self, f: Array) -> Array:
         """Conditional variance of each row and draw, shape (n, s)."""
-        return self.variance(f[:, 0] if f.shape[1] == 1 else f)
+        return self.variance(_one_output(f))
 
     def row_cdf(self, y: Array, f: Array) -> Array:
         """Conditional distribution function of each row and draw, shape (n, s)."""
         return self.cdf(*_elementwise(y, f))
 
-    def _cdf_at(self, f: Array) -> Callable[[Array, Any], Array]:
-        """`row_cdf` at latent values f: ``(y, rows)``, y (k,), of some rows, (k, s)."""
-        return lambda y, rows: self.at_some(rows).row_cdf(y, f[rows])
+    def _cdf_at(self, f: Array) -> Cdf:
+        """`row_cdf` at latent values f: of y (k,) and the index of k rows, (k, s)."""
+
+        def cdf(y: Array, rows: Index) -> Array:
+            return self.at_some(rows).row_cdf(y, f[rows])
+
+        return cdf
 
     # ---- Predictive functionals of a latent mixture --------------------------------
 
@@ -562,49 +597,58 @@ class Likelihood(BaseEstimator):
         """``E[y]`` and ``Var[y]``, noise included, (n,) each."""
 
         def evaluate(rows: NDArray[np.intp], f: Array) -> tuple[Array, Array]:
-            given = self.at_some(rows)
-            return given.row_mean(f), given.row_variance(f)
+            of_rows = self.at_some(rows)
+            return of_rows.row_mean(f), of_rows.row_variance(f)
 
+        # Var y = Var E[y | f] + E Var[y | f]
         mean, spread, noise = _predictive.moments(evaluate, mixture)
         return mean, spread + noise
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """``Var E[y | f]``: the variance without the noise, shape (n,)."""
-        return _predictive.moments(
-            lambda rows, f: (self.at_some(rows).row_mean(f), 0.0),
-            mixture,
-        )[1]
+        _, variance = self._moments_of_mean(mixture)
+        return variance
+
+    def _moments_of_mean(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of ``E[y | f]``, (n,) each."""
+
+        def evaluate(rows: NDArray[np.intp], f: Array) -> tuple[Array, float]:
+            return self.at_some(rows).row_mean(f), 0.0
+
+        mean, variance, _ = _predictive.moments(evaluate, mixture)
+        return mean, variance
 
     def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
         """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
-        y, out = np.asarray(y, dtype=np.float64), np.empty(len(mixture.mean))
+        y = doubles(y)
+        probability = np.empty(len(mixture.mean))
 
-        def evaluate(cdf: Cdf, rows: Any) -> None:
-            out[rows] = cdf(y[rows], slice(None))
+        def evaluate(cdf: Cdf, rows: Index) -> None:
+            probability[rows] = cdf(y[rows], slice(None))
 
         self._by_cdf(evaluate, mixture)
-        return out
+        return probability
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Any], None],
+        evaluate: Callable[[Cdf, Index], None],
         mixture: LatentMixture,
     ) -> None:
         """Call ``evaluate(cdf, rows)`` with the predictive distribution function.
 
-        In parts of the rows, perhaps several times, the last being most accurate;
-        ``cdf(y, some)`` is that of some of `rows`; calls for ``slice(None)``, all of
-        them, also check how accurate it is.
+        The rows come in parts, and a part may come again with a more accurate function.
+        ``cdf(y, index)`` is the function of ``rows[index]``. A call for all of them, by
+        ``slice(None)``, also checks how accurate it is.
         """
         _predictive.by_cdf(self, evaluate, mixture)
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,).
 
-        Rows for which the likelihood is narrow beside the distribution of f get more
+        Rows with a likelihood that is narrow relative to the distribution of f get more
         nodes, in the end along the latent line.
         """
-        y = np.asarray(y, dtype=np.float64)
+        y = doubles(y)
         return _predictive.log_density(self, y, mixture)
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
@@ -613,33 +657,35 @@ class Likelihood(BaseEstimator):
         Every p lies strictly between 0 and 1. Exact integers for a discrete
         distribution; otherwise its level is p, usually to 1e-11, however close to the
         end of the support. Takes 3 to 8 evaluations of the distribution function for
-        each p, more where it is far from that of a normal variable.
+        each p, more where it is far from a normal distribution.
         """
+        levels = np.atleast_1d(doubles(p))
         coordinate = coordinate_on(self.support, self.discrete)
+
+        # start: the quantiles of a normal variable of these moments
         mean, variance = self._rough_moments(mixture)
         location, scale = coordinate.location_and_scale(mean, np.sqrt(variance))
-
-        levels = np.atleast_1d(np.asarray(p, dtype=np.float64))
-        out = location[:, np.newaxis] + scale[:, np.newaxis] * ndtri(levels)
+        start = location[:, np.newaxis] + scale[:, np.newaxis] * ndtri(levels)
         with np.errstate(over="ignore"):
-            out = coordinate.backward(out)
+            quantiles = coordinate.backward(start)
 
-        def evaluate(cdf: Cdf, rows: Any) -> None:
+        def evaluate(cdf: Cdf, rows: Index) -> None:
             for k, level in enumerate(levels.tolist()):
-                out[rows, k] = quantile(
+                quantiles[rows, k] = quantile(
                     cdf,
                     level,
-                    out[rows, k],
+                    quantiles[rows, k],
                     scale[rows],
                     coordinate,
                 )
-                cdf(out[rows, k], slice(None))
+                # a call for all rows checks the accuracy of the function
+                cdf(quantiles[rows, k], slice(None))
 
         self._by_cdf(evaluate, mixture)
-        return out
+        return quantiles
 
     def _rough_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """Finite mean and variance (n,) of y, where searches for quantiles start."""
+        """Finite mean and variance (n,) of y, to start searches for quantiles."""
         nodes, weights = atoms(mixture, 3)
         with np.errstate(over="ignore", invalid="ignore"):
             means = self.row_mean(nodes)
@@ -648,7 +694,7 @@ class Likelihood(BaseEstimator):
             variance = (squares + self.row_variance(nodes)) @ weights
         mean = np.where(np.isfinite(mean), mean, 0.0)
         if not np.all(np.isfinite(variance)):
-            # of heavy tails: by the curvature of their middle
+            # heavy tails: by the curvature of their middle
             variance = squares @ weights
             if self.location_scale:
                 peak = self.row_curvature(mean, mean[:, np.newaxis, np.newaxis])
@@ -658,51 +704,81 @@ class Likelihood(BaseEstimator):
 
     def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
         """Continuous ranked probability score at y (n,), in the units of y, (n,)."""
-        y, out = np.asarray(y, dtype=np.float64), np.empty(len(mixture.mean))
+        y = doubles(y)
+        scores = np.empty(len(mixture.mean))
         quantiles = self.predictive_quantile(crps.LEVELS, mixture)
-        score = crps.discrete_crps if self.discrete else crps.continuous_crps
+        score = crps.continuous_crps
+        if self.discrete:
+            score = crps.discrete_crps
 
-        def evaluate(cdf: Cdf, rows: Any) -> None:
-            def columns(z: Array) -> Array:
-                return np.stack([cdf(at, slice(None)) for at in z.T], axis=1)
+        def evaluate(cdf: Cdf, rows: Index) -> None:
+            def cdf_of_columns(values: Array) -> Array:
+                columns = [cdf(column, slice(None)) for column in values.T]
+                return np.stack(columns, axis=1)
 
-            out[rows] = score(y[rows], columns, quantiles[rows])
+            scores[rows] = score(y[rows], cdf_of_columns, quantiles[rows])
 
         self._by_cdf(evaluate, mixture)
-        return out
+        return scores
 
 
 def _elementwise(y: Array, f: Array) -> tuple[Array, Array]:
     """Arguments of a likelihood's functions, of rows y (n,) and f (n, c, s)."""
-    return (y[:, np.newaxis], f[:, 0]) if f.shape[1] == 1 else (y, f)
+    if f.shape[1] == 1:
+        return y[:, np.newaxis], f[:, 0]
+    return y, f
 
 
-def _difference(function: Any, y: ArrayLike, f: ArrayLike, relative: float) -> Array:
+def _one_output(f: Array) -> Array:
+    """Latent values (n, c, s), as (n, s) if there is one output."""
+    if f.shape[1] == 1:
+        return f[:, 0]
+    return f
+
+
+def _difference(
+    function: Callable[[ArrayLike, ArrayLike], Array],
+    y: ArrayLike,
+    f: ArrayLike,
+    relative: float,
+) -> Array:
     """Central differences in f, elementwise or in each of several outputs (axis 1)."""
-    f = np.asarray(f, dtype=np.float64)
+    f = doubles(f)
     h = relative * (1.0 + np.abs(f))
     if f.ndim < 3:
-        return np.asarray((function(y, f + h) - function(y, f - h)) / (2.0 * h))
-    parts = []
-    for a in range(f.shape[1]):
-        step = np.where(np.arange(f.shape[1])[:, np.newaxis] == a, h, 0.0)
+        rise = function(y, f + h) - function(y, f - h)
+        return np.asarray(rise / (2.0 * h))
+    outputs = np.arange(f.shape[1])[:, np.newaxis]
+    slopes = []
+    for k in range(f.shape[1]):
+        step = np.where(outputs == k, h, 0.0)
         rise = function(y, f + step) - function(y, f - step)
-        width = 2.0 * h[:, a]
-        parts.append(rise / (width if rise.ndim == 2 else width[:, np.newaxis]))
-    return np.stack(parts, axis=1)
+        width = 2.0 * h[:, k]
+        if rise.ndim > 2:
+            # of a gradient (n, c, s)
+            width = width[:, np.newaxis]
+        slopes.append(rise / width)
+    return np.stack(slopes, axis=1)
 
 
-def is_number(value: Any) -> bool:
+def doubles(values: ArrayLike) -> Array:
+    """Values as an array of doubles."""
+    return np.asarray(values, dtype=np.float64)
+
+
+def is_number(value: object) -> bool:
     """Whether a parameter is a finite real number (True and False are not)."""
-    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    return number and bool(np.isfinite(float(value)))
+    if isinstance(value, bool | np.bool_):
+        return False
+    return isinstance(value, Real) and bool(np.isfinite(float(value)))
 
 
 def check_integers(likelihood: Likelihood, y: Array, values: str, remedy: str) -> None:
     """Raise a ValueError unless y holds integers from 0 on, described by `values`."""
-    bad = y[(y < 0.0) | (y != np.floor(y))]
-    if bad.size:
+    invalid = y[(y < 0.0) | (y != np.floor(y))]
+    if invalid.size:
+        name = type(likelihood).__name__
         raise ValueError(
-            f"{type(likelihood).__name__} expects y = {values}; got {bad.size} negative"
-            f" or fractional values, for example {bad[0]:g}. {remedy}"
+            f"{name} expects y = {values}; got {invalid.size} negative or fractional "
+            f"values, for example {invalid[0]:g}. {remedy}"
         )

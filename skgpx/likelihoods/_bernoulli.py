@@ -8,6 +8,7 @@ from scipy.special import expit, log_ndtr, logsumexp
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _predictive
+from skgpx.likelihoods._base import doubles
 from skgpx.likelihoods._links import PROBABILITY_LINKS, Linked
 
 Array = NDArray[np.float64]
@@ -62,27 +63,31 @@ class Bernoulli(Linked):
 
     def mean(self, f: ArrayLike) -> Array:
         """``P(y = 1 | f)``."""
-        return self._link().probability(np.asarray(f, dtype=np.float64))
+        return self._link().probability(doubles(f))
 
     def variance(self, f: ArrayLike) -> Array:
         """``p (1 - p)``."""
-        f = np.asarray(f, dtype=np.float64)
+        f = doubles(f)
         return self._link().probability(f) * self._link().probability(-f)
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """0 below 0, ``1 - p`` below 1, then 1."""
-        y, f = np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
+        y = doubles(y)
+        f = doubles(f)
         zero = self._link().probability(-f)
-        return np.where(y >= 1.0, 1.0, np.where(y >= 0.0, zero, 0.0))
+        below_one = np.where(y >= 0.0, zero, 0.0)
+        return np.where(y >= 1.0, 1.0, below_one)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw zeros and ones."""
-        return (rng.random(np.shape(f)) < self.mean(f)).astype(np.float64)
+        uniform = rng.random(np.shape(f))
+        return (uniform < self.mean(f)).astype(np.float64)
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Link of the frequency of class 1, with half a row added to each class."""
         total = float(weights.sum()) + 1.0
-        return float(self._link().latent((weights @ y + 0.5) / total))
+        frequency = (weights @ y + 0.5) / total
+        return float(self._link().latent(frequency))
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """``base + 2 (y - P(y = 1 | base))``: -1 and 1 where the base is 0."""
@@ -92,38 +97,41 @@ class Bernoulli(Linked):
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is 0 or 1."""
         super().check_support(y)
-        bad = y[(y != 0.0) & (y != 1.0)]
-        if bad.size:
+        invalid = y[(y != 0.0) & (y != 1.0)]
+        if invalid.size:
             raise ValueError(
-                f"Bernoulli expects y in {{0, 1}}; got {bad.size} other values, for"
-                f" example {bad[0]:g}. Encode the classes as 0 and 1, or use"
+                f"Bernoulli expects y in {{0, 1}}; got {invalid.size} other values, for"
+                f" example {invalid[0]:g}. Encode the classes as 0 and 1, or use"
                 " Categorical."
             )
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """``p`` and ``p (1 - p)`` with ``p = P(y = 1)``."""
-        p = np.exp(self.predictive_log_density(np.ones(len(mixture.mean)), mixture))
+        ones = np.ones(len(mixture.mean))
+        p = np.exp(self.predictive_log_density(ones, mixture))
         return p, p * (1.0 - p)
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """Log probability of the observed class; in closed form for the probit link."""
-        y, sign = np.asarray(y), _sign(y)[:, np.newaxis]
+        y = np.asarray(y)
+        sign = _sign(y)[:, np.newaxis]
         if self.link == "probit":
             # P(t (f + noise) > 0) with t = 2 y - 1
             z = mixture.mean[:, 0] / np.sqrt(1.0 + mixture.variance[:, 0])
-            return np.asarray(logsumexp(log_ndtr(sign * z), axis=1, b=mixture.weights))
+            log_terms = log_ndtr(sign * z)
+            return np.asarray(logsumexp(log_terms, axis=1, b=mixture.weights))
+
+        def evaluate(rows: NDArray[np.intp], f: Array) -> tuple[Array, float]:
+            return expit(sign[rows] * f[:, 0]), 0.0
+
+        probability, _, _ = _predictive.moments(evaluate, mixture)
         with np.errstate(divide="ignore"):
-            out = np.log(
-                _predictive.moments(
-                    lambda rows, f: (expit(sign[rows] * f[:, 0]), 0.0),
-                    mixture,
-                )[0]
-            )
+            log_density = np.log(probability)
         # where nodes beyond the bulk of f matter
-        small = np.flatnonzero(out < -12.0)
-        part = mixture.rows(small)
-        out[small] = super().predictive_log_density(y[small], part)
-        return out
+        small = np.flatnonzero(log_density < -12.0)
+        tail = super().predictive_log_density(y[small], mixture.rows(small))
+        log_density[small] = tail
+        return log_density
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
         """Probabilities of the classes 0 and 1, shape (n, 2)."""
@@ -132,4 +140,4 @@ class Bernoulli(Linked):
 
 
 def _sign(y: ArrayLike) -> Array:
-    return 2.0 * np.asarray(y, dtype=np.float64) - 1.0
+    return 2.0 * doubles(y) - 1.0

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, digamma, expit, logit, zeta
 
-from skgpx.likelihoods._base import Likelihood, Scales
+from skgpx.likelihoods._base import Likelihood, Scales, doubles
 
 Array = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Beta(Likelihood):
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``log B(a, b) - (a - 1) log y - (b - 1) log(1 - y)``."""
         a, b = self._parameters(f)
-        y = np.asarray(y, dtype=np.float64)
+        y = doubles(y)
         terms = (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y)
         return np.asarray(betaln(a, b) - terms)
 
@@ -54,7 +54,8 @@ class Beta(Likelihood):
         """``φ p (1 - p) (ψ(a) - ψ(b) - log(y / (1 - y)))``, φ the precision."""
         a, b = self._parameters(f)
         slope = a * b / self._scale("precision")
-        return np.asarray(slope * (digamma(a) - digamma(b) - logit(np.asarray(y))))
+        log_odds = logit(np.asarray(y))
+        return np.asarray(slope * (digamma(a) - digamma(b) - log_odds))
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Fisher information ``φ² p² (1 - p)² (ψ'(a) + ψ'(b))``."""
@@ -62,25 +63,29 @@ class Beta(Likelihood):
         slope = a * b / self._scale("precision")
         shape = np.broadcast_shapes(np.shape(y), np.shape(f))
         # the trigamma function is a zeta function
-        return np.ones(shape) * slope**2 * (zeta(2.0, a) + zeta(2.0, b))
+        trigammas = zeta(2.0, a) + zeta(2.0, b)
+        return np.ones(shape) * slope**2 * trigammas
 
     def mean(self, f: ArrayLike) -> Array:
         """``p``."""
-        return np.asarray(expit(np.asarray(f, dtype=np.float64)))
+        return np.asarray(expit(doubles(f)))
 
     def variance(self, f: ArrayLike) -> Array:
         """``p (1 - p) / (1 + φ)``."""
-        q = expit(-np.asarray(f, dtype=np.float64))
-        return np.asarray(self.mean(f) * q / (1.0 + self._scale("precision")))
+        p = self.mean(f)
+        q = expit(-doubles(f))
+        return np.asarray(p * q / (1.0 + self._scale("precision")))
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Regularised incomplete beta function."""
-        y = np.clip(np.asarray(y, dtype=np.float64), 0.0, 1.0)
-        return np.asarray(betainc(*self._parameters(f), y))
+        y = np.clip(doubles(y), 0.0, 1.0)
+        a, b = self._parameters(f)
+        return np.asarray(betainc(a, b, y))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw shares."""
-        return np.asarray(rng.beta(*self._parameters(f)))
+        a, b = self._parameters(f)
+        return np.asarray(rng.beta(a, b))
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Log odds of the mean share."""
@@ -88,33 +93,35 @@ class Beta(Likelihood):
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Log odds of y."""
-        return np.asarray(logit(np.asarray(y, dtype=np.float64)))
+        return np.asarray(logit(doubles(y)))
 
     def starting_scales(self, y: Array, weights: Array) -> Scales:
-        """Precision at which the variance of y around one mean would be what it is."""
+        """Precision that explains the variance of y around one mean."""
         mean = float(np.average(y, weights=weights))
-        square = float(np.average((y - mean) ** 2, weights=weights))
-        start = mean * (1.0 - mean) / max(square, 1e-300) - 1.0
-        return {"precision": (float(np.clip(start, 0.1, 100.0)), 1e-2, 1e6)}
+        variance = float(np.average((y - mean) ** 2, weights=weights))
+        precision = mean * (1.0 - mean) / max(variance, 1e-300) - 1.0
+        start = float(np.clip(precision, 0.1, 100.0))
+        return {"precision": (start, 1e-2, 1e6)}
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is strictly between 0 and 1."""
         super().check_support(y)
-        bad = y[(y <= 0.0) | (y >= 1.0)]
-        if bad.size:
-            percent = ""
-            if np.max(y) > 1.0 and np.min(y) >= 0.0 and np.max(y) <= 100.0:
-                percent = " Divide percentages by 100."
-            raise ValueError(
-                f"Beta expects y strictly between 0 and 1; got {bad.size} other values,"
-                f" for example {bad[0]:g}.{percent} Use Binomial for counts of"
-                " successes among trials; move zeros and ones inwards by"
-                " (y (n - 1) + 1/2) / n for n rows."
-            )
+        invalid = y[(y <= 0.0) | (y >= 1.0)]
+        if not invalid.size:
+            return
+        advice = ""
+        if np.min(y) >= 0.0 and 1.0 < np.max(y) <= 100.0:
+            advice = " Divide percentages by 100."
+        raise ValueError(
+            f"Beta expects y strictly between 0 and 1; got {invalid.size} other values,"
+            f" for example {invalid[0]:g}.{advice} Use Binomial for counts of"
+            " successes among trials; move zeros and ones inwards by"
+            " (y (n - 1) + 1/2) / n for n rows."
+        )
 
     def _parameters(self, f: ArrayLike) -> tuple[Array, Array]:
         """``φ p`` and ``φ (1 - p)``, neither of them zero."""
         # further away trigamma functions overflow
-        f = np.clip(np.asarray(f, dtype=np.float64), -300.0, 300.0)
+        f = np.clip(doubles(f), -300.0, 300.0)
         precision = self._scale("precision")
         return precision * expit(f), precision * expit(-f)

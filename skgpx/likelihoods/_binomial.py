@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln
 
-from skgpx.likelihoods._base import check_integers
+from skgpx.likelihoods._base import check_integers, doubles
 from skgpx.likelihoods._links import PROBABILITY_LINKS, Linked
 
 Array = NDArray[np.float64]
@@ -48,54 +48,70 @@ class Binomial(Linked):
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-y log p - (n - y) log(1 - p) - log C(n, y)``."""
-        y, n, f = np.asarray(y, dtype=np.float64), self.known_, np.asarray(f)
-        log_p, log_q = (self._link().log_probability(t) for t in (f, -f))
+        y = doubles(y)
+        f = np.asarray(f)
+        n = self.known_
+        log_p = self._link().log_probability(f)
+        log_q = self._link().log_probability(-f)
         constant = betaln(n - y + 1.0, y + 1.0) + np.log(np.add(n, 1.0))
         return np.asarray(constant - y * log_p - (n - y) * log_q)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(n - y) (log p)'(-f) - y (log p)'(f)``: both links are symmetric."""
-        up, down = (self._link().log_slope(t) for t in (np.asarray(f), -np.asarray(f)))
-        return np.asarray((self.known_ - np.asarray(y)) * down - np.asarray(y) * up)
+        y = np.asarray(y)
+        f = np.asarray(f)
+        of_success = self._link().log_slope(f)
+        of_failure = self._link().log_slope(-f)
+        return np.asarray((self.known_ - y) * of_failure - y * of_success)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative, between 0 and n for both links."""
-        f = np.asarray(f, dtype=np.float64)
-        up, down = (self._link().log_curvature(t) for t in (f, -f))
-        return np.asarray((self.known_ - np.asarray(y)) * down + np.asarray(y) * up)
+        y = np.asarray(y)
+        f = doubles(f)
+        of_success = self._link().log_curvature(f)
+        of_failure = self._link().log_curvature(-f)
+        return np.asarray((self.known_ - y) * of_failure + y * of_success)
 
     def mean(self, f: ArrayLike) -> Array:
         """``n p``."""
-        f = np.asarray(f, dtype=np.float64)
-        return np.asarray(self.known_ * self._link().probability(f))
+        p = self._link().probability(doubles(f))
+        return np.asarray(self.known_ * p)
 
     def variance(self, f: ArrayLike) -> Array:
         """``n p (1 - p)``."""
-        return np.asarray(self.mean(f) * self._link().probability(-np.asarray(f)))
+        failure = self._link().probability(-np.asarray(f))
+        return np.asarray(self.mean(f) * failure)
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``I(n - y, y + 1)`` at ``1 - p``, the incomplete beta function."""
-        y, n = np.floor(np.asarray(y, dtype=np.float64)), self.known_
-        failure = self._link().probability(-np.asarray(f, dtype=np.float64))
-        # beyond the ends the arguments would not be positive
-        inside = betainc(np.maximum(n - y, 0.5), np.maximum(y, 0.0) + 1.0, failure)
-        return np.where(y >= n, 1.0, np.where(y < 0.0, 0.0, inside))
+        y = np.floor(doubles(y))
+        n = self.known_
+        failure = self._link().probability(-doubles(f))
+        # positive arguments also for y below 0 and above n
+        n_failures = np.maximum(n - y, 0.5)
+        n_successes = np.maximum(y, 0.0)
+        probability = betainc(n_failures, n_successes + 1.0, failure)
+        probability = np.where(y < 0.0, 0.0, probability)
+        return np.where(y >= n, 1.0, probability)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw numbers of successes, as floats."""
-        p = self._link().probability(np.asarray(f, dtype=np.float64))
+        p = self._link().probability(doubles(f))
         trials = np.asarray(self.known_).astype(np.int64)
-        return np.asarray(rng.binomial(trials, p), dtype=np.float64)
+        return doubles(rng.binomial(trials, p))
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Link of ``Σ y / Σ n``, with half a success and half a failure added."""
         trials = np.sum(weights * np.ravel(self.known_)) + 1.0
-        return float(self._link().latent((weights @ y + 0.5) / trials))
+        share = (weights @ y + 0.5) / trials
+        return float(self._link().latent(share))
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Link of ``(y + 1/2) / (n + 1)``."""
-        share = (np.asarray(y, dtype=np.float64) + 0.5) / (np.ravel(self.known_) + 1.0)
-        return np.asarray(self._link().latent(share.reshape(np.shape(y))))
+        successes = doubles(y) + 0.5
+        trials = np.ravel(self.known_) + 1.0
+        share = (successes / trials).reshape(np.shape(y))
+        return np.asarray(self._link().latent(share))
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is an integer between 0 and the trials."""
@@ -103,10 +119,10 @@ class Binomial(Linked):
         remedy = "Pass the number of successes, and the number of trials as exposure."
         check_integers(self, y, "0, 1, ..., trials", remedy)
         trials = np.broadcast_to(np.ravel(self.known_), y.shape)
-        bad = np.flatnonzero((y > trials) | (trials != np.floor(trials)))
-        if bad.size:
+        invalid = np.flatnonzero((y > trials) | (trials != np.floor(trials)))
+        if invalid.size:
+            row = invalid[0]
             raise ValueError(
                 "Binomial expects whole numbers of trials, and no more successes than"
-                f" trials; got {y[bad[0]]:g} of {trials[bad[0]]:g} in row {bad[0]}."
-                f" {remedy}"
+                f" trials; got {y[row]:g} of {trials[row]:g} in row {row}. {remedy}"
             )

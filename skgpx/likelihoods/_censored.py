@@ -1,4 +1,4 @@
-"""Normal and log-normal targets of which some are known to be above or below y."""
+"""Normal and log-normal targets, of which y may be a lower or an upper bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods._base import Likelihood, Scales
+from skgpx.likelihoods._base import Likelihood, Scales, doubles
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ExpRate, ProbitProbability
 from skgpx.likelihoods._log_rates import check_positive
@@ -21,7 +21,7 @@ _LOG = ExpRate()
 
 
 class Tobit(NormalNoise):
-    """Normal noise, where some targets are bounds of the true value.
+    """Normal noise; in censored rows y is a bound of the true value.
 
     The true value is ``f + scale * e`` with ``e ~ N(0, 1)``; in a censored row y is a
     lower or an upper bound of it.
@@ -37,8 +37,8 @@ class Tobit(NormalNoise):
     is an upper bound (left-censored), 0 where it is the value: ``fit(X, y,
     censoring=flags)``. Without it all rows are observed, as under `Gaussian`. For an
     instrument that reads between two limits they are ``(y >= high) * 1 - (y <= low)``.
-    Predictions are of the true value. The density is log-concave in f. `PLSRegressor`
-    fits rows of which none is censored as `Gaussian` ones, in closed form.
+    Predictions are of the true value. The density is log-concave in f. Without censored
+    rows `PLSRegressor` fits them as `Gaussian` ones, in closed form.
 
     Examples
     --------
@@ -58,24 +58,26 @@ class Tobit(NormalNoise):
         self.scale = scale
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Of the normal density; ``-log Φ(±(f - y) / scale)`` of bounds."""
+        """``-log N(y | f, scale²)``; ``-log Φ(±(f - y) / scale)`` of bounds."""
+        exact = self._normal().nll(y, f)
         bound = -_PROBIT.log_probability(self._distance(y, f))
-        return np.where(self.known_ == 0.0, self._normal().nll(y, f), bound)
+        return np.where(self.known_ == 0.0, exact, bound)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(f - y) / scale²``; ``∓(log Φ)' / scale`` of bounds."""
-        slope = _PROBIT.log_slope(self._distance(y, f)) / self._scale("scale")
         exact = self._normal().gradient(y, f)
+        slope = _PROBIT.log_slope(self._distance(y, f)) / self._scale("scale")
         return np.where(self.known_ == 0.0, exact, -self.known_ * slope)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative, at most ``1 / scale²``."""
-        bent = _PROBIT.log_curvature(self._distance(y, f)) / self._scale("scale") ** 2
-        return np.where(self.known_ == 0.0, self._normal().curvature(y, f), bent)
+        exact = self._normal().curvature(y, f)
+        bound = _PROBIT.log_curvature(self._distance(y, f)) / self._scale("scale") ** 2
+        return np.where(self.known_ == 0.0, exact, bound)
 
     def mean(self, f: ArrayLike) -> Array:
         """Return the latent value itself."""
-        return np.asarray(f, dtype=np.float64)
+        return doubles(f)
 
     def variance(self, f: ArrayLike) -> Array:
         """``scale²``."""
@@ -94,18 +96,22 @@ class Tobit(NormalNoise):
         return self.rescaled(scale=factor)
 
     def base_latent(self, y: Array, weights: Array) -> float:
-        """Mean of the true values, which each bound is expected to miss by as much."""
-        std = 10.0**0.5 * self.starting_scales(y, weights)["scale"][0]
-        flag, mean = np.ravel(self.known_), np.average(y, weights=weights)
+        """Mean of the true values, with the expected value beyond each bound."""
+        start, _, _ = self.starting_scales(y, weights)["scale"]
+        std = 10.0**0.5 * start
+        flag = np.ravel(self.known_)
+        mean = np.average(y, weights=weights)
+        # the EM algorithm for the mean
         for _ in range(50):
-            beyond = mean + flag * std * _PROBIT.log_slope(flag * (mean - y) / std)
-            mean = np.average(np.where(flag == 0.0, y, beyond), weights=weights)
+            expected = mean + flag * std * _PROBIT.log_slope(flag * (mean - y) / std)
+            values = np.where(flag == 0.0, y, expected)
+            mean = np.average(values, weights=weights)
         return float(mean)
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Return y, half a standard deviation of the noise beyond a bound."""
         beyond = 0.5 * self._scale("scale") * np.ravel(self.known_)
-        return np.asarray(np.add(y, beyond), dtype=np.float64)
+        return doubles(np.add(y, beyond))
 
     def starting_scales(self, y: Array, weights: Array) -> Scales:
         """Roots of the start and the bounds of the variance under `Gaussian`."""
@@ -114,17 +120,15 @@ class Tobit(NormalNoise):
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row, of bounds the log probability beyond them, (n,)."""
+        exact = super().predictive_log_density(y, mixture)
         distance = mixture.mean[:, 0] - np.asarray(y)[:, np.newaxis]
         std = np.sqrt(mixture.variance[:, 0] + self._scale("scale") ** 2)
-        beyond = log_ndtr(self.known_ * distance / std)
-        return np.where(
-            np.ravel(self.known_) == 0.0,
-            super().predictive_log_density(y, mixture),
-            logsumexp(beyond, axis=1, b=mixture.weights),
-        )
+        log_terms = log_ndtr(self.known_ * distance / std)
+        beyond = logsumexp(log_terms, axis=1, b=mixture.weights)
+        return np.where(np.ravel(self.known_) == 0.0, exact, beyond)
 
     def _distance(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Of f from a bound, in standard deviations, positive on the right side."""
+        """Distance of f from a bound, in standard deviations; positive beyond it."""
         return np.asarray(self.known_ * np.subtract(f, y) / self._scale("scale"))
 
     def _normal(self) -> Gaussian:
@@ -138,7 +142,7 @@ class Tobit(NormalNoise):
 
 
 class LogNormal(Likelihood):
-    """Positive targets whose logarithm is normal, ``log y = f + scale * e``.
+    """Positive targets with a normal logarithm, ``log y = f + scale * e``.
 
     Parameters
     ----------
@@ -147,12 +151,11 @@ class LogNormal(Likelihood):
 
     Notes
     -----
-    Rows may be censored, as those of `Tobit`: survival times, of which some are only
-    known to exceed y, have ``censoring=1`` there. This is the log-normal model of
-    accelerated failure times. The median of y is ``exp(f)``, and f has the posterior
-    that it has under `Tobit` for the logarithm of y, or under `Gaussian` where no row
-    is censored: `PLSRegressor` fits these, so that kernels refer to the standardised
-    logarithm of y.
+    Rows may be censored, as under `Tobit`: survival times that are only known to exceed
+    y have ``censoring=1``. This is the log-normal model of accelerated failure times.
+    The median of y is ``exp(f)``, and f has the same posterior as under `Tobit` for the
+    logarithm of y, or under `Gaussian` if no row is censored: `PLSRegressor` fits
+    these, so that kernels refer to the standardised logarithm of y.
 
     Examples
     --------
@@ -171,25 +174,28 @@ class LogNormal(Likelihood):
         self.scale = scale
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Of log y, plus log y where that is observed."""
+        """`nll` of log y; plus log y where y is observed, the Jacobian."""
         log_y = np.log(y)
-        return self._of_log().nll(log_y, f) + np.where(self.known_ == 0.0, log_y, 0.0)
+        jacobian = np.where(self.known_ == 0.0, log_y, 0.0)
+        return self._of_log().nll(log_y, f) + jacobian
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Return that of log y."""
+        """Gradient of the `nll` of log y."""
         return self._of_log().gradient(np.log(y), f)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Return that of log y."""
+        """Curvature of the `nll` of log y."""
         return self._of_log().curvature(np.log(y), f)
 
     def mean(self, f: ArrayLike) -> Array:
         """``exp(f + scale² / 2)``."""
-        return np.asarray(np.exp(np.add(f, 0.5 * self._scale("scale") ** 2)))
+        exponent = np.add(f, 0.5 * self._scale("scale") ** 2)
+        return np.asarray(np.exp(exponent))
 
     def variance(self, f: ArrayLike) -> Array:
         """``(exp(scale²) - 1) mean²``."""
-        return np.asarray(np.expm1(self._scale("scale") ** 2) * self.mean(f) ** 2)
+        ratio = np.expm1(self._scale("scale") ** 2)
+        return np.asarray(ratio * self.mean(f) ** 2)
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``Φ((log y - f) / scale)``, of the true value."""
@@ -212,7 +218,7 @@ class LogNormal(Likelihood):
         return self
 
     def starting_scales(self, y: Array, weights: Array) -> Scales:
-        """Return those of log y."""
+        """Starts and bounds for log y under `Tobit`."""
         return self._of_log().starting_scales(np.log(y), weights)
 
     def check_support(self, y: Array) -> None:
@@ -228,7 +234,8 @@ class LogNormal(Likelihood):
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """Variance of ``exp(f + scale² / 2)``, in closed form."""
-        return self._mean_moments(mixture)[1]
+        _, variance = self._mean_moments(mixture)
+        return variance
 
     def _mean_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Mean and variance of ``E[y | f]``, (n,)."""
@@ -237,9 +244,9 @@ class LogNormal(Likelihood):
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row, of bounds the log probability beyond them, (n,)."""
-        log_y = np.log(np.asarray(y, dtype=np.float64))
-        slope = np.where(np.ravel(self.known_) == 0.0, log_y, 0.0)
-        return self._of_log().predictive_log_density(log_y, mixture) - slope
+        log_y = np.log(doubles(y))
+        jacobian = np.where(np.ravel(self.known_) == 0.0, log_y, 0.0)
+        return self._of_log().predictive_log_density(log_y, mixture) - jacobian
 
     def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
         """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
@@ -247,12 +254,14 @@ class LogNormal(Likelihood):
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q)."""
-        return np.exp(self._of_log().predictive_quantile(p, mixture))
+        log_quantiles = self._of_log().predictive_quantile(p, mixture)
+        return np.exp(log_quantiles)
 
     def _of_log(self) -> Tobit:
         return Tobit(self.scale)._replace(known_=self.known_)
 
 
 def _log(y: ArrayLike) -> Array:
-    """Logarithm, very negative for what is not positive."""
-    return np.log(np.maximum(np.asarray(y, dtype=np.float64), 1e-300))
+    """Logarithm, very negative where y is not positive."""
+    positive = np.maximum(doubles(y), 1e-300)
+    return np.log(positive)

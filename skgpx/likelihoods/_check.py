@@ -1,7 +1,8 @@
-"""Check of a likelihood that a user wrote: what it declares, against what it does."""
+"""Check of a likelihood that a user wrote: its declarations against its functions."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,8 +38,9 @@ def check_likelihood(
     latent values of +-1000, a missing support check, a `prepare` that changes its
     object, a constructor that stores more than its parameters, a `sample` that does
     not use its generator, moments or a distribution function that contradict the
-    samples, a distribution function that decreases, an `nll` without its constants,
-    `symmetric` or `location_scale` that do not hold, and starts that ignore weights.
+    samples, integers without `discrete = True`, a distribution function that decreases,
+    an `nll` without its constants, `symmetric` or `location_scale` that do not hold,
+    and starts that ignore weights.
     Functions of a scale parameter are checked at two values of it.
 
     Parameters
@@ -46,7 +48,7 @@ def check_likelihood(
     likelihood : Likelihood
         An instance of a subclass of :class:`Likelihood`.
     y : array-like of shape (n,), default=None
-        Targets that the likelihood accepts; by default a few usual kinds are tried.
+        Targets that the likelihood accepts; None takes its `example_targets`.
     random_state : int, default=0
         Seed of the latent values and samples.
 
@@ -65,31 +67,47 @@ def check_likelihood(
             "check_likelihood expects an instance of a subclass of "
             f"skgpx.likelihoods.Likelihood, not a class; got {likelihood!r}."
         )
-    rng, name = np.random.default_rng(random_state), type(likelihood).__name__
-    problems = list(_constructor(likelihood))
-    if not problems:
-        before = repr(likelihood.get_params())
-        prepared, targets = _prepare(likelihood, y, rng)
-        if repr(likelihood.get_params()) != before:
-            problems.append("prepare changed the parameters of its object.")
-        f = rng.standard_normal((targets.size, prepared.n_outputs_, 3))
-        shapes = _attempt(_shapes, prepared, targets, f)
-        problems += [*_support(prepared, targets), *shapes]
-        if not shapes:
-            for check in (_gradient, _curvature, _overflow, _declared, _starts):
-                problems += _attempt(check, prepared, targets, f)
-            problems += _attempt(_samples, prepared, f)
-        if not problems:
-            # where a parameter is 1, a constant may hide
-            for key in prepared.scale_names:
-                value = 2.0 * float(getattr(prepared, key))
-                other = prepared._replace(**{key: value})
-                found = _attempt(_gradient, other, targets, f)
-                found += _attempt(_samples, other, f)
-                problems += [f"with {key} = {value:g}: {one}" for one in found]
+    rng = np.random.default_rng(random_state)
+    problems = list(_constructor(likelihood)) or _problems(likelihood, y, rng)
     if problems:
+        name = type(likelihood).__name__
         lines = "\n".join(f"- {problem}" for problem in problems)
         raise ValueError(f"{name} breaks the contract of a likelihood:\n{lines}")
+
+
+def _problems(
+    likelihood: Likelihood,
+    y: ArrayLike | None,
+    rng: np.random.Generator,
+) -> list[str]:
+    """Problems of a likelihood with a constructor as it should be."""
+    problems = []
+    parameters = repr(likelihood.get_params())
+    prepared, targets = _prepare(likelihood, y, rng)
+    if repr(likelihood.get_params()) != parameters:
+        problems.append("prepare changed the parameters of its object.")
+    problems += _support(prepared, targets)
+
+    f = rng.standard_normal((targets.size, prepared.n_outputs_, 3))
+    wrong_shapes = _attempt(_shapes, prepared, targets, f)
+    problems += wrong_shapes
+    if not wrong_shapes:
+        for check in (_gradient, _curvature, _overflow, _declared, _starts):
+            problems += _attempt(check, prepared, targets, f)
+        problems += _attempt(_samples, prepared, f)
+    if problems:
+        return problems
+
+    # where a parameter is 1, a constant may hide
+    for name in prepared.scale_names:
+        value = 2.0 * float(getattr(prepared, name))
+        doubled = prepared._replace(**{name: value})
+        problems_there = _attempt(_gradient, doubled, targets, f)
+        problems_there += _attempt(_samples, doubled, f)
+        problems += [
+            f"with {name} = {value:g}: {problem}" for problem in problems_there
+        ]
+    return problems
 
 
 def _attempt(check: Callable[..., Problems], *case: Any) -> list[str]:
@@ -107,13 +125,18 @@ def _prepare(
     y: ArrayLike | None,
     rng: np.random.Generator,
 ) -> tuple[Likelihood, Array]:
-    """Fitted copy and targets: those given, or the first usual kind it accepts."""
-    real, integers = rng.standard_normal(60), np.arange(60.0)
-    positive, counts = np.exp(real), rng.poisson(2.0, 60).astype(np.float64)
-    usual = [real, positive, positive / (1.0 + positive), counts]
-    usual += [integers % 3.0, integers % 2.0]
+    """Fitted copy and targets: y, or the first candidate that it accepts."""
+    if y is not None:
+        candidates = [np.asarray(y, dtype=np.float64)]
+    else:
+        # where `sample` is wrong: real numbers, shares, two classes
+        real = rng.standard_normal(60)
+        shares = 1.0 / (1.0 + np.exp(-real))
+        candidates = [real, shares, np.arange(60.0) % 2.0]
+        with contextlib.suppress(*_FAILURES):
+            candidates.insert(0, likelihood.example_targets(rng, 60))
     complaint = ""
-    for targets in usual if y is None else [np.asarray(y, dtype=np.float64)]:
+    for targets in candidates:
         try:
             return likelihood.prepare(targets), targets
         except _FAILURES as error:
@@ -123,7 +146,7 @@ def _prepare(
 
 
 def _constructor(likelihood: Likelihood) -> Problems:
-    """The constructor stores its parameters, unchanged, and nothing else."""
+    """The constructor only stores its parameters, unchanged."""
     try:
         fresh = clone(likelihood)
         derived = sorted(set(vars(fresh)) - set(fresh.get_params()))
@@ -173,22 +196,26 @@ def _shapes(likelihood: Likelihood, y: Array, f: Array) -> Problems:
 
 def _gradient(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     """Gradient against central differences of the nll, output by output."""
-    gradient, numeric, h = likelihood.row_gradient(y, f), np.empty_like(f), 1e-5
+    h = 1e-5
+    gradient = likelihood.row_gradient(y, f)
+    numeric = np.empty_like(f)
     for k in range(f.shape[1]):
         step = h * (np.arange(f.shape[1]) == k)[:, np.newaxis]
         rise = likelihood.row_nll(y, f + step) - likelihood.row_nll(y, f - step)
         numeric[:, k] = rise / (2.0 * h)
     tolerance = 1e-5 * (1.0 + np.abs(numeric) + np.max(np.abs(numeric)))
     wrong = ~(np.abs(gradient - numeric) <= tolerance)
-    if wrong.any() and np.all(np.abs(gradient + numeric) <= tolerance):
+    if not wrong.any():
+        return
+    if np.all(np.abs(gradient + numeric) <= tolerance):
         yield "gradient has the wrong sign: it must be d nll / d f, not d log p / d f."
-    elif wrong.any():
-        at = tuple(np.argwhere(wrong)[0])
-        yield (
-            f"gradient is not the derivative of nll: at y = {y[at[0]]:g}, f = "
-            f"{f[at]:g} it is {gradient[at]:g}, finite differences give "
-            f"{numeric[at]:g}."
-        )
+        return
+    first = tuple(np.argwhere(wrong)[0])
+    yield (
+        f"gradient is not the derivative of nll: at y = {y[first[0]]:g}, f = "
+        f"{f[first]:g} it is {gradient[first]:g}, finite differences give "
+        f"{numeric[first]:g}."
+    )
 
 
 def _curvature(likelihood: Likelihood, y: Array, f: Array) -> Problems:
@@ -197,8 +224,10 @@ def _curvature(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     if not np.all(np.isfinite(curvature)):
         yield "curvature is NaN or infinite: return a finite value >= 0."
         return
-    lowest = float(np.linalg.eigvalsh(np.moveaxis(curvature, 3, 1)).min())
-    if lowest < -1e-10 * (1.0 + float(np.max(np.abs(curvature)))):
+    matrices = np.moveaxis(curvature, 3, 1)
+    lowest = float(np.min(np.linalg.eigvalsh(matrices)))
+    rounding = 1e-10 * (1.0 + float(np.max(np.abs(curvature))))
+    if lowest < -rounding:
         yield (
             f"curvature is negative ({lowest:g}): return a majorant, the Fisher"
             " information, or the positive part."
@@ -210,8 +239,13 @@ def _overflow(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     for far in (1e3, -1e3):
         extreme = np.zeros_like(f)
         extreme[:, 0] = far
-        for name in ("nll", "gradient", "curvature"):
-            if not np.all(np.isfinite(getattr(likelihood, f"row_{name}")(y, extreme))):
+        results = {
+            "nll": likelihood.row_nll(y, extreme),
+            "gradient": likelihood.row_gradient(y, extreme),
+            "curvature": likelihood.row_curvature(y, extreme),
+        }
+        for name, result in results.items():
+            if not np.all(np.isfinite(result)):
                 yield (
                     f"{name} overflows or is NaN at f = {far:g}: use logaddexp, expit,"
                     " log1p, or clip."
@@ -220,27 +254,38 @@ def _overflow(likelihood: Likelihood, y: Array, f: Array) -> Problems:
 
 def _declared(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     """What `symmetric` and `location_scale` declare of the nll."""
-
-    def equal(a: Array, b: Array) -> bool:
-        return np.allclose(a, b, rtol=1e-8, atol=1e-8)
-
-    nll, c, k = likelihood.row_nll(y, f), 0.75, 3.0
-    if likelihood.symmetric and not equal(nll, likelihood.row_nll(y, -f)):
+    nll = likelihood.row_nll(y, f)
+    if likelihood.symmetric:
         gap = np.abs(nll - likelihood.row_nll(y, -f))
-        row = np.unravel_index(np.argmax(gap), gap.shape)[0]
-        yield (
-            f"symmetric is declared, but at y = {y[row]:g} nll(y, f) and nll(y, -f)"
-            f" differ by {np.max(gap):g}: remove symmetric = True."
-        )
-    if not likelihood.location_scale:
-        return
-    level = likelihood.row_mean(f + c) - likelihood.row_mean(f)
-    if not (equal(likelihood.row_nll(y + c, f + c), nll) and np.allclose(level, c)):
+        if np.any(gap > 1e-8 * (1.0 + np.abs(nll))):
+            row, _ = np.unravel_index(np.argmax(gap), gap.shape)
+            yield (
+                f"symmetric is declared, but at y = {y[row]:g} nll(y, f) and nll(y, -f)"
+                f" differ by {np.max(gap):g}: remove symmetric = True."
+            )
+    if likelihood.location_scale:
+        yield from _location_and_scale(likelihood, y, f, nll)
+
+
+def _location_and_scale(
+    likelihood: Likelihood,
+    y: Array,
+    f: Array,
+    nll: Array,
+) -> Problems:
+    """``nll(y + c, f + c) = nll(y, f)``, and ``nll(y, f) + log k`` at ``k y, k f``."""
+    c = 0.75
+    k = 3.0
+    shifted = likelihood.row_nll(y + c, f + c)
+    rise = likelihood.row_mean(f + c) - likelihood.row_mean(f)
+    if not (np.allclose(shifted, nll, rtol=1e-8) and np.allclose(rise, c)):
         yield (
             "location_scale is declared, but adding a number to y and f changes nll, "
             "or does not add it to mean(f): remove location_scale = True."
         )
-    elif not equal(likelihood.scaled(k).row_nll(k * y, k * f), nll + np.log(k)):
+        return
+    scaled = likelihood.scaled(k).row_nll(k * y, k * f)
+    if not np.allclose(scaled, nll + np.log(k), rtol=1e-8):
         yield (
             f"location_scale is declared, but nll(y, f) and that of scaled({k:g}) at "
             f"{k:g} y and {k:g} f differ by something else than log({k:g}): let "
@@ -264,11 +309,12 @@ def _starts(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     weighted = unset.prepare(y, times.astype(np.float64))
     repeated = unset.prepare(np.repeat(y, times))
     for name, method in (("base_latent_", "base_latent"), ("theta", "starting_scales")):
-        pair = getattr(weighted, name), getattr(repeated, name)
-        if not np.allclose(*pair, rtol=1e-6, atol=1e-8):
+        by_weight = getattr(weighted, name)
+        by_repetition = getattr(repeated, name)
+        if not np.allclose(by_weight, by_repetition, rtol=1e-6):
             yield (
-                f"{method} gives {pair[0]} for rows of weights 1, 2 and 3 but {pair[1]}"
-                " for as many repetitions of them: use the weights."
+                f"{method} gives {by_weight} for rows of weights 1, 2 and 3 but "
+                f"{by_repetition} for as many repetitions of them: use the weights."
             )
 
 
@@ -276,76 +322,96 @@ def _starts(likelihood: Likelihood, y: Array, f: Array) -> Problems:
 
 
 def _samples(likelihood: Likelihood, f: Array) -> Problems:
-    """Draws for five rows, and what they show of the moments and the densities."""
-    few, size = f[:5, :, :1], 4000
-    many = np.repeat(few, size, axis=2)
-    at = many if many.shape[1] > 1 else many[:, 0]
-    draws, same, other = (
-        likelihood.sample(at, np.random.default_rng(seed)) for seed in (0, 0, 1)
-    )
-    if np.shape(draws) != (len(few), size):
+    """Draws for five rows, against the moments and the densities."""
+    size = 4000
+    f = f[:5, :, :1]
+    repeated = np.repeat(f, size, axis=2)
+    if repeated.shape[1] == 1:
+        repeated = repeated[:, 0]
+    draws = likelihood.sample(repeated, np.random.default_rng(0))
+    of_same_seed = likelihood.sample(repeated, np.random.default_rng(0))
+    of_other_seed = likelihood.sample(repeated, np.random.default_rng(1))
+    if np.shape(draws) != (len(f), size):
         yield f"sample returns shape {np.shape(draws)}: return one y per element of f."
-    elif not np.array_equal(draws, same):
+    elif not np.array_equal(draws, of_same_seed):
         yield "sample gives different draws for equal states of rng."
-    elif np.array_equal(draws, other):
+    elif np.array_equal(draws, of_other_seed):
         yield "sample ignores rng: it gives the same draws for different seeds."
     else:
-        yield from _moments(likelihood, few, draws)
-        yield from _distribution(likelihood, few, draws)
+        yield from _moments(likelihood, f, draws)
+        integers = np.array_equal(draws, np.floor(draws))
+        if integers and not likelihood.discrete:
+            yield "sample draws integers only: set discrete = True in the class."
+        elif likelihood.discrete and not integers:
+            yield "discrete is declared, but sample draws fractions."
+        else:
+            yield from _distribution(likelihood, f, draws)
 
 
-def _moments(likelihood: Likelihood, few: Array, draws: Array) -> Problems:
+def _moments(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
     """Mean and variance against samples, in standard errors computed from them."""
-    mean, variance = likelihood.row_mean(few), likelihood.row_variance(few)
+    mean = likelihood.row_mean(f)
+    variance = likelihood.row_variance(f)
     std = np.std(draws, axis=1, keepdims=True) + 1e-300
-    deviations = {"mean": (draws, mean, 0.05 * std)}
+    comparisons = {"mean": (draws, mean, 0.05 * std)}
     if np.all(np.isfinite(variance)):
-        deviations["variance"] = ((draws - mean) ** 2, variance, 0.15 * std**2)
-    for name, (values, expected, slack) in deviations.items():
-        gap = np.abs(np.mean(values, axis=1, keepdims=True) - expected)
+        comparisons["variance"] = ((draws - mean) ** 2, variance, 0.15 * std**2)
+    for name, (values, expected, slack) in comparisons.items():
+        average = np.mean(values, axis=1, keepdims=True)
+        gap = np.abs(average - expected)
         error = np.std(values, axis=1, keepdims=True) / np.sqrt(draws.shape[1])
         # large both in standard errors and in size: with heavy tails the first
         # criterion alone is unreliable
-        if np.any(~((gap <= 5.0 * error + 1e-12 * std) | (gap <= slack))):
+        agree = (gap <= 5.0 * error + 1e-12 * std) | (gap <= slack)
+        if not np.all(agree):
             worst = int(np.argmax(gap / (error + 1e-300)))
             yield (
-                f"{name} contradicts sample: at f = {few[worst, 0, 0]:g} it is"
+                f"{name} contradicts sample: at f = {f[worst, 0, 0]:g} it is"
                 f" {expected[worst, 0]:g}, samples give"
-                f" {np.mean(values[worst]):g} +- {error[worst, 0]:g}."
+                f" {average[worst, 0]:g} +- {error[worst, 0]:g}."
             )
 
 
-def _distribution(likelihood: Likelihood, few: Array, draws: Array) -> Problems:
+def _distribution(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
     """Distribution function: range, monotonicity, samples, integral of the density."""
     # closer where there are more samples: densities may have poles
     grid = np.quantile(draws, np.linspace(0.02, 0.98, 401), axis=1).T
     if likelihood.discrete:
         # not beyond the largest sample: a class number has no density there
-        low, high = np.floor(grid[:, :1]), np.floor(grid[:, -1:])
-        grid = np.minimum(low + np.arange(400.0), high)
-    share = np.mean(draws[:, np.newaxis] <= grid[:, :, np.newaxis], axis=2)
+        lowest = np.floor(grid[:, :1])
+        highest = np.floor(grid[:, -1:])
+        grid = np.minimum(lowest + np.arange(400.0), highest)
+    below = np.mean(draws[:, np.newaxis] <= grid[:, :, np.newaxis], axis=2)
     try:
-        cdf = np.stack([likelihood.row_cdf(y, few)[:, 0] for y in grid.T], axis=1)
+        cdf = np.stack([likelihood.row_cdf(y, f)[:, 0] for y in grid.T], axis=1)
     except NotImplementedError:
         # of the samples instead, which is known to a few hundredths
-        cdf, tolerance = share, 0.03
+        cdf = below
+        tolerance = 0.03
     else:
         tolerance = 0.01
         if not np.all((cdf >= -1e-12) & (cdf <= 1.0 + 1e-12)):
             yield "cdf leaves [0, 1]."
         if np.any(np.diff(cdf, axis=1) < -1e-12):
             yield "cdf decreases in y."
-        error = np.sqrt(np.clip(cdf * (1.0 - cdf), 1e-3, None) / draws.shape[1])
-        if np.any(np.abs(share - cdf) > 5.0 * error):
+        variance = np.clip(cdf * (1.0 - cdf), 1e-3, None)
+        error = np.sqrt(variance / draws.shape[1])
+        if np.any(np.abs(below - cdf) > 5.0 * error):
             yield "cdf contradicts sample."
-    density = np.stack([np.exp(-likelihood.row_nll(y, few)[:, 0]) for y in grid.T], 1)
+
+    # sums of probabilities, or the trapezoidal rule
+    nll = np.stack([likelihood.row_nll(y, f)[:, 0] for y in grid.T], axis=1)
+    density = np.exp(-nll)
     steps = np.diff(grid, axis=1)
-    mass = density[:, 1:] * (steps > 0.0)
-    if not likelihood.discrete:
+    if likelihood.discrete:
+        mass = density[:, 1:] * (steps > 0.0)
+    else:
         mass = 0.5 * (density[:, 1:] + density[:, :-1]) * steps
-    total, expected = mass.sum(axis=1), cdf[:, -1] - cdf[:, 0]
-    if np.any(~(np.abs(total - expected) <= tolerance)):
-        worst = int(np.argmax(np.abs(total - expected)))
+    total = mass.sum(axis=1)
+    expected = cdf[:, -1] - cdf[:, 0]
+    gap = np.abs(total - expected)
+    if np.any(~(gap <= tolerance)):
+        worst = int(np.argmax(gap))
         yield (
             "nll lacks its normalising constant: the density integrates to"
             f" {total[worst]:.4g} over an interval of probability"

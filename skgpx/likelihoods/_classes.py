@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,13 @@ from skgpx._numerics.expectations import softmax_probabilities
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.robust_max import largest_probabilities
-from skgpx.likelihoods._base import Likelihood, check_integers, is_number
+from skgpx.likelihoods._base import (
+    Index,
+    Likelihood,
+    check_integers,
+    doubles,
+    is_number,
+)
 
 # ---- What likelihoods of class numbers share: one latent output for each class -------
 
@@ -35,6 +41,11 @@ class ClassNumbers(Likelihood):
         """Whether there are at least two."""
         return n_classes >= 2
 
+    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+        """Class numbers in random order, of three classes before `prepare`."""
+        n_classes = getattr(self, "n_outputs_", 3)
+        return rng.permutation(np.arange(n) % float(n_classes))
+
     def probabilities(self, f: Array) -> Array:
         """``P(y = k | f)`` of latent values (n, K, s), of the same shape."""
         raise NotImplementedError(self._missing("probabilities(f)"))
@@ -45,22 +56,24 @@ class ClassNumbers(Likelihood):
 
     def mean(self, f: ArrayLike) -> Array:
         """Mean of the class number, shape (n, s)."""
-        p = self.probabilities(np.asarray(f, dtype=np.float64))
+        p = self.probabilities(doubles(f))
         return np.einsum("nks,k->ns", p, np.arange(float(p.shape[1])))
 
     def variance(self, f: ArrayLike) -> Array:
         """Variance of the class number, shape (n, s)."""
-        p = self.probabilities(np.asarray(f, dtype=np.float64))
-        number = np.arange(float(p.shape[1]))[np.newaxis, :, np.newaxis]
+        p = self.probabilities(doubles(f))
+        number = np.arange(float(p.shape[1]))
+        number = number[np.newaxis, :, np.newaxis]
         mean = np.sum(p * number, axis=1, keepdims=True)
-        return np.sum(p * (number - mean) ** 2, axis=1)
+        squares = (number - mean) ** 2
+        return np.sum(p * squares, axis=1)
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Probability of the classes up to y, shape (n, s)."""
         y, f = as_arrays(y, f)
-        counted = np.arange(f.shape[1]) <= y[:, np.newaxis]
+        up_to_y = np.arange(f.shape[1]) <= y[:, np.newaxis]
         p = self.probabilities(f)
-        return np.einsum("nks,nk->ns", p, counted.astype(np.float64))
+        return np.einsum("nks,nk->ns", p, up_to_y.astype(np.float64))
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless y holds 0, 1, ..., with at least two classes."""
@@ -76,29 +89,39 @@ class ClassNumbers(Likelihood):
     def _count_outputs(self, y: Array) -> int:
         return int(np.max(y)) + 1
 
+    def _base_of_classes(self, y: Array) -> Array:
+        """Prior mean (K,); zeros for the classes of y before `prepare`."""
+        n_classes = getattr(self, "n_outputs_", 0) or self._count_outputs(y)
+        return self._base(n_classes)
+
+    def _class_counts(self, y: Array, weights: Array) -> Array:
+        """Weighted rows of each class, half a row added, (K,)."""
+        return weights @ one_hot(y, self._count_outputs(y)) + 0.5
+
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """Log probability of the observed class."""
         p = self.predict_proba(mixture)
         with np.errstate(divide="ignore"):
-            return np.log(of_observed(p, np.asarray(y, dtype=np.float64)))
+            return np.log(of_observed(p, doubles(y)))
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Mean and variance of the class number, shape (n,) each."""
         p = self.predict_proba(mixture)
         number = np.arange(float(p.shape[1]))
         mean = p @ number
-        return mean, np.sum(p * (number - mean[:, np.newaxis]) ** 2, axis=1)
+        squares = (number - mean[:, np.newaxis]) ** 2
+        return mean, np.sum(p * squares, axis=1)
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Any], None],
+        evaluate: Callable[[Cdf, Index], None],
         mixture: LatentMixture,
     ) -> None:
         p = self.predict_proba(mixture)
 
-        def cdf(y: Array, rows: Any) -> Array:
-            counted = np.arange(p.shape[1]) <= y[:, np.newaxis]
-            return np.asarray(np.sum(p[rows] * counted, axis=1))
+        def cdf(y: Array, rows: Index) -> Array:
+            up_to_y = np.arange(p.shape[1]) <= y[:, np.newaxis]
+            return np.asarray(np.sum(p[rows] * up_to_y, axis=1))
 
         evaluate(cdf, slice(None))
 
@@ -110,24 +133,29 @@ def matching_base(
 ) -> Array:
     """Means (K,) of latent values of one variance that expect these class frequencies.
 
-    By ``base += step (log rates - log expected)`` until nothing moves. The logarithm of
-    a small probability p has a slope of about ``√(1 + 2 log(1/p))`` in units of the
-    standard deviation of a latent value and its noise.
+    The iteration is ``base += step (log rates - log expected)`` until the base stays.
+    The logarithm of a small probability p has a slope of about ``√(1 + 2 log(1/p))`` in
+    units of the standard deviation of a latent value and its noise.
     """
-    step, base = unit / np.sqrt(1.0 - 2.0 * np.log(rates)), np.zeros(len(rates))
+    step = unit / np.sqrt(1.0 - 2.0 * np.log(rates))
+    base = np.zeros(len(rates))
     for _ in range(500):
         means = base[np.newaxis, :, np.newaxis]
-        moved = step * np.log(rates / np.maximum(probabilities(means)[0], 1e-300))
-        moved -= moved.mean()
-        base += moved
-        if np.max(np.abs(moved)) < 1e-6 * unit:
+        expected = np.maximum(probabilities(means)[0], 1e-300)
+        change = step * np.log(rates / expected)
+        # a number that is added to all outputs has no effect
+        change -= change.mean()
+        base += change
+        if np.max(np.abs(change)) < 1e-6 * unit:
             break
     return base
 
 
 def as_arrays(y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
     """Targets and latent values as arrays of doubles."""
-    return np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
+    targets = doubles(y)
+    latent = doubles(f)
+    return targets, latent
 
 
 def of_observed(values: Array, y: Array) -> Array:
@@ -150,8 +178,8 @@ class Categorical(ClassNumbers):
     Unlike the likelihoods with one output, its functions are not elementwise: f has
     shape (n, K, s), y has shape (n,), and functions of both return (n, s).
 
-    `mean`, `variance` and `cdf` are those of the class number; probabilities come
-    from `predict_proba`.
+    `mean`, `variance` and `cdf` describe the class number; probabilities come from
+    `predict_proba`.
 
     Examples
     --------
@@ -175,7 +203,8 @@ class Categorical(ClassNumbers):
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``p_k - [k = y]``, shape (n, K, s)."""
         y, f = as_arrays(y, f)
-        return self.probabilities(f) - one_hot(y, f.shape[1])[:, :, np.newaxis]
+        observed = one_hot(y, f.shape[1])
+        return self.probabilities(f) - observed[:, :, np.newaxis]
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``diag(p) - p p^T``, the second derivative, shape (n, K, K, s)."""
@@ -192,21 +221,22 @@ class Categorical(ClassNumbers):
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one class number per row and draw, shape (n, s)."""
-        f = np.asarray(f, dtype=np.float64)
+        f = doubles(f)
         # The largest of f_k plus independent Gumbel noise has softmax probabilities.
-        return np.argmax(f + rng.gumbel(size=f.shape), axis=1).astype(np.float64)
+        noise = rng.gumbel(size=f.shape)
+        return np.argmax(f + noise, axis=1).astype(np.float64)
 
     def base_latent(self, y: Array, weights: Array) -> Array:
         """Log frequencies of the classes less their mean, shape (K,).
 
-        Half a row is added to each class. Softmax probabilities do not depend on what
-        is added to all outputs.
+        Half a row is added to each class. Softmax probabilities do not change if a
+        number is added to all outputs.
         """
-        rows = weights @ one_hot(y, self._count_outputs(y)) + 0.5
-        return np.asarray(np.log(rows) - np.log(rows).mean())
+        log_counts = np.log(self._class_counts(y, weights))
+        return np.asarray(log_counts - log_counts.mean())
 
     def centred(self, variance: float) -> Self:
-        """Copy whose prior expects the class frequencies."""
+        """Copy with a prior that expects the class frequencies."""
         spread = np.full((1, 1, 1), variance)
 
         def expected(means: Array) -> Array:
@@ -219,18 +249,19 @@ class Categorical(ClassNumbers):
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """``base_k + 2 ([k = y] - P(y = k | base))``, shape (n, K)."""
-        y = np.asarray(y, dtype=np.float64)
-        base = self._base(getattr(self, "n_outputs_", 0) or self._count_outputs(y))
+        y = doubles(y)
+        base = self._base_of_classes(y)
         return base + 2.0 * (one_hot(y, len(base)) - softmax(base))
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """Log probability of the observed class."""
-        y, out = np.asarray(y), super().predictive_log_density(y, mixture)
-        # beyond what a probability can hold
-        tiny = np.flatnonzero(out < -600.0)
-        part = mixture.rows(tiny)
-        out[tiny] = Likelihood.predictive_log_density(self, y[tiny], part)
-        return out
+        y = np.asarray(y)
+        log_density = super().predictive_log_density(y, mixture)
+        # smaller than a probability can be
+        tiny = np.flatnonzero(log_density < -600.0)
+        tail = Likelihood.predictive_log_density(self, y[tiny], mixture.rows(tiny))
+        log_density[tiny] = tail
+        return log_density
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
         """Probabilities of the classes, averaged over the mixture, shape (n, K).
@@ -240,15 +271,15 @@ class Categorical(ClassNumbers):
         return softmax_probabilities(mixture)
 
 
-# ---- Several classes, of which the one with the largest latent value is right --------
+# ---- Several classes: the one with the largest latent value --------------------------
 
 
 class RobustMax(ClassNumbers):
     """K classes, encoded 0, ..., K - 1: the largest latent value, or a mistake.
 
     ``P(y = k | f) = 1 - epsilon`` if f_k is the largest, otherwise ``epsilon / (K -
-    1)``: one latent output for each class, for two classes too. Its functions are those
-    of :class:`Categorical`: f has shape (n, K, s), y has shape (n,).
+    1)``: one latent output for each class, for two classes too. Shapes are as in
+    :class:`Categorical`: f has shape (n, K, s), y has shape (n,).
 
     The logarithm is a step: its gradient and curvature are zero wherever they exist, so
     methods that follow a gradient refuse it. Averages over normal latent distributions
@@ -291,7 +322,8 @@ class RobustMax(ClassNumbers):
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-log(1 - epsilon)`` or ``-log(epsilon / (K - 1))``, shape (n, s)."""
         y, f = as_arrays(y, f)
-        return np.asarray(-np.log(of_observed(self.probabilities(f), y)))
+        probability = of_observed(self.probabilities(f), y)
+        return np.asarray(-np.log(probability))
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:  # noqa: ARG002
         """Zeros, shape (n, K, s): `nll` is piecewise constant."""
@@ -304,15 +336,17 @@ class RobustMax(ClassNumbers):
 
     def probabilities(self, f: Array) -> Array:
         """``P(y = k | f)`` of latent values (n, K, s); equal values share."""
-        largest = f == np.max(f, axis=1, keepdims=True)
-        return self._with_mistakes(largest / np.sum(largest, axis=1, keepdims=True))
+        is_largest = f == np.max(f, axis=1, keepdims=True)
+        n_largest = np.sum(is_largest, axis=1, keepdims=True)
+        return self._with_mistakes(is_largest / n_largest)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one class number per row and draw, shape (n, s)."""
-        f = np.asarray(f, dtype=np.float64)
-        below = np.cumsum(self.probabilities(f)[:, :-1], axis=1)
-        drawn = rng.random((f.shape[0], 1, f.shape[2]))
-        return np.sum(below < drawn, axis=1).astype(np.float64)
+        f = doubles(f)
+        cumulative = np.cumsum(self.probabilities(f)[:, :-1], axis=1)
+        uniform = rng.random((f.shape[0], 1, f.shape[2]))
+        classes = np.sum(cumulative < uniform, axis=1)
+        return classes.astype(np.float64)
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
         """Probabilities of the classes, averaged over the mixture, shape (n, K).
@@ -325,31 +359,32 @@ class RobustMax(ClassNumbers):
         """``Var E[y | f]``, which depends on which output is the largest only."""
         largest = largest_probabilities(mixture)
         number = np.arange(float(largest.shape[1]))
+        # E[y | f_k is the largest]
         means = self._with_mistakes(np.eye(len(number))) @ number
-        away = means - (largest @ means)[:, np.newaxis]
-        return np.asarray(np.sum(largest * away**2, axis=1))
+        deviations = means - (largest @ means)[:, np.newaxis]
+        return np.asarray(np.sum(largest * deviations**2, axis=1))
 
     def base_latent(self, y: Array, weights: Array) -> Array:
         """Means at which standard normal outputs expect the class frequencies.
 
         Half a row is added to each class; the means sum to zero, shape (K,).
         """
-        rows = weights @ one_hot(y, self._count_outputs(y)) + 0.5
-        one = np.ones((1, 1, 1))
-        return matching_base(
-            rows / rows.sum(),
-            1.0,
-            lambda means: largest_probabilities(LatentMixture(means, one, one[0, 0])),
-        )
+        counts = self._class_counts(y, weights)
+        variance = np.ones((1, 1, 1))
+
+        def expected(means: Array) -> Array:
+            return largest_probabilities(LatentMixture(means, variance, np.ones(1)))
+
+        return matching_base(counts / counts.sum(), 1.0, expected)
 
     def centred(self, variance: float) -> Self:
-        """Copy whose base is in units of the prior standard deviation."""
+        """Copy with a base in units of the prior standard deviation."""
         return self.with_base(np.sqrt(variance) * self.base_latent_)
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """``base_k + 2 ([k = y] - 1 / K)``, shape (n, K)."""
-        y = np.asarray(y, dtype=np.float64)
-        base = self._base(getattr(self, "n_outputs_", 0) or self._count_outputs(y))
+        y = doubles(y)
+        base = self._base_of_classes(y)
         return base + 2.0 * (one_hot(y, len(base)) - 1.0 / len(base))
 
     def check_parameters(self) -> None:
@@ -361,6 +396,6 @@ class RobustMax(ClassNumbers):
             )
 
     def _with_mistakes(self, largest: Array) -> Array:
-        """Probabilities of classes from those of the largest output, on axis 1."""
-        other = self.epsilon / (largest.shape[1] - 1.0)
-        return other + (1.0 - self.epsilon - other) * largest
+        """Probabilities of classes, given that of each output to be the largest."""
+        mistake = self.epsilon / (largest.shape[1] - 1.0)
+        return mistake + (1.0 - self.epsilon - mistake) * largest

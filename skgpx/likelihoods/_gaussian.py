@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr
 
 from skgpx._numerics import pointwise
-from skgpx.likelihoods._base import Scales, is_number
+from skgpx.likelihoods._base import Scales, doubles, is_number
 from skgpx.likelihoods._noise import NoiseOfRows, NormalNoise, variance_start
 
 Array = NDArray[np.float64]
@@ -46,7 +46,8 @@ class Gaussian(NoiseOfRows):
         """``(y - f)^2 / (2 v) + log(2 pi v) / 2``."""
         v = self._variance()
         residual = np.subtract(y, f)
-        return np.asarray(0.5 * residual**2 / v + 0.5 * np.log(2.0 * np.pi * v))
+        constant = 0.5 * np.log(2.0 * np.pi * v)
+        return np.asarray(0.5 * residual**2 / v + constant)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(f - y) / v``."""
@@ -59,7 +60,7 @@ class Gaussian(NoiseOfRows):
 
     def mean(self, f: ArrayLike) -> Array:
         """Return the latent value itself."""
-        return np.asarray(f, dtype=np.float64)
+        return doubles(f)
 
     def variance(self, f: ArrayLike) -> Array:
         """Return the noise variance."""
@@ -67,7 +68,8 @@ class Gaussian(NoiseOfRows):
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``Phi((y - f) / sqrt(v))``."""
-        return np.asarray(ndtr(np.subtract(y, f) / np.sqrt(self._variance())))
+        std = np.sqrt(self._variance())
+        return np.asarray(ndtr(np.subtract(y, f) / std))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw from ``N(f, v)``."""
@@ -84,7 +86,7 @@ class Gaussian(NoiseOfRows):
         return self.noise_variance
 
     def with_noise(self, noise_variance: float | Array) -> Self:
-        """Copy with this noise variance, or that of each target."""
+        """Copy with this noise variance, or with one for each target."""
         return self._replace(noise_variance=noise_variance)
 
     def kernel_parameters(self) -> Array:
@@ -96,20 +98,21 @@ class Gaussian(NoiseOfRows):
         return {"noise_variance": variance_start(y, weights)}
 
     def _variance(self) -> Array | float:
-        # after a fit of several targets: that of each
+        # after a fit of several targets: one for each
         if isinstance(self.noise_variance, np.ndarray):
             return self.noise_variance
         return self._scale("noise_variance") * self.known_
 
     def _noise(self) -> tuple[Array, Array, Array]:
-        return np.zeros(1), np.array([self._scale("noise_variance")]), np.zeros(1)
+        variance = np.array([self._scale("noise_variance")])
+        return np.zeros(1), variance, np.zeros(1)
 
 
-# ---- Observations of which some, unknown ones, are shifted ---------------------------
+# ---- Observations with shifts in unknown rows ----------------------------------------
 
 
 class ShiftedMixture(NormalNoise):
-    """Normal noise around f or, unknown which, around f + shift.
+    """Normal noise around f, or around f + shift in unknown rows.
 
     ``y = f + shift * b + e`` with ``b ~ Bernoulli(probability)`` independent for each
     row and ``e ~ N(0, noise_variance)``. The posterior may have several modes.
@@ -155,16 +158,16 @@ class ShiftedMixture(NormalNoise):
         """``-log((1 - p) N(r | 0, v) + p N(r | shift, v))`` with ``r = y - f``."""
         v = self._scale("noise_variance")
         residual = np.subtract(y, f)
-        stay = np.log1p(-self.probability) - 0.5 * residual**2 / v
-        move = np.log(self.probability) - 0.5 * (residual - self.shift) ** 2 / v
-        return -np.logaddexp(stay, move) + 0.5 * np.log(2.0 * np.pi * v)
+        at_f = np.log1p(-self.probability) - 0.5 * residual**2 / v
+        shifted = np.log(self.probability) - 0.5 * (residual - self.shift) ** 2 / v
+        return -np.logaddexp(at_f, shifted) + 0.5 * np.log(2.0 * np.pi * v)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-(r - shift P(b = 1 | r)) / v``."""
         v = self._scale("noise_variance")
         residual = np.subtract(y, f)
-        log_odds = logit(self.probability)
-        log_odds = log_odds + self.shift * (residual - 0.5 * self.shift) / v
+        prior_log_odds = logit(self.probability)
+        log_odds = prior_log_odds + self.shift * (residual - 0.5 * self.shift) / v
         return -(residual - self.shift * expit(log_odds)) / v
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
@@ -185,15 +188,16 @@ class ShiftedMixture(NormalNoise):
         """Mix the two normal distribution functions."""
         std = np.sqrt(self._scale("noise_variance"))
         residual = np.subtract(y, f)
-        stay, move = ndtr(residual / std), ndtr((residual - self.shift) / std)
-        return np.asarray((1.0 - self.probability) * stay + self.probability * move)
+        at_f = ndtr(residual / std)
+        shifted = ndtr((residual - self.shift) / std)
+        return np.asarray((1.0 - self.probability) * at_f + self.probability * shifted)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw ``f + shift * b + e``."""
         std = np.sqrt(self._scale("noise_variance"))
-        moved = rng.random(np.shape(f)) < self.probability
+        is_shifted = rng.random(np.shape(f)) < self.probability
         noise = std * rng.standard_normal(np.shape(f))
-        return np.add(f, self.shift * moved + noise)
+        return np.add(f, self.shift * is_shifted + noise)
 
     def scaled(self, factor: float) -> Self:
         """Copy with the shift times ``factor``, the variance times its square."""
@@ -205,9 +209,10 @@ class ShiftedMixture(NormalNoise):
         return np.array([self.shift, log_odds, self._scale("noise_variance")])
 
     def _noise(self) -> tuple[Array, Array, Array]:
+        shift = np.array([0.0, float(self.shift)])
         variance = np.full(2, self._scale("noise_variance"))
-        shares = np.log([1.0 - self.probability, self.probability])
-        return np.array([0.0, float(self.shift)]), variance, shares
+        log_weights = np.log([1.0 - self.probability, self.probability])
+        return shift, variance, log_weights
 
     def check_parameters(self) -> None:
         """Raise a ValueError unless shift, probability and variance are in range."""

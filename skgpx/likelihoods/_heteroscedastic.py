@@ -1,4 +1,4 @@
-"""Noise whose scale is a second latent function."""
+"""Noise with a scale that is a second latent function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.rows import mean_and_spread
-from skgpx.likelihoods._base import Likelihood, Scales
+from skgpx.likelihoods._base import Likelihood, Scales, doubles
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ExpRate
 from skgpx.likelihoods._noise import weighted_quartiles
@@ -35,9 +35,13 @@ class _Heteroscedastic(Likelihood):
     centre_: float
     unit_: float
 
-    def _unit(self) -> tuple[Likelihood, float, float]:
-        """Distribution of ε, and its Fisher information of location and log scale."""
+    def _unit(self) -> Likelihood:
+        """Distribution of ε, as a likelihood of scale one."""
         raise NotImplementedError(self._missing("_unit()"))
+
+    def _fisher_information(self) -> tuple[float, float]:
+        """Of the location and of the log scale of ε."""
+        raise NotImplementedError(self._missing("_fisher_information()"))
 
     def _location_and_unit(self, y: Array, weights: Array) -> tuple[float, float]:
         centre, spread = mean_and_spread(y, weights, 1e-12)
@@ -49,91 +53,106 @@ class _Heteroscedastic(Likelihood):
 
     def starting_scales(self, y: Array, weights: Array) -> Scales:
         """A third of the spread of y, and a scale that varies by a third."""
-        unit = self._location_and_unit(y, weights)[1]
-        scale = 0.3 * unit, 1e-3 * unit, 3.0 * unit
-        return {"scale": scale, "variation": (0.3, 1e-2, 3.0)}
+        _, unit = self._location_and_unit(y, weights)
+        return {
+            "scale": (0.3 * unit, 1e-3 * unit, 3.0 * unit),
+            "variation": (0.3, 1e-2, 3.0),
+        }
 
     def _standardised(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
         """Residuals in units of the scale, and the log scale, (n, s)."""
-        f = np.asarray(f, dtype=np.float64)
-        residual = np.asarray(y, dtype=np.float64)[:, np.newaxis] - self.mean(f)
+        y = doubles(y)
+        f = doubles(f)
+        residual = y[:, np.newaxis] - self.mean(f)
         log_scale = self._log_scale(f)
         return residual * np.exp(-log_scale), log_scale
 
     def _log_scale(self, f: Array) -> Array:
-        exponent: Array = self._scale("variation") * np.clip(f[:, 1], -100.0, 100.0)
-        return np.log(self._scale("scale")) + exponent
+        """``log scale + variation f₂``, (n, s)."""
+        log_ratio: Array = self._scale("variation") * np.clip(f[:, 1], -100.0, 100.0)
+        return np.log(self._scale("scale")) + log_ratio
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Negative log density of ε at the residual, plus the log scale."""
         z, log_scale = self._standardised(y, f)
-        return self._unit()[0].nll(z, 0.0) + log_scale
+        return self._unit().nll(z, 0.0) + log_scale
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """In both latent functions, (n, 2, s)."""
         z, log_scale = self._standardised(y, f)
-        slope = self._unit()[0].gradient(z, 0.0)
-        by_location = self.unit_ * np.exp(-log_scale) * slope
-        return np.stack((by_location, self._scale("variation") * (1.0 + z * slope)), 1)
+        slope = self._unit().gradient(z, 0.0)
+        in_location = self.unit_ * np.exp(-log_scale) * slope
+        in_scale = self._scale("variation") * (1.0 + z * slope)
+        return np.stack((in_location, in_scale), axis=1)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Fisher information, (n, 2, 2, s), which is diagonal."""
         _, log_scale = self._standardised(y, f)
-        _, of_location, of_scale = self._unit()
+        of_location, of_log_scale = self._fisher_information()
         fisher = np.zeros((len(log_scale), 2, 2, *log_scale.shape[1:]))
-        fisher[:, 0, 0] = of_location * (self.unit_ * np.exp(-log_scale)) ** 2
-        fisher[:, 1, 1] = of_scale * self._scale("variation") ** 2
+        slope = self.unit_ * np.exp(-log_scale)
+        fisher[:, 0, 0] = of_location * slope**2
+        fisher[:, 1, 1] = of_log_scale * self._scale("variation") ** 2
         return fisher
 
     def mean(self, f: ArrayLike) -> Array:
         """``c + u f₁``, in units of y."""
-        location: Array = np.asarray(f, dtype=np.float64)[:, 0]
+        location: Array = doubles(f)[:, 0]
         return self.centre_ + self.unit_ * location
 
     def variance(self, f: ArrayLike) -> Array:
         """Squared scale times the variance of ε."""
-        squares = np.exp(2.0 * self._log_scale(np.asarray(f, dtype=np.float64)))
-        return squares * self._unit()[0].variance(np.zeros(1))
+        log_scale = self._log_scale(doubles(f))
+        return np.exp(2.0 * log_scale) * self._unit().variance(np.zeros(1))
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Distribution function of ε at the standardised residual."""
-        return self._unit()[0].cdf(self._standardised(y, f)[0], 0.0)
+        z, _ = self._standardised(y, f)
+        return self._unit().cdf(z, 0.0)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one observation per row and draw."""
-        f = np.asarray(f, dtype=np.float64)
-        noise = self._unit()[0].sample(np.zeros(f[:, 0].shape), rng)
+        f = doubles(f)
+        noise = self._unit().sample(np.zeros(f[:, 0].shape), rng)
         return self.mean(f) + np.exp(self._log_scale(f)) * noise
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Moments of y, in closed form: the variance of the noise is log-normal."""
-        mean = self.centre_ + self.unit_ * mixture.moments()[0][:, 0]
-        # squared scale exp(2 variation f₂), which is exp of another normal variable
+        latent_mean, _ = mixture.moments()
+        mean = self.centre_ + self.unit_ * latent_mean[:, 0]
+        # scale² exp(2 variation f₂), the exponential of another normal variable
         factor = 2.0 * self._scale("variation")
+        variance = np.broadcast_to(mixture.variance, mixture.mean.shape)
         log_squares = LatentMixture(
             factor * mixture.mean[:, 1:] + 2.0 * np.log(self._scale("scale")),
-            factor**2 * np.broadcast_to(mixture.variance, mixture.mean.shape)[:, 1:],
+            factor**2 * variance[:, 1:],
             mixture.weights,
         )
-        noise = _LOG.moments(log_squares)[0] * self._unit()[0].variance(np.zeros(1))
+        squared_scale, _ = _LOG.moments(log_squares)
+        noise = squared_scale * self._unit().variance(np.zeros(1))
         return mean, self.predictive_mean_variance(mixture) + noise
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """``u² Var f₁``, shape (n,)."""
-        return self.unit_**2 * mixture.moments()[1][:, 0]
+        _, variance = mixture.moments()
+        return self.unit_**2 * variance[:, 0]
+
+    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+        """Draws of ε: any location and scale of y will do."""
+        return np.asarray(self._unit().sample(np.zeros(n), rng))
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Standardised y, and the typical scale, (n, 2)."""
-        y = (np.asarray(y, dtype=np.float64) - self.centre_) / self.unit_
-        return np.stack((y, np.zeros_like(y)), axis=-1)
+        standardised = (doubles(y) - self.centre_) / self.unit_
+        return np.stack((standardised, np.zeros_like(standardised)), axis=-1)
 
 
 class HeteroscedasticGaussian(_Heteroscedastic):
-    """Normal noise whose standard deviation varies with X.
+    """Normal noise with a standard deviation that varies with X.
 
     ``y = f₁ + scale exp(variation f₂) ε``, up to the location and spread of y, with two
     latent functions of one prior. How much the noise varies is learned; where it does
-    not vary, predictions are those of constant noise.
+    not vary, predictions are the same as under constant noise.
 
     Parameters
     ----------
@@ -175,12 +194,15 @@ class HeteroscedasticGaussian(_Heteroscedastic):
         self.scale = scale
         self.variation = variation
 
-    def _unit(self) -> tuple[Likelihood, float, float]:
-        return Gaussian(1.0), 1.0, 2.0
+    def _unit(self) -> Likelihood:
+        return Gaussian(1.0)
+
+    def _fisher_information(self) -> tuple[float, float]:
+        return 1.0, 2.0
 
 
 class HeteroscedasticStudentT(_Heteroscedastic):
-    """Student-t noise whose scale varies with X: outliers, and noise that varies.
+    """Student-t noise with a scale that varies with X: outliers, and varying noise.
 
     As :class:`HeteroscedasticGaussian`, with ε from Student's distribution.
 
@@ -218,13 +240,18 @@ class HeteroscedasticStudentT(_Heteroscedastic):
         super().check_parameters()
         StudentT(self.df).check_parameters()
 
-    def _unit(self) -> tuple[Likelihood, float, float]:
+    def _unit(self) -> Likelihood:
+        return StudentT(float(self.df), scale=1.0)
+
+    def _fisher_information(self) -> tuple[float, float]:
         df = float(self.df)
-        fisher = (df + 1.0) / (df + 3.0), 2.0 * df / (df + 3.0)
-        return StudentT(df, 1.0), *fisher
+        of_location = (df + 1.0) / (df + 3.0)
+        of_log_scale = 2.0 * df / (df + 3.0)
+        return of_location, of_log_scale
 
     def _location_and_unit(self, y: Array, weights: Array) -> tuple[float, float]:
         low, middle, high = weighted_quartiles(y, weights)
+        # 1.349 standard deviations of a normal distribution
         spread = (high - low) / 1.349
         if spread > 1e-12 * np.max(np.abs(y)):
             return float(middle), float(spread)

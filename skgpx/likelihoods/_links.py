@@ -30,8 +30,9 @@ class SoftplusRate:
 
     def log_rate(self, f: Array) -> Array:
         """``log log(1 + exp(f))``, which tends to f for f → -∞."""
+        log_rate = np.log(self.rate(np.maximum(f, -37.0)))
         # below, log(1 + exp(f)) equals exp(f) in double precision
-        return np.where(f < -37.0, f, np.log(self.rate(np.maximum(f, -37.0))))
+        return np.where(f < -37.0, f, log_rate)
 
     def slopes(self, f: Array) -> tuple[Array, Array]:
         """``s = expit(f)`` and ``s / rate``, which tends to 1 for f → -∞."""
@@ -42,8 +43,9 @@ class SoftplusRate:
     def curvature(self, y: Array, f: Array) -> Array:
         """``s (1 - s) + y q (q - (1 - s))`` with ``q = s / rate``; never negative."""
         slope, ratio = self.slopes(f)
-        rest = expit(-f)
-        return slope * rest + y * ratio * np.maximum(ratio - rest, 0.0)
+        complement = expit(-f)
+        excess = np.maximum(ratio - complement, 0.0)
+        return slope * complement + y * ratio * excess
 
     def latent(self, rate: Array) -> Array:
         """``log(exp(rate) - 1)``."""
@@ -63,7 +65,8 @@ class ExpRate:
     def rate(self, f: Array) -> Array:
         """``exp(f)``."""
         cap = pointwise.EXPONENT_CAP
-        return np.exp(np.minimum(f, cap)) * (1.0 + np.maximum(f - cap, 0.0))
+        beyond = np.maximum(f - cap, 0.0)
+        return np.exp(np.minimum(f, cap)) * (1.0 + beyond)
 
     def log_rate(self, f: Array) -> Array:
         """Return the latent value itself."""
@@ -85,13 +88,13 @@ class ExpRate:
     def centred(self, base: Array, variance: float) -> Array:
         """Mean of f under which the rate is ``exp(base)``, as far as it may move.
 
-        Exponentials expect ``exp(mean + variance / 2)``; the mean moves by at most one
-        standard deviation s, which is what it takes up to s = 2. Beyond, the
-        expectation is in the far tail of the log-normal distribution, and a mean that
-        corrects it is too low for nearly every function that the prior draws, between
-        the rows too.
+        Exponentials expect ``exp(mean + variance / 2)``. The mean moves by at most one
+        standard deviation s, which suffices up to s = 2. Beyond, the expectation is in
+        the far tail of the log-normal distribution, and a mean that corrects it is too
+        low for nearly every function that the prior draws, between the rows too.
         """
-        return base - min(0.5 * variance, float(np.sqrt(variance)))
+        std = float(np.sqrt(variance))
+        return base - min(0.5 * variance, std)
 
     def moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Mean and variance of the rate (n,), of mixtures of log-normal variables.
@@ -99,15 +102,16 @@ class ExpRate:
         In closed form: where f is wide, the variance lies beyond the range of any rule
         for its distribution, ``2 std²`` above the mean. At most 1e290.
         """
-        variance = mixture.variance[:, 0]
+        latent_variance = mixture.variance[:, 0]
         # E exp(f) = exp(m + v / 2), Var exp(f) = (E exp(f))² (exp(v) - 1)
-        means = self.rate(mixture.mean[:, 0] + 0.5 * variance)
+        means = self.rate(mixture.mean[:, 0] + 0.5 * latent_variance)
         with np.errstate(over="ignore"):
-            within = means**2 * np.expm1(np.minimum(variance, 700.0))
+            within = means**2 * np.expm1(np.minimum(latent_variance, 700.0))
         within = np.minimum(within, 1e290)
         mean = means @ mixture.weights
         between = (means - mean[:, np.newaxis]) ** 2
-        return mean, np.minimum((within + between) @ mixture.weights, 1e290)
+        variance = (within + between) @ mixture.weights
+        return mean, np.minimum(variance, 1e290)
 
 
 class SquareRate:
@@ -131,8 +135,9 @@ class SquareRate:
 
     def curvature(self, y: Array, f: Array) -> Array:
         """``2 + 2 y (f^2 - 1e-8) / rate^2`` where that is positive, else 2."""
-        exact = 2.0 + 2.0 * y * (f**2 - pointwise.SQUARE_FLOOR) / self.rate(f) ** 2
-        return np.where(exact > 0.0, exact, 2.0)
+        excess = f**2 - pointwise.SQUARE_FLOOR
+        second = 2.0 + 2.0 * y * excess / self.rate(f) ** 2
+        return np.where(second > 0.0, second, 2.0)
 
     def latent(self, rate: Array) -> Array:
         """``sqrt(rate)``, the positive of two solutions."""
@@ -199,8 +204,9 @@ class ProbitProbability:
     def log_curvature(self, f: Array) -> Array:
         """``h (h + f)`` with h the slope; ``1 - 1 / f^2`` for very negative f."""
         slope = self.log_slope(f)
-        far = 1.0 - 1.0 / np.maximum(f**2, 1.0)
-        return np.clip(np.where(f < -1e4, far, slope * (slope + f)), 0.0, 1.0)
+        curvature = slope * (slope + f)
+        asymptote = 1.0 - 1.0 / np.maximum(f**2, 1.0)
+        return np.clip(np.where(f < -1e4, asymptote, curvature), 0.0, 1.0)
 
 
 PROBABILITY_LINKS: dict[str, Any] = {
@@ -210,7 +216,7 @@ PROBABILITY_LINKS: dict[str, Any] = {
 
 
 class Linked(Likelihood):
-    """A likelihood whose parameter `link` names one of its class's links."""
+    """A likelihood with a parameter `link`, the name of one of the class's links."""
 
     _links: ClassVar[dict[str, Any]]
     link: str
@@ -220,7 +226,8 @@ class Linked(Likelihood):
         self._link()
 
     def _link(self) -> Any:
-        name, link, links = type(self).__name__, self.link, self._links
-        if not (isinstance(link, str) and link in links):
-            raise ValueError(f"{name} expects link in {sorted(links)}; got {link!r}.")
-        return links[link]
+        if not (isinstance(self.link, str) and self.link in self._links):
+            name = type(self).__name__
+            names = sorted(self._links)
+            raise ValueError(f"{name} expects link in {names}; got {self.link!r}.")
+        return self._links[self.link]

@@ -1,4 +1,4 @@
-"""Counts and amounts whose mean is the exponential of the latent value."""
+"""Counts and amounts with a mean that is the exponential of the latent value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, expit, gammainc, gammaln
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods._base import Likelihood, Scales, check_integers
+from skgpx.likelihoods._base import Likelihood, Scales, check_integers, doubles
 from skgpx.likelihoods._links import ExpRate
 
 Array = NDArray[np.float64]
@@ -32,46 +32,51 @@ class LogRate(Likelihood):
 
     def mean(self, f: ArrayLike) -> Array:
         """``μ = e exp(f)``."""
-        return np.asarray(self.known_ * _LINK.rate(np.asarray(f, dtype=np.float64)))
+        rate = _LINK.rate(doubles(f))
+        return np.asarray(self.known_ * rate)
 
     def variance(self, f: ArrayLike) -> Array:
         """``μ²/shape``; for counts ``μ + μ²/shape``."""
         mean = self.mean(f)
-        return np.asarray(self.discrete * mean + mean**2 / self._scale("shape"))
+        excess = mean**2 / self._scale("shape")
+        return np.asarray(self.discrete * mean + excess)
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Logarithm of ``Σ y / Σ e``, with half a count added to a sum of counts."""
         total = weights @ y + 0.5 * self.discrete
-        return float(np.log(total / np.sum(weights * np.ravel(self.known_))))
+        exposure = np.sum(weights * np.ravel(self.known_))
+        return float(np.log(total / exposure))
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """``log(y / e)``; for counts as for `Poisson`, with half a count added."""
         half = 0.5 * self.discrete
         exposure = np.ravel(self.known_) + half * np.exp(-self._base(1))
-        rate = (np.asarray(y, dtype=np.float64) + half) / exposure
+        rate = (doubles(y) + half) / exposure
         return np.log(rate.reshape(np.shape(y)))
 
     def centred(self, variance: float) -> Self:
-        """Copy whose prior expects the base rate, as far as its base may move."""
+        """Copy with a prior that expects the base rate, as far as its base may move."""
         return self.with_base(_LINK.centred(self.base_latent_, variance))
 
     def starting_scales(self, y: Array, weights: Array) -> Scales:
-        """Shape at which the variance of y around one rate would be what it is."""
+        """Shape that explains the variance of y around one rate."""
         mean = np.ravel(self.known_) * np.exp(self.base_latent(y, weights))
-        square = weights @ (np.ones(len(y)) * mean**2)
+        squared_means = weights @ (np.ones(len(y)) * mean**2)
         excess = weights @ ((y - mean) ** 2 - self.discrete * mean)
-        start = square / max(float(excess), 1e-300)
-        return {"shape": (float(np.clip(start, 0.1, 100.0)), 1e-2, 1e6)}
+        shape = squared_means / max(float(excess), 1e-300)
+        start = float(np.clip(shape, 0.1, 100.0))
+        return {"shape": (start, 1e-2, 1e6)}
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """``E μ``, and ``Var μ + E μ²/shape``, for counts plus ``E μ``; closed form."""
-        mean, spread = self._mean_moments(mixture)
-        noise = self.discrete * mean + (spread + mean**2) / self._scale("shape")
-        return mean, spread + noise
+        mean, variance = self._mean_moments(mixture)
+        noise = self.discrete * mean + (variance + mean**2) / self._scale("shape")
+        return mean, variance + noise
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """``Var μ``, in closed form."""
-        return self._mean_moments(mixture)[1]
+        _, variance = self._mean_moments(mixture)
+        return variance
 
     def _mean_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Mean and variance of μ, (n,)."""
@@ -81,13 +86,14 @@ class LogRate(Likelihood):
 
     def _log_ratio(self, scale: ArrayLike, f: ArrayLike) -> Array:
         """``log(μ / scale)``."""
-        return np.asarray(np.add(f, np.log(self.known_)) - np.log(scale))
+        log_mean = np.add(f, np.log(self.known_))
+        return np.asarray(log_mean - np.log(scale))
 
 
 class NegativeBinomial(LogRate):
     """Counts that vary more than Poisson ones, of mean ``exp(f)``.
 
-    ``Var[y | f] = μ + μ² / shape`` with ``μ = exp(f)``: Poisson counts whose rate has a
+    ``Var[y | f] = μ + μ² / shape`` with ``μ = exp(f)``: Poisson counts of a rate with a
     gamma distribution.
 
     Parameters
@@ -112,35 +118,40 @@ class NegativeBinomial(LogRate):
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``a log(1 + μ/a) + y log(1 + a/μ) + log B(a, y + 1) + log(a + y)``."""
-        y, a = np.asarray(y, dtype=np.float64), self._scale("shape")
+        y = doubles(y)
+        a = self._scale("shape")
         t = self._log_ratio(a, f)
         terms = a * np.logaddexp(0.0, t) + y * np.logaddexp(0.0, -t)
         return np.asarray(terms + betaln(a, y + 1.0) + np.log(a + y))
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``a (μ - y) / (a + μ)``."""
+        y = np.asarray(y)
         a = self._scale("shape")
         t = self._log_ratio(a, f)
-        return np.asarray(a * expit(t) - np.asarray(y) * expit(-t))
+        return np.asarray(a * expit(t) - y * expit(-t))
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(a + y) a μ / (a + μ)²``, the second derivative."""
+        y = np.asarray(y)
         a = self._scale("shape")
         t = self._log_ratio(a, f)
-        return np.asarray((a + np.asarray(y)) * expit(t) * expit(-t))
+        return np.asarray((a + y) * expit(t) * expit(-t))
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``I(a, floor(y) + 1)`` at ``a / (a + μ)``, the incomplete beta function."""
-        count, a = np.floor(np.asarray(y, dtype=np.float64)), self._scale("shape")
-        below = betainc(a, np.maximum(count, 0.0) + 1.0, expit(-self._log_ratio(a, f)))
-        return np.where(count < 0.0, 0.0, below)
+        count = np.floor(doubles(y))
+        a = self._scale("shape")
+        success = expit(-self._log_ratio(a, f))
+        probability = betainc(a, np.maximum(count, 0.0) + 1.0, success)
+        return np.where(count < 0.0, 0.0, probability)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw Poisson counts of gamma rates, as floats."""
         a = self._scale("shape")
         # NumPy draws counts as 64-bit integers
         rate = np.minimum(rng.gamma(a, self.mean(f) / a), 9e18)
-        return np.asarray(rng.poisson(rate), dtype=np.float64)
+        return doubles(rng.poisson(rate))
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is a count."""
@@ -174,11 +185,12 @@ class Gamma(LogRate):
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``a (y/μ - log(y/μ)) + log y + log Γ(a) - a log a``."""
-        y, a = np.asarray(y, dtype=np.float64), self._scale("shape")
+        y = doubles(y)
+        a = self._scale("shape")
+        # the log ratio of y and μ
         t = -self._log_ratio(y, f)
-        return np.asarray(
-            a * (_LINK.rate(t) - t) + np.log(y) + gammaln(a) - a * np.log(a)
-        )
+        deviance = a * (_LINK.rate(t) - t)
+        return np.asarray(deviance + np.log(y) + gammaln(a) - a * np.log(a))
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``a (1 - y/μ)``."""
@@ -191,10 +203,10 @@ class Gamma(LogRate):
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``P(a, a y/μ)``, the regularised lower incomplete gamma function."""
-        y, a = np.asarray(y, dtype=np.float64), self._scale("shape")
-        ratio = _LINK.rate(
-            -self._log_ratio(np.maximum(y, np.finfo(np.float64).tiny), f)
-        )
+        y = doubles(y)
+        a = self._scale("shape")
+        positive = np.maximum(y, np.finfo(np.float64).tiny)
+        ratio = _LINK.rate(-self._log_ratio(positive, f))
         return np.where(y <= 0.0, 0.0, gammainc(a, a * ratio))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
@@ -210,15 +222,17 @@ class Gamma(LogRate):
 
 def check_positive(likelihood: Likelihood, y: Array) -> None:
     """Raise a ValueError unless every y is positive."""
-    bad = y[y <= 0.0]
-    if bad.size:
-        remedy = "use Gaussian or StudentT for targets of both signs."
-        if np.all(bad == 0.0):
-            remedy = (
-                "take zeros for values at or below a limit: Tobit() with"
-                " fit(X, y, censoring=-(y == 0).astype(float))."
-            )
-        raise ValueError(
-            f"{type(likelihood).__name__} expects positive y; got {bad.size} values of"
-            f" zero or less, for example {bad[0]:g}. Remove these rows, or {remedy}"
+    invalid = y[y <= 0.0]
+    if not invalid.size:
+        return
+    remedy = "use Gaussian or StudentT for targets of both signs."
+    if np.all(invalid == 0.0):
+        remedy = (
+            "take zeros for values at or below a limit: Tobit() with"
+            " fit(X, y, censoring=-(y == 0).astype(float))."
         )
+    name = type(likelihood).__name__
+    raise ValueError(
+        f"{name} expects positive y; got {invalid.size} values of zero or less, for "
+        f"example {invalid[0]:g}. Remove these rows, or {remedy}"
+    )

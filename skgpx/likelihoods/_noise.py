@@ -1,9 +1,9 @@
-"""Likelihoods ``y = f + noise``: normal mixtures, and what is known of each row."""
+"""Likelihoods ``y = f + noise``: normal mixtures, and noise with a variance by row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from skgpx._numerics.crps import mixture_crps
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import mean_and_spread, weighted_quantiles
-from skgpx.likelihoods._base import Likelihood, RowForm
+from skgpx.likelihoods._base import Index, Likelihood, RowForm, doubles
 
 Array = NDArray[np.float64]
 
@@ -23,8 +23,8 @@ class NormalNoise(Likelihood):
     """Predictive functionals of normal mixtures, the same at every ratio of spreads.
 
     A normal mixture plus noise that is a normal mixture is a normal mixture: densities
-    and probabilities are sums over its components. Where a single normal is left,
-    quantiles have a closed form.
+    and probabilities are sums over its components. Quantiles of a single normal have a
+    closed form.
     """
 
     location_scale = True
@@ -35,16 +35,18 @@ class NormalNoise(Likelihood):
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Return the observation less the mean of the noise."""
-        return np.asarray(y, dtype=np.float64) - self.mean(0.0)
+        return doubles(y) - self.mean(0.0)
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """Moments of the latent mixture plus those of the noise."""
+        """Moments of the latent mixture plus the moments of the noise."""
         mean, variance = mixture.moments()
-        return self.mean(mean[:, 0]), (variance + self.variance(mean))[:, 0]
+        total = variance + self.variance(mean)
+        return self.mean(mean[:, 0]), total[:, 0]
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """Variance of the latent mixture, shape (n,)."""
-        return mixture.moments()[1][:, 0]
+        _, variance = mixture.moments()
+        return variance[:, 0]
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,)."""
@@ -52,18 +54,20 @@ class NormalNoise(Likelihood):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Any], None],
+        evaluate: Callable[[Cdf, Index], None],
         mixture: LatentMixture,
     ) -> None:
-        shift, variance, shares = self._row_noise(-32.0)
-        noise = np.broadcast_to(variance, (len(mixture.mean), len(shares)))
-        sizes = expectations.condensed_sizes(mixture, noise, shares)
+        shift, variance, log_weights = self._row_noise(-32.0)
+        noise = np.broadcast_to(variance, (len(mixture.mean), len(log_weights)))
+        sizes = expectations.condensed_sizes(mixture, noise, log_weights)
         for size in np.unique(sizes):
             rows = np.flatnonzero(sizes == size)
-            part, weights = mixture.rows(rows), None
+            latent = mixture.rows(rows)
+            latent_weights = None
             if size:
-                part, weights = expectations.condense(part, size)
-            evaluate(_mixture_cdf(part, weights, shift, noise[rows], shares), rows)
+                latent, latent_weights = expectations.condense(latent, size)
+            cdf = _mixture_cdf(latent, latent_weights, shift, noise[rows], log_weights)
+            evaluate(cdf, rows)
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q).
@@ -71,8 +75,8 @@ class NormalNoise(Likelihood):
         Every p lies strictly between 0 and 1. ``mean + std Φ⁻¹(p)`` where the
         distribution is normal; otherwise a search.
         """
-        shift, variance, shares = self._row_noise(-np.inf)
-        if len(mixture.weights) * len(shares) > 1:
+        shift, variance, log_weights = self._row_noise(-np.inf)
+        if len(mixture.weights) * len(log_weights) > 1:
             return super().predictive_quantile(p, mixture)
         std = np.sqrt(mixture.variance[:, 0] + variance)
         return mixture.mean[:, 0] + shift + std * ndtri(np.atleast_1d(p))
@@ -82,20 +86,27 @@ class NormalNoise(Likelihood):
 
         In closed form for a few components, by quadrature for many.
         """
-        shift, variance, shares = self._row_noise(-32.0)
-        if len(mixture.weights) * len(shares) > 32:
+        shift, variance, log_weights = self._row_noise(-32.0)
+        if len(mixture.weights) * len(log_weights) > 32:
             return super().predictive_crps(y, mixture)
+        # every component of f with every component of the noise
         mean = mixture.mean[:, 0, :, np.newaxis] + shift
         total = mixture.variance[:, 0, :, np.newaxis] + variance[:, np.newaxis]
-        std = np.sqrt(np.broadcast_to(total, mean.shape)).reshape(len(mean), -1)
-        weights = np.outer(mixture.weights, np.exp(shares)).ravel()
-        return mixture_crps(np.asarray(y), mean.reshape(len(mean), -1), std, weights)
+        std = np.sqrt(np.broadcast_to(total, mean.shape))
+        weights = np.outer(mixture.weights, np.exp(log_weights))
+        return mixture_crps(
+            np.asarray(y),
+            mean.reshape(len(mean), -1),
+            std.reshape(len(mean), -1),
+            weights.ravel(),
+        )
 
     def _row_noise(self, negligible: float) -> tuple[Array, Array, Array]:
         """`_noise` of the rows, variances (n, k) or (1, k), without small weights."""
-        shift, variance, shares = self._noise()
-        kept = shares > negligible
-        return shift[kept], np.atleast_2d(self.known_ * variance[kept]), shares[kept]
+        shift, variance, log_weights = self._noise()
+        large = log_weights > negligible
+        variances = np.atleast_2d(self.known_ * variance[large])
+        return shift[large], variances, log_weights[large]
 
 
 def _mixture_cdf(
@@ -103,23 +114,25 @@ def _mixture_cdf(
     weights: Array | None,
     shift: Array,
     noise: Array,
-    shares: Array,
+    log_weights: Array,
 ) -> Cdf:
     """Distribution function of a mixture plus noise; see :func:`expectations.cdf`."""
 
-    def cdf(y: Array, rows: Any) -> Array:
-        own = None if weights is None else weights[rows]
+    def cdf(y: Array, rows: Index) -> Array:
+        row_weights = None
+        if weights is not None:
+            row_weights = weights[rows]
         latent = mixture.rows(rows)
-        return expectations.cdf(y, latent, shift, noise[rows], shares, own)
+        return expectations.cdf(y, latent, shift, noise[rows], log_weights, row_weights)
 
     return cdf
 
 
 class NoiseOfRows(NormalNoise):
-    """Likelihood ``y = f + noise`` whose noise may have a variance for each row.
+    """Likelihood ``y = f + noise`` with noise that may have a variance for each row.
 
-    `known_` is the variance in units of the likelihood's own, k: ``y / √k`` given ``f /
-    √k`` follows the likelihood.
+    `known_` is this variance in units of the variance of the likelihood, k: ``y / √k``
+    given ``f / √k`` follows the likelihood.
     """
 
     row_quantity: ClassVar[str | None] = "noise_variance"
@@ -137,12 +150,18 @@ class NoiseOfRows(NormalNoise):
         """Rows in units of their own noise."""
         if known is None:
             return super().row_form(y, weights, known)
-        root = np.sqrt(known)
-        return RowForm(self, (y.T / root).T, weights, 1.0 / root, np.log(root))
+        std = np.sqrt(known)
+        return RowForm(
+            likelihood=self,
+            y=(y.T / std).T,
+            weights=weights,
+            factor=1.0 / std,
+            constant=np.log(std),
+        )
 
 
 class KnownNoise(NamedTuple):
-    """Noise variances of rows, relative to one that stands for all.
+    """Noise variances of rows, relative to a reference for all rows.
 
     Attributes
     ----------
@@ -150,12 +169,12 @@ class KnownNoise(NamedTuple):
         Weighted harmonic mean of the variances: with it the precisions ``weight /
         relative`` have the sum of the weights.
     mean : float
-        Weighted arithmetic mean: the noise of a row of which nothing is known.
+        Weighted arithmetic mean: the noise of a row with an unknown noise variance.
     relative : ndarray of shape (n,)
         Variances in units of the reference.
     constant : float
-        By which the evidence of rows of precision ``weight / relative`` and the noise
-        of the reference exceeds theirs, ``½ Σ weight log relative``, in nats.
+        Excess of the evidence of rows of precision ``weight / relative`` and the noise
+        of the reference, ``½ Σ weight log relative``, in nats.
     """
 
     reference: float
@@ -171,23 +190,30 @@ class KnownNoise(NamedTuple):
         relative = noise_variance / reference
         constant = 0.5 * float(weights @ np.log(relative))
         mean = float(weights @ noise_variance / total)
-        return cls(reference, mean, relative, constant)
+        return cls(
+            reference=reference,
+            mean=mean,
+            relative=relative,
+            constant=constant,
+        )
 
 
-# ---- Where the estimation of a scale starts ------------------------------------------
+# ---- Starts of the estimation of a scale ---------------------------------------------
 
 
 def variance_start(y: Array, weights: Array) -> tuple[float, float, float]:
     """A tenth of the variance of y, from 1e-8 to ten times that variance.
 
-    Of several targets (n, t) their mean variance.
+    For several targets (n, t) the mean of their variances.
     """
-    std = np.ravel(mean_and_spread(y, weights, 1e-12)[1]).tolist()
-    total = sum(one**2 for one in std) / len(std)
-    return 0.1 * total, 1e-8 * total, 10.0 * total
+    _, spread = mean_and_spread(y, weights, 1e-12)
+    stds = np.ravel(spread).tolist()
+    variance = sum(std**2 for std in stds) / len(stds)
+    return 0.1 * variance, 1e-8 * variance, 10.0 * variance
 
 
 def weighted_quartiles(y: Array, weights: Array) -> tuple[float, float, float]:
     """Lower quartile, median and upper quartile of y, each one of its values."""
-    low, middle, high = weighted_quantiles(y, weights, [0.25, 0.5, 0.75]).tolist()
+    quartiles = weighted_quantiles(y, weights, [0.25, 0.5, 0.75])
+    low, middle, high = quartiles.tolist()
     return low, middle, high

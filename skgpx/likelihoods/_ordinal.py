@@ -1,20 +1,20 @@
-"""Grades: integers of which only the order matters."""
+"""Grades: integers with an order, but no distances."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from skgpx.likelihoods._base import Likelihood, check_integers
+from skgpx.likelihoods._base import Likelihood, check_integers, doubles
 
 Array = NDArray[np.float64]
 
 
 class Ordinal(Likelihood):
-    """Grades 0, ..., K - 1, of which only the order matters: cumulative probit.
+    """Grades 0, ..., K - 1 with an order, but no distances: cumulative probit.
 
     ``y = k`` where ``f + e`` with ``e ~ N(0, 1)`` lies between the thresholds number k
     and k + 1.
@@ -31,7 +31,7 @@ class Ordinal(Likelihood):
     ----------
     categories_ : ndarray of shape (K,) or None
         Of the fitted likelihood, ``model.likelihood_``: the categories in their order,
-        if `fit` was given them.
+        if y had categories in `fit`.
 
     Notes
     -----
@@ -42,7 +42,7 @@ class Ordinal(Likelihood):
     y may be an ordered categorical of pandas, an array or a Series: grade k is then its
     category number k, also of categories that have no rows. `score`, `report` and log
     densities take y of the same type, or the numbers of its categories. Predictions
-    remain numbers; quantiles and draws are those of categories.
+    remain numbers; quantiles and draws are numbers of categories.
 
     Examples
     --------
@@ -79,16 +79,18 @@ class Ordinal(Likelihood):
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-log(Φ(b - f) - Φ(a - f))``, a and b the thresholds around the grade."""
-        return -self._log_probability(*self._ends(y, f))
+        low, high = self._edges(y, f)
+        return -self._log_probability(low, high)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(φ(b - f) - φ(a - f)) / (Φ(b - f) - Φ(a - f))``."""
-        at_low, at_high = self._density_ratios(*self._ends(y, f))
+        low, high = self._edges(y, f)
+        at_low, at_high = self._density_ratios(low, high)
         return at_high - at_low
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative, between 0 and 1."""
-        low, high = self._ends(y, f)
+        low, high = self._edges(y, f)
         at_low, at_high = self._density_ratios(low, high)
         second = high * at_high - low * at_low + (at_high - at_low) ** 2
         return np.clip(second, 0.0, 1.0)
@@ -100,47 +102,66 @@ class Ordinal(Likelihood):
     def variance(self, f: ArrayLike) -> Array:
         """``Σ (2 k + 1) P(y > k)`` less the square of the mean."""
         above = self._above(f)
+        # E[y²] - E[y]²
         square = above @ (2.0 * np.arange(above.shape[-1]) + 1.0)
-        return np.asarray(np.maximum(square - np.sum(above, axis=-1) ** 2, 0.0))
+        variance = square - np.sum(above, axis=-1) ** 2
+        return np.asarray(np.maximum(variance, 0.0))
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``Φ(b - f)``, b the threshold above the grade."""
-        y = np.floor(np.asarray(y, dtype=np.float64))
-        top = float(len(self._thresholds()))
-        return np.where(y < 0.0, 0.0, ndtr(self._ends(np.clip(y, 0.0, top), f)[1]))
+        y = np.floor(doubles(y))
+        highest = float(len(self._thresholds()))
+        _, above = self._edges(np.clip(y, 0.0, highest), f)
+        return np.where(y < 0.0, 0.0, ndtr(above))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw grades, as floats."""
         value = np.add(f, rng.standard_normal(np.shape(f)))
         return np.searchsorted(self._thresholds(), value).astype(np.float64)
 
+    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+        """Grades in random order, four of them where their number is not set."""
+        n_grades = self.n_grades or 4
+        if self.thresholds is not None:
+            n_grades = len(self._thresholds()) + 1
+        return rng.permutation(np.arange(n) % float(n_grades))
+
     def initial_latent(self, y: ArrayLike) -> Array:
         """``E[e | y]`` where f is 0."""
         return -self.gradient(y, 0.0)
 
     def _completed(self, y: Array, weights: Array) -> Self:
-        """With thresholds that start at the frequencies of the grades.
+        """Copy with thresholds that start at the frequencies of the grades.
 
-        If f has the variance 1 these are those of y, with half a row added to each.
+        If f has variance one, these are the frequencies of y with half a row added to
+        each grade.
         """
         if self.thresholds is not None:
             return self
         grades = np.asarray(y, dtype=np.intp)
-        size = self.n_grades or max(int(np.max(grades)) + 1, 2)
-        total = np.bincount(grades, weights, size) + 0.5
-        thresholds = np.sqrt(2.0) * ndtri(np.cumsum(total)[:-1] / total.sum())
-        bounds = np.repeat([[-6.9, 3.0]], size - 1, axis=0)
-        bounds[0] = -20.0, 20.0
-        free = {"thresholds": tuple(thresholds.tolist()), "free_": ("thresholds",)}
-        return self._replace(**free, n_grades=size, _log_bounds=bounds)
+        n_grades = self.n_grades or max(int(np.max(grades)) + 1, 2)
+        counts = np.bincount(grades, weights, n_grades) + 0.5
+        levels = np.cumsum(counts)[:-1] / counts.sum()
+        # f + e has variance two
+        thresholds = np.sqrt(2.0) * ndtri(levels)
+        # of the first threshold, and of the logarithms of the gaps
+        bounds = np.repeat([[-6.9, 3.0]], n_grades - 1, axis=0)
+        bounds[0] = [-20.0, 20.0]
+        return self._replace(
+            thresholds=tuple(thresholds.tolist()),
+            free_=("thresholds",),
+            n_grades=n_grades,
+            _log_bounds=bounds,
+        )
 
     @property
     def theta(self) -> Array:
         """First threshold and logarithms of the gaps between them, if they are free."""
         if not self.free_:
             return np.empty(0)
-        first = self._thresholds()
-        return np.concatenate((first[:1], np.log(np.diff(first))))
+        thresholds = self._thresholds()
+        log_gaps = np.log(np.diff(thresholds))
+        return np.concatenate((thresholds[:1], log_gaps))
 
     def with_theta(self, theta: ArrayLike) -> Self:
         """Copy with the thresholds replaced."""
@@ -148,7 +169,8 @@ class Ordinal(Likelihood):
         if not len(steps):
             return self._replace()
         steps[1:] = np.exp(steps[1:])
-        return self._replace(thresholds=tuple(np.cumsum(steps).tolist()))
+        thresholds = np.cumsum(steps)
+        return self._replace(thresholds=tuple(thresholds.tolist()))
 
     def check_parameters(self) -> None:
         """Raise a ValueError unless thresholds increase, one fewer than grades."""
@@ -159,9 +181,11 @@ class Ordinal(Likelihood):
             )
         if self.thresholds is None:
             return
-        given = np.asarray(self.thresholds, dtype=np.float64)
-        finite = given.ndim == 1 and given.size and np.all(np.isfinite(given))
-        if not finite or np.any(np.diff(given) <= 0) or K not in (None, len(given) + 1):
+        thresholds = doubles(self.thresholds)
+        is_list = thresholds.ndim == 1 and thresholds.size > 0
+        increase = is_list and bool(np.all(np.diff(thresholds) > 0))
+        finite = is_list and bool(np.all(np.isfinite(thresholds)))
+        if not (increase and finite) or K not in (None, len(thresholds) + 1):
             raise ValueError(
                 "Ordinal expects increasing, finite thresholds, one fewer than grades;"
                 f" got {self.thresholds!r} and n_grades={K}. Sort them, and leave"
@@ -173,11 +197,12 @@ class Ordinal(Likelihood):
         super().check_support(y)
         remedy = "Encode the grades as integers in their order."
         check_integers(self, y, "0, 1, ..., K - 1", remedy)
-        known = self.thresholds is not None
-        most = len(self._thresholds()) + 1 if known else self.n_grades or np.inf
-        if np.max(y, initial=0.0) >= most:
+        n_grades = self.n_grades or np.inf
+        if self.thresholds is not None:
+            n_grades = len(self._thresholds()) + 1
+        if np.max(y, initial=0.0) >= n_grades:
             raise ValueError(
-                f"Ordinal expects grades up to {most - 1}; got {np.max(y):g}. Pass"
+                f"Ordinal expects grades up to {n_grades - 1}; got {np.max(y):g}. Pass"
                 " n_grades if the rows of fit need not hold the highest grade."
             )
 
@@ -187,48 +212,53 @@ class Ordinal(Likelihood):
                 "Ordinal(thresholds=None) is not set yet: call prepare(y), or pass"
                 " increasing numbers."
             )
-        return np.asarray(self.thresholds, dtype=np.float64)
+        return doubles(self.thresholds)
 
     def _above(self, f: ArrayLike) -> Array:
         """``P(y > k)`` for each k, on a last axis."""
-        f = np.asarray(f, dtype=np.float64)
+        f = doubles(f)
         return np.asarray(ndtr(f[..., np.newaxis] - self._thresholds()))
 
-    def _ends(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
-        """Thresholds around the grade less f; far away at either end."""
+    def _edges(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
+        """Thresholds below and above the grade less f; ±1e9 for the extreme grades."""
         edges = np.concatenate(([-1e9], self._thresholds(), [1e9]))
         grade = np.asarray(y).astype(np.intp)
-        return np.subtract(edges[grade], f), np.subtract(edges[grade + 1], f)
+        low = np.subtract(edges[grade], f)
+        high = np.subtract(edges[grade + 1], f)
+        return low, high
 
     def _log_probability(self, low: Array, high: Array) -> Array:
         """``log(Φ(high) - Φ(low))``, from the tail that is nearer."""
-        swap = low > 0.0
-        low, high = np.where(swap, -high, low), np.where(swap, -low, high)
-        top = log_ndtr(high)
-        return np.asarray(top + np.log(-np.expm1(log_ndtr(low) - top)))
+        positive = low > 0.0
+        log_larger = log_ndtr(np.where(positive, -low, high))
+        log_smaller = log_ndtr(np.where(positive, -high, low))
+        ratio = -np.expm1(log_smaller - log_larger)
+        return np.asarray(log_larger + np.log(ratio))
 
     def _density_ratios(self, low: Array, high: Array) -> tuple[Array, Array]:
         """``φ(low)`` and ``φ(high)`` over the probability between them."""
-        log = self._log_probability(low, high) + 0.5 * np.log(2.0 * np.pi)
-        return np.exp(-0.5 * low**2 - log), np.exp(-0.5 * high**2 - log)
+        log_normaliser = self._log_probability(low, high) + 0.5 * np.log(2.0 * np.pi)
+        at_low = np.exp(-0.5 * low**2 - log_normaliser)
+        at_high = np.exp(-0.5 * high**2 - log_normaliser)
+        return at_low, at_high
 
 
 _ORDER = "pandas.Categorical(y, categories=[...], ordered=True)"
 
 
-def with_categories_of(likelihood: Any, y: Any) -> Any:
-    """Likelihood of grades that has the categories of y; all else as it is.
+def with_categories_of(likelihood: Likelihood, y: object) -> Likelihood:
+    """Likelihood of grades with the categories of y; other likelihoods unchanged.
 
     Raises
     ------
     ValueError
         If they have no order, or are not as many as the grades.
     """
-    kind: Any = getattr(y, "dtype", None)
-    if not isinstance(likelihood, Ordinal) or not hasattr(kind, "ordered"):
+    dtype = _categorical_dtype(y)
+    if dtype is None or not isinstance(likelihood, Ordinal):
         return likelihood
-    _check_ordered(kind)
-    categories = np.array(kind.categories)
+    _check_ordered(dtype)
+    categories = np.array(dtype.categories)
     if likelihood.n_grades not in (None, len(categories)):
         raise ValueError(
             f"Ordinal expects as many categories as grades; got {len(categories)} "
@@ -238,8 +268,8 @@ def with_categories_of(likelihood: Any, y: Any) -> Any:
     return likelihood._replace(categories_=categories, n_grades=len(categories))
 
 
-def codes_of_grades(likelihood: Any, y: Any) -> Any:
-    """Positions of grades y among the categories of `fit`; all else as it is.
+def codes_of_grades(likelihood: Likelihood, y: Any) -> Any:
+    """Positions of grades y among the categories of `fit`; other y unchanged.
 
     Returns
     -------
@@ -249,29 +279,30 @@ def codes_of_grades(likelihood: Any, y: Any) -> Any:
     Raises
     ------
     ValueError
-        For text, missing values, and categories without an order or other than those
-        of `fit`.
+        For text, missing values, and categories without an order or different from the
+        categories of `fit`.
     """
     if not isinstance(likelihood, Ordinal):
         return y
-    kind: Any = getattr(y, "dtype", None)
-    if not hasattr(kind, "ordered"):
+    dtype = _categorical_dtype(y)
+    if dtype is None:
         _check_numbers(y)
         return y
-    _check_ordered(kind)
-    categories = np.array(kind.categories)
+    _check_ordered(dtype)
+    categories = np.array(dtype.categories)
     fitted = likelihood.categories_
     if fitted is None or not np.array_equal(categories, fitted):
-        known = "numbers"
+        expected = "numbers"
         if fitted is not None:
-            known = f"the categories {fitted.tolist()[:10]}"
+            expected = f"the categories {fitted.tolist()[:10]}"
         raise ValueError(
-            f"y must hold {known}, as in fit; got the categories "
+            f"y must hold {expected}, as in fit; got the categories "
             f"{categories.tolist()[:10]}. Give y the same type in both, as in "
             f"{_ORDER}."
         )
-    # a Series has them in an accessor
-    codes = np.asarray(getattr(y, "cat", y).codes, dtype=np.float64)
+    # an accessor of a Series has them
+    categorical = getattr(y, "cat", y)
+    codes = doubles(categorical.codes)
     if n_missing := int(np.sum(codes < 0.0)):
         raise ValueError(
             f"y must have a category in each row; {n_missing} of {len(codes)} are "
@@ -280,26 +311,41 @@ def codes_of_grades(likelihood: Any, y: Any) -> Any:
     return codes
 
 
-def _check_ordered(kind: Any) -> None:
-    if not kind.ordered:
+class CategoricalDtype(Protocol):
+    """What is used of ``pandas.CategoricalDtype``."""
+
+    categories: NDArray[Any]
+    ordered: bool
+
+
+def _categorical_dtype(y: object) -> CategoricalDtype | None:
+    """Type of a categorical or a Series of categories, None for other y."""
+    dtype: CategoricalDtype | None = getattr(y, "dtype", None)
+    if hasattr(dtype, "ordered"):
+        return dtype
+    return None
+
+
+def _check_ordered(dtype: CategoricalDtype) -> None:
+    if not dtype.ordered:
         raise ValueError(
             "Ordinal expects numbers 0, 1, ..., K - 1 or categories with an order; got "
-            f"categories without one, {kind.categories.tolist()[:10]}. State it: "
+            f"categories without one, {dtype.categories.tolist()[:10]}. State it: "
             f"{_ORDER}."
         )
 
 
-def _check_numbers(y: Any) -> None:
+def _check_numbers(y: ArrayLike) -> None:
     try:
-        np.asarray(y, dtype=np.float64)
+        doubles(y)
     except ValueError as error:
         if "could not convert string" not in str(error):
-            # a wrong shape, which the door describes
+            # the door describes wrong shapes
             return
         raise ValueError(
             "Ordinal expects numbers 0, 1, ..., K - 1 or categories with an order; got "
             f"text: {error}. State the order of the labels: {_ORDER}."
         ) from error
     except TypeError:
-        # missing values, which the door describes
+        # the door describes missing values
         return

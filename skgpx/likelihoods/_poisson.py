@@ -1,9 +1,8 @@
-"""Counts, whose rate is a function of the latent value."""
+"""Counts with a rate that is a function of the latent value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +10,8 @@ from scipy.special import gammaln, pdtr
 
 from skgpx._numerics.expectations import poisson_cdf
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods import _predictive
-from skgpx.likelihoods._base import RowForm, check_integers
+from skgpx._numerics.quantiles import Cdf
+from skgpx.likelihoods._base import Index, RowForm, check_integers, doubles
 from skgpx.likelihoods._links import RATE_LINKS, Linked
 
 Array = NDArray[np.float64]
@@ -71,24 +70,27 @@ class Poisson(Linked):
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``rate - y log(rate) + log(y!)``."""
-        y, f = np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
+        y = doubles(y)
+        f = doubles(f)
         log_rate = self._link().log_rate(f) + np.log(self.known_)
         return np.asarray(self.mean(f) - y * log_rate + gammaln(y + 1.0))
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``rate' - y rate' / rate``."""
-        slope, log_slope = self._link().slopes(np.asarray(f, dtype=np.float64))
+        slope, log_slope = self._link().slopes(doubles(f))
         return np.asarray(self.known_ * slope - np.asarray(y) * log_slope)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative; for the square link 2 where it is negative."""
-        y, f = np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64)
-        e = self.known_
-        return np.asarray(e * self._link().curvature(y / e, f))
+        y = doubles(y)
+        f = doubles(f)
+        exposure = self.known_
+        curvature = self._link().curvature(y / exposure, f)
+        return np.asarray(exposure * curvature)
 
     def mean(self, f: ArrayLike) -> Array:
         """Return the rate."""
-        rate = self._link().rate(np.asarray(f, dtype=np.float64))
+        rate = self._link().rate(doubles(f))
         return np.asarray(self.known_ * rate)
 
     def variance(self, f: ArrayLike) -> Array:
@@ -97,19 +99,24 @@ class Poisson(Linked):
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``Q(floor(y) + 1, rate)``, the regularised upper incomplete gamma."""
-        count = np.floor(np.asarray(y, dtype=np.float64))
-        return np.where(count < 0.0, 0.0, pdtr(np.maximum(count, 0.0), self.mean(f)))
+        count = np.floor(doubles(y))
+        probability = pdtr(np.maximum(count, 0.0), self.mean(f))
+        return np.where(count < 0.0, 0.0, probability)
 
-    def _cdf_at(self, f: Array) -> Callable[[Array, Any], Array]:
-        """`row_cdf` at latent values, whose rates are computed once."""
+    def _cdf_at(self, f: Array) -> Cdf:
+        """`row_cdf` at latent values; their rates are computed once."""
         rates = self.row_mean(f)
-        return lambda y, rows: poisson_cdf(np.floor(y), rates[rows])
+
+        def cdf(y: Array, rows: Index) -> Array:
+            return poisson_cdf(np.floor(y), rates[rows])
+
+        return cdf
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw counts, as floats."""
         # NumPy draws counts as 64-bit integers
         rate = np.minimum(self.mean(f), 9e18)
-        return np.asarray(rng.poisson(rate), dtype=np.float64)
+        return doubles(rng.poisson(rate))
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Link of the mean count, with half a count added to the sum."""
@@ -117,35 +124,43 @@ class Poisson(Linked):
         return float(self._link().latent(np.asarray(rate)))
 
     def initial_latent(self, y: ArrayLike) -> Array:
-        """Latent value whose rate is ``(y + 1/2) / (e + 1 / (2 r))``, r the mean count.
+        """Latent value of the rate ``(y + 1/2) / (e + 1 / (2 r))``, r the mean count.
 
         The mean of a gamma distribution with shape 1/2 and mean r, given the count at
         exposure e; ``(y + 1/2) / e`` before `prepare`.
         """
-        time = np.ravel(self.known_) + 0.5 / getattr(self, "base_rate_", np.inf)
-        rate = (np.asarray(y, dtype=np.float64) + 0.5) / time
+        base_rate = getattr(self, "base_rate_", np.inf)
+        exposure = np.ravel(self.known_) + 0.5 / base_rate
+        rate = (doubles(y) + 0.5) / exposure
         return self._link().latent(rate.reshape(np.shape(y)))
 
     def row_form(self, y: Array, weights: Array, known: Array | None) -> RowForm:
         """Rates ``y / e`` with weights ``ω e``."""
         if known is None:
             return super().row_form(y, weights, known)
-        counted = gammaln(y + 1.0) - known * gammaln(y / known + 1.0)
-        constant = counted - y * np.log(known)
-        return RowForm(self, y / known, weights * known, None, constant)
+        rate = y / known
+        factorials = gammaln(y + 1.0) - known * gammaln(rate + 1.0)
+        return RowForm(
+            likelihood=self,
+            y=rate,
+            weights=weights * known,
+            constant=factorials - y * np.log(known),
+        )
 
     def _completed(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
-        """With the mean count at exposure one, which stays when the base moves."""
-        return self._replace(base_rate_=float(self.mean(self.base_latent_)[0]))
+        """Copy with the mean count at exposure one, which stays when the base moves."""
+        base_rate = self.mean(self.base_latent_)
+        return self._replace(base_rate_=float(base_rate[0]))
 
     def centred(self, variance: float) -> Self:
-        """Copy whose prior expects the base rate, as far as its base may move.
+        """Copy with a prior that expects the base rate, as far as its base may move.
 
         Squares expect ``base^2 + variance``: where the variance alone exceeds the rate,
         the base is 0.
         """
         if self.symmetric:
-            return self.with_base(np.sqrt(max(self.base_rate_ - variance, 0.0)))
+            square = max(self.base_rate_ - variance, 0.0)
+            return self.with_base(np.sqrt(square))
         if self.link == "exp":
             return self.with_base(self._link().centred(self.base_latent_, variance))
         return super().centred(variance)
@@ -163,15 +178,13 @@ class Poisson(Linked):
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """``Var[rate]``."""
-        return self._rate_moments(mixture)[1]
+        _, variance = self._rate_moments(mixture)
+        return variance
 
     def _rate_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of the rate, (n,) each."""
         if self.link != "exp":
-            mean, spread, _ = _predictive.moments(
-                lambda rows, f: (self.at_some(rows).row_mean(f), 0.0),
-                mixture,
-            )
-            return mean, spread
+            return self._moments_of_mean(mixture)
         mean, variance = self._link().moments(mixture)
         exposure = np.ravel(self.known_)
         return exposure * mean, exposure**2 * variance

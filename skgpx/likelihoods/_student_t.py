@@ -11,7 +11,7 @@ from scipy.special import gammaln, stdtr
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import student_noise
 from skgpx._numerics.rows import mean_and_spread
-from skgpx.likelihoods._base import Scales, is_number
+from skgpx.likelihoods._base import Scales, doubles, is_number
 from skgpx.likelihoods._noise import NoiseOfRows, weighted_quartiles
 
 Array = NDArray[np.float64]
@@ -65,7 +65,8 @@ class StudentT(NoiseOfRows):
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(df + 1) / 2 log(1 + z^2 / df) + const`` with ``z = (y - f) / scale``."""
-        df, scale = float(self.df), self._width()
+        df = float(self.df)
+        scale = self._width()
         z = np.subtract(y, f) / scale
         constant = gammaln(0.5 * df) - gammaln(0.5 * (df + 1.0))
         constant += 0.5 * np.log(df * np.pi) + np.log(scale)
@@ -73,7 +74,8 @@ class StudentT(NoiseOfRows):
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-(df + 1) r / (df scale^2 + r^2)`` with ``r = y - f``."""
-        df, scale = float(self.df), self._width()
+        df = float(self.df)
+        scale = self._width()
         residual = np.subtract(y, f)
         return np.asarray(-(df + 1.0) * residual / (df * scale**2 + residual**2))
 
@@ -85,16 +87,19 @@ class StudentT(NoiseOfRows):
 
     def mean(self, f: ArrayLike) -> Array:
         """Return the latent value itself."""
-        return np.asarray(f, dtype=np.float64)
+        return doubles(f)
 
     def variance(self, f: ArrayLike) -> Array:
         """``scale^2 df / (df - 2)``, infinite for ``df <= 2``."""
-        ratio = self.df / (self.df - 2.0) if self.df > 2.0 else np.inf
-        return np.ones(np.shape(f)) * self._width() ** 2 * ratio
+        variance_of_t = np.inf
+        if self.df > 2.0:
+            variance_of_t = self.df / (self.df - 2.0)
+        return np.ones(np.shape(f)) * self._width() ** 2 * variance_of_t
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Student's distribution function at ``(y - f) / scale``."""
-        return np.asarray(stdtr(self.df, np.subtract(y, f) / self._width()))
+        z = np.subtract(y, f) / self._width()
+        return np.asarray(stdtr(self.df, z))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw ``f + scale * t``."""
@@ -108,7 +113,9 @@ class StudentT(NoiseOfRows):
     @property
     def noise_parameter(self) -> float | None:
         """The squared scale, None while it is free."""
-        return None if self.scale is None else self.scale**2
+        if self.scale is None:
+            return None
+        return self.scale**2
 
     def with_noise(self, noise_variance: float) -> Self:
         """Copy with the square root as its scale."""
@@ -119,11 +126,13 @@ class StudentT(NoiseOfRows):
         return np.array([self.df, self._scale("scale")])
 
     def _width(self) -> Array | float:
+        """Scale of the noise of the rows."""
         return self._scale("scale") * np.sqrt(self.known_)
 
     def _noise(self) -> tuple[Array, Array, Array]:
-        variance, shares = student_noise(float(self.df))
-        return np.zeros(len(shares)), self._scale("scale") ** 2 * variance, shares
+        unit_variance, log_weights = student_noise(float(self.df))
+        variance = self._scale("scale") ** 2 * unit_variance
+        return np.zeros(len(log_weights)), variance, log_weights
 
     def check_parameters(self) -> None:
         """Raise a ValueError unless df is positive, and scale positive or None."""
@@ -142,5 +151,7 @@ class StudentT(NoiseOfRows):
         low, _, high = weighted_quartiles(y, weights)
         spread = (high - low) / 1.349
         if not spread > 1e-12 * np.max(np.abs(y)):
-            spread = float(mean_and_spread(y, weights, 1e-12)[1])
-        return {"scale": (np.sqrt(0.1) * spread, 1e-5 * spread, 5.0 * spread)}
+            _, std = mean_and_spread(y, weights, 1e-12)
+            spread = float(std)
+        start = np.sqrt(0.1) * spread
+        return {"scale": (start, 1e-5 * spread, 5.0 * spread)}

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from skgpx.likelihoods import Gaussian, Likelihood, Poisson, check_likelihood
+from skgpx.likelihoods import (
+    Gaussian,
+    Likelihood,
+    NegativeBinomial,
+    Poisson,
+    check_likelihood,
+)
 
 
 class Unit(Gaussian):
@@ -124,6 +130,11 @@ BROKEN = {
             "noise_variance": (np.var(y), 1e-3, 1e3)
         },
     },
+    "discrete is declared, but sample draws fractions": {
+        "discrete": True,
+        "check_support": lambda self, y: None,
+        "cdf": Likelihood.cdf,
+    },
     "initial_latent must return 60 finite values": {
         "initial_latent": lambda self, y: np.log(np.zeros(np.shape(y)))
     },
@@ -197,3 +208,11 @@ def test_a_missing_constant_is_found_without_a_cdf():
         wrong = type("Wrong", (base,), {"nll": nll, "cdf": refuses})
         with pytest.raises(ValueError, match="nll lacks its normalising constant"):
             check_likelihood(wrong())
+
+
+def test_counts_that_are_not_declared_are_recognised():
+    """By their draws, and not as a density without its constant."""
+    undeclared = type("Undeclared", (NegativeBinomial,), {"discrete": False})
+    with pytest.raises(ValueError, match="set discrete = True in the class") as caught:
+        check_likelihood(undeclared(shape=2.0))
+    assert "normalising" not in str(caught.value)

@@ -1,11 +1,13 @@
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import integrate, special, stats
+from scipy import integrate, stats
 from sklearn.base import clone
 
-from skgpx import likelihoods
+from skgpx import PLSRegressor, likelihoods
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import (
     Bernoulli,
@@ -26,46 +28,75 @@ from skgpx.likelihoods import (
     check_likelihood,
 )
 
-CONTINUOUS = [
-    Gaussian(noise_variance=0.5),
-    StudentT(df=5.0, scale=0.7),
-    ShiftedMixture(shift=2.0, probability=0.3, noise_variance=0.4),
-    Tobit(scale=0.7),
+ROOT = Path(__file__).parents[2]
+
+
+def on_the_page(section):
+    """Names of the first Python block of a section of docs/extending.md, executed."""
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    text = page.partition(f"\n## {section}\n")[2]
+    block = re.search(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    # their module is this one, where pickles look for them
+    names = {"__name__": __name__}
+    exec(compile(block[1], "extending.md", "exec"), names)
+    return names
+
+
+Geometric = on_the_page("A likelihood")["Geometric"]
+
+# Every public class is tested with default parameters, or else with these; and with
+# scales that are learned.
+VARIANTS = {
+    Gaussian: [Gaussian(noise_variance=0.5)],
+    StudentT: [StudentT(df=5.0, scale=0.7)],
+    ShiftedMixture: [ShiftedMixture(2.0, 0.3, noise_variance=0.4)],
+    Tobit: [Tobit(scale=0.7)],
+    Gamma: [Gamma(shape=3.0)],
+    LogNormal: [LogNormal(scale=0.4)],
+    Beta: [Beta(precision=8.0)],
+    Poisson: [Poisson(link) for link in ("softplus", "exp", "square")],
+    NegativeBinomial: [NegativeBinomial(shape=2.5)],
+    Bernoulli: [Bernoulli("logit"), Bernoulli("probit")],
+    Binomial: [Binomial("logit"), Binomial("probit")],
+    Ordinal: [Ordinal(thresholds=(-1.0, 0.2, 1.5))],
+    RobustMax: [RobustMax(epsilon=0.05)],
+}
+EXPORTED = [getattr(likelihoods, name) for name in likelihoods.__all__]
+PUBLIC = [one for one in EXPORTED if isinstance(one, type)]
+CONSTRUCTED = [
+    likelihood
+    for cls in [*PUBLIC, Geometric]
+    if cls is not Likelihood
+    for likelihood in VARIANTS.get(cls) or [cls()]
 ]
-POSITIVE = [Gamma(shape=3.0), LogNormal(scale=0.4)]
-SHARES = [Beta(precision=8.0)]
-COUNTS = [Poisson(link="softplus"), Poisson(link="exp"), Poisson(link="square")]
-COUNTS += [NegativeBinomial(shape=2.5)]
-BINARY = [Bernoulli(link="logit"), Bernoulli(link="probit")]
-TRIALS = [Binomial(link="logit"), Binomial(link="probit")]
-GRADES = [Ordinal(thresholds=(-1.0, 0.2, 1.5))]
-DISCRETE = COUNTS + BINARY + TRIALS + GRADES
-SCALAR = CONTINUOUS + POSITIVE + SHARES + DISCRETE
-UNSET = [Gaussian(), StudentT(), ShiftedMixture(shift=2.0), Tobit()]
-OF_RATES = [NegativeBinomial(), Gamma(), LogNormal(), Beta()]
-CATEGORICAL = Categorical().prepare([0.0, 1.0, 2.0])
-ROBUST_MAX = RobustMax(epsilon=0.05).prepare([0.0, 1.0, 2.0])
-CLASSES = [CATEGORICAL, ROBUST_MAX]
-ALL = [*SCALAR, *CLASSES]
 
 
 def targets(likelihood, n=12):
-    if isinstance(likelihood, Bernoulli | Binomial):
-        return np.arange(n) % 2.0
-    if isinstance(likelihood, Poisson | NegativeBinomial):
-        return np.arange(n) % 5.0
-    if isinstance(likelihood, Ordinal):
-        return np.arange(n) % 4.0
-    if type(likelihood) in (Categorical, RobustMax):
-        return np.arange(n) % 3.0
-    real = np.linspace(-2.0, 3.0, n)
-    if isinstance(likelihood, Gamma | LogNormal):
-        return np.exp(real)
-    return special.expit(real) if isinstance(likelihood, Beta) else real
+    """Targets of a likelihood that may be prepared for some already."""
+    return likelihood.example_targets(np.random.default_rng(0), n)
+
+
+FREE = [
+    clone(likelihood).set_params(**dict.fromkeys(likelihood.scale_names))
+    for likelihood in CONSTRUCTED
+    if likelihood.scale_names
+]
+LOCATION_SCALE = [likelihood for likelihood in FREE if likelihood.location_scale]
+ALL = [likelihood.prepare(targets(likelihood)) for likelihood in CONSTRUCTED]
+SCALAR = [likelihood for likelihood in ALL if likelihood.n_outputs_ == 1]
+CATEGORICAL = Categorical().prepare([0.0, 1.0, 2.0])
+# with a gradient; the curvature is the second derivative in these only
+SMOOTH = [likelihood for likelihood in ALL if likelihood.smooth]
+LOG_CONCAVE = (Gaussian, Tobit, Gamma, LogNormal, NegativeBinomial, Bernoulli, Binomial)
+LOG_CONCAVE += (Poisson, Ordinal, Categorical)
+# a distribution function is optional
+WITH_CDF = [one for one in ALL if type(one).cdf is not Likelihood.cdf]
+SCALAR_WITH_CDF = [likelihood for likelihood in WITH_CDF if likelihood.n_outputs_ == 1]
+DISCRETE = [likelihood for likelihood in WITH_CDF if likelihood.discrete]
 
 
 def latent_mixture(likelihood, rng, n=4, s=6):
-    c = 3 if likelihood in CLASSES else 1
+    c = likelihood.n_outputs_
     weights = rng.random(s) + 0.1
     mean = rng.standard_normal((n, c, s))
     variance = 0.1 + 0.3 * rng.random((n, c, s))
@@ -91,43 +122,35 @@ def assert_z(estimates, expected, limit=4.5):
     assert np.max(np.abs(z)) < limit
 
 
-def test_every_public_class_is_tested():
-    public = {getattr(likelihoods, name) for name in likelihoods.__all__}
-    tested = {type(likelihood) for likelihood in ALL}
-    # two latent functions: test_heteroscedastic
-    tested |= {likelihoods.HeteroscedasticGaussian, likelihoods.HeteroscedasticStudentT}
-    assert public - tested == {Likelihood, check_likelihood}
-
-
 @pytest.mark.parametrize(
-    "likelihood",
-    [*ALL, *UNSET, *OF_RATES, Ordinal(), Categorical(), RobustMax()],
-    ids=repr,
+    "likelihood", [*CONSTRUCTED, *FREE, Ordinal(), RobustMax()], ids=repr
 )
 def test_public_check_passes(likelihood):
     check_likelihood(likelihood)
 
 
-@pytest.mark.parametrize("likelihood", [*SCALAR, CATEGORICAL], ids=repr)
+@pytest.mark.parametrize("likelihood", SMOOTH, ids=repr)
 def test_derivatives(likelihood):
     """Of rows; a curvature may be a majorant, or the Fisher information."""
     y, h = targets(likelihood), 1e-6
-    c = 3 if likelihood is CATEGORICAL else 1
+    c = likelihood.n_outputs_
     f = np.linspace(-3.0, 3.0, 7) + 0.2 * np.arange(1, c + 1)[:, np.newaxis]
     f = np.broadcast_to(f, (12, c, 7))
     gradient, curvature = likelihood.row_gradient(y, f), likelihood.row_curvature(y, f)
+    exact = type(likelihood).gradient is not Likelihood.gradient
+    rtol = 2e-8 if exact else 1e-6
     for k in range(c):
         step = np.eye(c)[k][:, np.newaxis]
         up, down = f + h * step, f - h * step
         numeric = (likelihood.row_nll(y, up) - likelihood.row_nll(y, down)) / (2.0 * h)
-        atol = 2e-8 * np.abs(numeric).max()
-        np.testing.assert_allclose(gradient[:, k], numeric, rtol=2e-8, atol=atol)
+        atol = rtol * np.abs(numeric).max()
+        np.testing.assert_allclose(gradient[:, k], numeric, rtol=rtol, atol=atol)
         up, down = f + 10.0 * h * step, f - 10.0 * h * step
         second = likelihood.row_gradient(y, up) - likelihood.row_gradient(y, down)
         second /= 20.0 * h
         if isinstance(likelihood, ShiftedMixture):
             assert np.all(curvature[:, k] >= second - 1e-8)
-        elif not isinstance(likelihood, StudentT | Beta):
+        elif isinstance(likelihood, LOG_CONCAVE):
             np.testing.assert_allclose(curvature[:, k], second, rtol=1e-6, atol=1e-7)
 
 
@@ -154,13 +177,13 @@ def test_probit_in_the_tails():
 def test_targets_that_are_refused(likelihood):
     refused = dict.fromkeys([np.nan, np.inf, -np.inf], "expects finite y; got 1 values")
     if likelihood.discrete:
-        refused |= {bad: rf"expects y .* for example {bad:g}" for bad in (-1.0, 0.5)}
+        refused |= dict.fromkeys([-1.0, 0.5], "expects y ")
     for bad, message in refused.items():
         y = targets(likelihood)
         y[3] = bad
         with pytest.raises(ValueError, match=message):
             likelihood.prepare(y)
-    if likelihood in CLASSES:
+    if likelihood.n_outputs_ == 3:
         with pytest.raises(ValueError, match="at least two classes; got one class"):
             likelihood.prepare(np.zeros(3))
 
@@ -198,15 +221,16 @@ def test_parameters_are_named(likelihood, message):
         likelihood.prepare(np.array([0.0, 1.0]))
 
 
-@pytest.mark.parametrize("likelihood", [*ALL, *UNSET, *OF_RATES], ids=repr)
+@pytest.mark.parametrize("likelihood", [*CONSTRUCTED, *FREE], ids=repr)
 def test_prepared_copies(likelihood):
     before = likelihood.get_params()
     y = targets(likelihood)
     y.setflags(write=False)
     prepared = likelihood.prepare(y)
     assert likelihood.get_params() == clone(likelihood).get_params() == before
-    unset = likelihood in UNSET + OF_RATES
-    assert prepared.free_ == (likelihood.scale_names if unset else ())
+    scales = likelihood.scale_names
+    unset = tuple(name for name in scales if getattr(likelihood, name) is None)
+    assert prepared.free_ == unset
     copied = pickle.loads(pickle.dumps(prepared))
     assert clone(prepared).get_params() == prepared.get_params() == copied.get_params()
     np.testing.assert_array_equal(copied.theta, prepared.theta)
@@ -216,10 +240,10 @@ def test_prepared_copies(likelihood):
     moved = prepared.with_theta(prepared.theta + 0.5)
     np.testing.assert_allclose(moved.theta, prepared.theta + 0.5)
     assert moved.free_ == prepared.free_
-    if unset:
+    if unset and likelihood.n_outputs == 1:
         with pytest.raises(ValueError, match=r"is not set yet: call prepare\(y\)"):
             likelihood.nll(0.5, 0.0)
-    if likelihood in UNSET:
+    if unset and likelihood.location_scale:
         power = 1.0 if isinstance(likelihood, StudentT | Tobit) else 2.0
         shift = power * np.log(10.0)
         scaled = prepared.scaled(10.0)
@@ -227,7 +251,7 @@ def test_prepared_copies(likelihood):
         np.testing.assert_allclose(scaled.theta_bounds, prepared.theta_bounds + shift)
 
 
-@pytest.mark.parametrize("likelihood", UNSET, ids=repr)
+@pytest.mark.parametrize("likelihood", LOCATION_SCALE, ids=repr)
 def test_starting_scales(likelihood):
     y = np.array([0.0, 1.0, 5.0, 2.0])
     repeated = likelihood.prepare(np.repeat(y, [1, 3, 2, 1]))
@@ -240,13 +264,13 @@ def test_starting_scales(likelihood):
     assert np.isfinite(likelihood.prepare(np.full(3, 4.0)).theta).all()
 
 
-@pytest.mark.parametrize("likelihood", ALL, ids=repr)
+@pytest.mark.parametrize("likelihood", WITH_CDF, ids=repr)
 def test_predictive_moments_and_cdf_against_samples(likelihood, rng):
     mixture = latent_mixture(likelihood, rng)
     draws = draws_of_y(likelihood, mixture, 40_000, rng)
     mean = likelihood.predictive_mean(mixture)
     assert_z(draws, mean)
-    if not isinstance(likelihood, StudentT):
+    if not likelihood.heavy_tailed:
         variance = likelihood.predictive_moments(mixture)[1]
         assert_z((draws - mean[:, np.newaxis]) ** 2, variance)
     for level in (0.0, 1.0, 2.5):
@@ -254,7 +278,7 @@ def test_predictive_moments_and_cdf_against_samples(likelihood, rng):
         assert_z((draws <= level) * 1.0, expected)
 
 
-@pytest.mark.parametrize("likelihood", SCALAR, ids=repr)
+@pytest.mark.parametrize("likelihood", SCALAR_WITH_CDF, ids=repr)
 def test_closed_forms_equal_the_atoms(likelihood, rng):
     mixture = latent_mixture(likelihood, rng)
     y = targets(likelihood, 4)
@@ -286,7 +310,15 @@ def expectation(function, mean, std):
     return float(function(f) @ mass)
 
 
-@pytest.mark.parametrize("likelihood", SCALAR, ids=repr)
+def has_closed_moments(likelihood):
+    """In a closed form, or of means that are bounded."""
+    closed = type(likelihood).predictive_moments is not Likelihood.predictive_moments
+    return closed or float(likelihood.mean(50.0)) < 1e3
+
+
+@pytest.mark.parametrize(
+    "likelihood", [one for one in SCALAR if has_closed_moments(one)], ids=repr
+)
 @pytest.mark.parametrize("std", [0.5, 2.0, 4.0, 6.0])
 def test_moments_of_wide_distributions_of_f(likelihood, std):
     """Those of exp(f) used to be cut off at eight standard deviations."""
@@ -309,7 +341,7 @@ def test_moments_of_wide_distributions_of_f(likelihood, std):
 LEVELS = [1e-4, 0.025, 0.5, 0.9, 0.9999]
 
 
-@pytest.mark.parametrize("likelihood", [*DISCRETE, *CLASSES], ids=repr)
+@pytest.mark.parametrize("likelihood", DISCRETE, ids=repr)
 def test_discrete_quantile_is_the_smallest_integer(likelihood, rng):
     mixture = latent_mixture(likelihood, rng)
     for level, y in zip(
@@ -335,7 +367,7 @@ def mixture_of_two(mean, std):
     )
 
 
-@pytest.mark.parametrize("likelihood", [*SCALAR, *SINGULAR], ids=repr)
+@pytest.mark.parametrize("likelihood", [*SCALAR_WITH_CDF, *SINGULAR], ids=repr)
 def test_quantiles_have_their_level(likelihood):
     """In order, inside the support, next to the double that reaches the level."""
     levels = np.array([1e-6, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0 - 1e-6])
@@ -378,7 +410,11 @@ def test_quantiles_of_large_numbers_that_differ_little():
             )
 
 
-@pytest.mark.parametrize("likelihood", [*POSITIVE, *SHARES], ids=repr)
+@pytest.mark.parametrize(
+    "likelihood",
+    [Gamma(shape=3.0), LogNormal(scale=0.4), Beta(precision=8.0)],
+    ids=repr,
+)
 @pytest.mark.parametrize("mean", [-700.0, 300.0])
 def test_quantiles_are_finite_at_the_ends_of_the_support(likelihood, mean):
     mixture = LatentMixture(np.full((1, 1, 1), mean), np.ones((1, 1, 1)), np.ones(1))
@@ -410,7 +446,7 @@ def test_quantiles_of_counts_that_doubles_cannot_tell_apart(rate):
     )
 
 
-@pytest.mark.parametrize("likelihood", ALL, ids=repr)
+@pytest.mark.parametrize("likelihood", WITH_CDF, ids=repr)
 def test_predictions_do_not_depend_on_the_other_rows(likelihood, rng):
     mixture = latent_mixture(likelihood, rng)
     alone = LatentMixture(mixture.mean[2:3], mixture.variance[2:3], mixture.weights)
@@ -428,7 +464,9 @@ def test_predictions_do_not_depend_on_the_other_rows(likelihood, rng):
         np.testing.assert_allclose(single, together, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("likelihood", [*BINARY, CATEGORICAL], ids=repr)
+@pytest.mark.parametrize(
+    "likelihood", [one for one in ALL if hasattr(one, "predict_proba")], ids=repr
+)
 def test_probabilities(likelihood, rng):
     mixture = latent_mixture(likelihood, rng)
     proba = likelihood.predict_proba(mixture)
@@ -436,6 +474,37 @@ def test_probabilities(likelihood, rng):
     for k in range(proba.shape[1]):
         log_density = likelihood.predictive_log_density(np.full(4, float(k)), mixture)
         np.testing.assert_allclose(np.exp(log_density), proba[:, k], rtol=1e-10)
+
+
+def test_a_likelihood_of_the_page_works_from_fit_to_draws():
+    """In `PLSRegressor`, with nothing but what the page tells an author to write."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0.0, 4.0, (300, 1))
+    f = 1.0 + np.sin(2.0 * X)
+    y = Geometric().sample(f, rng)[:, 0]
+    model = PLSRegressor(likelihood=Geometric(), n_particles=50, random_state=0)
+    model.fit(X, y)
+    assert model.findings_ == ()
+    grid = np.linspace(0.2, 3.8, 50)[:, np.newaxis]
+    mean, std = model.predict(grid, return_std=True, include_noise=False)
+    z = (mean - np.exp(1.0 + np.sin(2.0 * grid[:, 0]))) / std
+    assert np.sqrt(np.mean(z**2)) < 2.0
+    # far from the data predictions return to the mean of the counts
+    error = np.std(y) / np.sqrt(len(y))
+    assert abs(model.predict([[1e4]])[0] - np.mean(y)) < 4.5 * error
+    # quantiles are counts, with their coverage; draws have the predictive mean
+    low, high = model.predict_interval(X, 0.9).T
+    np.testing.assert_array_equal(low, np.floor(low))
+    distribution = model.predict_dist(X)
+    expected = distribution.cdf(high) - distribution.cdf(low - 1.0)
+    inside = (low <= y) & (y <= high)
+    spread = np.sqrt(np.sum(expected * (1.0 - expected)))
+    assert abs(np.sum(inside - expected)) < 4.5 * spread
+    draws = model.sample_y(grid, 2000, random_state=0)
+    np.testing.assert_array_equal(draws, np.floor(draws))
+    assert_z(draws, model.predict(grid))
+    with pytest.raises(ValueError, match=r"Geometric expects y = 0, 1, 2"):
+        model.fit(X, y - 0.5)
 
 
 def test_a_missing_method_is_named():
