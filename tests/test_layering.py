@@ -17,7 +17,7 @@ PACKAGE = ROOT / "skgpx"
 
 # Each module of the package (a folder counts as one) and what it may import of it.
 FLOOR = {"_numerics", "exceptions"}
-EVERYWHERE = {"_types"}
+EVERYWHERE = {"_row_budgets", "_types"}
 CONCEPTS = {"likelihoods", "bases", "_draws", "kernels"}
 BELOW_SHELL = FLOOR | CONCEPTS | {"_latent"}
 DOOR = {"_validation", "_parallel", "_callbacks", "diagnostics"}
@@ -27,6 +27,7 @@ LAYERS = {
     # what every layer may say
     "exceptions": set(),
     "_version": set(),
+    "_row_budgets": set(),
     "_types": set(),
     # L0: arrays in, arrays out
     "_numerics": {"exceptions"},

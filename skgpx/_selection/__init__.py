@@ -2,22 +2,21 @@
 
 from skgpx._selection._candidates import NOISE_PRIOR, stretched
 from skgpx._selection._evidence import (
-    WorkingResponses,
     rough_latent_values,
     rough_start,
     row_target,
     sparse_value,
 )
 from skgpx._selection._prior import (
-    MOST,
     Hyperparameters,
     SearchRecord,
     counted_once,
     learn_prior,
     with_base_rates,
 )
-from skgpx._selection._select import SearchBudget
+from skgpx._selection._select import FALSE_ALARMS, SearchBudget
 from skgpx._selection._sparse import (
+    MAX_INDUCING_NON_GAUSSIAN,
     final_noise,
     grow,
     inducing_by_capacity,
@@ -25,9 +24,11 @@ from skgpx._selection._sparse import (
     most_points,
     regress_targets,
 )
+from skgpx._selection._working_responses import WorkingResponses
 
 __all__ = [
-    "MOST",
+    "FALSE_ALARMS",
+    "MAX_INDUCING_NON_GAUSSIAN",
     "NOISE_PRIOR",
     "Hyperparameters",
     "SearchBudget",

@@ -18,6 +18,7 @@ from skgpx._callbacks import (
     with_callbacks,
 )
 from skgpx._latent import LatentModel
+from skgpx._row_budgets import THINNED_ROWS
 from skgpx._row_statistics import AdditiveModel
 from skgpx._spectral_vgp._credible import (
     ball_radius,
@@ -617,7 +618,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         # hyperparameters that the user fixes may underfit on purpose
         if self.optimizer is None:
             return []
-        checked = rows.take(slice(None, None, -(-len(rows.y) // 1000)))
+        checked = rows.thinned(THINNED_ROWS)
         within = np.ones(len(checked.y), dtype=bool)
         if self.basis_ == "fourier":
             low, high = self._state.seen.T

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._callbacks import StageClock
+from skgpx._row_budgets import NOISE_ROWS
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     Hyperparameters,
@@ -203,7 +204,7 @@ def _begin(
         )
         variance: Any = float(prior.likelihood.variance(0.0))
         if rows.y.ndim > 1:
-            some = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))
+            some = rows.thinned(NOISE_ROWS)
             Z, _ = inducing_by_capacity(
                 some,
                 prior.kernel,
