@@ -92,7 +92,7 @@ class LatentEstimator(Reporting, BaseEstimator):
         n_samples : int, default=1
             Number of functions.
         random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the estimator.
+            Seed; None stands for the estimator's.
 
         Returns
         -------
@@ -110,7 +110,7 @@ class LatentEstimator(Reporting, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # columns of a data frame whose type is category
+        # columns of a data frame of type category
         tags.input_tags.categorical = True
         return tags
 
@@ -148,13 +148,13 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             True for observations, as GaussianProcessRegressor with a WhiteKernel; False
             for the noise-free ``E[y | f(x)]``.
         exposure : array-like of shape (n_rows,) or float, default=None
-            Exposure of the counts to predict. None stands for one: a count over one
-            unit of the exposures of `fit`, whose mean is the rate.
+            Exposure of the counts to predict. None stands for one: the mean of a count
+            over one unit of the exposures of `fit` is the rate.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             Variance of the noise of the observations to predict, in squared units of y
-            (squared scale for StudentT). None stands for that of `likelihood_`: the
-            learned or given one, that of a `noise_model` at these rows, or the mean
-            over the rows of `fit` where each had its own.
+            (squared scale for StudentT). None stands for the variance of
+            `likelihood_`: the learned or given one, the variance of a `noise_model` at
+            these rows, or the mean over the rows of `fit` if each had its own.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         ------
         ValueError
             If both `return_std` and `return_cov` are set, or `return_cov` for a
-            likelihood whose link is not the identity.
+            likelihood with another link than the identity.
 
         Notes
         -----
@@ -314,7 +314,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         n_samples : int, default=1
             Draws per row.
         random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the estimator.
+            Seed; None stands for the estimator's.
         exposure : array-like of shape (n_rows,) or float, default=None
             As in :meth:`predict`.
         noise_variance : array-like of shape (n_rows,) or float, default=None
@@ -387,8 +387,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
     ) -> float:
         """Coefficient of determination R² of the predictive mean.
 
-        Every y is treated as a value. R² has no meaning for censored rows, whose y are
-        bounds: use `log_predictive_density` with their `censoring`.
+        Every y is treated as a value. R² has no meaning for censored rows, with bounds
+        as y: use `log_predictive_density` with their `censoring`.
 
         Parameters
         ----------
@@ -503,7 +503,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         n_samples : int, default=1
             Draws per row.
         random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the estimator.
+            Seed; None stands for the estimator's.
 
         Returns
         -------
@@ -539,7 +539,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Accuracy: share of the rows whose most probable class is their label.
+        """Accuracy: share of the rows with their label as the most probable class.
 
         Parameters
         ----------

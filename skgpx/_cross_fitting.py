@@ -100,7 +100,7 @@ def cross_fit(
         which they are given. No row may be in two test sets. With "prefit", or a
         FrozenEstimator, all rows count as held out.
     groups : array-like of shape (n,), default=None
-        For splitters; a number of folds is then that of a GroupKFold.
+        For splitters; a number of folds then means a GroupKFold.
     stratify : bool, default=False
         Whether y holds labels: each class is in each fold in turn, and the only row of
         a class in none.

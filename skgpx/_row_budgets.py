@@ -33,7 +33,7 @@ SPARSE_ROWS = 2000
 FEWEST_LAPLACE_ROWS = 300
 # Rows for which inducing points are counted, by Laplace's evidence without a gradient.
 COUNTING_ROWS = 1500
-# Rows around whose mode working responses are taken: one search for a mode, O(n m²).
+# Rows that give working responses around their mode: one search for a mode, O(n m²).
 MODE_ROWS = 40_000
 # Rows from which the noise of each of several targets is estimated: one pass, O(n m²).
 NOISE_ROWS = 12_000
@@ -43,9 +43,9 @@ FEWEST_HELD_OUT_ROWS = 200
 
 # ---- Checks of a fit -----------------------------------------------------------------
 
-# Rows whose residuals are checked beside inducing points: O(n m²).
+# Residuals that are checked in a model of inducing points: O(n m²).
 CHECKED_ROWS = 4000
-# Rows whose residuals are checked beside Fourier functions, O(n m²) of many functions;
-# that give the standard deviation of a new observation; and whose covariance matrix is
-# factored to compare y with its logarithm, O(n³).
+# Residuals that are checked in a model of many Fourier functions, O(n m²); rows that
+# give the standard deviation of a new observation; rows of the covariance matrix that
+# is factored to compare y with its logarithm, O(n³).
 THINNED_ROWS = 1000

@@ -1,4 +1,4 @@
-"""The door: checks what users pass in; imports scikit-learn's private names."""
+"""The door: checks the arguments of users; imports scikit-learn's private names."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _CATEGORIES = ("category", "categorical", "enum")
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
-    """scikit-learn's decorator of `fit`; a fit that fails changes nothing."""
+    """scikit-learn's decorator of `fit`; a fit that fails keeps the attributes."""
     decorator: Callable[[_Method], _Method] = _fit_context(
         prefer_skip_nested_validation=prefer_skip_nested_validation
     )
@@ -223,7 +223,7 @@ def validate_data(
     y: ArrayLike | None = "no_validation",
     **options: Any,
 ) -> Any:
-    """scikit-learn's check, with errors that say what to do.
+    """scikit-learn's check, with errors that name the remedy.
 
     Raises
     ------
@@ -387,8 +387,8 @@ def with_codes(
 ) -> Any:
     """A data frame with codes in its columns of categories; other X are returned.
 
-    Columns of pandas whose type is category, and of polars whose type is Enum or
-    Categorical. If `reset`, the categories that their types declare are kept as
+    Columns of pandas of type category, and of polars of type Enum or Categorical, are
+    encoded. If `reset`, the categories that their types declare are kept as
     ``categories_``, by name; otherwise values are looked up there, whatever the type.
 
     Raises

@@ -1,4 +1,4 @@
-"""Diagnostics of a fit: named checks whose findings make one warning.
+"""Diagnostics of a fit: named checks, one warning for all findings.
 
 Each check is a statistic of the field and returns a `Finding`, or None. A fit collects
 the findings and ends with `conclude`, which keeps them as `findings_` and emits one
@@ -68,7 +68,7 @@ class Finding(NamedTuple):
     check : str
         Name of the check, such as "residual autocorrelation".
     message : str
-        What happened, what it means for predictions, and what to do.
+        The event, its effect on predictions, and the remedy.
     category : type
         `FitWarning` or `ConvergenceWarning`.
     """
@@ -224,7 +224,7 @@ def residual_autocorrelation(
         first, second = cKDTree(ranks).query(ranks, 2)[1].T
         nearest = np.where(first == np.arange(n), second, first)
         neighbours = np.vstack((neighbours, nearest))
-    # Moran's I: Σ ω_i ω_j r_i r_j / Σ ω_i ω_j, beside Σ ω r² / Σ ω
+    # Moran's I: Σ ω_i ω_j r_i r_j / Σ ω_i ω_j, relative to Σ ω r² / Σ ω
     weighted = weights * residuals
     products = weighted * weighted[neighbours]
     strongest = int(np.argmax(products.sum(axis=1)))
@@ -477,7 +477,7 @@ def better_process(
     process_errors: Array,
     variance: float,
 ) -> Finding | None:
-    """Squared errors of a base model against those of the process around it.
+    """Squared errors of a base model against the errors of the process around it.
 
     Parameters
     ----------
@@ -515,12 +515,12 @@ def frozen_base_model(frozen: bool, cv: object) -> Finding | None:
 
 
 def better_class_process(gain: Array) -> Finding | None:
-    """Log losses of networks of classes against those of the process around them.
+    """Log losses of networks of classes against the process around them.
 
     Parameters
     ----------
     gain : ndarray of shape (n,)
-        Loss of the process less that of the networks, at held-out rows.
+        Loss of the process less the loss of the networks, at held-out rows.
     """
     if len(gain) < _FEWEST_COMPARED:
         return None
@@ -749,7 +749,7 @@ def chains_not_converged(
 
 
 def potential_not_resolved(error: float, tolerance: float) -> Finding | None:
-    """Quadrature of the optimal potential whose error is above its tolerance."""
+    """Quadrature of the optimal potential with an error above its tolerance."""
     if error <= tolerance:
         return None
     return Finding(
@@ -805,7 +805,7 @@ def runs_disagree(
     evidences : ndarray of shape (b,)
         Log evidence of each run.
     excess : float
-        Mean potential of the particles above that of the best mode, in nats: half a
+        Mean potential of the particles above the best mode's, in nats: half a
         chi-square variable of `n_weights` degrees of freedom for a normal posterior.
     n_weights, n_particles : int
     """
@@ -919,7 +919,7 @@ def excess_zeros(
     probability: Array,
     scores: Array,
 ) -> Finding | None:
-    """Score test of the number of zeros against what the likelihood predicts [1]_.
+    """Score test of the number of zeros against the predicted number [1]_.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ CEILINGS = {
     "_gwi": 14100,
     "_iterative": 7900,
     "_decoupled": 5800,
-    "_selection": 14500,
+    "_selection": 15600,
     "_latent": 2600,
     "_draws": 17300,
     "bases": 16000,

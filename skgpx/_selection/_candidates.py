@@ -43,9 +43,9 @@ class NormalPrior(NamedTuple):
     std: float
 
 
-# A lengthscale in standard deviations of its column, whose mean grows by log(d) / 2
-# with the number d of columns; an amplitude in variances of the latent function; a
-# noise in variances of y; the standard deviation of all slopes of a trend.
+# A lengthscale is in standard deviations of its column, and its mean grows by
+# log(d) / 2 with the number d of columns. An amplitude is in variances of the latent
+# function, a noise in variances of y. The slopes of a trend share a standard deviation.
 _LENGTHSCALE = NormalPrior(np.sqrt(2.0), np.sqrt(3.0))
 _AMPLITUDE = NormalPrior(1.0, 1.5)
 NOISE_PRIOR = NormalPrior(-2.0, 2.0)
@@ -227,7 +227,7 @@ class Candidate:
     ) -> Candidate:
         """Add a kernel with log-parameters ``offset + ties @ u``.
 
-        `priors` are those of the new coordinates.
+        `priors` has one entry for each new coordinate.
         """
         mean, std = np.transpose(priors)
         return replace(

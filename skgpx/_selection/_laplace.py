@@ -188,9 +188,9 @@ def _starts_by_regression(
 ) -> list[SearchResult]:
     """Optima of an exact process of rough latent values.
 
-    Normal noise around rough values tells kernels apart at the cost of regression. It
-    sees what the evidence of few inducing points cannot see, which prefers smooth
-    functions. Candidates that are simpler than the best one are trained as well.
+    Normal noise around rough values tells kernels apart at the cost of regression. The
+    evidence of few inducing points prefers smooth functions and cannot. Candidates that
+    are simpler than the best one are trained as well.
     """
     values = rough_latent(rows, likelihood)
     # repetitions of a label are no repeated measurements of a latent value

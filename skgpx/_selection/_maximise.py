@@ -46,7 +46,7 @@ class SearchResult(NamedTuple):
     evidence, posterior : float
         Log evidence of the rows of the search, without and with the log hyperprior.
     gain : float
-        Of the evidence over that of a latent function that is zero.
+        Log evidence less the log evidence of a latent function that is zero.
     n_rows : int
         Number of rows of the search.
     weight : float

@@ -125,7 +125,7 @@ def learn_prior(
 ) -> Hyperparameters:
     """Kernel and likelihood by maximum a posteriori, and the choice between kernels.
 
-    Rows whose inputs are unique get weight at most one: duplicate rows make the
+    Rows with unique inputs get weight at most one: duplicate rows make the
     likelihood of the noise variance unbounded. Larger weights enter the posterior only.
 
     Parameters

@@ -61,8 +61,8 @@ class SearchBudget(NamedTuple):
         search reads.
     carried_over : bool
         Whether a family starts where its smoother counterpart ended, on a part of the
-        rows as well, and not from starts of its own: a rougher family may then miss
-        what the smoother one has missed.
+        rows as well, and not from starts of its own: if the smoother family has missed
+        a signal, a rougher one may then miss it too.
     """
 
     screening_rows: int = SCREENING_ROWS
@@ -155,7 +155,7 @@ def select(
     n_columns = screening.X.shape[1]
     # 1 the best family, on the screening rows
     first = screen(screening, likelihood, families[0])
-    # on a part of the rows a rougher family may see what a smoother one has missed
+    # on a part of the rows a rougher family may see a signal that this one has missed
     counterparts: Sequence[SearchResult] = []
     if split.carried_over or len(screening.y) == len(split.training.y):
         counterparts = first
@@ -243,7 +243,7 @@ def _columns_to_shorten(
 ) -> NDArray[np.intp]:
     """Coordinates of lengthscales at which a search may start shorter.
 
-    Of more than a hundred columns those with the largest gains, by the slope of the log
+    Of many columns the hundred with the largest gains, by the slope of the log
     posterior at long lengthscales.
     """
     columns = np.flatnonzero(candidate.is_length_scale)

@@ -61,7 +61,7 @@ def grow(
     score : callable
         Log evidence or density of n observations of a model of this size, in nats.
     size, largest : int
-        Where growth starts, and what the budget allows.
+        Start of the growth, and the budget.
     n : float
         Number of observations.
 

@@ -76,8 +76,8 @@ class WorkingResponses(NamedTuple):
         """Log evidence less the log density of z, in nats.
 
         With variances, the lower bound ``E log p(y | f) - KL`` less that density: at
-        the fixed point the divergence from the prior is that of the mode with the same
-        noise less ``½ Σ variance / noise``.
+        the fixed point the divergence from the prior equals the divergence of the mode
+        with the same noise, less ``½ Σ variance / noise``.
         """
         terms = self.noise * self.slope**2 + np.log(2.0 * np.pi * self.noise)
         terms += self.variance / self.noise
@@ -109,8 +109,8 @@ class WorkingResponses(NamedTuple):
             averaged = target._replace(std=std, nodes=nodes, node_weights=masses)
             nll, slope, curvature = laplace.row_averages(averaged, f)
         curvature = factor**2 * curvature
-        # a row without curvature says little, but not next to nothing: it may have
-        # some at the place to which its mean goes
+        # a row without curvature has little information, but some: it may have
+        # curvature at the place to which its mean goes
         information = float(np.average(np.maximum(curvature, 0.0), weights=omega))
         curvature = np.maximum(curvature, _LEAST_INFORMATION * information)
         return cls(
@@ -128,7 +128,7 @@ def working_responses(
     inducing: Inducing,
     rng: np.random.Generator,
 ) -> tuple[SearchResult, float]:
-    """Train a kernel on many rows whose likelihood is not Gaussian.
+    """Train a kernel on many rows of a likelihood that is not Gaussian.
 
     As in regression, on rows from all over the data, with working responses around the
     mode of few inducing points, of at most 40 000 rows. A scale in units of the latent
