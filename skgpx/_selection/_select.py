@@ -154,14 +154,14 @@ def select(
     screening = split.screening
     n_columns = screening.X.shape[1]
     # 1 the best family, on the screening rows
-    first = screen(screening, likelihood, families[0])
+    results = [screen(screening, likelihood, families[0])]
     # on a part of the rows a rougher family may see a signal that this one has missed
     counterparts: Sequence[SearchResult] = []
     if split.carried_over or len(screening.y) == len(split.training.y):
-        counterparts = first
+        counterparts = results[0]
     tasks = [(family, counterparts) for family in families[1:]]
-    others = side_by_side(screen, tasks, n_jobs, screening, likelihood)
-    family = max([first, *others], key=lambda family: best_of(family).posterior)
+    results += side_by_side(screen, tasks, n_jobs, screening, likelihood)
+    family = max(results, key=lambda family: best_of(family).posterior)
     best = best_of(family)
     # 2 a trend and seasons: nearest rows cannot tell a trend from a smooth function
     trend = trend and (n_columns == 1 or not split.abundant)
