@@ -104,6 +104,7 @@ class Candidate:
     @cached_property
     def bounds(self) -> Array:
         """Bounds of u, (q, 2), within which no tied parameter leaves its own bounds."""
+        # low ≤ offset + ties u ≤ high, one coordinate at a time
         centred = self.kernel.bounds.reshape(-1, 2) - self.offset[:, np.newaxis]
         ties = sparse.coo_array(self.ties)
         parameters, coordinates = ties.nonzero()
@@ -114,6 +115,11 @@ class Candidate:
         np.minimum.at(upper, coordinates, high)
         return np.column_stack((lower, np.maximum(lower, upper)))
 
+    def log_parameters(self, u: Array) -> Array:
+        """``θ = offset + ties @ u``, (p,)."""
+        theta: Array = self.offset + self.ties @ u
+        return theta
+
     def clip(self, u: Array) -> Array:
         """The nearest coordinates within the bounds."""
         clipped: Array = np.clip(u, *self.bounds.T)
@@ -123,8 +129,8 @@ class Candidate:
         """Kernel at the coordinates u, within its bounds."""
         if not len(self.offset):
             return self.kernel
-        theta = self.offset + self.ties @ u
-        return self.kernel.clone_with_theta(np.clip(theta, *self.kernel.bounds.T))
+        theta = np.clip(self.log_parameters(u), *self.kernel.bounds.T)
+        return self.kernel.clone_with_theta(theta)
 
     def coordinates_of(self, kernel: Kernel) -> Array:
         """Coordinates of a kernel of this form; tied parameters are averaged."""
@@ -159,7 +165,7 @@ class Candidate:
         )
         # priors of parameters that the user states, at the parameters themselves
         p = len(self.offset)
-        theta = np.concatenate((self.offset + self.ties @ u, scales))
+        theta = np.concatenate((self.log_parameters(u), scales))
         theta_log_density, theta_slope = stated_log_density(self.stated, theta)
         slope += self.ties.T @ theta_slope[:p]
         scales_slope += theta_slope[p:]

@@ -109,7 +109,7 @@ class Objective:
         p = len(candidate.offset)
         u, scales = np.split(point, [candidate.n_free])
         # the log-parameters of kernel and likelihood
-        theta = np.concatenate((candidate.offset + candidate.ties @ u, scales))
+        theta = np.concatenate((candidate.log_parameters(u), scales))
         try:
             terms = [block.value_and_gradient(theta) for block in self.evidences]
         except np.linalg.LinAlgError:
