@@ -137,6 +137,7 @@ class Rows(NamedTuple):
     def followed_by(self, other: Rows) -> Rows:
         """These rows, and then the rows of another set."""
         known = None
+        # both sets have a quantity of each row, or neither has
         if self.known is not None and other.known is not None:
             known = np.concatenate((self.known, other.known))
         return Rows(
