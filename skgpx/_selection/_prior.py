@@ -202,12 +202,9 @@ def learn_prior(
             trend=trend,
             n_jobs=n_jobs,
         )
-        has_one_function = result.has_signal and likelihood.n_outputs_ == 1
-        if (
-            has_one_function
-            and split.abundant
-            and decays(result.kernel, rows.X.shape[1])
-        ):
+        has_one_function = likelihood.n_outputs_ == 1
+        is_trainable = result.has_signal and has_one_function and split.abundant
+        if is_trainable and decays(result.kernel, rows.X.shape[1]):
             result, exact_noise = working_responses(result, counted, inducing, rng)
     # 4 its findings
     has_signal = result.has_signal
