@@ -13,6 +13,7 @@ from skgpx._draws import FunctionDraws
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._predictive_distribution import PredictiveDistribution
 from skgpx._report import Reporting
+from skgpx._types import RandomState
 from skgpx._validation import (
     check_count,
     check_is_fitted,
@@ -41,15 +42,22 @@ class LatentEstimator(Reporting, BaseEstimator):
     posterior_: LatentModel | MixtureModel
     likelihood_: Likelihood
 
-    def _distribution(self, X: ArrayLike, **given: Any) -> PredictiveDistribution:
-        """Predictive distribution at rows, with known exposures or noise."""
-        X, likelihood = self._rows_to_predict(X), self.likelihood_
-        known = row_quantity(likelihood, len(X), **given)
-        known = self._noise_at(X) if known is None else known
-        if (t := self.posterior_.n_outputs // likelihood.n_outputs_) > 1:
+    def _distribution(
+        self,
+        X: ArrayLike,
+        **quantities: ArrayLike | None,
+    ) -> PredictiveDistribution:
+        """Predictive distribution at rows, with their exposures, noise or censoring."""
+        X = self._rows_to_predict(X)
+        likelihood = self.likelihood_
+        known = row_quantity(likelihood, len(X), **quantities)
+        if known is None:
+            known = self._noise_at(X)
+        n_targets = self.posterior_.n_outputs // likelihood.n_outputs_
+        if n_targets > 1:
             # several targets: the noise of each at each row
-            known = likelihood.variance(0.0) if known is None else known[:, np.newaxis]
-            known = np.broadcast_to(known, (len(X), t))
+            noise = likelihood.variance(0.0) if known is None else known[:, np.newaxis]
+            known = np.broadcast_to(noise, (len(X), n_targets))
             likelihood = likelihood.with_noise(1.0)
         distribution = PredictiveDistribution(
             self.posterior_,
@@ -67,15 +75,15 @@ class LatentEstimator(Reporting, BaseEstimator):
         return check_X(self, X)
 
     def _noise_at(self, X: Array) -> Array | None:
-        """Noise parameters (n,) of rows of which none is given; None for one of all."""
+        """Noise parameters (n,) of rows without a given one; None for one of all."""
 
     def _warn_about(self, X: Array) -> None:
-        """Warn, once for a call, if the model is not made for rows X."""
+        """Warn, once for a call, if the model does not apply to rows X."""
 
     def sample_functions(
         self,
         n_samples: int = 1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> FunctionDraws:
         """Draw latent functions from the posterior.
 
@@ -84,7 +92,7 @@ class LatentEstimator(Reporting, BaseEstimator):
         n_samples : int, default=1
             Number of functions.
         random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the estimator.
+            Seed; None stands for the estimator's.
 
         Returns
         -------
@@ -96,13 +104,13 @@ class LatentEstimator(Reporting, BaseEstimator):
         """
         check_is_fitted(self)
         n_samples = check_count(n_samples, "n_samples")
-        own = getattr(self, "random_state", None)
-        rng = generator(own if random_state is None else random_state)
-        return self.posterior_.draw(n_samples, rng)
+        if random_state is None:
+            random_state = getattr(self, "random_state", None)
+        return self.posterior_.draw(n_samples, generator(random_state))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # columns of a data frame whose type is category
+        # columns of a data frame of type category
         tags.input_tags.categorical = True
         return tags
 
@@ -140,13 +148,13 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             True for observations, as GaussianProcessRegressor with a WhiteKernel; False
             for the noise-free ``E[y | f(x)]``.
         exposure : array-like of shape (n_rows,) or float, default=None
-            Exposure of the counts to predict. None stands for one: a count over one
-            unit of the exposures of `fit`, whose mean is the rate.
+            Exposure of the counts to predict. None stands for one: the mean of a count
+            over one unit of the exposures of `fit` is the rate.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             Variance of the noise of the observations to predict, in squared units of y
-            (squared scale for StudentT). None stands for that of `likelihood_`: the
-            learned or given one, that of a `noise_model` at these rows, or the mean
-            over the rows of `fit` where each had its own.
+            (squared scale for StudentT). None stands for the variance of
+            `likelihood_`: the learned or given one, the variance of a `noise_model` at
+            these rows, or the mean over the rows of `fit` if each had its own.
 
         Returns
         -------
@@ -161,7 +169,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         ------
         ValueError
             If both `return_std` and `return_cov` are set, or `return_cov` for a
-            likelihood whose link is not the identity.
+            likelihood with another link than the identity.
 
         Notes
         -----
@@ -212,11 +220,16 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             `log_density` and `sample`; for several targets a list, one per target.
             :func:`skgpx.predict_dist` gives it for pipelines and searches.
         """
-        given = {"exposure": exposure, "noise_variance": noise_variance}
-        # of one type for the one target of almost every caller
-        distribution: Any = self._distribution(X, **given, censoring=censoring)
-        one = distribution.n_targets == 1
-        return distribution if one else distribution._of_targets()
+        # Any: callers with one target, almost all, get a distribution and no list
+        distribution: Any = self._distribution(
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
+            censoring=censoring,
+        )
+        if distribution.n_targets > 1:
+            return distribution._of_targets()
+        return distribution
 
     def predict_quantiles(
         self,
@@ -249,9 +262,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             exposure=exposure,
             noise_variance=noise_variance,
         )
-        return distribution.quantile(
-            np.atleast_1d(check_levels(quantiles, "quantiles"))
-        )
+        levels = check_levels(quantiles, "quantiles")
+        return distribution.quantile(np.atleast_1d(levels))
 
     def predict_interval(
         self,
@@ -289,7 +301,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         self,
         X: ArrayLike,
         n_samples: int = 1,
-        random_state: Any = None,
+        random_state: RandomState = None,
         *,
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
@@ -302,7 +314,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         n_samples : int, default=1
             Draws per row.
         random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the estimator.
+            Seed; None stands for the estimator's.
         exposure : array-like of shape (n_rows,) or float, default=None
             As in :meth:`predict`.
         noise_variance : array-like of shape (n_rows,) or float, default=None
@@ -351,13 +363,19 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             the posterior, noise included, and summed over targets. Its negative mean
             is the NLPD.
         """
-        given = {"exposure": exposure, "noise_variance": noise_variance}
-        distribution = self._distribution(X, **given, censoring=censoring)
+        distribution = self._distribution(
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
+            censoring=censoring,
+        )
         self._warn_of_missing(exposure)
         y = codes_of_grades(self.likelihood_, y)
         targets = check_targets(y, distribution, distribution.n_targets)
         density = distribution._log_density(targets)
-        return density if targets.ndim == 1 else density.sum(axis=1)
+        if targets.ndim > 1:
+            return density.sum(axis=1)
+        return density
 
     def score(
         self,
@@ -369,8 +387,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
     ) -> float:
         """Coefficient of determination R² of the predictive mean.
 
-        Every y is treated as a value. R² has no meaning for censored rows, whose y are
-        bounds: use `log_predictive_density` with their `censoring`.
+        Every y is treated as a value. R² has no meaning for censored rows, with bounds
+        as y: use `log_predictive_density` with their `censoring`.
 
         Parameters
         ----------
@@ -414,9 +432,9 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Most probable class of each row, shape (n_rows,)."""
-        best = np.argmax(self.predict_proba(X), axis=1)
-        chosen: NDArray[Any] = self.classes_[best]
-        return chosen
+        most_probable = np.argmax(self.predict_proba(X), axis=1)
+        labels: NDArray[Any] = self.classes_[most_probable]
+        return labels
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Class probabilities averaged over the posterior.
@@ -464,15 +482,18 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         """
         distribution = self._distribution(X)
         c = distribution.likelihood.n_outputs_
-        both = distribution.stream(lambda _, f: np.concatenate(f.moments(), 1))
-        mean, variance = both[:, :c].copy(), both[:, c:].copy()
-        return (mean[:, 0], variance[:, 0]) if c == 1 else (mean, variance)
+        moments = distribution.stream(lambda _, f: np.concatenate(f.moments(), 1))
+        mean = moments[:, :c].copy()
+        variance = moments[:, c:].copy()
+        if c == 1:
+            return mean[:, 0], variance[:, 0]
+        return mean, variance
 
     def sample_y(
         self,
         X: ArrayLike,
         n_samples: int = 1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> NDArray[Any]:
         """Draw labels, jointly over the rows of X.
 
@@ -482,15 +503,15 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         n_samples : int, default=1
             Draws per row.
         random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the estimator.
+            Seed; None stands for the estimator's.
 
         Returns
         -------
         y : ndarray of shape (n_rows, n_samples)
             Linear cost in the number of rows.
         """
-        codes = self._distribution(X).sample(n_samples, random_state).astype(np.intp)
-        labels: NDArray[Any] = self.classes_[codes]
+        codes = self._distribution(X).sample(n_samples, random_state)
+        labels: NDArray[Any] = self.classes_[codes.astype(np.intp)]
         return labels
 
     def log_predictive_density(self, X: ArrayLike, y: ArrayLike) -> Array:
@@ -509,7 +530,8 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         """
         check_labels(y)
         distribution = self._distribution(X)
-        return distribution.log_density(self._encode(check_targets(y, distribution)))
+        labels = check_targets(y, distribution)
+        return distribution.log_density(self._encode(labels))
 
     def score(
         self,
@@ -517,7 +539,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Accuracy: share of the rows whose most probable class is their label.
+        """Accuracy: share of the rows with their label as the most probable class.
 
         Parameters
         ----------

@@ -1,22 +1,26 @@
 """Cross-fitting of other estimators: out-of-fold predictions.
 
-The estimator is cloned, never fitted in place; one that is fitted already is used as it
-is.
+The estimator is cloned, never fitted in place; a fitted one is used unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    GroupKFold,
+    StratifiedGroupKFold,
+    check_cv,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
@@ -31,9 +35,13 @@ from skgpx.exceptions import DataWarning
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Predict = Callable[[Any, Any], Array]
+# A number of folds, a splitter or its splits, or "prefit".
+Folds: TypeAlias = int | BaseCrossValidator | Iterable[Any] | str | None
 
 # Folds if their number is not given.
 N_FOLDS = 5
+# Instead of the number of a fold, for rows that are never held out.
+_NEVER = -1
 
 
 class CrossFit(NamedTuple):
@@ -44,12 +52,12 @@ class CrossFit(NamedTuple):
     estimator : estimator
         Fitted to all rows.
     positions : ndarray of shape (r,)
-        Rows of X that the entries below are about: distinct ones of positive weight.
+        Rows of X that the entries below describe: distinct ones of positive weight.
     weights : ndarray of shape (r,)
         Frequency weights; repetitions are added up.
     predictions : ndarray of shape (r, k)
-        At each row, of the estimator that was not fitted to it; where there is none, of
-        the one fitted to all.
+        At each row, by the estimator that was not fitted to it; at rows that are never
+        held out, by the one fitted to all.
     held_out : ndarray of bool of shape (r,)
         Rows predicted by an estimator that was not fitted to them.
     """
@@ -61,18 +69,18 @@ class CrossFit(NamedTuple):
     held_out: NDArray[np.bool_]
 
 
-def is_given_fitted(estimator: Any, cv: Any) -> bool:
-    """Whether an estimator is used as it is: it is frozen, or `cv` is "prefit"."""
+def is_given_fitted(estimator: BaseEstimator, cv: Folds) -> bool:
+    """Whether an estimator is used unchanged: it is frozen, or `cv` is "prefit"."""
     return isinstance(estimator, FrozenEstimator) or isinstance(cv, str)
 
 
 def cross_fit(
-    estimator: Any,
+    estimator: BaseEstimator,
     rows: Training,
     predict: Predict,
     *,
-    cv: Any = None,
-    groups: Any = None,
+    cv: Folds = None,
+    groups: ArrayLike | None = None,
     stratify: bool = False,
     n_jobs: int | None = None,
 ) -> CrossFit:
@@ -92,7 +100,7 @@ def cross_fit(
         which they are given. No row may be in two test sets. With "prefit", or a
         FrozenEstimator, all rows count as held out.
     groups : array-like of shape (n,), default=None
-        For splitters; a number of folds is then that of a GroupKFold.
+        For splitters; a number of folds then means a GroupKFold.
     stratify : bool, default=False
         Whether y holds labels: each class is in each fold in turn, and the only row of
         a class in none.
@@ -125,82 +133,106 @@ def cross_fit(
             "sample_weight, or integer weights.",
             DataWarning,
         )
-    given = np.arange(len(rows.y))
+    # 1 folds, of the distinct rows or of the given ones
+    sources = np.arange(len(rows.y))
     if groups is None and (cv is None or isinstance(cv, Integral)):
-        given, weights = distinct_rows(table, rows.weights)
+        distinct, weights = distinct_rows(table, rows.weights)
         # estimators with folds of their own must not see sorted rows
-        order = np.random.default_rng(0).permutation(len(given))
-        given, table = given[order], table[given[order]]
-        rows = Training(take_rows(rows.X, given), rows.y[given], weights[order])
+        order = np.random.default_rng(0).permutation(len(distinct))
+        sources = distinct[order]
+        table = table[sources]
+        rows = Training(
+            X=take_rows(rows.X, sources),
+            y=rows.y[sources],
+            weights=weights[order],
+        )
         splits = _random_folds(rows.y, int(cv or N_FOLDS), stratify)
     else:
         splits = _splitter(cv, groups, stratify).split(rows.X, rows.y, groups)
-    folds, training = _checked_folds(splits, len(rows.y))
+    folds, training_sets = _check_folds(splits, len(rows.y))
     positions, weights = distinct_rows(np.column_stack((table, folds)), rows.weights)
     folds = folds[positions]
-    jobs = []
-    for fold, train in enumerate([*training, np.arange(len(rows.y))]):
-        kept, counts = distinct_rows(table[train], rows.weights[train])
-        if not len(kept):
+    # 2 a clone fitted to the rows outside each fold, and one to all rows
+    labels = [*range(len(training_sets)), _NEVER]
+    training_sets.append(np.arange(len(rows.y)))
+    tasks = []
+    for label, train in zip(labels, training_sets, strict=True):
+        distinct, counts = distinct_rows(table[train], rows.weights[train])
+        if not len(distinct):
             raise ValueError(
                 "A training set of `cv` has no row of positive weight: use fewer "
                 "folds, or other ones."
             )
         # in the order of their first occurrence
-        first = np.argsort(kept)
-        part = train[kept[first]], counts[first]
-        test = positions[folds == (fold if fold < len(training) else -1)]
-        jobs.append((estimator, rows, *part, keyword, predict, test))
-    fits = parallel_map(_fitted_clone, jobs, n_jobs)
-    predictions = np.empty((len(positions), max(part.shape[1] for _, part in fits)))
-    for fold, (_, part) in zip([*range(len(training)), -1], fits, strict=True):
-        if len(part):
-            predictions[folds == fold] = part
-    final = fits[-1][0]
-    return CrossFit(final, given[positions], weights, predictions, folds >= 0)
+        order = np.argsort(distinct)
+        train = train[distinct[order]]
+        test = positions[folds == label]
+        tasks.append((estimator, rows, train, counts[order], keyword, predict, test))
+    fits = parallel_map(_fit_clone, tasks, n_jobs)
+    # 3 predictions of each row by the clone that has not seen it
+    n_outputs = max(fold_predictions.shape[1] for _, fold_predictions in fits)
+    predictions = np.empty((len(positions), n_outputs))
+    for label, (_, fold_predictions) in zip(labels, fits, strict=True):
+        if len(fold_predictions):
+            predictions[folds == label] = fold_predictions
+    return CrossFit(
+        estimator=fits[-1][0],
+        positions=sources[positions],
+        weights=weights,
+        predictions=predictions,
+        held_out=folds != _NEVER,
+    )
 
 
-def weight_keyword(estimator: Any) -> str | None:
-    """Under which name `fit` of an estimator takes the weights of rows; None if not.
+def weight_keyword(estimator: BaseEstimator) -> str | None:
+    """Name under which `fit` of an estimator takes the weights of rows; None if not.
 
     Follows pipelines, searches and transformed targets. With metadata routing the
     estimator has to request them.
     """
     if get_config()["enable_metadata_routing"]:
-        wanted = get_routing_for_object(estimator).consumes("fit", {"sample_weight"})
-        return "sample_weight" if wanted else None
+        routing = get_routing_for_object(estimator)
+        takes_weights = bool(routing.consumes("fit", {"sample_weight"}))
+        return "sample_weight" if takes_weights else None
     if isinstance(estimator, Pipeline):
-        name, last = estimator.steps[-1]
-        inner = weight_keyword(last) if hasattr(last, "fit") else None
-        return None if inner is None else f"{name}__{inner}"
+        name, last_step = estimator.steps[-1]
+        if not hasattr(last_step, "fit"):
+            return None
+        keyword = weight_keyword(last_step)
+        return None if keyword is None else f"{name}__{keyword}"
     if is_search(estimator):
         return weight_keyword(estimator.estimator)
     if isinstance(estimator, TransformedTargetRegressor):
-        inner = estimator.regressor
-        return "sample_weight" if inner is None else weight_keyword(inner)
-    takes = has_fit_parameter(estimator, "sample_weight")
-    return "sample_weight" if takes else None
+        if estimator.regressor is None:
+            # stands for LinearRegression
+            return "sample_weight"
+        return weight_keyword(estimator.regressor)
+    if has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    return None
 
 
-def seeded(estimator: Any, rng: np.random.Generator) -> Any:
-    """Clone whose every `random_state` that is None is a number."""
+def seeded(estimator: BaseEstimator, rng: np.random.Generator) -> Any:
+    """Clone with a number for each `random_state` that is None."""
     fresh = clone(estimator)
     names = sorted(
         name
         for name, value in fresh.get_params(deep=True).items()
         if name.split("__")[-1] == "random_state" and value is None
     )
-    seeds = rng.integers(2**31 - 1, size=len(names))
-    chosen = {name: int(seed) for name, seed in zip(names, seeds, strict=True)}
-    return fresh.set_params(**chosen) if chosen else fresh
+    seeds = rng.integers(2**31 - 1, size=len(names)).tolist()
+    return fresh.set_params(**dict(zip(names, seeds, strict=True)))
 
 
-def _splitter(cv: Any, groups: Any, stratify: bool) -> Any:
+def _splitter(cv: Folds, groups: ArrayLike | None, stratify: bool) -> Any:
     """The splitter that was given; for a number, one that keeps groups together."""
     if cv is not None and not isinstance(cv, Integral):
         return check_cv(cv)
-    n_folds = cv or min(N_FOLDS, max(len(np.unique(np.asarray(groups))), 2))
-    return (StratifiedGroupKFold if stratify else GroupKFold)(n_folds)
+    n_groups = len(np.unique(np.asarray(groups)))
+    n_folds = cv or min(N_FOLDS, max(n_groups, 2))
+    if stratify:
+        return StratifiedGroupKFold(n_folds)
+    return GroupKFold(n_folds)
 
 
 def _random_folds(
@@ -208,25 +240,32 @@ def _random_folds(
     n_folds: int,
     stratify: bool,
 ) -> list[tuple[Index, Index]]:
-    """Rows in each fold in turn, class after class; the only row of a class in none."""
+    """Deal rows to the folds in turn, class after class.
+
+    The only row of a class is in no fold. There may be fewer rows than folds.
+    """
     classes = y if stratify else np.zeros(len(y))
     _, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
-    several = np.flatnonzero(counts[codes] > 1)
-    ordered = several[np.argsort(codes[several], kind="stable")]
-    folds = np.full(len(y), -1)
-    folds[ordered] = np.arange(len(ordered)) % n_folds
+    repeated = np.flatnonzero(counts[codes] > 1)
+    by_class = repeated[np.argsort(codes[repeated], kind="stable")]
+    folds = np.full(len(y), _NEVER)
+    folds[by_class] = np.arange(len(by_class)) % n_folds
     return [
         (np.flatnonzero(folds != k), np.flatnonzero(folds == k))
-        for k in range(folds.max(initial=-1) + 1)
+        for k in range(folds.max(initial=_NEVER) + 1)
     ]
 
 
-def _checked_folds(splits: Iterable[Any], n: int) -> tuple[Index, list[Index]]:
-    """Fold of each row, -1 where it is never held out, and the training sets."""
-    folds, training = np.full(n, -1), []
-    for fold, split in enumerate(splits):
-        train, test = (np.arange(n)[part] for part in split)
-        if np.any(folds[test] != -1) or np.any(np.isin(test, train)):
+def _check_folds(splits: Iterable[Any], n: int) -> tuple[Index, list[Index]]:
+    """Fold of each row, -1 for rows that are never held out, and the training sets."""
+    positions = np.arange(n)
+    folds = np.full(n, _NEVER)
+    training_sets = []
+    for fold, (train, test) in enumerate(splits):
+        # positions or masks
+        train = positions[train]
+        test = positions[test]
+        if np.any(folds[test] != _NEVER) or np.any(np.isin(test, train)):
             raise ValueError(
                 "Test sets of `cv` must not overlap, nor share rows with their "
                 "training set: a row is predicted once, by an estimator that was not "
@@ -234,12 +273,12 @@ def _checked_folds(splits: Iterable[Any], n: int) -> tuple[Index, list[Index]]:
                 "TimeSeriesSplit rather than repeated or random splits."
             )
         folds[test] = fold
-        training.append(train)
-    return folds, training
+        training_sets.append(train)
+    return folds, training_sets
 
 
-def _fitted_clone(
-    estimator: Any,
+def _fit_clone(
+    estimator: BaseEstimator,
     rows: Training,
     train: Index,
     weights: Array,
@@ -247,13 +286,15 @@ def _fitted_clone(
     predict: Predict,
     test: Index,
 ) -> tuple[Any, Array]:
-    """Clone fitted to some of the rows, and its predictions (r, k) at others."""
-    weighted = {}
+    """Fit a clone to training rows, and predict (r, k) at the test rows."""
+    fit_options = {}
     if keyword is not None and np.any(weights != 1.0):
-        weighted[keyword] = weights
+        fit_options[keyword] = weights
     elif keyword is None and np.all(weights == np.rint(weights)):
+        # weights that the estimator does not take become repetitions
         train = np.repeat(train, weights.astype(np.intp))
-    fitted = clone(estimator).fit(take_rows(rows.X, train), rows.y[train], **weighted)
+    X = take_rows(rows.X, train)
+    fitted = clone(estimator).fit(X, rows.y[train], **fit_options)
     if not len(test):
         return fitted, np.empty((0, 0))
     return fitted, predict(fitted, take_rows(rows.X, test))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
@@ -36,11 +37,11 @@ class Training(NamedTuple):
     Attributes
     ----------
     X : array-like or data frame of n rows
-        As the user gave it: the estimator may take more than numbers.
+        The user's own: the estimator may take more than numbers.
     y : ndarray of shape (n,)
         Numbers or labels.
     weights : ndarray of shape (n,)
-        Frequency weights, some of which may be zero.
+        Frequency weights, zero or positive.
     """
 
     X: Any
@@ -48,29 +49,30 @@ class Training(NamedTuple):
     weights: Array
 
 
-def as_table(X: Any, numbers: bool = True) -> Any:
+def as_table(X: ArrayLike, numbers: bool = True) -> Any:
     """A two-dimensional array or data frame; lists become arrays, objects numbers.
 
-    Without `numbers`, objects stay: some rows of a table may look like numbers.
+    Without `numbers`, objects stay: a few rows of a table of objects may be numeric.
 
     Raises
     ------
     TypeError
         For sparse matrices.
     ValueError
-        For another number of dimensions, or what is no table.
+        For another number of dimensions.
     """
     if issparse(X):
         raise TypeError("Sparse X is not supported here; use X.toarray().")
     check_unmasked(X=X)
-    table = X if hasattr(X, "columns") else np.asarray(X)
+    is_frame = hasattr(X, "columns")
+    table: Any = X if is_frame else np.asarray(X)
     if len(table.shape) != 2:
         raise ValueError(
             f"Expected a 2D array, one row for each sample; got shape {table.shape}. "
             "Reshape your data: X.reshape(-1, 1) if it has a single feature, "
             "X.reshape(1, -1) if it is a single sample."
         )
-    if numbers and not hasattr(X, "columns") and table.dtype.kind == "O":
+    if numbers and not is_frame and table.dtype.kind == "O":
         try:
             return table.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
@@ -79,8 +81,8 @@ def as_table(X: Any, numbers: bool = True) -> Any:
 
 
 def training_rows(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: ArrayLike,
     y: ArrayLike | None,
     sample_weight: ArrayLike | None,
     *,
@@ -93,20 +95,22 @@ def training_rows(
     TypeError
         For a sparse X.
     ValueError
-        For a y that is not one finite number a row, or one label if `labels`, or
-        weights that are no weights.
+        For a y that is not one finite number a row, or one label if `labels`, or for
+        weights that are negative or all zero.
     """
     table = as_table(X)
-    check_names(column_names(table) if hasattr(table, "columns") else [])
+    if hasattr(table, "columns"):
+        check_names(column_names(table))
     check_unmasked(y=y)
     if labels:
         check_labels(y)
     with_codes(estimator, None, reset=True)
     validate_data(estimator, X, y, skip_check_array=True)
+    dtype = None
     if not labels:
         check_columns(None, y)
-    kind = None if labels else np.float64
-    checked = check_array(y, ensure_2d=False, dtype=kind, input_name="y")
+        dtype = np.float64
+    checked = check_array(y, ensure_2d=False, dtype=dtype, input_name="y")
     targets = one_target(estimator, checked)
     if labels:
         check_classification_targets(targets)
@@ -120,34 +124,43 @@ def training_rows(
 
 def column_names(table: Any) -> list[Any]:
     """Names of the columns of a data frame, or of an Arrow table."""
-    return list(table.columns if hasattr(table, "dtypes") else table.schema.names)
+    if hasattr(table, "dtypes"):
+        return list(table.columns)
+    return list(table.schema.names)
 
 
 def frame_of(table: Any, rows: NDArray[Any]) -> Any:
     """Rows (n, d) in a polars or Arrow table like this one, which finds their types."""
     make = getattr(table, "from_pydict", type(table))
-    return make(dict(zip(column_names(table), rows.T.tolist(), strict=True)))
+    columns = zip(column_names(table), rows.T.tolist(), strict=True)
+    return make(dict(columns))
 
 
-def row_codes(X: Any) -> Array:
-    """Ranks (n, d) of the entries of each column, equal where the entries are."""
-    frame = hasattr(X, "columns")
-    columns = [X[name] for name in column_names(X)] if frame else np.asarray(X).T
+def row_codes(X: ArrayLike) -> Array:
+    """Ranks (n, d) of the entries of each column; equal entries have equal ranks."""
+    table: Any = X
+    columns = _columns(X) if hasattr(X, "columns") else np.asarray(X).T
     ranks = [_ranks(np.asarray(column)) for column in columns]
-    return np.column_stack([np.empty((len(X), 0)), *ranks])
+    # a table may have no columns
+    return np.column_stack([np.empty((len(table), 0)), *ranks])
+
+
+def _columns(frame: Any) -> list[Any]:
+    return [frame[name] for name in column_names(frame)]
 
 
 def _ranks(column: NDArray[Any]) -> Array:
-    values = column if column.dtype.kind in "buif" else column.astype(str)
-    ranks: Array = np.unique(values, return_inverse=True)[1].astype(np.float64)
+    if column.dtype.kind not in "buif":
+        column = column.astype(str)
+    ranks: Array = np.unique(column, return_inverse=True)[1].astype(np.float64)
     return ranks
 
 
-def is_numeric(X: Any) -> bool:
+def is_numeric(X: ArrayLike) -> bool:
     """Whether every entry of a table is a finite number."""
-    frame = hasattr(X, "columns")
-    columns = [X[name] for name in column_names(X)] if frame else [X]
-    return all(
-        column.dtype.kind in "buif" and bool(np.all(np.isfinite(column)))
-        for column in map(np.asarray, columns)
-    )
+    parts = _columns(X) if hasattr(X, "columns") else [X]
+    for part in parts:
+        values = np.asarray(part)
+        if values.dtype.kind not in "buif" or not np.all(np.isfinite(values)):
+            return False
+    return True

@@ -1,12 +1,12 @@
-"""The door: checks what users pass in; imports scikit-learn's private names."""
+"""The door: checks the arguments of users; imports scikit-learn's private names."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,13 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from sklearn.utils.validation import check_is_fitted as check_is_fitted
 from sklearn.utils.validation import validate_data as _validate_data
 
-from skgpx._numerics.rows import LARGEST, distinct_rows, mean_and_spread
+from skgpx._numerics.rows import (
+    LARGEST,
+    distinct_rows,
+    mean_and_spread,
+    thinning,
+)
+from skgpx._types import RandomState
 from skgpx.exceptions import DataWarning
 from skgpx.exceptions import warn as warn
 from skgpx.kernels import (
@@ -49,15 +55,20 @@ __all__ = ["take_rows"]
 Array = NDArray[np.float64]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+_Estimator = TypeVar("_Estimator", bound=BaseEstimator)
+Selection: TypeAlias = slice | NDArray[np.intp] | NDArray[np.bool_]
+# A column by its number or name, a list or a slice of columns, or a function that
+# chooses columns of a data frame.
+ColumnChoice: TypeAlias = int | str | list[Any] | slice | Callable[..., Any]
 
-# How the names of types of dates begin, in NumPy, pandas, polars and Arrow.
+# Prefixes of the names of types of dates, in NumPy, pandas, polars and Arrow.
 _TIMES = ("date", "time", "duration", "period")
-# How those of categories begin, in pandas and polars.
+# Prefixes of the names of types of categories, in pandas and polars.
 _CATEGORIES = ("category", "categorical", "enum")
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
-    """scikit-learn's decorator of `fit`; a fit that fails changes nothing."""
+    """scikit-learn's decorator of `fit`; a fit that fails keeps the attributes."""
     decorator: Callable[[_Method], _Method] = _fit_context(
         prefer_skip_nested_validation=prefer_skip_nested_validation
     )
@@ -69,10 +80,10 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _
 
 
 def all_or_nothing(method: _Method) -> _Method:
-    """Have a method that fails or is interrupted leave the attributes as they were.
+    """Restore the attributes when a method fails or is interrupted.
 
-    Attributes are replaced by methods and never changed in place, so that a shallow
-    copy is enough: categories and names of columns stay those of the posterior.
+    Methods replace attributes and never change them in place, so that a shallow copy is
+    enough: categories and names of columns always match the posterior.
     """
 
     @wraps(method)
@@ -104,7 +115,7 @@ class Rows(NamedTuple):
         Frequency weights, positive.
     known : ndarray of shape (n,) or None
         Exposure or censoring of each row, or the variance of its noise in units of the
-        likelihood's own; see `Likelihood.row_quantity`.
+        likelihood's noise; see `Likelihood.row_quantity`.
     """
 
     X: Array
@@ -112,36 +123,51 @@ class Rows(NamedTuple):
     weights: Array
     known: Array | None = None
 
-    def take(self, chosen: Any) -> Rows:
-        """Some of the rows."""
-        known = None if self.known is None else self.known[chosen]
+    def take(self, chosen: Selection) -> Rows:
+        """The rows at these positions."""
+        known = None
+        if self.known is not None:
+            known = self.known[chosen]
         return Rows(self.X[chosen], self.y[chosen], self.weights[chosen], known)
 
+    def thinned(self, largest: int) -> Rows:
+        """Every k-th row, with the smallest k that leaves at most `largest` rows."""
+        return self.take(thinning(len(self.y), largest))
+
     def followed_by(self, other: Rows) -> Rows:
-        """These rows and those of another set."""
-        pairs = zip(self, other, strict=True)
-        joined = [None if a is None else np.concatenate((a, b)) for a, b in pairs]
-        return Rows(*joined)  # type: ignore[arg-type]
+        """These rows, and then the rows of another set."""
+        known = None
+        # both sets have a quantity of each row, or neither has
+        if self.known is not None and other.known is not None:
+            known = np.concatenate((self.known, other.known))
+        return Rows(
+            X=np.concatenate((self.X, other.X)),
+            y=np.concatenate((self.y, other.y)),
+            weights=np.concatenate((self.weights, other.weights)),
+            known=known,
+        )
 
     @property
     def precisions(self) -> Array:
-        """Weights in sums of normal noise, whose relative variance may be known."""
-        return self.weights if self.known is None else self.weights / self.known
+        """Weights in sums over normal noise: ``ω / relative noise variance``."""
+        if self.known is None:
+            return self.weights
+        return self.weights / self.known
 
 
 def check_rows(
     estimator: BaseEstimator,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
     *,
     numeric: bool,
     reset: bool = True,
 ) -> tuple[Array, NDArray[Any], Array]:
     """Check the arguments of `fit`: float64 X (n, d), y (n,), weights (n,).
 
-    For several targets, which tags of the estimator must allow, y is (n, t). Without
-    `reset` X must have the columns of an earlier call.
+    For several targets, which the tags of the estimator must allow, y is (n, t).
+    Without `reset` X must have the columns of an earlier call.
 
     Raises
     ------
@@ -151,35 +177,54 @@ def check_rows(
         none that is positive; missing labels.
     """
     if not reset:
-        estimator._no_rows = X[:0] if hasattr(X, "columns") else None
-    X = with_codes(estimator, X, reset)
-    check_columns(X, y if numeric else None)
-    how = {"dtype": np.float64, "order": "C", "reset": reset, "y_numeric": numeric}
+        estimator._no_rows = _without_rows(X)
+    table = with_codes(estimator, X, reset)
+    check_columns(table, y if numeric else None)
     if not numeric:
         check_labels(y)
-    X, y = validate_data(estimator, X, y, **how, multi_output=numeric)
-    several = estimator.__sklearn_tags__().target_tags.multi_output
-    if numeric and not (several and y.size > len(y)):
-        y = one_target(estimator, y)
-    if not reset and y.shape[1:] != estimator._targets:
+    inputs, targets = validate_data(
+        estimator,
+        table,
+        y,
+        dtype=np.float64,
+        order="C",
+        reset=reset,
+        y_numeric=numeric,
+        multi_output=numeric,
+    )
+    takes_several = estimator.__sklearn_tags__().target_tags.multi_output
+    if numeric and not (takes_several and targets.size > len(targets)):
+        targets = one_target(estimator, targets)
+    if not reset and targets.shape[1:] != estimator._targets:
         raise ValueError(
-            f"y must have shape {(len(y), *estimator._targets)}, with as many targets "
-            f"as the rows seen before; got {y.shape}."
+            f"y must have shape {(len(targets), *estimator._targets)}, with as many "
+            f"targets as the rows seen before; got {targets.shape}."
         )
-    vars(estimator)["_targets"] = y.shape[1:]
-    check_range("X", X)
+    vars(estimator)["_targets"] = targets.shape[1:]
+    check_range("X", inputs)
     if numeric:
-        y = np.asarray(y, dtype=np.float64)
-        check_range("y", y)
-    weights = check_weights(sample_weight, X)
+        targets = np.asarray(targets, dtype=np.float64)
+        check_range("y", targets)
+    weights = check_weights(sample_weight, inputs)
     if reset:
         # for reports; `partial_fit` adds to it once the rows are in its sums
-        vars(estimator)["_n_rows"] = len(X)
-    return X, y, weights
+        vars(estimator)["_n_rows"] = len(inputs)
+    return inputs, targets, weights
 
 
-def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **how: Any) -> Any:
-    """scikit-learn's check, with errors that say what to do.
+def _without_rows(X: ArrayLike) -> Any:
+    """The columns of a data frame, for kernels that choose them by type; else None."""
+    frame: Any = X
+    return frame[:0] if hasattr(frame, "columns") else None
+
+
+def validate_data(
+    estimator: BaseEstimator,
+    X: ArrayLike | None,
+    y: ArrayLike | None = "no_validation",
+    **options: Any,
+) -> Any:
+    """scikit-learn's check, with errors that name the remedy.
 
     Raises
     ------
@@ -188,11 +233,11 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **how: Any) 
     """
     check_unmasked(X=X, y=y)
     try:
-        checked = _validate_data(estimator, X, y, **how)
-        if how.get("y_numeric"):
-            X, y = checked
-            # scikit-learn leaves arrays of text as they are
-            checked = X, y.astype(np.float64, copy=False)
+        checked = _validate_data(estimator, X, y, **options)
+        if options.get("y_numeric"):
+            inputs, targets = checked
+            # scikit-learn does not convert arrays of text
+            return inputs, targets.astype(np.float64, copy=False)
         return checked
     except OverflowError as error:
         raise ValueError(
@@ -228,7 +273,7 @@ def check_unmasked(**arrays: Any) -> None:
             )
 
 
-def _has_text(X: Any) -> bool:
+def _has_text(X: ArrayLike | None) -> bool:
     try:
         np.asarray(X, dtype=np.float64)
     except ValueError:
@@ -236,20 +281,22 @@ def _has_text(X: Any) -> bool:
     return False
 
 
-def check_labels(y: Any) -> None:
-    """Refuse labels of which some are missing, None or NaN.
+def check_labels(y: ArrayLike | None) -> None:
+    """Refuse missing labels, None or NaN.
 
     Raises
     ------
     ValueError
-        With how many they are.
+        With their number.
     """
     if y is None:
         # scikit-learn says so itself
         return
     check_unmasked(y=y)
-    # in a list of text NumPy would take NaN for the text "nan"
-    labels = np.ravel(y if hasattr(y, "dtype") else np.asarray(y, dtype=object))
+    if not hasattr(y, "dtype"):
+        # in a list of text NumPy would take NaN for the text "nan"
+        y = np.asarray(y, dtype=object)
+    labels = np.ravel(y)
     n_missing = 0
     if labels.dtype.kind == "O":
         n_missing = sum(map(_is_missing, labels.tolist()))
@@ -262,7 +309,7 @@ def check_labels(y: Any) -> None:
         )
 
 
-def one_target(estimator: Any, y: NDArray[Any]) -> NDArray[Any]:
+def one_target(estimator: BaseEstimator, y: NDArray[Any]) -> NDArray[Any]:
     """Targets (n,); a column is one too, with scikit-learn's warning."""
     if y.size > len(y):
         raise ValueError(
@@ -278,15 +325,17 @@ def canonical_rows(
     weights: Array,
     known: Array | None = None,
 ) -> Rows:
-    """Rows in lexicographic order, equal ones merged, those of weight zero dropped.
+    """Rows in lexicographic order; equal rows are merged, rows of weight zero dropped.
 
     All later sums then take the same numbers in the same order, whatever the order of
     the rows, and whether repetitions were given as rows or as weights. O(n d log n).
     """
-    columns = (X, y) if known is None else (X, y, known)
+    columns = [X, y]
+    if known is not None:
+        columns.append(known)
     positions, totals = distinct_rows(np.column_stack(columns), weights)
-    found = Rows(X, y, weights, known).take(positions)
-    return found._replace(X=np.ascontiguousarray(found.X), weights=totals)
+    rows = Rows(X, y, weights, known).take(positions)
+    return rows._replace(X=np.ascontiguousarray(rows.X), weights=totals)
 
 
 def standardisation(y: Array, weights: Array, *, robust: bool = False) -> Any:
@@ -296,15 +345,18 @@ def standardisation(y: Array, weights: Array, *, robust: bool = False) -> Any:
     same quartiles, unless half of the targets are equal.
     """
     if robust:
-        low, middle, high = weighted_quartiles(y, weights)
+        low, median, high = weighted_quartiles(y, weights)
         if high - low > 1e-14 * max(abs(low), abs(high)):
-            return middle, (high - low) / 1.349
+            # the quartiles of N(0, 1) are 1.349 apart
+            return median, (high - low) / 1.349
     mean, std = mean_and_spread(y, weights, 1e-14)
-    return (mean, std) if y.ndim > 1 else (float(mean), float(std))
+    if y.ndim > 1:
+        return mean, std
+    return float(mean), float(std)
 
 
-def copy_to_merge(estimator: Any) -> Any:
-    """Shallow copy of a model that will be of other rows too, some perhaps the same."""
+def copy_to_merge(estimator: _Estimator) -> _Estimator:
+    """Shallow copy of a model, to which other rows are added, perhaps equal ones."""
     merged = copy.copy(estimator)
     vars(merged).pop("_n_rows", None)
     return merged
@@ -313,7 +365,7 @@ def copy_to_merge(estimator: Any) -> Any:
 # ---- Tables --------------------------------------------------------------------------
 
 
-def check_X(estimator: BaseEstimator, X: Any) -> Array:
+def check_X(estimator: BaseEstimator, X: ArrayLike) -> Array:
     """Check the rows to predict: float64 (n, d), the columns of `fit`."""
     check_is_fitted(estimator)
     X = with_codes(estimator, X)
@@ -329,11 +381,15 @@ def check_X(estimator: BaseEstimator, X: Any) -> Array:
     return checked
 
 
-def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
-    """A data frame with codes in its columns of categories; all else as it is.
+def with_codes(
+    estimator: BaseEstimator,
+    X: ArrayLike | None,
+    reset: bool = False,
+) -> Any:
+    """A data frame with codes in its columns of categories; other X are returned.
 
-    Columns of pandas whose type is category, and of polars whose type is Enum or
-    Categorical. If `reset`, the categories that their types declare are kept as
+    Columns of pandas of type category, and of polars of type Enum or Categorical, are
+    encoded. If `reset`, the categories that their types declare are kept as
     ``categories_``, by name; otherwise values are looked up there, whatever the type.
 
     Raises
@@ -341,58 +397,80 @@ def with_codes(estimator: Any, X: Any, reset: bool = False) -> Any:
     ValueError
         For missing values, and for categories that were not declared in `fit`.
     """
+    frame: Any = X
     # a Series has types, and no columns
     kinds = getattr(X, "dtypes", None) if hasattr(X, "columns") else None
-    names = [] if kinds is None else list(X.columns)
+    names = [] if kinds is None else list(frame.columns)
     check_names(names)
     if reset:
-        # for kernels of columns that are chosen by type
-        estimator._no_rows, found = X[:0] if names else None, {}
-        for name, kind in zip(names, np.ravel(kinds), strict=False):
-            if str(kind).lower().startswith(_CATEGORIES):
-                values = getattr(kind, "categories", None)
-                if not hasattr(values, "to_list"):
-                    # a Categorical of polars has no list of its own
-                    values = X[name].drop_nulls().unique().sort()
-                found[name] = np.asarray(values)
-        vars(estimator).pop("categories_", None)
-        vars(estimator).update({"categories_": found} if found else {})
-        # sizes by the position of the column, for kernels
-        sizes = {names.index(name): len(values) for name, values in found.items()}
-        estimator._n_categories = sizes
-    known = getattr(estimator, "categories_", {})
-    if not known or not names:
+        _keep_categories(estimator, frame, names, kinds)
+    categories = getattr(estimator, "categories_", {})
+    if not categories or not names:
         return X
-    columns = {name: X[name] for name in names}
-    for name in [name for name in names if name in known]:
-        code = {value: i for i, value in enumerate(known[name].tolist())}
-        values = np.asarray(columns[name], dtype=object).tolist()
-        if any(map(_is_missing, values)):
-            raise ValueError(
-                f"Column {name!r} of X has missing values. Give them a category of "
-                'their own, as in X[name].cat.add_categories("missing").fillna('
-                '"missing"), or drop their rows.'
-            )
-        new = sorted({repr(value) for value in values if value not in code})
-        if new:
-            raise ValueError(
-                f"Column {name!r} of X must hold the categories {list(code)[:10]} of "
-                f"fit; got {', '.join(new[:5])}. Declare all that may come in the type "
-                "of the column before fit, as in pandas.CategoricalDtype([...]): those "
-                "that have no rows then are predicted by the prior."
-            )
-        columns[name] = np.array([code[v] for v in values], dtype=np.float64)
-    return type(X)(columns)
+    columns = {name: frame[name] for name in names}
+    for name in names:
+        if name in categories:
+            columns[name] = _category_codes(name, columns[name], categories[name])
+    return type(frame)(columns)
 
 
-def _is_missing(value: Any) -> bool:
-    """None, and what stands for it in pandas: its NA has no truth value."""
-    of_pandas = not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>")
-    return value is None or of_pandas
+def _keep_categories(
+    estimator: BaseEstimator,
+    X: Any,
+    names: list[Any],
+    kinds: Any,
+) -> None:
+    """Keep the categories that the types of columns declare, and the columns."""
+    # for kernels of columns that are chosen by type
+    estimator._no_rows = X[:0] if names else None
+    declared = {}
+    for name, kind in zip(names, np.ravel(kinds), strict=False):
+        if str(kind).lower().startswith(_CATEGORIES):
+            values = getattr(kind, "categories", None)
+            if not hasattr(values, "to_list"):
+                # a Categorical of polars does not list its categories
+                values = X[name].drop_nulls().unique().sort()
+            declared[name] = np.asarray(values)
+    vars(estimator).pop("categories_", None)
+    if declared:
+        estimator.categories_ = declared
+    # numbers of categories by the position of the column, for kernels
+    estimator._n_categories = {
+        names.index(name): len(values) for name, values in declared.items()
+    }
+
+
+def _category_codes(name: str, column: ArrayLike, categories: NDArray[Any]) -> Array:
+    """Position of each value among the categories of a column."""
+    codes = {value: i for i, value in enumerate(categories.tolist())}
+    values = np.asarray(column, dtype=object).tolist()
+    if any(map(_is_missing, values)):
+        raise ValueError(
+            f"Column {name!r} of X has missing values. Give them a category of "
+            'their own, as in X[name].cat.add_categories("missing").fillna('
+            '"missing"), or drop their rows.'
+        )
+    unknown = sorted({repr(value) for value in values if value not in codes})
+    if unknown:
+        raise ValueError(
+            f"Column {name!r} of X must hold the categories {list(codes)[:10]} of "
+            f"fit; got {', '.join(unknown[:5])}. Declare all that may come in the type "
+            "of the column before fit, as in pandas.CategoricalDtype([...]): those "
+            "that have no rows then are predicted by the prior."
+        )
+    return np.array([codes[value] for value in values], dtype=np.float64)
+
+
+def _is_missing(value: object) -> bool:
+    """Whether this is None, or a missing value of pandas."""
+    if value is None:
+        return True
+    # NA of pandas has no truth value
+    return not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>")
 
 
 def check_names(names: list[Any]) -> None:
-    """Refuse columns of one name.
+    """Refuse several columns of one name.
 
     Raises
     ------
@@ -400,17 +478,19 @@ def check_names(names: list[Any]) -> None:
         With the names that occur repeatedly.
     """
     if len(set(names)) < len(names):
-        twice = sorted({str(name) for name in names if names.count(name) > 1})
-        raise ValueError(f"Names of columns of X must differ; got {twice} repeatedly.")
+        repeated = sorted({str(name) for name in names if names.count(name) > 1})
+        raise ValueError(
+            f"Names of columns of X must differ; got {repeated} repeatedly."
+        )
 
 
-def refuse_categories(estimator: Any) -> None:
+def refuse_categories(estimator: BaseEstimator) -> None:
     """Refuse columns of categories, for an estimator that has no kernel for them.
 
     Raises
     ------
     ValueError
-        With what to do.
+        With the remedy.
     """
     names = list(getattr(estimator, "categories_", {}))
     if names:
@@ -422,7 +502,7 @@ def refuse_categories(estimator: Any) -> None:
 
 
 def check_size(X: Array) -> None:
-    """Refuse rows to predict whose squares leave the range of doubles.
+    """Refuse rows to predict with squares that leave the range of doubles.
 
     Raises
     ------
@@ -434,8 +514,8 @@ def check_size(X: Array) -> None:
         raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
 
 
-def check_columns(X: Any, y: Any = None) -> None:
-    """Refuse columns of dates, which NumPy takes for numbers; None is not looked at.
+def check_columns(X: ArrayLike | None, y: ArrayLike | None = None) -> None:
+    """Refuse columns of dates, which NumPy takes for numbers; None is accepted.
 
     Raises
     ------
@@ -443,9 +523,10 @@ def check_columns(X: Any, y: Any = None) -> None:
         With the conversion to use.
     """
     for name, table in {"X": X, "y": y}.items():
-        alone = getattr(table, "dtype", getattr(table, "type", ""))
-        columns = getattr(getattr(table, "schema", None), "types", [alone])
-        kinds = getattr(table, "dtypes", columns)
+        # of an array, of a table of Arrow, of a data frame
+        kind = getattr(table, "dtype", getattr(table, "type", ""))
+        column_kinds = getattr(getattr(table, "schema", None), "types", [kind])
+        kinds = getattr(table, "dtypes", column_kinds)
         if any(str(kind).lower().startswith(_TIMES) for kind in np.ravel(kinds)):
             raise ValueError(
                 f"{name} must be numeric; got dates or durations. Convert them to "
@@ -455,7 +536,7 @@ def check_columns(X: Any, y: Any = None) -> None:
 
 
 def check_range(name: str, values: Array) -> None:
-    """Refuse columns whose squares leave the range of doubles.
+    """Refuse columns with squares that leave the range of doubles.
 
     Raises
     ------
@@ -463,11 +544,13 @@ def check_range(name: str, values: Array) -> None:
         If a column has a number beyond 1e120, or none, except zero, from 1e-120 on; if
         it has NaN, as of a None that scikit-learn lets through.
     """
-    if n_missing := int(np.sum(np.isnan(values))):
+    n_missing = int(np.sum(np.isnan(values)))
+    if n_missing:
         raise ValueError(
             f"{name} must be finite; got {n_missing} NaN or None. Drop their rows."
         )
-    highest, lowest = (f(values, axis=0, initial=0.0) for f in (np.max, np.min))
+    highest = np.max(values, axis=0, initial=0.0)
+    lowest = np.min(values, axis=0, initial=0.0)
     largest = np.maximum(highest, -lowest)
     small = (largest > 0.0) & (largest < 1.0 / LARGEST)
     if np.any(small) or np.any(largest > LARGEST):
@@ -477,7 +560,11 @@ def check_range(name: str, values: Array) -> None:
         )
 
 
-def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array:
+def check_points(
+    name: str,
+    values: ArrayLike,
+    shape: tuple[int | None, ...],
+) -> Array:
     """Check an array that is not the X of an estimator: float64, finite, of a shape.
 
     None in `shape` stands for any positive number.
@@ -489,11 +576,11 @@ def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array
     """
     check_unmasked(**{name: values})
     array: Array = np.asarray(values, dtype=np.float64, order="C")
-    fits = array.ndim == len(shape) and all(
-        got > 0 if wanted is None else got == wanted
+    has_shape = array.ndim == len(shape) and all(
+        got == wanted or (wanted is None and got > 0)
         for got, wanted in zip(array.shape, shape, strict=True)
     )
-    if not fits:
+    if not has_shape:
         sizes = ", ".join("any" if size is None else str(size) for size in shape)
         sizes += "," * (len(shape) == 1)
         raise ValueError(f"{name} must have shape ({sizes}); got {array.shape}.")
@@ -502,7 +589,7 @@ def check_points(name: str, values: Any, shape: tuple[int | None, ...]) -> Array
     return array
 
 
-def check_targets(y: ArrayLike, rows: Any, n_targets: int = 1) -> NDArray[Any]:
+def check_targets(y: ArrayLike, rows: Sized, n_targets: int = 1) -> NDArray[Any]:
     """Targets or labels, one for each row (n_rows,), or several (n_rows, t)."""
     if n_targets > 1:
         return check_points("y", y, (len(rows), n_targets))
@@ -512,10 +599,10 @@ def check_targets(y: ArrayLike, rows: Any, n_targets: int = 1) -> NDArray[Any]:
     return targets
 
 
-# ---- What is known of each row besides -----------------------------------------------
+# ---- Weights, and a quantity of each row ---------------------------------------------
 
 
-def check_weights(sample_weight: Any, X: Any) -> Array:
+def check_weights(sample_weight: ArrayLike | None, X: ArrayLike) -> Array:
     """Frequency weights (n,) of the rows of X, ones for None.
 
     Raises
@@ -526,7 +613,7 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     Warns
     -----
     DataWarning
-        If weights of many rows sum to about one.
+        If the weights of ten or more rows sum to less than two.
     """
     check_unmasked(sample_weight=sample_weight)
     weights: Array = _check_sample_weight(
@@ -537,11 +624,13 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     )
     if not np.any(weights > 0.0):
         raise ValueError("sample_weight must have at least one positive weight.")
-    total, counted = float(weights.sum()), int(np.sum(weights > 0.0))
-    if counted >= 10 and total < 2.0:
+    total = float(weights.sum())
+    n_positive = int(np.sum(weights > 0.0))
+    if n_positive >= 10 and total < 2.0:
         warn(
-            f"sample_weight are frequencies: those of {counted} rows sum to {total:g}, "
-            "and count as so many rows in all, so that the prior outweighs the data. "
+            f"sample_weight are frequencies: those of {n_positive} rows sum to "
+            f"{total:g}, and count as so many rows in all, so that the prior outweighs "
+            "the data. "
             "Scale them to a mean of one: sample_weight / sample_weight.mean(). "
             "AdaBoostClassifier always passes shares: use bagging instead.",
             DataWarning,
@@ -549,6 +638,7 @@ def check_weights(sample_weight: Any, X: Any) -> Array:
     return weights
 
 
+# Likelihoods with each quantity of rows, for messages.
 _LIKELIHOODS = {
     "exposure": "counts and amounts, such as likelihood=Poisson()",
     "noise_variance": "normal and Student noise, Gaussian() and StudentT()",
@@ -556,14 +646,18 @@ _LIKELIHOODS = {
 }
 
 
-def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | None:
-    """What is given of each row, an array (n,); None if nothing is.
+def row_quantity(
+    likelihood: Likelihood,
+    n_rows: int,
+    **quantities: ArrayLike | None,
+) -> Array | None:
+    """The quantity that is given of each row, an array (n,); None without any.
 
     Parameters
     ----------
     likelihood : Likelihood
     n_rows : int
-    **given : array-like of shape (n,), float or None
+    **quantities : array-like of shape (n,), float or None
         By name. A number stands for all rows.
 
     Raises
@@ -572,23 +666,25 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
         If the likelihood has no such quantity, if the shape is wrong, or if a number is
         not positive and finite (a noise may be zero; for censoring -1, 0 or 1).
     """
-    given = {name: values for name, values in given.items() if values is not None}
+    given = {name: values for name, values in quantities.items() if values is not None}
     for name in given:
         if name != likelihood.row_quantity:
-            which = _LIKELIHOODS[name]
-            raise ValueError(f"{name} of rows is for {which}; got {likelihood!r}.")
+            users = _LIKELIHOODS[name]
+            raise ValueError(f"{name} of rows is for {users}; got {likelihood!r}.")
     if not given:
         return None
     [(name, values)] = given.items()
     array = np.asarray(values, dtype=np.float64)
-    possible, expected = array >= 1.0 / LARGEST, "positive and finite"
+    possible = array >= 1.0 / LARGEST
+    expected = "positive and finite"
     if name == "noise_variance":
-        possible, expected = possible | (array == 0.0), "not negative, and finite"
+        possible = possible | (array == 0.0)
+        expected = "not negative, and finite"
     if name == "censoring":
         possible = np.isin(array, (-1.0, 0.0, 1.0))
         expected = "1 (y is a lower bound), -1 (an upper bound) or 0 (observed)"
-    allowed = np.all(possible & (array <= LARGEST))
-    if array.shape not in ((), (n_rows,)) or not allowed:
+    is_allowed = np.all(possible & (array <= LARGEST))
+    if array.shape not in ((), (n_rows,)) or not is_allowed:
         raise ValueError(
             f"{name} must be {expected}, a number or an array of shape "
             f"({n_rows},), one for each row of X; got shape {array.shape}, between "
@@ -598,17 +694,22 @@ def row_quantity(likelihood: Likelihood, n_rows: int, **given: Any) -> Array | N
     return np.ascontiguousarray(np.broadcast_to(array, (n_rows,)))
 
 
+def _has_white_noise(kernel: Kernel | None) -> bool:
+    return kernel is not None and split_noise(kernel)[1] is not None
+
+
 def known_noise(
     noise_variance: Array | None,
     y: Array,
     weights: Array,
-    parameter: Any,
-    kernel: Any,
+    parameter: float | None,
+    kernel: Kernel | None,
 ) -> KnownNoise | None:
     """Noise variances of rows (n,), unless the estimator has a noise of its own.
 
-    A row without noise gets the least that would be learned, 1e-8 of the variance of y,
-    or that of another row, if it is less: double precision needs some.
+    Double precision needs some noise: a row without it gets the least variance that
+    would be learned, 1e-8 of the variance of y, or the least of another row, if that is
+    smaller.
 
     Parameters
     ----------
@@ -626,17 +727,20 @@ def known_noise(
     """
     if noise_variance is None:
         return None
-    white = kernel is not None and split_noise(kernel)[1] is not None
-    if parameter is not None or white:
-        other = "a WhiteKernel" if white else f"a noise of its own ({parameter:g})"
+    owner = None
+    if parameter is not None:
+        owner = f"a noise of its own ({parameter:g})"
+    if _has_white_noise(kernel):
+        owner = "a WhiteKernel"
+    if owner is not None:
         raise ValueError(
-            f"fit was given the noise_variance of each row, and the model has {other}: "
+            f"fit was given the noise_variance of each row, and the model has {owner}: "
             "give only one of them. The variances of the rows are their total noise."
         )
-    noisy = noise_variance > 0.0
-    least = variance_start(y, weights)[1]
-    least = min(least, float(np.min(noise_variance[noisy], initial=np.inf)))
-    return KnownNoise.of(np.where(noisy, noise_variance, least), weights)
+    is_noisy = noise_variance > 0.0
+    smallest = float(np.min(noise_variance[is_noisy], initial=np.inf))
+    substitute = min(variance_start(y, weights)[1], smallest)
+    return KnownNoise.of(np.where(is_noisy, noise_variance, substitute), weights)
 
 
 def in_unit_scale(
@@ -688,7 +792,7 @@ def in_unit_scale(
 
 
 def relative(likelihood: Likelihood, known: Array | None) -> Array | None:
-    """Noise variances in units of the likelihood's own; all else as it is."""
+    """Noise variances in units of the likelihood's; other quantities unchanged."""
     if known is None or not isinstance(likelihood, NoiseOfRows):
         return known
     assert likelihood.noise_parameter is not None
@@ -703,49 +807,57 @@ class DefaultKernel(Columns):
     """Stands for the default kernel of the other columns, times this one."""
 
 
-def kernel_of(estimator: Any, kernel: Any = None) -> Any:
-    """The kernel that an estimator was given, with numbers for names of columns.
-
-    Or another `kernel` of its columns.
+def kernel_of(estimator: BaseEstimator, kernel: Kernel | None = None) -> Any:
+    """The kernel of an estimator, or another one, with numbers for names of columns.
 
     Raises
     ------
     ValueError
         If X had no column of such a name.
     """
-    names = getattr(estimator, "feature_names_in_", None)
 
-    def numbers(columns: Any) -> Any:
-        if callable(columns) and names is not None:
-            if getattr(estimator, "_no_rows", None) is None:
-                raise ValueError(
-                    "The kernel chooses columns by their types, which X has to have: "
-                    "expected a DataFrame as in the first call; got an array."
-                )
-            columns = columns(estimator._no_rows)
-        given = [columns] if isinstance(columns, str) or callable(columns) else columns
-        if isinstance(given, slice) or not any(
-            isinstance(c, str) or callable(c) for c in np.ravel(given)
-        ):
-            return columns
-        known = [] if names is None else list(names)
-        missing = [c for c in given if c not in known]
-        if missing:
-            where = f"which are {known}" if known else "which has no names of columns"
-            raise ValueError(
-                f"The kernel names columns {missing}, which are not among those of X, "
-                f"{where}. Fit a DataFrame with these columns, or give numbers."
-            )
-        return [known.index(c) for c in given]
+    def numbers(columns: ColumnChoice) -> ColumnChoice:
+        return _column_numbers(estimator, columns)
 
-    kernel = getattr(estimator, "kernel", None) if kernel is None else kernel
+    if kernel is None:
+        kernel = getattr(estimator, "kernel", None)
     if isinstance(kernel, Kernel):
         kernel = with_resolved_columns(clone(kernel), numbers)
     return _with_categories(kernel, estimator)
 
 
-def _with_categories(kernel: Any, estimator: Any) -> Any:
-    """A kernel with the numbers of the categories that its columns hold, if they do."""
+def _column_numbers(estimator: BaseEstimator, columns: ColumnChoice) -> ColumnChoice:
+    """Numbers of the columns that a kernel names; numbers and slices are returned."""
+    seen_names = getattr(estimator, "feature_names_in_", None)
+    if callable(columns) and seen_names is not None:
+        if getattr(estimator, "_no_rows", None) is None:
+            raise ValueError(
+                "The kernel chooses columns by their types, which X has to have: "
+                "expected a DataFrame as in the first call; got an array."
+            )
+        columns = columns(estimator._no_rows)
+    if isinstance(columns, slice):
+        return columns
+    requested: Any = columns
+    if isinstance(columns, str) or callable(columns):
+        requested = [columns]
+    if not any(isinstance(c, str) or callable(c) for c in np.ravel(requested)):
+        return columns
+    names = [] if seen_names is None else list(seen_names)
+    missing = [c for c in requested if c not in names]
+    if missing:
+        table = "which has no names of columns"
+        if names:
+            table = f"which are {names}"
+        raise ValueError(
+            f"The kernel names columns {missing}, which are not among those of X, "
+            f"{table}. Fit a DataFrame with these columns, or give numbers."
+        )
+    return [names.index(c) for c in requested]
+
+
+def _with_categories(kernel: Kernel | None, estimator: BaseEstimator) -> Any:
+    """A kernel with the numbers of categories of its columns of categories."""
     sizes = getattr(estimator, "_n_categories", {})
     if not sizes:
         return kernel
@@ -754,17 +866,17 @@ def _with_categories(kernel: Any, estimator: Any) -> Any:
             np.full(len(sizes), 0.5), n_categories=max(sizes.values())
         )
         return DefaultKernel(factor, list(sizes))
-    every = np.arange(estimator.n_features_in_)
-    for part, columns in parts_with("n_categories", kernel, every):
+    all_columns = np.arange(estimator.n_features_in_)
+    for part, columns in parts_with("n_categories", kernel, all_columns):
         if part.n_categories is None and sizes.keys() >= set(columns.tolist()):
             part.n_categories = max(sizes[column] for column in columns)
-    of_numbers = {
+    numeric_columns = {
         int(column)
         for name in ("length_scale", "slope", "sigma_0")
-        for _, columns in parts_with(name, kernel, every)
+        for _, columns in parts_with(name, kernel, all_columns)
         for column in columns
     }
-    if not isinstance(kernel, Kernel) or sizes.keys() & of_numbers:
+    if not isinstance(kernel, Kernel) or sizes.keys() & numeric_columns:
         raise ValueError(
             f"Columns {list(estimator.categories_)} of X hold categories, which "
             f"kernel={kernel!r} takes for numbers. Give them a kernel of their own, as "
@@ -774,7 +886,11 @@ def _with_categories(kernel: Any, estimator: Any) -> Any:
     return kernel
 
 
-def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
+def check_kernel(
+    kernel: Kernel | None,
+    X: Array,
+    noise_variance: float | None = None,
+) -> None:
     """Try a kernel (or None) on the first row of X.
 
     Raises
@@ -782,11 +898,11 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
     ValueError
         If its parameters are for another number of columns, or its value not finite; if
         squared distances in lengthscales leave the range of doubles; if it has a
-        WhiteKernel beside a noise variance that is given.
+        WhiteKernel although a noise variance is given.
     """
     if kernel is None:
         return
-    if noise_variance is not None and split_noise(kernel)[1] is not None:
+    if noise_variance is not None and _has_white_noise(kernel):
         raise ValueError(
             f"The noise is given twice: as noise_variance={noise_variance:g}, in "
             f"squared units of y, and by the WhiteKernel in kernel={kernel!r}. "
@@ -797,10 +913,12 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
             value = kernel(X[:1])
     except ValueError as error:
         # kernels of the library state the remedy themselves
-        lengths = "Give one lengthscale, or one for each column."
+        remedy = ""
+        if "nisotropic" in str(error):
+            remedy = " Give one lengthscale, or one for each column."
         raise ValueError(
             f"The kernel {kernel!r} does not fit X, which has {X.shape[1]} columns: "
-            f"{error} {lengths if 'nisotropic' in str(error) else ''}".rstrip()
+            f"{error}{remedy}".rstrip()
         ) from error
     if np.ndim(value) != 2 or not np.all(np.isfinite(value)):
         raise ValueError(
@@ -819,19 +937,20 @@ def check_kernel(kernel: Any, X: Array, noise_variance: Any = None) -> None:
         )
 
 
-def check_likelihood_given(likelihood: Any) -> None:
-    """Refuse what is no likelihood, None excepted, or one with impossible parameters.
+def check_likelihood_given(likelihood: object) -> None:
+    """Refuse an object that is no likelihood, except None, and impossible parameters.
 
     Raises
     ------
     ValueError
-        With what to pass.
+        With the objects to pass.
     """
     if likelihood is None:
         return
     if not isinstance(likelihood, Likelihood):
-        is_class = isinstance(likelihood, type)
-        name = f"the class {likelihood.__name__}" if is_class else repr(likelihood)
+        name = repr(likelihood)
+        if isinstance(likelihood, type):
+            name = f"the class {likelihood.__name__}"
         raise ValueError(
             "likelihood must be None or a likelihood of skgpx.likelihoods (or your own "
             f"subclass of Likelihood), such as StudentT(df=4); got {name}."
@@ -839,15 +958,22 @@ def check_likelihood_given(likelihood: Any) -> None:
     likelihood.check_parameters()
 
 
-def check_count(value: Any, name: str) -> int:
+def check_count(value: int, name: str) -> int:
     """A positive integer."""
     return int(check_scalar(value, name, Integral, min_val=1))
 
 
-def check_coverage(coverage: Any) -> float:
+def check_coverage(coverage: float) -> float:
     """Probability of an interval or a set, strictly between 0 and 1."""
-    inside = {"min_val": 0.0, "max_val": 1.0, "include_boundaries": "neither"}
-    return float(check_scalar(coverage, "coverage", Real, **inside))
+    checked = check_scalar(
+        coverage,
+        "coverage",
+        Real,
+        min_val=0.0,
+        max_val=1.0,
+        include_boundaries="neither",
+    )
+    return float(checked)
 
 
 def check_levels(q: ArrayLike, name: str) -> Array:
@@ -856,19 +982,19 @@ def check_levels(q: ArrayLike, name: str) -> Array:
     Raises
     ------
     ValueError
-        Unless there are some, strictly between 0 and 1.
+        Unless there are one or more, strictly between 0 and 1.
     """
     levels = np.asarray(q, dtype=np.float64)
-    inside = np.all((levels > 0.0) & (levels < 1.0))
-    if levels.ndim > 1 or not levels.size or not inside:
+    are_inside = np.all((levels > 0.0) & (levels < 1.0))
+    if levels.ndim > 1 or not levels.size or not are_inside:
         raise ValueError(
             f"{name} must be one or more numbers strictly between 0 and 1; got {q!r}."
         )
     return levels
 
 
-def generator(random_state: Any) -> np.random.Generator:
-    """Generator for a `random_state` of scikit-learn, or one that is passed in."""
+def generator(random_state: RandomState) -> np.random.Generator:
+    """Generator for a `random_state` of scikit-learn; a Generator is returned."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if random_state is None or isinstance(random_state, int | np.integer):
@@ -888,6 +1014,7 @@ def working_floats() -> int:
 
 def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
     """Blocks of rows within scikit-learn's ``working_memory``; at least 16 rows."""
-    size = int(max(16, min(working_floats() // floats_per_row, 16384)))
+    affordable = working_floats() // floats_per_row
+    size = int(max(16, min(affordable, 16384)))
     for first in range(0, n_rows, size):
         yield slice(first, min(first + size, n_rows))

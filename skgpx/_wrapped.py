@@ -5,6 +5,8 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -12,12 +14,12 @@ from sklearn.pipeline import Pipeline
 from skgpx._validation import check_is_fitted
 
 
-def is_search(estimator: Any) -> bool:
+def is_search(estimator: BaseEstimator) -> bool:
     """Whether this is a search over the parameters of another estimator."""
     return hasattr(estimator, "estimator") and hasattr(estimator, "refit")
 
 
-def best_of(fitted: Any) -> Any:
+def best_of(fitted: BaseEstimator) -> Any:
     """The refitted best estimator of a search; any other estimator itself.
 
     Raises
@@ -36,21 +38,24 @@ def best_of(fitted: Any) -> Any:
     return fitted.best_estimator_
 
 
-def unwrapped(estimator: Any, X: Any) -> tuple[Any, Any]:
+def unwrapped(estimator: BaseEstimator, X: ArrayLike) -> tuple[Any, Any]:
     """The fitted estimator inside, in any nesting, and X as it sees the rows.
 
     A TransformedTargetRegressor stays: its predictions are of another target.
     """
     if isinstance(estimator, Pipeline):
         check_is_fitted(estimator)
-        inner = estimator[:-1].transform(X) if len(estimator) > 1 else X
-        return unwrapped(estimator[-1], inner)
+        if len(estimator) > 1:
+            X = estimator[:-1].transform(X)
+        return unwrapped(estimator[-1], X)
     if isinstance(estimator, FrozenEstimator):
         return unwrapped(estimator.estimator, X)
-    return unwrapped(best_of(estimator), X) if is_search(estimator) else (estimator, X)
+    if is_search(estimator):
+        return unwrapped(best_of(estimator), X)
+    return estimator, X
 
 
-def innermost(estimator: Any) -> Any:
+def innermost(estimator: BaseEstimator) -> Any:
     """The fitted estimator inside, in any nesting, also of a transformed target."""
     if isinstance(estimator, Pipeline):
         return innermost(estimator[-1])
@@ -59,10 +64,12 @@ def innermost(estimator: Any) -> Any:
     if isinstance(estimator, TransformedTargetRegressor):
         check_is_fitted(estimator)
         return innermost(estimator.regressor_)
-    return innermost(best_of(estimator)) if is_search(estimator) else estimator
+    if is_search(estimator):
+        return innermost(best_of(estimator))
+    return estimator
 
 
-def predicts_std(estimator: Any) -> bool:
+def predicts_std(estimator: BaseEstimator) -> bool:
     """Whether `predict` of this estimator can return standard deviations."""
     predict = getattr(estimator, "predict", None)
     return callable(predict) and "return_std" in signature(predict).parameters

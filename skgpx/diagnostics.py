@@ -1,4 +1,4 @@
-"""Diagnostics of a fit: named checks whose findings make one warning.
+"""Diagnostics of a fit: named checks, one warning for all findings.
 
 Each check is a statistic of the field and returns a `Finding`, or None. A fit collects
 the findings and ends with `conclude`, which keeps them as `findings_` and emits one
@@ -15,12 +15,18 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.stats import chi2, kruskal, norm, rankdata
 from scipy.stats import t as student
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._numerics.conjugate_gradients import Solution
 from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.rows import thinning
+from skgpx._row_budgets import THINNED_ROWS
 from skgpx._validation import Rows
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
-from skgpx.likelihoods import StudentT
+from skgpx.likelihoods import Likelihood, StudentT
 
 __all__ = [
     "CovarianceOfRows",
@@ -62,7 +68,7 @@ class Finding(NamedTuple):
     check : str
         Name of the check, such as "residual autocorrelation".
     message : str
-        What happened, what it means for predictions, and what to do.
+        The event, its effect on predictions, and the remedy.
     category : type
         `FitWarning` or `ConvergenceWarning`.
     """
@@ -72,16 +78,22 @@ class Finding(NamedTuple):
     category: type[SkgpxWarning] = FitWarning
 
     def of(self, target: int) -> Finding:
-        """The same about one of several targets."""
-        check, message = f"{self.check}, target {target}", f"Target {target}: "
-        return Finding(check, message + self.message, self.category)
+        """The finding, about one of several targets."""
+        return Finding(
+            check=f"{self.check}, target {target}",
+            message=f"Target {target}: {self.message}",
+            category=self.category,
+        )
 
 
-def conclude(estimator: Any, findings: Iterable[Finding | None]) -> None:
+def conclude(estimator: BaseEstimator, findings: Iterable[Finding | None]) -> None:
     """Keep the findings of a fit as `findings_` and warn once a category."""
-    estimator.findings_ = found = tuple(one for one in findings if one is not None)
+    reported = tuple(finding for finding in findings if finding is not None)
+    estimator.findings_ = reported
     for category in (FitWarning, ConvergenceWarning):
-        messages = [one.message for one in found if one.category is category]
+        messages = [
+            finding.message for finding in reported if finding.category is category
+        ]
         if len(messages) == 1:
             warn(messages[0], category)
         elif messages:
@@ -97,7 +109,7 @@ def check_residuals(
     residuals: Array,
     variance: Array,
     noise_share: Array,
-    likelihood: Any,
+    likelihood: Likelihood,
     *,
     noise_is_free: bool,
     other_noise: bool,
@@ -118,50 +130,50 @@ def check_residuals(
         one less its leverage.
     likelihood : Likelihood
     noise_is_free : bool
-        Whether the noise was estimated, and may have absorbed signal: under a noise
-        that the user has given a model may underfit on purpose.
+        Whether the noise was estimated, and may have absorbed signal: under the user's
+        own noise a model may underfit on purpose.
     other_noise : bool
-        Whether the estimator could have another noise: noise that varies and heavy
-        tails are looked for only then.
+        Whether the estimator could have another noise: only then are noise that varies
+        and heavy tails looked for.
     prior : CovarianceOfRows, optional
         Covariance of y under the fit, to compare y with its logarithm.
 
     Returns
     -------
     findings : list of Finding or None
-        Logarithms take the place of noise that varies, which they explain, and both
-        that of heavy tails.
+        At most two a target. Logarithms explain noise that varies, and either explains
+        heavy tails: the latter are reported only without the former.
     """
     findings: list[Finding | None] = []
     if not len(rows.y):
         return findings
     targets = np.atleast_2d(rows.y.T)
     residuals = np.atleast_2d(residuals.T)
-    # perhaps those of all targets
+    # one variance may stand for all targets
     variance = np.broadcast_to(variance.T, targets.shape)
     noise_share = np.broadcast_to(noise_share.T, targets.shape)
     for j, y in enumerate(targets):
         errors = residuals[j]
         centre = np.average(y, weights=rows.weights)
         total = float(np.average((y - centre) ** 2, weights=rows.weights))
-        lost = None
+        structure = None
         if noise_is_free:
-            lost = residual_autocorrelation(rows.X, errors, rows.weights, total)
-        growing = None
+            structure = residual_autocorrelation(rows.X, errors, rows.weights, total)
+        growth = None
         if prior is not None and likelihood.has_closed_form:
-            growing = multiplicative_variation(rows.X, y, rows.weights, prior.target(j))
+            growth = multiplicative_variation(rows.X, y, rows.weights, prior.target(j))
         noise = None
-        if other_noise and growing is None:
+        if other_noise and growth is None:
             standardised = errors / np.sqrt(variance[j])
             mean = y - errors
-            # the order of a mean without effect is that of the errors themselves
+            # a mean without effect orders the rows by the errors themselves
             if np.std(mean) < 0.2 * np.std(errors):
                 mean = np.zeros(len(y))
             noise = varying_noise(rows.X, mean, standardised, likelihood)
-            if noise is None and lost is None:
+            if noise is None and structure is None:
                 shares = noise_share[j]
                 noise = heavy_tails(standardised, shares, rows.weights, likelihood)
-        of_target = [lost, growing, noise]
+        of_target = [structure, growth, noise]
         if rows.y.ndim > 1:
             of_target = [finding and finding.of(j) for finding in of_target]
         findings += of_target
@@ -180,17 +192,18 @@ def residual_autocorrelation(
 ) -> Finding | None:
     """Moran's I of the residuals of neighbouring rows, for noise that is independent.
 
-    Neighbours are adjacent in one column, or nearest by ranks in up to five. Rows may
-    come in the order of (X, y): among equal inputs the neighbours are drawn at random,
-    since next to one another such rows have like residuals. Equal rows have been merged
-    into weights, without which the residuals of rounded y would not have mean zero.
+    Neighbours are adjacent in one column, or nearest by ranks in up to five columns.
+    Among equal inputs the neighbours are drawn at random: rows may come in the order of
+    (X, y), in which neighbours with equal inputs have similar residuals. Equal rows
+    have been merged into weights; without these the residuals of rounded y would not
+    have mean zero.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
     residuals, weights : ndarray of shape (n,)
     variance : float
-        That of y.
+        Of y.
     """
     n, d = X.shape
     if n < 100 or variance == 0.0:
@@ -203,37 +216,42 @@ def residual_autocorrelation(
     for j, following in enumerate(neighbours):
         order = np.argsort(X[:, j], kind="stable")
         following[order[:-1]] = order[1:]
-        # for the last row of the column, the one before
+        # the last row of the column has the one before as its neighbour
         following[order[-1]] = order[-2]
     if 1 < d <= 5:
         ranks: Array = rankdata(X, axis=0)
-        two = cKDTree(ranks).query(ranks, 2)[1]
-        nearest = np.where(two[:, 0] == np.arange(n), two[:, 1], two[:, 0])
+        # a row is its own nearest one, unless it has duplicates
+        first, second = cKDTree(ranks).query(ranks, 2)[1].T
+        nearest = np.where(first == np.arange(n), second, first)
         neighbours = np.vstack((neighbours, nearest))
-    # Moran's I: Σ ω_i ω_j r_i r_j / Σ ω_i ω_j, beside Σ ω r² / Σ ω
+    # Moran's I: Σ ω_i ω_j r_i r_j / Σ ω_i ω_j, relative to Σ ω r² / Σ ω
     weighted = weights * residuals
     products = weighted * weighted[neighbours]
-    best = int(np.argmax(products.sum(axis=1)))
-    total = float(products[best].sum())
-    shared = total / float(weights @ weights[neighbours[best]])
-    correlation = shared / (float(np.average(residuals**2, weights=weights)) or 1.0)
+    strongest = int(np.argmax(products.sum(axis=1)))
+    total = float(products[strongest].sum())
+    covariance = total / float(weights @ weights[neighbours[strongest]])
+    mean_square = float(np.average(residuals**2, weights=weights))
+    correlation = covariance / (mean_square or 1.0)
     # z-score of five, and a correlation that matters
-    significant = total > 5.0 * np.sqrt(np.sum(products[best] ** 2))
-    if not significant or correlation < 0.2 or shared < _MIN_SHARE * variance:
+    significant = total > 5.0 * np.sqrt(np.sum(products[strongest] ** 2))
+    share = covariance / variance
+    if not significant or correlation < 0.2 or covariance < _MIN_SHARE * variance:
         return None
-    where = f"along column {best}" if best < d else "between nearest rows"
+    direction = "between nearest rows"
+    if strongest < d:
+        direction = f"along column {strongest}"
     return Finding(
         "residual autocorrelation",
-        f"Residuals are autocorrelated {where} ({100.0 * shared / variance:.0f} % of "
+        f"Residuals are autocorrelated {direction} ({100.0 * share:.0f} % of "
         "the variance of y): the model underfits, and its noise estimate absorbs the "
         "signal. Use a kernel whose lengthscales start near the scale of the "
         "variation, or a larger basis.",
     )
 
 
-# Gain in nats per observation from which a noise that varies is reported. Where it was
-# larger a second latent function gained held-out density, 0.1 to 0.6 nats in seven fits
-# of seven; of twelve other real sets the largest had 0.094.
+# Least gain, in nats per observation, of a noise that varies. In all seven fits with a
+# larger gain a second latent function gained held-out density, 0.1 to 0.6 nats; twelve
+# other real data sets had gains of at most 0.094.
 _MIN_GAIN = 0.1
 
 
@@ -241,12 +259,13 @@ def varying_noise(
     X: Array,
     mean: Array,
     standardised: Array,
-    likelihood: Any,
+    likelihood: Likelihood,
 ) -> Finding | None:
     """Kruskal-Wallis test of the sizes of residuals in thirds of each column [1]_.
 
-    And of the predicted mean. The effect is the gain in log density of a scale of its
-    own in each third, by mean absolute residuals, which outliers inflate little.
+    Thirds of the predicted mean are tested as well. The effect is the gain in log
+    density if each third has its own scale, by mean absolute residuals, which outliers
+    inflate little.
 
     Parameters
     ----------
@@ -258,50 +277,54 @@ def varying_noise(
     References
     ----------
     .. [1] Koenker, "A note on studentizing a test for heteroscedasticity", Journal of
-       Econometrics 1981, of which this is a version by ranks.
+       Econometrics 1981; here in a version by ranks.
     """
     n = len(mean)
     absolute = np.abs(standardised)
     heteroscedastic = likelihood.heteroscedastic_version
-    constant = heteroscedastic is not None and np.ptp(absolute) > 0.0
-    if not constant or n < 100:
+    if heteroscedastic is None or n < 100 or np.ptp(absolute) <= 0.0:
         return None
-    found = []
+    d = X.shape[1]
+    variations = []
     for j, column in enumerate((*X.T, mean)):
         third = (3.0 * (rankdata(column) - 0.5) / n).astype(np.intp)
         groups = [absolute[third == k] for k in range(3)]
         shares = np.bincount(third, minlength=3) / n
         if shares.min() < 0.2:  # columns of few values
             continue
-        size = np.maximum([np.mean(one) for one in groups], 1e-12)
-        gain = float(0.5 * np.log(shares @ size**2) - shares @ np.log(size))
-        p_value = (X.shape[1] + 1) * kruskal(*groups).pvalue
-        # strict, since neighbouring residuals are not independent
+        sizes = np.maximum([np.mean(group) for group in groups], 1e-12)
+        gain = float(0.5 * np.log(shares @ sizes**2) - shares @ np.log(sizes))
+        # Bonferroni; strict, since neighbouring residuals are not independent
+        p_value = (d + 1) * kruskal(*groups).pvalue
         if gain >= _MIN_GAIN and p_value < 1e-6:
-            found.append((gain, j, size))
-    if not found:
+            variations.append((gain, j, sizes))
+    if not variations:
         return None
-    gain, j, size = max(found, key=lambda one: one[0])
-    names = "smallest", "middle", "largest"
-    low, high = names[np.argmin(size)], names[np.argmax(size)]
-    where = f"column {j}" if j < X.shape[1] else "the predicted mean"
-    outliers = (
-        "" if likelihood.heavy_tailed else ", or StudentT() if these are a few outliers"
-    )
+    gain, j, sizes = max(variations, key=lambda variation: variation[0])
+    names = ("smallest", "middle", "largest")
+    quiet_third = names[np.argmin(sizes)]
+    noisy_third = names[np.argmax(sizes)]
+    column_name = "the predicted mean"
+    if j < d:
+        column_name = f"column {j}"
+    outliers = ""
+    if not likelihood.heavy_tailed:
+        outliers = ", or StudentT() if these are a few outliers"
     return Finding(
         "varying noise",
-        f"The noise varies with {where}: residuals are {size.max() / size.min():.2g} "
-        f"times as large in the third of the rows with its {high} values, where "
-        f"intervals are too narrow, as in the third with its {low}, where they are too "
+        f"The noise varies with {column_name}: residuals are "
+        f"{sizes.max() / sizes.min():.2g} times as large in the third of the rows with "
+        f"its {noisy_third} values, where intervals are too narrow, as in the third "
+        f"with its {quiet_third}, where they are too "
         f"wide. A likelihood whose noise varies would gain about {gain:.2g} nats per "
         f"observation: use PLSRegressor(likelihood={heteroscedastic}()){outliers}; "
         'or GWIRegressor(noise_model="boosting"), around any mean.',
     )
 
 
-# A ratio of likelihoods of e⁵ is reported where it is also worth acting on: by so many
-# nats per observation. Where noise is normal the ratio exceeds e⁵ with a probability
-# of at most e⁻⁵.
+# A likelihood ratio of at least e⁵ is reported, which normal noise exceeds with a
+# probability of at most e⁻⁵, if it is also worth acting on: so many nats per
+# observation.
 _LEAST_EVIDENCE = 5.0
 _MIN_GAIN_OF_TAILS = 0.02
 _MIN_GAIN_OF_LOGARITHMS = 0.05
@@ -311,18 +334,19 @@ def heavy_tails(
     standardised: Array,
     noise_share: Array,
     weights: Array,
-    likelihood: Any,
+    likelihood: Likelihood,
 ) -> Finding | None:
     """Likelihood ratio of Student-t noise to normal noise, each of its best scale [1]_.
 
-    A row counts by the share of noise in its residual. Where that is less than half of
-    all, the tails may be those of a function which the kernel does not describe.
+    A row counts by the share of noise in its residual. If noise is less than half of
+    all residuals, the tails may belong to a function that the kernel does not describe.
 
     Parameters
     ----------
-    standardised, noise_share, weights : ndarray of shape (n,)
-        Residuals in units of their standard deviation, up to a factor; the others as of
-        `check_residuals`.
+    standardised : ndarray of shape (n,)
+        Residuals in units of their standard deviation, up to a factor.
+    noise_share, weights : ndarray of shape (n,)
+        As in `check_residuals`.
     likelihood : Likelihood
 
     References
@@ -345,19 +369,19 @@ def heavy_tails(
     for _ in range(50):
         terms = (df + 1.0) * squares / (df + squares / scale2)
         scale2 = float(np.average(terms, weights=weights))
-    gains = student.logpdf(standardised, df, scale=np.sqrt(scale2))
-    gains -= norm.logpdf(standardised, scale=np.sqrt(variance))
-    gain = float(np.average(gains, weights=weights))
+    log_ratios = student.logpdf(standardised, df, scale=np.sqrt(scale2))
+    log_ratios -= norm.logpdf(standardised, scale=np.sqrt(variance))
+    gain = float(np.average(log_ratios, weights=weights))
     # NaN is no finding
     if not (gain >= _MIN_GAIN_OF_TAILS and gain * noise_rows >= _LEAST_EVIDENCE):
         return None
-    far = float(np.average(squares > 9.0 * variance, weights=weights))
+    outlier_share = float(np.average(squares > 9.0 * variance, weights=weights))
     return Finding(
         "heavy tails",
-        f"The residuals have heavy tails: {100.0 * far:.2g} % of them are beyond three "
-        "standard deviations, where normal noise has 0.27 %, and pull the mean towards "
-        f"themselves. Student-t noise would gain about {gain:.2g} nats per "
-        "observation: use PLSRegressor(likelihood=StudentT()), or "
+        f"The residuals have heavy tails: {100.0 * outlier_share:.2g} % of them are "
+        "beyond three standard deviations, where normal noise has 0.27 %, and pull the "
+        f"mean towards themselves. Student-t noise would gain about {gain:.2g} nats "
+        "per observation: use PLSRegressor(likelihood=StudentT()), or "
         'GWIRegressor(likelihood="student_t"), around any mean.',
     )
 
@@ -373,12 +397,12 @@ class CovarianceOfRows(NamedTuple):
         The standardised value of y = 0.
     """
 
-    kernel: Any
+    kernel: Kernel
     noise_variance: Any
     zero: Any
 
     def target(self, j: int) -> CovarianceOfRows:
-        """That of one of several targets."""
+        """Covariance of target j."""
         noise_variance = np.ravel(self.noise_variance)
         zero = np.ravel(self.zero)
         return CovarianceOfRows(
@@ -415,10 +439,10 @@ def multiplicative_variation(
     ----------
     .. [1] Box and Cox, "An analysis of transformations", JRSS B 1964.
     """
-    thinned = slice(None, None, -(-len(y) // 1000))
-    X = X[thinned]
-    y = y[thinned] - prior.zero
-    weights = weights[thinned]
+    sample = thinning(len(y), THINNED_ROWS)
+    X = X[sample]
+    y = y[sample] - prior.zero
+    weights = weights[sample]
     if np.min(y) <= 0.0 or len(y) < 50 or np.ptp(y) == 0.0:
         return None
     noise_variance = max(prior.noise_variance, 1e-10)
@@ -448,19 +472,24 @@ def multiplicative_variation(
 _FEWEST_COMPARED = 20
 
 
-def better_process(errors: Array, own: Array, variance: float) -> Finding | None:
-    """Squared errors of a base model against those of the process around it.
+def better_process(
+    errors: Array,
+    process_errors: Array,
+    variance: float,
+) -> Finding | None:
+    """Squared errors of a base model against the errors of the process around it.
 
     Parameters
     ----------
-    errors, own : ndarray of shape (n,)
-        At held-out rows: of the base model, and of the process alone.
+    errors, process_errors : ndarray of shape (n,)
+        At held-out rows: of the base model, and of the process without it.
     variance : float
-        That of y.
+        Of y.
     """
     if len(errors) < _FEWEST_COMPARED or variance <= 0.0:
         return None
-    base, process = float(np.mean(errors**2)), float(np.mean(own**2))
+    base = float(np.mean(errors**2))
+    process = float(np.mean(process_errors**2))
     if base <= 2.0 * process or base - process < _MIN_SHARE * variance:
         return None
     return Finding(
@@ -472,7 +501,7 @@ def better_process(errors: Array, own: Array, variance: float) -> Finding | None
     )
 
 
-def frozen_base_model(frozen: bool, cv: Any) -> Finding | None:
+def frozen_base_model(frozen: bool, cv: object) -> Finding | None:
     """Whether a fitted base model may have seen the rows that calibrate it."""
     if not frozen or cv == "prefit":
         return None
@@ -486,17 +515,18 @@ def frozen_base_model(frozen: bool, cv: Any) -> Finding | None:
 
 
 def better_class_process(gain: Array) -> Finding | None:
-    """Log losses of networks of classes against those of the process around them.
+    """Log losses of networks of classes against the process around them.
 
     Parameters
     ----------
     gain : ndarray of shape (n,)
-        Loss of the process less that of the networks, at held-out rows.
+        Loss of the process less the loss of the networks, at held-out rows.
     """
     if len(gain) < _FEWEST_COMPARED:
         return None
     lost = -float(np.mean(gain))
-    if lost < max(0.05, 2.0 * float(np.std(gain)) / np.sqrt(len(gain))):
+    standard_error = float(np.std(gain)) / np.sqrt(len(gain))
+    if lost < max(0.05, 2.0 * standard_error):
         return None
     return Finding(
         "base model",
@@ -515,13 +545,14 @@ def input_outliers(X: Array, kept: NDArray[np.bool_], column: int) -> Finding | 
     kept : ndarray of bool of shape (n,)
     column : int
     """
-    if kept.all():
+    n_outliers = int(np.sum(~kept))
+    if n_outliers == 0:
         return None
     x = X[:, column]
     bulk = x[kept]
     return Finding(
         "input outliers",
-        f"{int(np.sum(~kept))} of {len(X)} rows were left out because their inputs are "
+        f"{n_outliers} of {len(X)} rows were left out because their inputs are "
         f"far from all others: column {column} goes from {x.min():.6g} to "
         f"{x.max():.6g}, without them from {bulk.min():.6g} to {bulk.max():.6g}. "
         "Fourier functions on the whole range would be too coarse for the others. To "
@@ -566,40 +597,46 @@ def only_noise(chosen: bool) -> Finding | None:
     )
 
 
-def at_bounds(kernel: Any, default: bool, log_scale: bool) -> Finding | None:
-    """Hyperparameters of the kernel that ended at a bound which restricts the fit.
+def at_bounds(kernel: Kernel, default: bool, log_scale: bool) -> Finding | None:
+    """Hyperparameters of the kernel at a bound that restricts the fit.
 
-    Longest lengthscales and correlations of one (columns without effect), the
-    background of a GRE kernel and loadings near one do not. Of a `default` kernel, nor
-    do the smallest amplitude, and the largest of log odds and log rates (`log_scale`),
-    which separable classes reach.
+    Some bounds do not restrict it: longest lengthscales and correlations of one
+    (columns without effect), the background of a GRE kernel and loadings near one. Of a
+    `default` kernel, the smallest amplitude does not either, nor the largest amplitude
+    of log odds and log rates (`log_scale`), which separable classes reach.
     """
-    ended = []
+    restricted = []
     for name, part in theta_entries(kernel):
         bounds = kernel.bounds[part]
         reached = np.abs(kernel.theta[part, np.newaxis] - bounds) < 1e-3
         if name.endswith("correlation"):
-            # no bound is wider than a correlation of one, whose logarithm is zero
+            # no bound is wider than a correlation of one, the logarithm zero
             reached[:, 1] &= bounds[:, 1] < -1e-3
         low, high = np.any(reached, axis=0)
         if name == "background" or name.endswith("angles"):
             continue
         if name.endswith("length_scale"):
-            active = low
+            restricts = low
         elif default:
-            active = high and not log_scale
+            restricts = high and not log_scale
         else:
-            active = low or high
-        if active:
-            ended.append(f"{name} = {np.exp(kernel.theta[part]).round(6).tolist()}")
-    if not ended:
+            restricts = low or high
+        if restricts:
+            values = np.exp(kernel.theta[part]).round(6).tolist()
+            restricted.append(f"{name} = {values}")
+    if not restricted:
         return None
-    scale = " If the latent function is a logarithm, set log_scale = True in the class "
-    scale = f"{scale}of its likelihood." if default and "constant" in ended[0] else ""
+    advice = ""
+    if default and "constant" in restricted[0]:
+        advice = (
+            " If the latent function is a logarithm, set log_scale = True in the class "
+            "of its likelihood."
+        )
     return Finding(
         "hyperparameters at bounds",
-        f"The hyperparameters {'; '.join(ended)} ended at their bounds. Give a kernel "
-        f'with wider bounds, or fix them on purpose with bounds="fixed".{scale}',
+        f"The hyperparameters {'; '.join(restricted)} ended at their bounds. Give a "
+        'kernel with wider bounds, or fix them on purpose with bounds="fixed".'
+        f"{advice}",
         ConvergenceWarning,
     )
 
@@ -616,7 +653,7 @@ def too_few_inducing_points(
     ----------
     m : int
     needed : float
-        Number of points after which twice as many no longer gain.
+        Number of points after which twice as many do not gain.
     unexplained : float
         Evidence that the points leave out, in nats per observation.
     automatic : bool
@@ -624,19 +661,17 @@ def too_few_inducing_points(
     """
     if m >= needed and not unexplained > 0.1:
         return None
-    why = (
-        f"the evidence grows up to about {needed:.0f}"
-        if m < needed
-        else f"they leave up to {unexplained:.2g} nats per observation unexplained"
-    )
-    advice = (
-        f"n_inducing={2 * m} takes about four times as long."
-        if automatic
-        else 'n_inducing="auto" takes as many points as the data need.'
-    )
+    if m < needed:
+        reason = f"the evidence grows up to about {needed:.0f}"
+    else:
+        reason = f"they leave up to {unexplained:.2g} nats per observation unexplained"
+    if automatic:
+        advice = f"n_inducing={2 * m} takes about four times as long."
+    else:
+        advice = 'n_inducing="auto" takes as many points as the data need.'
     return Finding(
         "too few inducing points",
-        f"{m} inducing points are too few for this function: {why}. Predictions are "
+        f"{m} inducing points are too few for this function: {reason}. Predictions are "
         f"smoother and intervals wider than with more points. {advice}",
         ConvergenceWarning,
     )
@@ -674,8 +709,8 @@ def too_few_basis_functions(
     )
 
 
-def solver_not_converged(solution: Any, tol: float) -> Finding | None:
-    """Whether conjugate gradients have ended before predictions stopped to change.
+def solver_not_converged(solution: Solution, tol: float) -> Finding | None:
+    """Whether conjugate gradients have ended before predictions stopped changing.
 
     Parameters
     ----------
@@ -690,7 +725,7 @@ def solver_not_converged(solution: Any, tol: float) -> Finding | None:
         f"Conjugate gradients have not converged: the last of {solution.n_products} "
         f"products changed predictions by {solution.change:.2g} standard deviations "
         f"of an observation (tol={tol:g}), and residuals are up to "
-        f"{np.max(solution.residuals, initial=0.0):.2g} of the right sides. "
+        f"{np.max(solution.residuals, initial=0.0):.2g} of the right-hand sides. "
         "Predictions are between those of a sparse process and the exact one. Increase "
         "max_iter, or check whether the noise variance is realistic: the smaller it "
         "is, the more products are needed.",
@@ -711,18 +746,20 @@ def chains_not_converged(
     """Split R-hat of Markov chains above its tolerance."""
     if r_hat <= max(tol, 1.0 + 1e-9):
         return None
-    other = "" if log_concave else ', or use method="smc": the likelihood is not '
+    advice = ""
+    if not log_concave:
+        advice = ', or use method="smc": the likelihood is not log-concave'
     return Finding(
         "chains not converged",
         f"The chains have not converged: split R-hat is {r_hat:.3g} after {n_iter} "
         f"steps (tol={tol:g}) with an acceptance of {acceptance:.2g}. Increase "
-        f"max_iter{other}{'' if log_concave else 'log-concave'}.",
+        f"max_iter{advice}.",
         ConvergenceWarning,
     )
 
 
 def potential_not_resolved(error: float, tolerance: float) -> Finding | None:
-    """Quadrature of the optimal potential whose error is above its tolerance."""
+    """Quadrature of the optimal potential with an error above its tolerance."""
     if error <= tolerance:
         return None
     return Finding(
@@ -736,7 +773,7 @@ def potential_not_resolved(error: float, tolerance: float) -> Finding | None:
 
 
 def rows_not_converged(converged: bool) -> Finding | None:
-    """Posterior beside nearest rows that did not settle."""
+    """Posterior given nearest rows that did not converge."""
     if converged:
         return None
     return Finding(
@@ -750,7 +787,7 @@ def rows_not_converged(converged: bool) -> Finding | None:
 
 
 def several_modes(gap: float) -> Finding | None:
-    """A second mode whose Laplace evidence is few nats below that of the first."""
+    """A second mode with a Laplace evidence less than five nats below the first."""
     if gap >= 5.0:
         return None
     return Finding(
@@ -769,7 +806,7 @@ def runs_disagree(
     n_weights: int,
     n_particles: int,
 ) -> Finding | None:
-    """Independent runs of tempered sequential Monte Carlo that are not one posterior.
+    """Runs of tempered sequential Monte Carlo that do not sample one posterior.
 
     Parameters
     ----------
@@ -778,27 +815,27 @@ def runs_disagree(
     evidences : ndarray of shape (b,)
         Log evidence of each run.
     excess : float
-        Mean potential of the particles above that of the best mode, in nats: half a
+        Mean potential of the particles above the best mode's, in nats: half a
         chi-square variable of `n_weights` degrees of freedom for a normal posterior.
     n_weights, n_particles : int
     """
-    found = []
+    symptoms = []
     if r_hat > 1.1:
-        found.append(
+        symptoms.append(
             f"the {len(evidences)} independent runs disagree (R-hat {r_hat:.3g}, log "
             f"evidences from {evidences.min():.5g} to {evidences.max():.5g})"
         )
     largest = 0.5 * float(chi2.isf(1e-3, n_weights))
     if excess > largest:
-        found.append(
+        symptoms.append(
             f"the particles lie {excess:.3g} nats above the best mode on average, "
             f"where at most {largest:.3g} is expected"
         )
-    if not found:
+    if not symptoms:
         return None
     return Finding(
         "Monte Carlo runs disagree",
-        f"Sequential Monte Carlo has not converged: {', and '.join(found)}. The "
+        f"Sequential Monte Carlo has not converged: {', and '.join(symptoms)}. The "
         "weights of the modes are uncertain. Increase n_particles above "
         f"{max(400, n_particles)}, use fewer inducing points, or a likelihood that is "
         "log-concave.",
@@ -812,10 +849,10 @@ def runs_disagree(
 def check_counts(
     y: Array,
     weights: Array,
-    latent: Any,
-    likelihood: Any,
+    latent: LatentMixture,
+    likelihood: Likelihood,
 ) -> list[Finding | None]:
-    """Check the scatter of counts, and their zeros where the scatter is as predicted.
+    """Check the scatter of counts and, if that is as predicted, their zeros.
 
     Parameters
     ----------
@@ -823,7 +860,7 @@ def check_counts(
     latent : LatentMixture
         Latent values of the rows.
     likelihood : Likelihood
-        Of the rows, with what is known of them.
+        Of the rows, with their exposures.
     """
     # classes are encoded as counts, and outcomes of one trial are calibrated
     if not likelihood.discrete or likelihood.n_outputs_ > 1 or np.max(y) < 2.0:
@@ -837,7 +874,7 @@ def check_counts(
     return [excess_zeros(y, weights, probability, _scores(y, f, likelihood))]
 
 
-def _scores(y: Array, f: Array, likelihood: Any) -> Array:
+def _scores(y: Array, f: Array, likelihood: Likelihood) -> Array:
     """Derivatives of log p(y | f) in f and in the scales that were learned, (n, q)."""
     scores = [-likelihood.row_gradient(y, f)[:, 0]]
     for step in 1e-4 * np.eye(len(likelihood.theta)):
@@ -852,7 +889,7 @@ def overdispersion(
     weights: Array,
     mean: Array,
     variance: Array,
-    likelihood: Any,
+    likelihood: Likelihood,
 ) -> Finding | None:
     """Score test of Poisson counts against extra variance [1]_.
 
@@ -860,8 +897,8 @@ def overdispersion(
     ----------
     y, weights : ndarray of shape (n,)
     mean, variance : ndarray of shape (n,)
-        Of y under the predictive distribution: the variance of the rates enters that of
-        ``(y - μ)²``, which is ``v + 2 v²``.
+        Of y under the predictive distribution. The variance of ``(y - μ)²`` is
+        ``v + 2 v²``, with the variance of the rates in v.
     likelihood : Likelihood
 
     References
@@ -892,15 +929,15 @@ def excess_zeros(
     probability: Array,
     scores: Array,
 ) -> Finding | None:
-    """Score test of the number of zeros against what the likelihood predicts [1]_.
+    """Score test of the number of zeros against the predicted number [1]_.
 
     Parameters
     ----------
     y, weights, probability : ndarray of shape (n,)
         The last is ``P(y = 0)`` under the predictive distribution.
     scores : ndarray of shape (n, q)
-        Derivatives of the log density in what was fitted: level and scales have made
-        part of the excess vanish, and its variance is what they leave.
+        Derivatives of the log density in the fitted level and scales, which absorb a
+        part of the excess, and of its variance.
 
     References
     ----------
@@ -911,7 +948,7 @@ def excess_zeros(
     surplus = (y == 0.0) - probability
     excess = float(weights @ surplus)
     total = float(weights.sum())
-    # variance of the surplus, less what the scores explain of it
+    # variance of the surplus that the scores do not explain
     weighted_scores = scores * root[:, np.newaxis]
     coefficients = np.linalg.lstsq(weighted_scores, surplus * root, rcond=None)[0]
     std = float(np.linalg.norm(root * (surplus - scores @ coefficients)))

@@ -26,8 +26,15 @@ from skgpx._iterative._sparse import SparseRows
 from skgpx._iterative._variance import VarianceCorrection
 from skgpx._numerics.conjugate_gradients import Progress, Solution, solve
 from skgpx._numerics.linalg import NUGGET
+from skgpx._numerics.rows import thinning
 from skgpx._numerics.variance_scale import fit_scale
-from skgpx._selection import MOST, Hyperparameters, inducing_by_capacity, learn_prior
+from skgpx._row_budgets import CHECKED_ROWS, THINNED_ROWS
+from skgpx._selection import (
+    MAX_INDUCING_NON_GAUSSIAN,
+    Hyperparameters,
+    inducing_by_capacity,
+    learn_prior,
+)
 from skgpx._validation import (
     Interval,
     Rows,
@@ -52,8 +59,6 @@ Array = NDArray[np.float64]
 _MOST_FEATURES = 6e7
 # Nearest rows of the preconditioner, by default.
 _NEIGHBORS = 20
-# Rows whose leave-one-out errors and variances are looked at.
-_LEFT_OUT = 4000
 
 
 class _Solved(NamedTuple):
@@ -61,7 +66,7 @@ class _Solved(NamedTuple):
 
     Attributes
     ----------
-    found : Hyperparameters
+    hyperparameters : Hyperparameters
         Of the standardised y.
     units : tuple
         Shift and scale of y.
@@ -73,7 +78,7 @@ class _Solved(NamedTuple):
     coefficients : ndarray of shape (n, c, 1 + s)
     """
 
-    found: Hyperparameters
+    hyperparameters: Hyperparameters
     units: tuple[Any, Any]
     rows: Rows
     prior: FunctionDraws
@@ -356,7 +361,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
                 kernel=kernel, learn=self.optimizer is not None, n_jobs=self.n_jobs,
             )  # fmt: skip
         else:
-            found = previous.found
+            found = previous.hyperparameters
         kernel, level = found.kernel, float(found.likelihood.variance(0.0))
         # never zero: at least a nugget of the prior variance
         least = NUGGET * float(np.mean(kernel.diag(rows.X)))
@@ -390,7 +395,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             )
 
         # the standard deviation of a new observation
-        some = slice(None, None, -(-len(rows.X) // 1000))
+        some = thinning(len(rows.X), THINNED_ROWS)
         variance = np.sum(sparse.spread_without(some), axis=0) + noise[some]
         solution = solve(
             KernelProduct(kernel, rows.X, self.n_jobs), noise, sparse.precondition,
@@ -435,8 +440,10 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         noise_variance = float(np.ravel(self.noise_variance_ / scale**2)[0])
         noise_share = noise_variance / variance
         noise_is_known = rows.known is not None
-        # likelihoods with particles, the remedy, have one target, and MOST points
-        has_remedy = len(self.inducing_points_) <= MOST and rows.y.ndim == 1
+        # the remedy, likelihoods with particles, has one target and fewer points
+        has_remedy = (
+            len(self.inducing_points_) <= MAX_INDUCING_NON_GAUSSIAN and rows.y.ndim == 1
+        )
         return diagnostics.check_residuals(
             checked,
             residuals=errors.reshape(checked.y.shape),
@@ -532,7 +539,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
         The variances are those of a single observation, whatever the weight of its row.
         """
-        found, (shift, scale, mean_noise) = solved.found, units
+        found, (shift, scale, mean_noise) = solved.hyperparameters, units
         kernel, X, coefficients = found.kernel, solved.rows.X, solved.coefficients
         c = coefficients.shape[1]
         left_out = _left_out(solved.rows)
@@ -564,7 +571,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             mean_noise = T * level * np.square(scale)
         attributes = {
             "kernel_": kernel,
-            "_found": found,
+            "_hyperparameters": found,
             "_record": found.record,
             "_solved": solved,
             "_request": copy.deepcopy(self.kernel),
@@ -597,7 +604,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
 def _left_out(rows: Rows) -> slice:
     """The rows whose leave-one-out errors are looked at."""
-    return slice(None, None, -(-len(rows.X) // _LEFT_OUT))
+    return thinning(len(rows.X), CHECKED_ROWS)
 
 
 def _log_evidence(sparse: SparseRows, rows: Rows, factor: float, scale: Any) -> float:

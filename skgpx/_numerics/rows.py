@@ -44,6 +44,12 @@ def distinct_rows(table: Array, weights: Array) -> tuple[NDArray[np.intp], Array
     return order[is_first], totals.astype(np.float64, copy=False)
 
 
+def thinning(n_rows: int, largest: int) -> slice:
+    """Every k-th row, with the smallest k that leaves at most `largest` of them."""
+    step = -(-n_rows // largest)
+    return slice(None, None, step)
+
+
 def sample_distinct_rows(
     X: Array,
     y: Array,

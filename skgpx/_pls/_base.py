@@ -19,7 +19,7 @@ from skgpx._pls._chains import Sample
 from skgpx._pls._inference import Inference, infer, resolved_method
 from skgpx._pls._normal_form import NormalForm
 from skgpx._selection import (
-    MOST,
+    MAX_INDUCING_NON_GAUSSIAN,
     Hyperparameters,
     inducing_by_capacity,
     inducing_of_targets,
@@ -115,7 +115,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             rows, likelihood, search,
             kernel=kernel, learn=learn, inducing=self.inducing,
             n_inducing=planned,
-            n_jobs=self.n_jobs, previous=self._found if same else None,
+            n_jobs=self.n_jobs, previous=self._hyperparameters if same else None,
         )  # fmt: skip
         kernel, likelihood = found.kernel, found.likelihood
         if with_mean:
@@ -280,7 +280,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             return None
         if not isinstance(self.inducing, str) and not callable(self.inducing):
             return len(self.inducing)
-        wanted = max(int(3.0 * np.sqrt(n)), min(needed, MOST))
+        wanted = max(int(3.0 * np.sqrt(n)), min(needed, MAX_INDUCING_NON_GAUSSIAN))
         most = int(8e9 / (4.0 * n * self.n_particles * c))
         most = most if c == 1 else min(most, LARGEST_COUPLED // c)
         return min(n, max(min(wanted, most), 100))
@@ -361,7 +361,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             likelihood = form.fitted(likelihood)
         return {
             "kernel_": found.kernel,
-            "_found": found,
+            "_hyperparameters": found,
             "_record": found.record,
             "likelihood_": likelihood,
             "unexplained_": result.unexplained,

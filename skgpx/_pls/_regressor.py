@@ -13,7 +13,8 @@ from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
 from skgpx._pls._inference import resolved_method
 from skgpx._pls._normal_form import NormalForm
-from skgpx._selection import MOST
+from skgpx._row_budgets import CHECKED_ROWS
+from skgpx._selection import MAX_INDUCING_NON_GAUSSIAN
 from skgpx._validation import (
     Rows,
     check_kernel,
@@ -385,7 +386,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         units: tuple[Any, Any],
     ) -> list[Finding | None]:
         """Counts or residuals of at most 4000 rows, in the units of y."""
-        checked = rows.take(slice(None, None, -(-len(rows.y) // 4000)))
+        checked = rows.thinned(CHECKED_ROWS)
         likelihood: Any = fitted
         if checked.known is not None:
             likelihood = likelihood.at_rows(checked.known)
@@ -415,8 +416,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         if finite:
             # residuals of the rows of a fit have the variance σ² - var f
             noise_share = np.maximum(2.0 - variance / noise_variance, 0.1)
-        # likelihoods with particles, the remedy, have no more points than MOST
-        other_noise = finite and checked.known is None and model.basis.n_basis <= MOST
+        # the remedy, likelihoods with particles, has fewer points
+        other_noise = (
+            finite
+            and checked.known is None
+            and model.basis.n_basis <= MAX_INDUCING_NON_GAUSSIAN
+        )
         shift, scale = units
         # with normal noise, the function that points leave out must not pass for noise
         left_out = np.mean(scale**2 / noise_variance) * outside / len(checked.y)
@@ -435,7 +440,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             noise_share=noise_share,
             # by the name that the likelihood was given
             likelihood=self.likelihood_,
-            noise_is_free=self._found.noise_is_free,
+            noise_is_free=self._hyperparameters.noise_is_free,
             other_noise=other_noise,
             prior=prior if checked.known is None else None,
         )

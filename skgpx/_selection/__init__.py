@@ -2,14 +2,12 @@
 
 from skgpx._selection._candidates import NOISE_PRIOR, stretched
 from skgpx._selection._evidence import (
-    WorkingResponses,
     rough_latent_values,
     rough_start,
     row_target,
     sparse_value,
 )
 from skgpx._selection._prior import (
-    MOST,
     Hyperparameters,
     SearchRecord,
     counted_once,
@@ -18,6 +16,7 @@ from skgpx._selection._prior import (
 )
 from skgpx._selection._select import FALSE_ALARMS, SearchBudget
 from skgpx._selection._sparse import (
+    MAX_INDUCING_NON_GAUSSIAN,
     final_noise,
     grow,
     inducing_by_capacity,
@@ -25,10 +24,11 @@ from skgpx._selection._sparse import (
     most_points,
     regress_targets,
 )
+from skgpx._selection._working_responses import WorkingResponses
 
 __all__ = [
     "FALSE_ALARMS",
-    "MOST",
+    "MAX_INDUCING_NON_GAUSSIAN",
     "NOISE_PRIOR",
     "Hyperparameters",
     "SearchBudget",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.linalg import block_diag
 from sklearn.gaussian_process.kernels import (
@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import (
     Matern,
 )
 
-from skgpx._validation import Rows
+from skgpx._validation import DefaultKernel, Rows
 from skgpx.kernels import (
     Columns,
     Linear,
@@ -33,21 +33,32 @@ from skgpx.kernels import (
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
+Ties: TypeAlias = Array | sparse.csr_array
 
-# Normal distributions of logarithms, (mean, std). A lengthscale in standard deviations
-# of its column, whose mean grows by log(d) / 2 with the number d of columns; an
-# amplitude in variances of the latent function; a noise in variances of y.
-_LENGTHSCALE = np.sqrt(2.0), np.sqrt(3.0)
-_AMPLITUDE = 1.0, 1.5
-NOISE_PRIOR = -2.0, 2.0
-_SLOPE = -1.0, 1.5
-# Parameters above which the matrix of ties, nearly an identity then, is kept sparse.
+
+class NormalPrior(NamedTuple):
+    """Normal distribution of the logarithm of a hyperparameter."""
+
+    mean: float
+    std: float
+
+
+# A lengthscale is in standard deviations of its column, and its mean grows by
+# log(d) / 2 with the number d of columns. An amplitude is in variances of the latent
+# function, a noise in variances of y. The slopes of a trend share a standard deviation.
+_LENGTHSCALE = NormalPrior(np.sqrt(2.0), np.sqrt(3.0))
+_AMPLITUDE = NormalPrior(1.0, 1.5)
+NOISE_PRIOR = NormalPrior(-2.0, 2.0)
+_SLOPE = NormalPrior(-1.0, 1.5)
+_STANDARD = NormalPrior(0.0, 1.0)
+# Up to so many parameters the ties are a dense matrix; of more, a sparse one, which is
+# nearly an identity.
 _MOST_DENSE = 256
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel whose log-parameters are ``offset + ties @ u``, and a prior of u.
+    """A kernel with log-parameters ``θ = offset + ties @ u`` and a normal prior of u.
 
     Parameters
     ----------
@@ -55,32 +66,34 @@ class Candidate:
     kernel : sklearn.gaussian_process.kernels.Kernel
         With p free parameters.
     offset : ndarray of shape (p,)
+        Logarithms of the units in which the parameters are measured.
     ties : ndarray or sparse array of shape (p, q)
-        Not negative.
+        Not negative. Tied parameters share a coordinate.
     mean, std : ndarray of shape (q,)
-        Of the normal prior of u; the std is infinite where there is none.
-    lengths : ndarray of shape (q,)
+        Of the normal prior of u; the std is infinite without a prior.
+    is_length_scale : ndarray of bool of shape (q,)
         Coordinates that are lengthscales in standard deviations of their columns.
-    long : float
-        Logarithm of 2√d standard deviations, where they start.
+    log_long : float
+        Logarithm of 2√d standard deviations, where lengthscales start.
     unit : float
         Variance of y.
-    given : bool
-        Whether the kernel is the user's, whose values are a start as well.
-    stated : sequence
-        Prior distributions that the user's kernel states, see `stated_priors`.
+    is_given : bool
+        Whether the kernel is the user's: its values are then a start as well.
+    stated : sequence of distributions or None
+        Priors that the user's kernel states, of each parameter and of the noise after
+        them, see `stated_priors`.
     """
 
     name: str
-    kernel: Any
+    kernel: Kernel
     offset: Array
-    ties: Any
+    ties: Ties
     mean: Array
     std: Array
-    lengths: NDArray[np.bool_]
-    long: float
+    is_length_scale: NDArray[np.bool_]
+    log_long: float
     unit: float
-    given: bool = False
+    is_given: bool = False
     stated: Sequence[Any] = ()
 
     @property
@@ -90,26 +103,37 @@ class Candidate:
 
     @cached_property
     def bounds(self) -> Array:
-        """Bounds of u, (q, 2): those that all tied parameters keep."""
-        inner = self.kernel.bounds.reshape(-1, 2) - self.offset[:, np.newaxis]
+        """Bounds of u, (q, 2), within which no tied parameter leaves its own bounds."""
+        # low ≤ offset + ties u ≤ high, one coordinate at a time
+        centred = self.kernel.bounds.reshape(-1, 2) - self.offset[:, np.newaxis]
         ties = sparse.coo_array(self.ties)
         parameters, coordinates = ties.nonzero()
-        low, high = inner[parameters].T / ties.data
-        lowest = np.full(self.n_free, -np.inf)
-        highest = np.full(self.n_free, np.inf)
-        np.maximum.at(lowest, coordinates, low)
-        np.minimum.at(highest, coordinates, high)
-        return np.column_stack((lowest, np.maximum(lowest, highest)))
+        low, high = centred[parameters].T / ties.data
+        lower = np.full(self.n_free, -np.inf)
+        upper = np.full(self.n_free, np.inf)
+        np.maximum.at(lower, coordinates, low)
+        np.minimum.at(upper, coordinates, high)
+        return np.column_stack((lower, np.maximum(lower, upper)))
 
-    def kernel_at(self, u: Array) -> Any:
+    def log_parameters(self, u: Array) -> Array:
+        """``θ = offset + ties @ u``, (p,)."""
+        theta: Array = self.offset + self.ties @ u
+        return theta
+
+    def clip(self, u: Array) -> Array:
+        """The nearest coordinates within the bounds."""
+        clipped: Array = np.clip(u, *self.bounds.T)
+        return clipped
+
+    def kernel_at(self, u: Array) -> Kernel:
         """Kernel at the coordinates u, within its bounds."""
         if not len(self.offset):
             return self.kernel
-        theta = self.offset + self.ties @ u
-        return self.kernel.clone_with_theta(np.clip(theta, *self.kernel.bounds.T))
+        theta = np.clip(self.log_parameters(u), *self.kernel.bounds.T)
+        return self.kernel.clone_with_theta(theta)
 
-    def coordinates_of(self, kernel: Any) -> Array:
-        """Coordinates of a kernel of this form, the mean of what they share."""
+    def coordinates_of(self, kernel: Kernel) -> Array:
+        """Coordinates of a kernel of this form; tied parameters are averaged."""
         shares = self.ties / (self.ties**2).sum(axis=0)
         u: Array = shares.T @ (kernel.theta - self.offset)
         return u
@@ -119,128 +143,99 @@ class Candidate:
         point: Array,
         likelihood: Likelihood | None = None,
     ) -> tuple[float, Array]:
-        """Log density of the hyperprior of u, and its gradient.
+        """Log density of the hyperprior at a point, and its gradient.
 
-        Log-parameters of a likelihood may follow u: Gaussian noise has a prior too.
+        Parameters
+        ----------
+        point : ndarray of shape (q + r,)
+            Coordinates u, and the log-parameters of the likelihood, if it is given.
+        likelihood : Likelihood, optional
+            Gaussian noise has a default prior; other scales have none.
         """
         u, scales = np.split(point, [self.n_free])
-        kernel, slope = _log_normal(u, self.mean, self.std)
-        default = likelihood.has_closed_form and not any(self.stated[-1:])
-        mean, std = NOISE_PRIOR if default else (0.0, np.inf)
-        own = np.full_like(scales, mean + np.log(self.unit)), np.full_like(scales, std)
-        noise, of_noise = _log_normal(scales, *own)
-        theta = np.concatenate((self.offset + self.ties @ u, scales))
-        stated, pull = stated_log_density(self.stated, theta)
-        slope += self.ties.T @ pull[: len(self.offset)]
-        of_noise += pull[len(self.offset) :]
-        return kernel + noise + stated, np.concatenate((slope, of_noise))
+        log_density, slope = _normal_log_density(u, self.mean, self.std)
+        noise_prior = NormalPrior(0.0, np.inf)
+        is_gaussian = likelihood is not None and likelihood.has_closed_form
+        if is_gaussian and not any(self.stated[-1:]):
+            noise_prior = NOISE_PRIOR
+        scales_log_density, scales_slope = _normal_log_density(
+            scales,
+            np.full_like(scales, noise_prior.mean + np.log(self.unit)),
+            np.full_like(scales, noise_prior.std),
+        )
+        # priors of parameters that the user states, at the parameters themselves
+        p = len(self.offset)
+        theta = np.concatenate((self.log_parameters(u), scales))
+        theta_log_density, theta_slope = stated_log_density(self.stated, theta)
+        slope += self.ties.T @ theta_slope[:p]
+        scales_slope += theta_slope[p:]
+        value = log_density + scales_log_density + theta_log_density
+        return value, np.concatenate((slope, scales_slope))
 
     def starts(self) -> list[Array]:
-        """Coordinates with lengthscales of 2√d standard deviations, and less.
+        """Coordinates with lengthscales of 2√d standard deviations, and shorter ones.
 
-        A user's kernel has two starts, its values, and such lengthscales with the
+        A user's kernel has two starts: its values, and long lengthscales with the
         medians of the priors that it states.
         """
         u = self.coordinates_of(self.kernel)
-        if not np.any(self.lengths) and not any(self.stated):
+        if not np.any(self.is_length_scale) and not any(self.stated):
             return [u]
-        factors = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0)
-        long = [np.where(self.lengths, self.long + np.log(f), u) for f in factors]
+        starts = [
+            np.where(self.is_length_scale, self.log_long + np.log(factor), u)
+            for factor in (1.0, 1.0 / 4.0, 1.0 / 16.0, 1.0 / 64.0)
+        ]
         for i, distribution in enumerate(self.stated[: len(u)]):
             if distribution is not None:
-                long[0][i] = np.log(distribution.median()) - self.offset[i]
-        return [u, long[0]] if self.given else long
+                starts[0][i] = np.log(distribution.median()) - self.offset[i]
+        if self.is_given:
+            return [u, starts[0]]
+        return starts
 
     def short_starts(self, columns: NDArray[np.intp]) -> list[Array]:
-        """Long lengthscales but in one of these columns at a time, where it is short.
+        """Long lengthscales but in one column at a time, where it is short.
 
-        `columns` are coordinates.
+        `columns` are the coordinates of these lengthscales.
         """
-        u = self.starts()[0]
-        if np.sum(self.lengths) < 2:
+        if np.sum(self.is_length_scale) < 2:
             return []
+        u = self.starts()[0]
         return [
             u + np.log(factor) * (np.arange(len(u)) == column)
             for factor in (1.0 / 8.0, 1.0 / 32.0)
             for column in columns
         ]
 
-    def tied(self, name: str) -> Candidate:
-        """One lengthscale for all columns, in the units of the offset."""
-        first = int(np.argmax(self.lengths))
-        kept = np.flatnonzero(~self.lengths | (np.arange(self.n_free) == first))
-        ties = np.zeros((self.n_free, len(kept)))
-        ties[kept, np.arange(len(kept))] = 1.0
-        ties[self.lengths, kept.tolist().index(first)] = 1.0
-        fields = {field: getattr(self, field)[kept] for field in _OF_COORDINATES}
-        return replace(self, name=name, ties=ties, **fields)
-
-    def with_trend(self, rows: Rows) -> Candidate:
-        """The same and a linear function, whose slopes share one standard deviation.
-
-        In standard deviations of the latent function for one of each column.
-        """
-        every = np.arange(rows.X.shape[1])
-        numeric = np.setdiff1d(every, category_columns(self.kernel, len(every)))
-        X, d = np.ascontiguousarray(rows.X[:, numeric]), len(numeric)
-        columns = default_kernel(X, rows.weights).k2.length_scale / (2.0 * np.sqrt(d))
-        unit = np.full(d, np.sqrt(self.unit)) / columns
-        centre = np.average(X, axis=0, weights=rows.weights)
-        mean = _SLOPE[0] - 0.5 * np.log(d)
-        slope = np.exp(mean) * unit
-        bounds = np.outer(unit, (1e-3, 1e2))
-        return self.beside(
-            _of_columns(Linear(slope, bounds, centre), numeric, rows.X.shape[1]),
-            "a linear trend",
-            np.log(unit),
-            np.ones((d, 1)),
-            ([mean], [_SLOPE[1]]),
+    def with_one_length_scale(self, name: str) -> Candidate:
+        """Tie the lengthscales of all columns, in the units of the offset."""
+        position = np.arange(self.n_free)
+        first = int(np.argmax(self.is_length_scale))
+        free = np.flatnonzero(~self.is_length_scale | (position == first))
+        ties = np.zeros((self.n_free, len(free)))
+        ties[free, np.arange(len(free))] = 1.0
+        ties[self.is_length_scale, free.tolist().index(first)] = 1.0
+        return replace(
+            self,
+            name=name,
+            ties=ties,
+            mean=self.mean[free],
+            std=self.std[free],
+            is_length_scale=self.is_length_scale[free],
         )
 
-    def with_walk(self, rows: Rows, step: float) -> Candidate:
-        """The same and an autoregression of the first order, whose memory is a step.
-
-        Its amplitude has the prior of the noise, as that of a season: a part of y.
-        """
-        scale = 0.5 * float(default_kernel(rows.X, rows.weights).k2.length_scale)
-        bounds = 1e-2 * step, 1e2 * float(np.ptp(rows.X))
-        part = self._share(-4.0) * Matern(step, bounds, nu=0.5)
-        prior = np.transpose((NOISE_PRIOR, _LENGTHSCALE))
-        offset = np.log((self.unit, scale))
-        return self.beside(part, "an autoregression", offset, np.eye(2), prior)
-
-    def with_season(self, rows: Rows, period: float) -> Candidate:
-        """The same and a function of about this period, which changes slowly."""
-        scale = 0.5 * float(default_kernel(rows.X, rows.weights).k2.length_scale)
-        span = float(np.ptp(rows.X))
-        fading = RBF(max(0.1 * span, period), (period, 1e2 * span))
-        near = 0.8 * period, 1.25 * period
-        season = ExpSineSquared(1.0, period, (0.1, 10.0), near)
-        offset = np.log((self.unit, scale, 1.0, period))
-        # a period in cycles over the rows: the evidence has a peak of that width
-        ties = np.diag((1.0, 1.0, 1.0, period / span))
-        prior = np.transpose((NOISE_PRIOR, _LENGTHSCALE, (0.0, 1.0), (0.0, 1.0)))
-        part = self._share(-2.0) * fading * season
-        return self.beside(part, "a season", offset, ties, prior)
-
-    def _share(self, log_share: float) -> ConstantKernel:
-        """Amplitude of a part of y."""
-        bounds = 1e-5 * self.unit, 1e3 * self.unit
-        return ConstantKernel(np.exp(log_share) * self.unit, bounds)
-
-    def beside(
+    def plus(
         self,
-        part: Any,
+        part: Kernel,
         name: str,
-        offset: Array,
+        offset: ArrayLike,
         ties: Array,
-        prior: Any,
+        priors: Sequence[NormalPrior],
     ) -> Candidate:
-        """The same and another part, of log-parameters ``offset + ties @ u``.
+        """Add a kernel with log-parameters ``offset + ties @ u``.
 
-        `prior` holds mean and std of the normal prior of its u.
+        `priors` has one entry for each new coordinate.
         """
-        mean, std = prior
+        mean, std = np.transpose(priors)
         return replace(
             self,
             name=f"{self.name}, and {name}",
@@ -249,143 +244,244 @@ class Candidate:
             ties=_block_diagonal(self.ties, ties),
             mean=np.append(self.mean, mean),
             std=np.append(self.std, std),
-            lengths=np.append(self.lengths, np.zeros(len(mean), dtype=bool)),
+            is_length_scale=np.append(
+                self.is_length_scale,
+                np.zeros(len(mean), dtype=bool),
+            ),
         )
 
 
-def _block_diagonal(first: Any, second: Array) -> Any:
+def _block_diagonal(first: Ties, second: Array) -> Ties:
     if sparse.issparse(first):
         return sparse.block_diag((first, second), format="csr")
     return block_diag(first, second)
 
 
-_OF_COORDINATES = ("mean", "std", "lengths")
-
-
-def _log_normal(u: Array, mean: Array, std: Array) -> tuple[float, Array]:
-    """Log density of independent normals (those of finite std), and its gradient."""
+def _normal_log_density(u: Array, mean: Array, std: Array) -> tuple[float, Array]:
+    """Log density of independent normals of finite std, and its gradient."""
     finite = np.isfinite(std)
-    off = np.where(finite, u - mean, 0.0) / std
+    deviation = np.where(finite, u - mean, 0.0) / std
     constant = np.sum(np.log(std[finite] * np.sqrt(2.0 * np.pi)))
-    return float(-0.5 * off @ off - constant), -off / std
+    return float(-0.5 * deviation @ deviation - constant), -deviation / std
+
+
+# ---- Parts that are added to a candidate ---------------------------------------------
+
+
+def with_trend(candidate: Candidate, rows: Rows) -> Candidate:
+    """Add a linear function, with one standard deviation for all slopes.
+
+    It is in standard deviations of the latent function for one of each column.
+    """
+    n_columns = rows.X.shape[1]
+    categories = category_columns(candidate.kernel, n_columns)
+    numeric = np.setdiff1d(np.arange(n_columns), categories)
+    X = np.ascontiguousarray(rows.X[:, numeric])
+    d = len(numeric)
+    column_std = default_kernel(X, rows.weights).k2.length_scale / (2.0 * np.sqrt(d))
+    unit = np.full(d, np.sqrt(candidate.unit)) / column_std
+    prior = NormalPrior(_SLOPE.mean - 0.5 * np.log(d), _SLOPE.std)
+    trend = Linear(
+        slope=np.exp(prior.mean) * unit,
+        slope_bounds=np.outer(unit, (1e-3, 1e2)),
+        centre=np.average(X, axis=0, weights=rows.weights),
+    )
+    return candidate.plus(
+        _of_columns(trend, numeric, n_columns),
+        "a linear trend",
+        offset=np.log(unit),
+        ties=np.ones((d, 1)),
+        priors=[prior],
+    )
+
+
+def with_autoregression(candidate: Candidate, rows: Rows, step: float) -> Candidate:
+    """Add an autoregression of the first order with a memory of about one step.
+
+    Its amplitude has the prior of the noise: it is a part of y.
+    """
+    scale = 0.5 * float(default_kernel(rows.X, rows.weights).k2.length_scale)
+    bounds = (1e-2 * step, 1e2 * float(np.ptp(rows.X)))
+    memory = Matern(step, bounds, nu=0.5)
+    return candidate.plus(
+        _share_of_y(-4.0, candidate.unit) * memory,
+        "an autoregression",
+        offset=np.log((candidate.unit, scale)),
+        ties=np.eye(2),
+        priors=[NOISE_PRIOR, _LENGTHSCALE],
+    )
+
+
+def with_season(candidate: Candidate, rows: Rows, period: float) -> Candidate:
+    """Add a function of about this period, which changes slowly.
+
+    Its amplitude has the prior of the noise: it is a part of y.
+    """
+    scale = 0.5 * float(default_kernel(rows.X, rows.weights).k2.length_scale)
+    span = float(np.ptp(rows.X))
+    change = RBF(max(0.1 * span, period), (period, 1e2 * span))
+    cycle = ExpSineSquared(
+        length_scale=1.0,
+        periodicity=period,
+        length_scale_bounds=(0.1, 10.0),
+        periodicity_bounds=(0.8 * period, 1.25 * period),
+    )
+    # a period in cycles over the rows: the evidence has a peak of that width
+    ties = np.diag((1.0, 1.0, 1.0, period / span))
+    return candidate.plus(
+        _share_of_y(-2.0, candidate.unit) * change * cycle,
+        "a season",
+        offset=np.log((candidate.unit, scale, 1.0, period)),
+        ties=ties,
+        priors=[NOISE_PRIOR, _LENGTHSCALE, _STANDARD, _STANDARD],
+    )
+
+
+def _share_of_y(log_share: float, unit: float) -> ConstantKernel:
+    """Amplitude of a part of y."""
+    return ConstantKernel(np.exp(log_share) * unit, (1e-5 * unit, 1e3 * unit))
+
+
+# ---- Candidates of a user's kernel, and of None --------------------------------------
 
 
 def of_kernel(
-    kernel: Any,
+    kernel: Kernel,
     rows: Rows,
     unit: float,
     name: str = "as given",
-    given: bool = True,
+    is_given: bool = True,
 ) -> Candidate:
     """A kernel with all its parameters free, under the hyperprior.
 
     Lengthscales have a log-normal prior of location ``√2 + ½ log d`` and scale √3 in
     standard deviations of the columns, which lets them grow with the dimension [1]_;
-    amplitudes one around the variance `unit` of the latent function. Other parameters
-    have none, nor have those of a kernel that is `given`, whose bounds and stated
-    priors are all that it has.
+    amplitudes have one around the variance `unit` of the latent function. Other
+    parameters have none. A kernel that is given by the user has its bounds and its
+    stated priors only.
 
     References
     ----------
     .. [1] Hvarfner, Hellsten and Nardi, "Vanilla Bayesian optimization performs great
        in high dimensions", ICML 2024.
     """
-    p, d = len(kernel.theta), rows.X.shape[1]
-    offset, mean, std = np.zeros(p), np.zeros(p), np.full(p, np.inf)
-    lengths = np.zeros(p, dtype=bool)
-    scales = default_kernel(rows.X, rows.weights).k2.length_scale
-    columns = np.broadcast_to(scales, (d,)) / (2.0 * np.sqrt(d))
+    p = len(kernel.theta)
+    d = rows.X.shape[1]
+    offset = np.zeros(p)
+    mean = np.zeros(p)
+    std = np.full(p, np.inf)
+    is_length_scale = np.zeros(p, dtype=bool)
+    default_scales = default_kernel(rows.X, rows.weights).k2.length_scale
+    column_std = np.broadcast_to(default_scales, (d,)) / (2.0 * np.sqrt(d))
     for entry, part in theta_entries(kernel):
         if entry.endswith("constant_value"):
             offset[part] = np.log(unit)
-            mean[part] = _AMPLITUDE[0]
-            std[part] = np.inf if given else _AMPLITUDE[1]
+            mean[part] = _AMPLITUDE.mean
+            if not is_given:
+                std[part] = _AMPLITUDE.std
         elif entry.endswith("length_scale"):
-            several = part.stop - part.start > 1
-            own = columns[columns_of_entry(kernel, entry, d)]
-            offset[part] = np.log(own if several else np.mean(own))
-            mean[part] = _LENGTHSCALE[0] + 0.5 * np.log(d)
-            std[part], lengths[part] = np.inf if given else _LENGTHSCALE[1], True
-    long = float(np.log(2.0 * np.sqrt(d)))
-    ties = np.eye(p) if p <= _MOST_DENSE else sparse.eye_array(p, format="csr")
-    coordinates = offset, ties, mean, std, lengths
-    return Candidate(name, kernel, *coordinates, long, unit, given)
+            entry_std = column_std[columns_of_entry(kernel, entry, d)]
+            is_isotropic = part.stop - part.start <= 1
+            offset[part] = np.log(np.mean(entry_std) if is_isotropic else entry_std)
+            mean[part] = _LENGTHSCALE.mean + 0.5 * np.log(d)
+            if not is_given:
+                std[part] = _LENGTHSCALE.std
+            is_length_scale[part] = True
+    return Candidate(
+        name=name,
+        kernel=kernel,
+        offset=offset,
+        ties=np.eye(p) if p <= _MOST_DENSE else sparse.eye_array(p, format="csr"),
+        mean=mean,
+        std=std,
+        is_length_scale=is_length_scale,
+        log_long=float(np.log(2.0 * np.sqrt(d))),
+        unit=unit,
+        is_given=is_given,
+    )
 
 
-def _of_columns(kernel: Any, columns: NDArray[np.intp], d: int) -> Any:
-    return kernel if len(columns) == d else Columns(kernel, columns.tolist())
+def _of_columns(kernel: Kernel, columns: NDArray[np.intp], d: int) -> Kernel:
+    """The kernel as one of these columns of d."""
+    if len(columns) == d:
+        return kernel
+    return Columns(kernel, columns.tolist())
 
 
 def default_candidates(
     rows: Rows,
     likelihood: Likelihood,
     unit: float,
-    categories: Any = None,
+    categories: DefaultKernel | None = None,
 ) -> list[list[Candidate]]:
-    """Kernels that stand for None: families, each with one lengthscale or several.
+    """Kernels that stand for None: families, with one lengthscale or one a column.
 
     For normal noise the RBF and Matern kernels of order 5/2 and 3/2 compete, also where
-    rows are censored; for others there is the RBF. "One" is in standard deviations of
-    the columns; for several classes also in the unit of the columns, such as pixels.
-    With `categories` they are kernels of the other columns, times that kernel of
-    categories.
+    rows are censored; for other likelihoods the RBF is the only family. "One" is in
+    standard deviations of the columns; for several classes also in the unit of the
+    columns, such as pixels. With `categories` they are kernels of the other columns,
+    times that kernel of categories.
     """
-    codes = [] if categories is None else categories.columns
-    numeric = np.setdiff1d(np.arange(rows.X.shape[1]), codes)
-    seen = numeric if len(numeric) else codes
-    plain = default_kernel(np.ascontiguousarray(rows.X[:, seen]), rows.weights)
-    high = 1e3 * unit
+    n_columns = rows.X.shape[1]
+    codes: Any = [] if categories is None else categories.columns
+    numeric = np.setdiff1d(np.arange(n_columns), codes)
+    scaled_columns = numeric if len(numeric) else codes
+    X = np.ascontiguousarray(rows.X[:, scaled_columns])
+    default = default_kernel(X, rows.weights)
+    largest_amplitude = 1e3 * unit
     if likelihood.log_scale and not likelihood.location_scale:
         # a standard deviation of 6: on separable classes evidence grows without end
-        high = 36.0
-    plain.set_params(
+        largest_amplitude = 36.0
+    default.set_params(
         k1__constant_value=unit,
-        k1__constant_value_bounds=(1e-3 * unit, high),
+        k1__constant_value_bounds=(1e-3 * unit, largest_amplitude),
     )
-    shapes: dict[str, Kernel] = {"RBF": plain.k2}
+    rbf: RBF = default.k2
+    shapes: dict[str, Kernel] = {"RBF": rbf}
     if likelihood.close_to_gaussian:
-        how = plain.k2.length_scale, plain.k2.length_scale_bounds
-        shapes |= {f"Matern {nu}": Matern(*how, nu=nu) for nu in (2.5, 1.5)}
-    groups = []
+        for nu in (2.5, 1.5):
+            matern = Matern(rbf.length_scale, rbf.length_scale_bounds, nu=nu)
+            shapes[f"Matern {nu}"] = matern
+    families = []
     for name, shape in shapes.items():
-        kernel = plain.k1
+        kernel: Kernel = default.k1
         if len(numeric):
-            kernel = kernel * _of_columns(shape, numeric, rows.X.shape[1])
+            kernel = kernel * _of_columns(shape, numeric, n_columns)
         if categories is not None:
             kernel = kernel * Columns(categories.kernel, categories.columns)
-        many = of_kernel(
+        anisotropic = of_kernel(
             kernel,
             rows,
             unit,
-            f"{name}, one lengthscale per column",
-            False,
+            name=f"{name}, one lengthscale per column",
+            is_given=False,
         )
-        if len(numeric) < 2:
-            groups.append([many])
-            continue
-        group = [many.tied(f"{name}, one lengthscale"), many]
-        if likelihood.n_outputs_ > 1 and categories is None:
-            group.insert(1, _in_one_unit(many).tied(f"{name}, one in the unit of X"))
-        groups.append(group)
-    return groups
+        family = [anisotropic]
+        if len(numeric) >= 2:
+            isotropic = anisotropic.with_one_length_scale(f"{name}, one lengthscale")
+            family = [isotropic, anisotropic]
+            if likelihood.n_outputs_ > 1 and categories is None:
+                in_unit = _in_one_unit(anisotropic)
+                in_unit = in_unit.with_one_length_scale(f"{name}, one in the unit of X")
+                family.insert(1, in_unit)
+        families.append(family)
+    return families
 
 
 def _in_one_unit(candidate: Candidate) -> Candidate:
-    """The same with lengthscales in one unit for all columns."""
+    """The candidate with its lengthscales in one unit for all columns."""
     rbf: RBF = candidate.kernel.k2
-    scales, bounds = np.asarray(rbf.length_scale), np.asarray(rbf.length_scale_bounds)
-    one = float(np.sqrt(np.mean(scales**2)))
-    kernel = candidate.kernel.k1 * RBF(
-        np.full_like(scales, one),
-        one * bounds / scales[:, np.newaxis],
-    )
+    scales = np.asarray(rbf.length_scale)
+    bounds = np.asarray(rbf.length_scale_bounds)
+    unit = float(np.sqrt(np.mean(scales**2)))
+    rbf = RBF(np.full_like(scales, unit), unit * bounds / scales[:, np.newaxis])
     offset = candidate.offset.copy()
-    offset[candidate.lengths] += np.log(one / scales)
-    return replace(candidate, kernel=kernel, offset=offset)
+    offset[candidate.is_length_scale] += np.log(unit / scales)
+    return replace(candidate, kernel=candidate.kernel.k1 * rbf, offset=offset)
 
 
-def stretched(kernel: Any, log_factor: float) -> Any:
-    """The same kernel with its free lengthscales multiplied, within their bounds."""
+def stretched(kernel: Kernel, log_factor: float) -> Kernel:
+    """Multiply the free lengthscales of a kernel by a factor, within their bounds."""
     theta = kernel.theta.copy()
     if not len(theta):
         return kernel

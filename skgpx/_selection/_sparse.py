@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.regression import (
@@ -17,16 +17,30 @@ from skgpx._numerics.regression import (
     precision_root,
     weight_statistics,
 )
+from skgpx._row_budgets import (
+    ABUNDANT_ROWS,
+    FEWEST_HELD_OUT_ROWS,
+    HELD_OUT_ROWS,
+    NOISE_ROWS,
+    SEARCHED_ROWS,
+)
 from skgpx._selection._candidates import NOISE_PRIOR
-from skgpx._selection._evidence import normal_density, with_noise, within_variance
+from skgpx._selection._evidence import (
+    normal_density,
+    with_noise,
+    within_variance,
+)
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing, select_until
 from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
-# Rows that a search by the exact evidence reads, and from which on some are held out.
-SEARCHED_ROWS, ABUNDANT_ROWS = 1500, 4500
+# The most inducing points of a model with Gaussian noise, of a model with another
+# likelihood, and of a search for the hyperparameters of either.
+MAX_INDUCING = 2500
+MAX_INDUCING_NON_GAUSSIAN = 500
+MAX_INDUCING_SEARCHED = 400
 
 
 # ---- Capacity by doubling ------------------------------------------------------------
@@ -38,7 +52,7 @@ def grow(
     largest: int,
     n: float,
 ) -> tuple[int, float]:
-    """Capacity after which twice as much gains too little, and its score.
+    """Double the capacity until that gains too little.
 
     Too little is less than 0.01 nats an observation, or less than 10 nats in all.
 
@@ -47,46 +61,55 @@ def grow(
     score : callable
         Log evidence or density of n observations of a model of this size, in nats.
     size, largest : int
-        Where growth starts, and what the budget allows.
+        Start of the growth, and the budget.
     n : float
         Number of observations.
+
+    Returns
+    -------
+    size : int
+        Capacity after which twice as much gains too little.
+    value : float
+        Its score.
     """
     value = score(size)
     while size < largest:
-        larger = min(2 * size, largest)
-        gained = score(larger)
-        if gained - value < max(0.01 * n, 10.0):
+        doubled = min(2 * size, largest)
+        doubled_value = score(doubled)
+        if doubled_value - value < max(0.01 * n, 10.0):
             break
-        size, value = larger, gained
+        size = doubled
+        value = doubled_value
     return size, value
 
 
-def most_points(n: int, largest: int = 2500) -> int:
+def most_points(n: int, largest: int = MAX_INDUCING) -> int:
     """The most inducing points for n rows within the budget, at most `largest`.
 
     The pass over the rows takes 2 n m² operations: at most 5e11, ten seconds.
     """
-    most = min(2500, n, largest)
-    return max(min(most, int(np.sqrt(2.5e11 / n))), min(100, most))
+    limit = min(MAX_INDUCING, n, largest)
+    affordable = int(np.sqrt(2.5e11 / n))
+    return max(min(limit, affordable), min(100, limit))
 
 
 def inducing_by_capacity(
     rows: Rows,
-    kernel: Any,
+    kernel: Kernel,
     noise_variance: float,
     inducing: str,
     rng: np.random.Generator,
-    largest: int = 2500,
+    largest: int = MAX_INDUCING,
 ) -> tuple[Array, bool]:
-    """Inducing points until what they leave no longer matters.
+    """Add inducing points until the residual of the process no longer matters.
 
     The evidence bound of m points is below the exact evidence by no more than about
-    ``Σ var g(x_i) / (2 noise_variance)`` nats: the greedy choice ends when that is a
-    thousandth of a nat an observation, and the mean of ``var g`` is small beside the
-    posterior variance of the function, which is at most ``noise_variance m / n`` on
-    average: a two-hundredth of that. Where the budget ends first the spectrum of the
-    kernel is flat, and random rows serve as well as greedy ones, which then lie at the
-    rim of the data.
+    ``Σ var g(x_i) / (2 noise_variance)`` nats, with the residual g. The greedy choice
+    ends when two conditions hold: that is a thousandth of a nat an observation, and the
+    mean of ``var g`` is at most a two-hundredth of ``noise_variance m / n``, a bound on
+    the mean posterior variance of the function. Where the budget ends first the
+    spectrum of the kernel is flat, and random rows serve as well as greedy ones, which
+    then lie at the rim of the data.
 
     Parameters
     ----------
@@ -103,83 +126,109 @@ def inducing_by_capacity(
     -------
     points : ndarray of shape (m, d)
     suffice : bool
-        Whether what they leave does not matter.
+        Whether the residual does not matter.
 
     Notes
     -----
     O(4000 m^2) in matrix products for the greedy choice, m at most 2500.
     """
-    X, weights = rows.X, rows.weights
-    most = most_points(len(X), largest)
-    enough = 2e-3 * noise_variance
-    per_point = 5e-3 * noise_variance / float(weights.sum())
-    points = select_until(X, kernel, most, enough, rng, weights, per_point)
-    if inducing == "greedy" and points is not None:
-        return points, True
-    how, found = "random" if inducing == "greedy" else inducing, points is not None
-    size = most if points is None else len(points)
-    points = select_inducing(how, X, kernel, size, rng, weights)
-    return points, found
+    limit = most_points(len(rows.X), largest)
+    greedy_points = select_until(
+        rows.X,
+        kernel,
+        limit,
+        mean_residual=2e-3 * noise_variance,
+        rng=rng,
+        weights=rows.weights,
+        residual_per_point=5e-3 * noise_variance / float(rows.weights.sum()),
+    )
+    suffice = greedy_points is not None
+    if inducing == "greedy" and greedy_points is not None:
+        return greedy_points, suffice
+    strategy = "random" if inducing == "greedy" else inducing
+    size = limit if greedy_points is None else len(greedy_points)
+    points = select_inducing(strategy, rows.X, kernel, size, rng, rows.weights)
+    return points, suffice
 
 
 def inducing_of_targets(
     rows: Rows,
-    kernel: Any,
+    kernel: Kernel,
     likelihood: Gaussian,
     inducing: str,
     rng: np.random.Generator,
     learn: bool = True,
 ) -> Array:
     """:func:`inducing_by_capacity` for the target of the least noise."""
-    noise, how = float(likelihood.variance(0.0)), (inducing, rng)
-    Z = inducing_by_capacity(rows, kernel, noise, *how)[0]
+    noise = float(likelihood.variance(0.0))
+    Z, _ = inducing_by_capacity(rows, kernel, noise, inducing, rng)
     if rows.y.ndim == 1:
         return Z
-    some = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))
-    sums = _statistics(Nystroem.from_kernel(kernel, Z), some)
-    noise = float(regress_targets(sums, likelihood, learn)[1].min())
-    return inducing_by_capacity(rows, kernel, noise, *how)[0]
+    sample = rows.thinned(NOISE_ROWS)
+    statistics = _statistics(Nystroem.from_kernel(kernel, Z), sample)
+    least_noise = float(regress_targets(statistics, likelihood, learn)[1].min())
+    Z, _ = inducing_by_capacity(rows, kernel, least_noise, inducing, rng)
+    return Z
 
 
-# ---- Noise beside a sparse model, and the density of rows that it has not seen -------
+# ---- Noise of a sparse model, and the density of held-out rows -----------------------
 
 
 def best_noise(
-    basis: Any,
-    seen: WeightStatistics,
+    basis: Nystroem,
+    training: WeightStatistics,
     rows: Rows,
     low: float,
     high: float,
 ) -> tuple[float, float]:
-    """Noise variance under which held-out rows are most probable, and log density.
+    """Noise variance under which held-out rows are most probable.
 
     ``N(φᵀw̄, |Rᵀφ|² + var g + σ²)`` with ``w ~ N(w̄, RRᵀ)``; O(m^3 + n m^2) a step.
+
+    Parameters
+    ----------
+    basis : Nystroem
+    training : WeightStatistics
+        Of the other rows.
+    rows : Rows
+        Held-out rows.
+    low, high : float
+        Bounds of the noise variance, which may be equal.
+
+    Returns
+    -------
+    noise_variance, log_density : float
+        The latter is the mean over the rows, in nats.
     """
     features = basis(rows.X)
     residual = basis.residual_variance(rows.X, features)
-    known = 1.0 if rows.known is None else rows.known
+    relative_noise: float | Array = 1.0
+    if rows.known is not None:
+        relative_noise = rows.known
 
     def loss(log_noise: float) -> float:
         noise = float(np.exp(log_noise))
-        L = precision_root(seen.gram, noise)
+        # L Lᵀ = ΦᵀΦ / σ² + I, the precision of the weights
+        L = precision_root(training.gram, noise)
         half = solve_lower(L, features.T)
-        mean = half.T @ solve_lower(L, seen.moment) / noise
-        variance = np.einsum("ij,ij->j", half, half) + residual + noise * known
+        mean = half.T @ solve_lower(L, training.moment) / noise
+        latent_variance = np.einsum("ij,ij->j", half, half) + residual
+        variance = latent_variance + noise * relative_noise
         return -float(np.mean(normal_density(rows.y.T, mean.T, variance)))
 
     if low == high:
         return low, -loss(float(np.log(low)))
-    found = optimize.minimize_scalar(
+    optimum = optimize.minimize_scalar(
         loss,
         bounds=(np.log(low), np.log(high)),
         method="bounded",
         options={"xatol": 0.1, "maxiter": 12},
     )
-    return float(np.exp(found.x)), -float(found.fun)
+    return float(np.exp(optimum.x)), -float(optimum.fun)
 
 
 def final_noise(
-    basis: Any,
+    basis: Nystroem,
     rows: Rows,
     statistics: WeightStatistics,
     likelihood: Gaussian,
@@ -187,10 +236,10 @@ def final_noise(
 ) -> Gaussian:
     """Fit a free noise variance to all rows, given the basis.
 
-    The bound of the evidence finds it where the basis leaves out no more than a
-    fiftieth of it, ``Σ var g / n``. Where more is left out the bound counts that as
-    noise, and predictions count it again as ``var g``: the density of held-out rows
-    decides, if there are 4500 rows.
+    The bound of the evidence finds it if the basis leaves out at most a fiftieth of it,
+    ``Σ var g / n``. Otherwise the bound counts the residual as noise, and predictions
+    count it again as ``var g``: the density of held-out rows decides, if there are 4500
+    rows.
 
     Notes
     -----
@@ -198,26 +247,31 @@ def final_noise(
     """
     if not len(likelihood.theta):
         return likelihood
+    n = len(rows.y)
     learned = float(likelihood.variance(0.0))
-    bounded = with_noise(likelihood, best_noise_variance(statistics, learned))
-    bounded = within_variance(bounded, rows)
-    best = float(bounded.variance(0.0))
-    n, tight = len(rows.y), statistics.residual <= 0.02 * best * statistics.weight
-    if tight and n <= SEARCHED_ROWS:
+    by_bound = with_noise(likelihood, best_noise_variance(statistics, learned))
+    by_bound = within_variance(by_bound, rows)
+    bound_noise = float(by_bound.variance(0.0))
+    is_tight = statistics.residual <= 0.02 * bound_noise * statistics.weight
+    if is_tight and n <= SEARCHED_ROWS:
         return likelihood
-    if tight or n < ABUNDANT_ROWS:
-        return bounded
+    if is_tight or n < ABUNDANT_ROWS:
+        return by_bound
     order = np.argsort(rng.exponential(size=n) / rows.weights, kind="stable")
-    some = rows.take(np.sort(order[: 1000 + basis.n_basis]))
-    # inducing points are no held-out rows: predictions take them to be known
-    residual = basis.residual_variance(some.X, basis(some.X))
-    apart = np.flatnonzero(residual > 1e-8 * np.max(basis.kernel.diag(some.X)))
-    held = some.take(np.sort(rng.permutation(apart)[:1000]))
-    if len(held.y) < 200:
-        return bounded
-    seen = statistics.add(_statistics(basis, held), -1.0)
-    low, high = min(0.5 * learned, 0.02 * best), 2.0 * max(learned, best)
-    return with_noise(likelihood, best_noise(basis, seen, held, low, high)[0])
+    sample = rows.take(np.sort(order[: HELD_OUT_ROWS + basis.n_basis]))
+    # predictions take inducing points to be known: they are no held-out rows
+    residual = basis.residual_variance(sample.X, basis(sample.X))
+    prior_variance = np.max(basis.kernel.diag(sample.X))
+    candidates = np.flatnonzero(residual > 1e-8 * prior_variance)
+    chosen = np.sort(rng.permutation(candidates)[:HELD_OUT_ROWS])
+    held_out = sample.take(chosen)
+    if len(held_out.y) < FEWEST_HELD_OUT_ROWS:
+        return by_bound
+    training = statistics.add(_statistics(basis, held_out), -1.0)
+    low = min(0.5 * learned, 0.02 * bound_noise)
+    high = 2.0 * max(learned, bound_noise)
+    noise, _ = best_noise(basis, training, held_out, low, high)
+    return with_noise(likelihood, noise)
 
 
 def regress_targets(
@@ -230,17 +284,19 @@ def regress_targets(
     A free noise has its own evidence and the hyperprior of the search, in which all
     targets shared one.
     """
-    found, n_targets = TargetRegressions(statistics), statistics.moment.shape[1]
+    regressions = TargetRegressions(statistics)
+    n_targets = statistics.moment.shape[1]
     if not (learn and len(likelihood.theta)):
-        return found, np.full(n_targets, float(likelihood.variance(0.0)))
-    noises = found.best_noise(*likelihood.theta_bounds[0], *NOISE_PRIOR)
+        return regressions, np.full(n_targets, float(likelihood.variance(0.0)))
+    low, high = likelihood.theta_bounds[0]
+    noises = regressions.best_noise(low, high, NOISE_PRIOR.mean, NOISE_PRIOR.std)
     # at most the variance of y, unless a target is constant
     mean_squares = statistics.square / statistics.weight
     largest = np.where(mean_squares > 0.0, mean_squares, np.inf)
-    return found, np.minimum(noises, largest)
+    return regressions, np.minimum(noises, largest)
 
 
-def _statistics(basis: Any, rows: Rows) -> WeightStatistics:
+def _statistics(basis: Nystroem, rows: Rows) -> WeightStatistics:
     features = basis(rows.X)
     residual = basis.residual_variance(rows.X, features)
     return weight_statistics(features, rows.y, rows.precisions, residual)

@@ -19,6 +19,7 @@ from skgpx._callbacks import (
     with_callbacks,
 )
 from skgpx._latent import LatentModel
+from skgpx._row_budgets import THINNED_ROWS
 from skgpx._row_statistics import AdditiveModel
 from skgpx._spectral_vgp._candidates import Parameters, Prior
 from skgpx._spectral_vgp._credible import (
@@ -669,8 +670,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         # hyperparameters that the user fixes may underfit on purpose
         if self.optimizer is None:
             return []
-        step = -(-len(rows.y) // 1000)
-        checked = rows.take(slice(None, None, step))
+        checked = rows.thinned(THINNED_ROWS)
         if self.basis_ == "fourier":
             low, high = self._state.seen.T
             within = np.all((low <= checked.X) & (high >= checked.X), axis=1)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._callbacks import StageClock
+from skgpx._row_budgets import NOISE_ROWS
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     Hyperparameters,
@@ -351,7 +352,7 @@ def _noise_of_targets(
     """Noise variance; of several targets, by the evidence of each in one basis."""
     if rows.y.ndim == 1:
         return float(prior.likelihood.variance(0.0))
-    sample = rows.take(slice(None, None, -(-len(rows.y) // 12_000)))
+    sample = rows.thinned(NOISE_ROWS)
     inducing_points, _ = inducing_by_capacity(
         sample,
         prior.kernel,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -13,6 +11,7 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
+from skgpx._numerics.rows import thinning
 from skgpx.kernels._columns import Columns, DerivedKernel
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,
@@ -223,9 +222,9 @@ def with_support(
                 "GREKernel expects support_weights with the support to which they "
                 "belong; got support=None. Give both, or sample_weight to fit."
             )
-        step = math.ceil(len(X) / MOST_SUPPORT)
-        kernel.support = X[::step].copy()
-        kernel.support_weights = weights[::step].copy()
+        thinned = thinning(len(X), MOST_SUPPORT)
+        kernel.support = X[thinned].copy()
+        kernel.support_weights = weights[thinned].copy()
     return kernel
 
 

@@ -14,7 +14,7 @@ from skgpx._selection._evidence import (
     sparse_value,
     wave_gains,
 )
-from skgpx._selection._select import Objective
+from skgpx._selection._maximise import Objective
 from skgpx._selection._sparse import best_noise
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem

@@ -1,0 +1,51 @@
+"""How many rows each step of a fit reads at most, and why so many."""
+
+from __future__ import annotations
+
+# ---- Search for the kernel, normal noise: the exact evidence, O(n³) an evaluation ----
+
+# Rows that compare candidate kernels: an evaluation takes about ten milliseconds, and a
+# hundred or more are needed.
+SCREENING_ROWS = 500
+# Rows that find the column in which a search starts at a short lengthscale: one
+# evaluation for each of up to a hundred columns, without a gradient.
+SHORT_COLUMN_ROWS = 300
+# Rows that train the best candidate: an evaluation takes about a fifth of a second.
+SEARCHED_ROWS = 1500
+# From so many rows on, neighbourhoods from all over the data train the kernel, and
+# held-out rows choose the noise: three times the rows of the search.
+ABUNDANT_ROWS = 4500
+
+# ---- The same of many rows: densities of neighbourhoods given their predecessors -----
+
+# Neighbourhoods that compare candidates, and that train the best one.
+COMPARED_NEIGHBORHOODS = 400
+TRAINED_NEIGHBORHOODS = 4000
+# Rows of a neighbourhood, and rows before it that its density is conditioned on.
+NEIGHBORHOOD_ROWS = 10
+PREDECESSOR_ROWS = 40
+
+# ---- Inducing points -----------------------------------------------------------------
+
+# Rows of the collapsed bound, and the most of Laplace's evidence: O(n m²).
+SPARSE_ROWS = 2000
+# The fewest rows of Laplace's evidence: fewer do not tell lengthscales apart.
+FEWEST_LAPLACE_ROWS = 300
+# Rows for which inducing points are counted, by Laplace's evidence without a gradient.
+COUNTING_ROWS = 1500
+# Rows that give working responses around their mode: one search for a mode, O(n m²).
+MODE_ROWS = 40_000
+# Rows from which the noise of each of several targets is estimated: one pass, O(n m²).
+NOISE_ROWS = 12_000
+# Held-out rows that choose a noise variance, and the fewest that can.
+HELD_OUT_ROWS = 1000
+FEWEST_HELD_OUT_ROWS = 200
+
+# ---- Checks of a fit -----------------------------------------------------------------
+
+# Residuals that are checked in a model of inducing points: O(n m²).
+CHECKED_ROWS = 4000
+# Residuals that are checked in a model of many Fourier functions, O(n m²); rows that
+# give the standard deviation of a new observation; rows of the covariance matrix that
+# is factored to compare y with its logarithm, O(n³).
+THINNED_ROWS = 1000

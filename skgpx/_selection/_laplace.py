@@ -1,0 +1,246 @@
+"""Search for kernel and scales by Laplace's evidence of any likelihood.
+
+Candidates are compared as regressions on rough latent values; Laplace's evidence of a
+model with inducing points trains the best one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics.laplace import LARGEST_COUPLED
+from skgpx._parallel import side_by_side
+from skgpx._row_budgets import COUNTING_ROWS, FEWEST_LAPLACE_ROWS, SPARSE_ROWS
+from skgpx._selection._candidates import Candidate
+from skgpx._selection._evidence import Inducing, SparseEvidence, sparse_value
+from skgpx._selection._maximise import SearchResult, best_of, maximise
+from skgpx._selection._select import Split, screen, select, subset
+from skgpx._selection._sparse import MAX_INDUCING_SEARCHED, grow
+from skgpx._validation import Rows, standardisation
+from skgpx.bases import select_inducing
+from skgpx.likelihoods import Gaussian, Likelihood
+
+Array = NDArray[np.float64]
+
+# The most inducing points that are counted, for a kernel that ended a search.
+_MAX_INDUCING_COUNTED = 1000
+
+
+def laplace(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    *,
+    inducing: Inducing,
+    n_inducing: int | None,
+    start: SearchResult | None,
+    trend: bool,
+    n_jobs: int | None,
+) -> tuple[SearchResult, int]:
+    """Maximise Laplace's evidence from each start, side by side.
+
+    An earlier search is continued from its result, `start`. For one latent function the
+    inducing points are doubled while that gains. A likelihood that is close to Gaussian
+    may have a `trend` and seasons.
+
+    Returns
+    -------
+    result : SearchResult
+    n_inducing : int
+        Inducing points after which twice as many do not gain; 0 where not counted.
+    """
+    rows = split.rows
+    n = len(rows.y)
+    # 1 candidates, and where they start
+    if start is not None:
+        starts = [start]
+    elif likelihood.close_to_gaussian:
+        screening = split.screening
+        starts = [_start_as_observed(families, screening, likelihood, n_jobs, trend)]
+    else:
+        starts = _starts_by_regression(families[0], split.screening, likelihood)
+    # 2 rows and inducing points, of which the evidence is coupled between classes
+    n_contrasts = max(likelihood.n_outputs_ - 1, 1)
+    # an evaluation takes a tenth of a second: 1.5e8 operations n m²
+    budget = 1.5e8 / n_contrasts**2
+    order = rng.permutation(n)
+    largest_coupled = LARGEST_COUPLED // n_contrasts
+    n_planned = n if n_inducing is None else n_inducing
+    m = min(max(n_planned, 100), 250, largest_coupled, n)
+    if budget / m**2 < 1000:
+        m = min(m, 100)
+    counting_rows = subset(rows, order[:COUNTING_ROWS])
+
+    def count_inducing(candidates: Sequence[SearchResult], largest: int) -> int:
+        if likelihood.n_outputs_ > 1:
+            return m
+        streams = rng.spawn(len(candidates))
+        tasks = list(zip(candidates, streams, strict=True))
+        counts = side_by_side(
+            _points_that_suffice,
+            tasks,
+            n_jobs,
+            counting_rows,
+            inducing,
+            m,
+            min(largest, n),
+        )
+        return max(counts)
+
+    # 3 the evidence of so many points, and of more where the kernel needs them
+    size = count_inducing(starts, max(MAX_INDUCING_SEARCHED, m))
+    while True:
+        n_rows = int(np.clip(budget / size**2, FEWEST_LAPLACE_ROWS, SPARSE_ROWS))
+        tasks = list(zip(starts, rng.spawn(len(starts)), strict=True))
+        searches = side_by_side(
+            _maximise_laplace,
+            tasks,
+            n_jobs,
+            subset(rows, order[:n_rows]),
+            inducing,
+            size,
+        )
+        best = best_of(searches)
+        # the kernel at the end of a search may need more points than at its start
+        n_needed = count_inducing([best], _MAX_INDUCING_COUNTED)
+        larger = min(n_needed, MAX_INDUCING_SEARCHED)
+        if larger <= size:
+            return best, n_needed if n_needed > m else 0
+        starts = searches
+        size = larger
+
+
+def _maximise_laplace(
+    rows: Rows,
+    inducing: Inducing,
+    size: int,
+    start: SearchResult,
+    rng: np.random.Generator,
+) -> SearchResult:
+    """Maximise Laplace's evidence of some inducing points, selected at the start."""
+    evidence = SparseEvidence.selected(
+        rows,
+        start.kernel,
+        start.likelihood,
+        inducing,
+        size,
+        rng,
+    )
+    return maximise(start.candidate, [evidence], start.u, max_iter=40)
+
+
+def _points_that_suffice(
+    rows: Rows,
+    inducing: Inducing,
+    smallest: int,
+    largest: int,
+    start: SearchResult,
+    rng: np.random.Generator,
+) -> int:
+    """Inducing points after which twice as many do not gain."""
+
+    def score(size: int) -> float:
+        m = min(size, len(rows.y))
+        Z = select_inducing(inducing, rows.X, start.kernel, m, rng, rows.weights)
+        return sparse_value(rows, Z, start.kernel, start.likelihood)
+
+    n_inducing, _ = grow(score, smallest, largest, rows.weights.sum())
+    return n_inducing
+
+
+# ---- Where the searches start --------------------------------------------------------
+
+
+def _start_as_observed(
+    families: Sequence[Sequence[Candidate]],
+    rows: Rows,
+    likelihood: Likelihood,
+    n_jobs: int | None,
+    trend: bool,
+) -> SearchResult:
+    """The search for normal noise, bounds taken for values that are a little beyond."""
+    values = rough_latent(rows, likelihood)[:, 0]
+    rows = rows._replace(y=values, known=None)
+    normal = Gaussian().prepare(rows.y, rows.weights)
+    # the screening rows stand for all rows
+    split = Split(
+        screening=rows,
+        training=rows,
+        rows=rows,
+        order=np.arange(len(values)),
+    )
+    best = select(families, split, normal, n_jobs, trend)
+    if not len(likelihood.theta):
+        return best._replace(likelihood=likelihood)
+    log_scale = 0.5 * best.likelihood.theta
+    theta = np.clip(log_scale, *likelihood.theta_bounds.T)
+    return best._replace(likelihood=likelihood.with_theta(theta))
+
+
+def _starts_by_regression(
+    family: Sequence[Candidate],
+    rows: Rows,
+    likelihood: Likelihood,
+) -> list[SearchResult]:
+    """Optima of an exact process of rough latent values.
+
+    Normal noise around rough values tells kernels apart at the cost of regression. The
+    evidence of few inducing points prefers smooth functions and cannot. Candidates that
+    are simpler than the best one are trained as well.
+    """
+    values = rough_latent(rows, likelihood)
+    # repetitions of a label are no repeated measurements of a latent value
+    rows = rows._replace(weights=np.minimum(rows.weights, 1.0), known=None)
+    second_is_scale = values.shape[1] == 2 and not np.any(values[:, 1])
+    if second_is_scale:
+        values = values[:, :1]
+    elif values.shape[1] > 1:
+        # at most three contrasts, as independent of each other as the functions
+        contrasts = np.linalg.svd(values, full_matrices=False)[2][:3]
+        values = values @ contrasts.T
+    units = [
+        standardisation(column, rows.weights, robust=likelihood.heavy_tailed)
+        for column in values.T
+    ]
+    shift, scale = np.transpose(units)
+    y = np.sqrt(family[0].unit) * (values - shift) / scale.max()
+    rows = rows._replace(y=y)
+    normal = Gaussian().prepare(y[:, 0], rows.weights)
+    results = screen(rows, normal, family, tolerance=1e-3)
+    best = int(np.argmax([result.posterior for result in results]))
+    if results[best].has_signal:
+        starts = results[: best + 1]
+        if second_is_scale:
+            starts = starts + _start_of_scale(results[-1], rows)
+        return [start._replace(likelihood=likelihood) for start in starts]
+    candidate = family[0]
+    coordinates = candidate.starts()
+    if not candidate.is_given and np.any(values):
+        coordinates = coordinates[:1]
+    return [SearchResult(candidate, u, likelihood) for u in coordinates]
+
+
+def _start_of_scale(result: SearchResult, rows: Rows) -> list[SearchResult]:
+    """Lengthscales that also suit the logarithms of the residuals, if these vary."""
+    C = result.kernel(rows.X)
+    C[np.diag_indices_from(C)] += result.likelihood.variance(0.0) / rows.weights
+    # C⁻¹ y is proportional to the residuals
+    log_sizes = np.log(np.abs(np.linalg.solve(C, rows.y)) + 1e-12)
+    rows = rows._replace(y=log_sizes - np.mean(log_sizes))
+    candidate = result.candidate
+    (scale,) = screen(rows, result.likelihood, [candidate], tolerance=1e-3)
+    if not scale.has_signal:
+        return []
+    shorter = np.minimum(result.u, scale.u)
+    u = np.where(candidate.is_length_scale, shorter, result.u)
+    return [result._replace(u=u)]
+
+
+def rough_latent(rows: Rows, likelihood: Likelihood) -> Array:
+    """Rough latent values of the rows around their base, (n, c)."""
+    rough = np.asarray(likelihood.rough_latent(rows.y, rows.known), dtype=np.float64)
+    return rough.reshape(len(rows.y), -1) - likelihood.base_latent_

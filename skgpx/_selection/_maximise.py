@@ -1,0 +1,198 @@
+"""Maximum a posteriori of one candidate: kernel and likelihood, by their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgpx._selection._candidates import Candidate
+from skgpx._selection._evidence import null_evidence
+from skgpx._validation import Rows
+from skgpx.likelihoods import Likelihood
+
+Array = NDArray[np.float64]
+
+# Nats of evidence that a latent function must gain over pure noise to be a signal: the
+# price of its amplitude and its lengthscale.
+MIN_EVIDENCE_GAIN = 2.0
+
+
+class Evidence(Protocol):
+    """Log evidence of some rows: :class:`ExactEvidence` or :class:`SparseEvidence`."""
+
+    rows: Rows
+    likelihood: Likelihood
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """In nats, and the gradient in the log-parameters of kernel and likelihood."""
+
+
+class SearchResult(NamedTuple):
+    """Kernel and likelihood at the end of a search.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    u : ndarray of shape (q,)
+        Coordinates of its kernel.
+    likelihood : Likelihood
+        With its scales.
+    evidence, posterior : float
+        Log evidence of the rows of the search, without and with the log hyperprior.
+    gain : float
+        Log evidence less the log evidence of a latent function that is zero.
+    n_rows : int
+        Number of rows of the search.
+    weight : float
+        Sum of their weights.
+    """
+
+    candidate: Candidate
+    u: Array
+    likelihood: Likelihood
+    evidence: float = np.nan
+    posterior: float = np.nan
+    gain: float = np.nan
+    n_rows: int = 0
+    weight: float = np.nan
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel with its hyperparameters."""
+        return self.candidate.kernel_at(self.u)
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether the latent function gains evidence over pure noise."""
+        return self.gain > MIN_EVIDENCE_GAIN
+
+
+def best_of(results: Sequence[SearchResult]) -> SearchResult:
+    """The first result of the largest log posterior."""
+    return max(results, key=lambda result: result.posterior)
+
+
+class Objective:
+    """Negative log posterior of the coordinates, kernel and likelihood in one vector.
+
+    Parameters
+    ----------
+    candidate : Candidate
+    evidences : sequence of ExactEvidence or SparseEvidence
+        Of independent blocks of rows; they add.
+    """
+
+    def __init__(self, candidate: Candidate, evidences: Sequence[Evidence]):
+        self.candidate = candidate
+        self.evidences = evidences
+        self.likelihood = evidences[0].likelihood
+        self.bounds = np.concatenate((candidate.bounds, self.likelihood.theta_bounds))
+        self._last_point: Array | None = None
+        self._last_result: tuple[float, Array] = (np.nan, np.empty(0))
+
+    def __call__(self, point: Array) -> tuple[float, Array]:
+        """Value and gradient; a large number without a slope where it fails."""
+        if self._last_point is None or not np.array_equal(point, self._last_point):
+            self._last_point = point.copy()
+            self._last_result = self._evaluate(point)
+        return self._last_result
+
+    def _evaluate(self, point: Array) -> tuple[float, Array]:
+        hopeless = (1e12, np.zeros_like(point))
+        candidate = self.candidate
+        p = len(candidate.offset)
+        u, scales = np.split(point, [candidate.n_free])
+        # the log-parameters of kernel and likelihood
+        theta = np.concatenate((candidate.log_parameters(u), scales))
+        try:
+            terms = [block.value_and_gradient(theta) for block in self.evidences]
+        except np.linalg.LinAlgError:
+            return hopeless
+        log_prior, prior_slope = candidate.log_prior(point, self.likelihood)
+        log_posterior = log_prior + sum(value for value, _ in terms)
+        slope = np.sum([gradient for _, gradient in terms], axis=0)
+        slope = np.concatenate((candidate.ties.T @ slope[:p], slope[p:])) + prior_slope
+        if not (np.isfinite(log_posterior) and np.all(np.isfinite(slope))):
+            return hopeless
+        return -float(log_posterior), -slope
+
+
+def maximise(
+    candidate: Candidate,
+    evidences: Sequence[Evidence],
+    u: Array,
+    max_iter: int,
+    tolerance: float = 3e-5,
+    likelihood: Likelihood | None = None,
+) -> SearchResult:
+    """L-BFGS-B on the logarithms from u and the scales of a likelihood.
+
+    None stands for the likelihood of the evidences. The search ends where two steps
+    gain less than the tolerance each, in nats an observation.
+    """
+    objective = Objective(candidate, evidences)
+    start = objective.likelihood if likelihood is None else likelihood
+    weight = sum(float(block.rows.weights.sum()) for block in evidences)
+    point = np.concatenate((u, start.theta))
+    if len(point):
+        point = np.clip(point, *objective.bounds.T)
+        point = _descend(objective, point, max_iter, tolerance * weight)
+    u, scales = np.split(point, [candidate.n_free])
+    likelihood = objective.likelihood.with_theta(scales)
+    log_prior = candidate.log_prior(point, likelihood)[0]
+    evidence = -objective(point)[0] - log_prior
+    rows = reduce(Rows.followed_by, [block.rows for block in evidences])
+    return SearchResult(
+        candidate=candidate,
+        u=u,
+        likelihood=likelihood,
+        evidence=evidence,
+        posterior=evidence + log_prior,
+        gain=evidence - null_evidence(rows, objective.likelihood),
+        n_rows=sum(len(block.rows.y) for block in evidences),
+        weight=weight,
+    )
+
+
+def _descend(
+    objective: Objective,
+    start: Array,
+    max_iter: int,
+    tolerance: float,
+) -> Array:
+    """L-BFGS-B in units in which its first step, the slope itself, has length 0.3.
+
+    In nats that step would lead to the bounds.
+    """
+    first_value, slope = objective(start)
+    low, high = objective.bounds.T
+    is_free = np.where(slope > 0.0, start > low, start < high)
+    unit = 0.3 / (float(np.linalg.norm(slope[is_free])) or 1.0)
+    values = [0.0]
+
+    def scaled_objective(point: Array) -> tuple[float, Array]:
+        value, gradient = objective(point)
+        return unit * (value - first_value), unit * gradient
+
+    def stop_when_flat(intermediate_result: optimize.OptimizeResult) -> None:
+        values.append(float(intermediate_result.fun))
+        if len(values) > 2 and values[-3] - values[-1] < 2.0 * unit * tolerance:
+            raise StopIteration
+
+    result = optimize.minimize(
+        scaled_objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=objective.bounds,
+        callback=stop_when_flat,
+        options={"maxiter": max_iter, "ftol": 1e-14, "gtol": 1e-3 * unit},
+    )
+    optimum: Array = result.x
+    return optimum

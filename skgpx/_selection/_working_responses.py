@@ -1,0 +1,187 @@
+"""Any likelihood as normal noise around working responses, and a search with these."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics import laplace
+from skgpx._numerics.expectations import expectation_nodes
+from skgpx._numerics.smoothing import is_smoothed, smoothed
+from skgpx._row_budgets import MODE_ROWS, SEARCHED_ROWS
+from skgpx._selection._evidence import Inducing, rough_start, row_target, with_noise
+from skgpx._selection._maximise import SearchResult
+from skgpx._selection._select import SearchBudget, Split, subset, train
+from skgpx._selection._sparse import MAX_INDUCING_SEARCHED
+from skgpx._validation import Rows
+from skgpx.bases import Nystroem, select_inducing
+from skgpx.likelihoods import Gaussian, Likelihood
+
+Array = NDArray[np.float64]
+
+# Least information of a row under a likelihood that is not log-concave, as a share of
+# the mean over all rows.
+_LEAST_INFORMATION = 1e-2
+
+
+class WorkingResponses(NamedTuple):
+    """Normal observations to which a likelihood is equal, to second order around f.
+
+    ::
+
+        Σ ω log p(y | f) = constant + Σ log N(z | f, noise) + O((f - f̂)³)
+        z = f̂ - g / c,   noise = 1 / (ω c)
+
+    with the gradient g and the curvature c of the negative log-likelihood. The mean of
+    f given z is the next step of Newton's method, and at its fixed point the process
+    given z is Laplace's approximation.
+
+    With ``g`` and ``c`` averaged over ``N(f̂, variance)``, where f̂ and `variance` are
+    the moments of the process given z itself, that process is the normal distribution
+    that is closest to the posterior, in Kullback-Leibler divergence from it [1]_.
+
+    Attributes
+    ----------
+    latent, variance : ndarray of shape (n,)
+        ``f̂``, less the base of the latent function, and its variances; the latter are
+        zero in Laplace's approximation.
+    slope : ndarray of shape (n,)
+        ``ω g``.
+    noise : ndarray of shape (n,)
+        Variances around z.
+    energy : float
+        ``-Σ ω log p(y | f̂)``, averaged over ``N(f̂, variance)``.
+
+    References
+    ----------
+    .. [1] Opper and Archambeau, "The variational Gaussian approximation revisited",
+       Neural Computation 2009.
+    """
+
+    latent: Array
+    variance: Array
+    slope: Array
+    noise: Array
+    energy: float
+
+    @property
+    def y(self) -> Array:
+        """``z``, less the base of the latent function, (n,)."""
+        return self.latent - self.noise * self.slope
+
+    @property
+    def constant(self) -> float:
+        """Log evidence less the log density of z, in nats.
+
+        With variances, the lower bound ``E log p(y | f) - KL`` less that density: at
+        the fixed point the divergence from the prior equals the divergence of the mode
+        with the same noise, less ``½ Σ variance / noise``.
+        """
+        terms = self.noise * self.slope**2 + np.log(2.0 * np.pi * self.noise)
+        terms += self.variance / self.noise
+        return 0.5 * float(np.sum(terms)) - self.energy
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        likelihood: Likelihood,
+        latent: Array,
+        variance: Array | None = None,
+    ) -> WorkingResponses:
+        """Of rows at latent values (n,) of one function, less its base."""
+        target = smoothed(row_target(np.ones((len(rows.y), 1)), rows, likelihood))
+        factor = target.features[:, 0]
+        omega = target.weights
+        f = target.offset[:, 0] + factor * latent
+        # value, gradient and curvature of the negative log-likelihood of each row
+        if variance is None:
+            variance = np.zeros(len(latent))
+            values = f[:, np.newaxis, np.newaxis]
+            nll = target.likelihood.row_nll(target.y, values)[:, 0]
+            slope = target.likelihood.row_gradient(target.y, values)[:, 0, 0]
+            curvature = target.likelihood.row_curvature(target.y, values)[:, 0, 0, 0]
+        else:
+            nodes, masses = expectation_nodes(1)
+            std = (factor * np.sqrt(variance))[:, np.newaxis]
+            averaged = target._replace(std=std, nodes=nodes, node_weights=masses)
+            nll, slope, curvature = laplace.row_averages(averaged, f)
+        curvature = factor**2 * curvature
+        # a row without curvature has little information, but some: it may have
+        # curvature at the place to which its mean goes
+        information = float(np.average(np.maximum(curvature, 0.0), weights=omega))
+        curvature = np.maximum(curvature, _LEAST_INFORMATION * information)
+        return cls(
+            latent=latent,
+            variance=variance,
+            slope=omega * factor * slope,
+            noise=1.0 / (omega * curvature),
+            energy=float(omega @ nll),
+        )
+
+
+def working_responses(
+    start: SearchResult,
+    rows: Rows,
+    inducing: Inducing,
+    rng: np.random.Generator,
+) -> tuple[SearchResult, float]:
+    """Train a kernel on many rows of a likelihood that is not Gaussian.
+
+    As in regression, on rows from all over the data, with working responses around the
+    mode of few inducing points, of at most 40 000 rows. A scale in units of the latent
+    function is trained too; others stay as they are.
+
+    Returns
+    -------
+    result : SearchResult
+        `start` itself where working responses do not describe the likelihood.
+    noise_variance : float
+        Harmonic mean of the noise variances of the working responses; NaN for `start`.
+    """
+    sample = subset(rows, rng.permutation(len(rows.y))[:MODE_ROWS])
+    # the mode of the latent function
+    Z = select_inducing(
+        inducing,
+        sample.X,
+        start.kernel,
+        MAX_INDUCING_SEARCHED,
+        rng,
+        sample.weights,
+    )
+    features = Nystroem.from_kernel(start.kernel, Z)(sample.X)
+    target = smoothed(row_target(features, sample, start.likelihood))
+    if is_smoothed(target):
+        return start, np.nan
+    mode = laplace.find_mode(target, rough_start(target), 1e-2)
+    latent = features @ mode.weights[:, 0]
+    responses = WorkingResponses.of(sample, start.likelihood, latent)
+    z = responses.y
+    noise = responses.noise
+    # the mean square of the slopes of a likelihood is its information; few rows are
+    # without curvature, as rows are where the likelihood is not log-concave
+    slopes = np.sum(((z - latent) / noise) ** 2)
+    information = np.sum(1.0 / noise)
+    flat_share = np.mean((z - latent) ** 2 / noise > 1e3)
+    if not (slopes < 4.0 * information and flat_share < 0.02):
+        return start, np.nan
+    # regression on the working responses, in which no row counts more than once; its
+    # noise is free where the likelihood has a scale in units of the latent function
+    level = float(noise.min())
+    normal_rows = Rows(sample.X, z, np.ones(len(z)), noise / level)
+    likelihood = start.likelihood
+    scale_is_free = likelihood.location_scale and len(likelihood.theta)
+    normal = Gaussian() if scale_is_free else Gaussian(level)
+    normal = normal.prepare(z, normal_rows.weights, normal_rows.known)
+    if scale_is_free:
+        normal = with_noise(normal, level)
+    budget = SearchBudget(screening_rows=SEARCHED_ROWS)
+    split = Split.of(normal_rows, budget, rng)
+    result = train([start._replace(likelihood=normal)], split)
+    ratio = float(result.likelihood.variance(0.0)) / level
+    if scale_is_free:
+        likelihood = likelihood.scaled(ratio**0.5)
+    mean_noise = ratio * len(z) / float(information)
+    return start._replace(u=result.u, likelihood=likelihood), mean_noise
