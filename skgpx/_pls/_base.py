@@ -115,7 +115,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             rows, likelihood, search,
             kernel=kernel, learn=learn, inducing=self.inducing,
             n_inducing=planned,
-            n_jobs=self.n_jobs, previous=self._hyperparameters if same else None,
+            n_jobs=self.n_jobs, previous=self._found if same else None,
         )  # fmt: skip
         kernel, likelihood = found.kernel, found.likelihood
         if with_mean:
@@ -361,7 +361,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             likelihood = form.fitted(likelihood)
         return {
             "kernel_": found.kernel,
-            "_hyperparameters": found,
+            "_found": found,
             "_record": found.record,
             "likelihood_": likelihood,
             "unexplained_": result.unexplained,

@@ -440,7 +440,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             noise_share=noise_share,
             # by the name that the likelihood was given
             likelihood=self.likelihood_,
-            noise_is_free=self._hyperparameters.noise_is_free,
+            noise_is_free=self._found.noise_is_free,
             other_noise=other_noise,
             prior=prior if checked.known is None else None,
         )

@@ -11,7 +11,6 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from skgpx._numerics.rows import thinning
 from skgpx.kernels._columns import Columns, DerivedKernel
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,
@@ -222,7 +221,7 @@ def with_support(
                 "GREKernel expects support_weights with the support to which they "
                 "belong; got support=None. Give both, or sample_weight to fit."
             )
-        thinned = thinning(len(X), MOST_SUPPORT)
+        thinned = slice(None, None, -(-len(X) // MOST_SUPPORT))
         kernel.support = X[thinned].copy()
         kernel.support_weights = weights[thinned].copy()
     return kernel
