@@ -10,7 +10,7 @@ Row weights Ï‰ are frequencies: the likelihood of row i is raised to the power Ï
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class WeightStatistics(NamedTuple):
 
     gram: Array
     moment: Array
-    square: float | Array
+    square: Any
     residual: float
     weight: float
 
