@@ -610,7 +610,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             noise_of = SparseProcess(noise_of, self.kernel_, model.noise_variance_)
         items = [(X[block], rng) for block, rng in zip(blocks, streams, strict=True)]
         # draws that remember their values are evaluated in the order of the rows
-        n_jobs = 1 if len(items) == 1 or draws.remembers else self.n_jobs
+        n_jobs = 1 if len(items) == 1 or draws.is_stateful else self.n_jobs
         parts = parallel_stream(observed, items, n_jobs, draws, noise_of)
         for block, part in zip(blocks, parts, strict=True):
             y[block] = part

@@ -2,7 +2,7 @@
 
 from skgpx._draws._features import (
     FourierFeatures,
-    KernelSections,
+    KernelFeatures,
     LinearFeatures,
     LinearTerm,
     Term,
@@ -30,7 +30,7 @@ __all__ = [
     "FunctionDraws",
     "InputMap",
     "KernelProcess",
-    "KernelSections",
+    "KernelFeatures",
     "LinearFeatures",
     "LinearTerm",
     "Process",

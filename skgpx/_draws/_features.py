@@ -49,7 +49,7 @@ class Term(Protocol):
     """One summand of a set of draws.
 
     A term of rows that are not numbers has the attribute ``numeric = False``, and one
-    whose values depend on those drawn before ``remembers = True``.
+    whose values depend on those drawn before ``is_stateful = True``.
     """
 
     @property
@@ -345,7 +345,7 @@ ones = _Ones()
 
 
 @dataclass(frozen=True)
-class KernelSections:
+class KernelFeatures:
     """``k(X, Z)`` of any kernel, times a factor for each point, shape (n, m).
 
     Parameters
@@ -378,7 +378,7 @@ class KernelSections:
 
 
 @dataclass(frozen=True)
-class RadialSections:
+class RadialKernelFeatures:
     """Sections of a kernel of the scaled distance, in compiled loops.
 
     Parameters
@@ -525,9 +525,9 @@ def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTer
         return _gre_terms(kernel, points, weights)
     code = radial_code(kernel)
     if code is None:
-        return (LinearTerm(KernelSections(kernel, points), weights),)
+        return (LinearTerm(KernelFeatures(kernel, points), weights),)
     length_scale = np.full(points.shape[1:], kernel.length_scale, dtype=np.float64)
-    features = RadialSections(code, length_scale, points)
+    features = RadialKernelFeatures(code, length_scale, points)
     return (LinearTerm(features, weights),)
 
 

@@ -95,7 +95,7 @@ class FunctionDraws(OneBlasThread):
         # rows that a map makes numbers of travel as objects
         self.numeric = all(getattr(term, "numeric", True) for term in self.terms)
         # values depend on those drawn before: such draws exist only once
-        self.remembers = any(getattr(term, "remembers", False) for term in self.terms)
+        self.is_stateful = any(getattr(term, "is_stateful", False) for term in self.terms)
 
     def __call__(self, X: ArrayLike) -> Array:
         """Values of the functions at the rows of X.
@@ -550,9 +550,9 @@ class NestedTerm:
         return (self.map or self.draws).numeric
 
     @property
-    def remembers(self) -> bool:
+    def is_stateful(self) -> bool:
         """Whether values depend on those drawn before."""
-        return self.draws.remembers
+        return self.draws.is_stateful
 
     def _positions(self, draws: Index) -> tuple[Index, Index]:
         """Which of these draws are in the set, and where."""

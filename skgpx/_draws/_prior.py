@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 from skgpx._draws._features import (
     FeatureMap,
     FourierFeatures,
-    KernelSections,
+    KernelFeatures,
     LinearTerm,
     check_sections,
     factor_features,
@@ -115,7 +115,7 @@ def _parts(term: Monomial, whole: Any, d: int, method: str = "sobol") -> list[Pa
     # k(·, S) √p has the finite-rank covariance
     (gre,), a = term.factors, term.coefficient
     support = np.asarray(gre.support, dtype=np.float64)
-    sections = KernelSections(gre.kernel, support, np.sqrt(gre.masses))
+    sections = KernelFeatures(gre.kernel, support, np.sqrt(gre.masses))
     parts: list[Part] = [(a, True, lambda *_: sections)]
     if gre.background > 0.0:
         b = a * gre.background
@@ -159,7 +159,7 @@ def _part(term: Monomial, whole: Any, d: int, method: str = "sobol") -> Part:
 # ---- Exact draws of any kernel, which remember their values --------------------------
 
 
-class PriorMemory:
+class CachedPriorValues:
     """Exact draws of a Gaussian process that remember where they were evaluated.
 
     The value at a new point is drawn given all values drawn so far, so all values are
@@ -219,23 +219,23 @@ class PriorMemory:
 
 
 @dataclass(frozen=True)
-class RememberedTerm:
+class CachedTerm:
     """Selected and scaled draws of a shared memory.
 
     Parameters
     ----------
-    memory : PriorMemory
+    memory : CachedPriorValues
     draws : ndarray of shape (s,)
         Which of its draws.
     factor : float or ndarray of shape (c,), default=1.0
         Of each output.
     """
 
-    memory: PriorMemory
+    memory: CachedPriorValues
     draws: Index
     factor: Any = 1.0
 
-    remembers = True
+    is_stateful = True
 
     @property
     def n_features(self) -> int:
@@ -266,11 +266,11 @@ class RememberedTerm:
             '"Extending".'
         )
 
-    def scaled(self, factor: Array | float) -> RememberedTerm:
+    def scaled(self, factor: Array | float) -> CachedTerm:
         """Multiply the outputs of the functions by a factor, or one each (c,)."""
         return replace(self, factor=np.asarray(factor) * self.factor)
 
-    def select(self, draws: Index) -> RememberedTerm:
+    def select(self, draws: Index) -> CachedTerm:
         """Keep the draws at these positions."""
         return replace(self, draws=self.draws[draws])
 
@@ -414,7 +414,7 @@ def draw_prior(
             raise
         parts = None
     if parts is None:
-        term = RememberedTerm(PriorMemory(process, size, own_rng), np.arange(size))
+        term = CachedTerm(CachedPriorValues(process, size, own_rng), np.arange(size))
         return FunctionDraws((term,), n_outputs, size, process)
     if not parts:
         raise _only_noise(kernel)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._draws import FiniteProcess, KernelSections, LinearTerm
+from skgpx._draws import FiniteProcess, KernelFeatures, LinearTerm
 from skgpx._numerics.fourier import Box, FourierIndex, Integers
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.bases._fourier import BoxFourierFeatures, FourierSeries
@@ -261,7 +261,7 @@ class ContinuedSeries(FourierSeries):
             both = np.concatenate((cosines, np.zeros_like(cosines)))
             covariance = LinearTerm(unit, both[:, np.newaxis, np.newaxis])
         else:
-            section = KernelSections(kernel, np.zeros((1, d)))
+            section = KernelFeatures(kernel, np.zeros((1, d)))
             covariance = LinearTerm(section, np.ones((1, 1, 1)))
             # a constant that the basis does not have fades with the rest
             if not own.index.waves.any(axis=1).all():

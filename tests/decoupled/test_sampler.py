@@ -424,7 +424,7 @@ def test_the_prior_of_inducing_points_is_drawn_as_told(prior, frozen):
         with pytest.raises(ValueError, match="functions are defined on"):
             draws(outside)
     else:
-        assert draws.remembers
+        assert draws.is_stateful
     # observations are those of the regressor
     expected = inner.sample_y(outside, 3, random_state=0)
     assert_array_equal(sampler.sample_y(outside, 3, random_state=0), expected)
