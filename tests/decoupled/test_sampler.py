@@ -291,7 +291,7 @@ def test_many_rows_of_a_known_kernel_are_not_factored(case, monkeypatch):
     regressor, y = KNOWN[case]
     dense = DecoupledSampler(regressor, random_state=0).fit(MANY, y)
     assert hasattr(dense.estimator_, "L_")
-    monkeypatch.setattr(_decoupled._exact, "_MANY", 500)
+    monkeypatch.setattr(_decoupled._exact, "_MAX_FACTORED_ROWS", 500)
     sampler = DecoupledSampler(regressor, random_state=0).fit(MANY, y)
     assert not hasattr(sampler.estimator_, "L_")
     assert repr(sampler.kernel_) == repr(dense.kernel_)
@@ -319,7 +319,7 @@ def test_many_rows_of_a_known_kernel_are_not_factored(case, monkeypatch):
 
 
 def test_what_needs_a_factor_is_factored(monkeypatch):
-    monkeypatch.setattr(_decoupled._exact, "_MANY", 20)
+    monkeypatch.setattr(_decoupled._exact, "_MAX_FACTORED_ROWS", 20)
     free = GaussianProcessRegressor(RBF(1.0), alpha=0.1)
     uneven = gp(RBF(1.0) + WhiteKernel(0.1) * DotProduct())
     for sampler in (
