@@ -581,7 +581,6 @@ def _sample_y(
 class RescaledDistribution(Predictive):
     """Distribution of ``m + s (Y - m)``: a distribution, stretched about its mean.
 
-
     Parameters
     ----------
     inner : Predictive
