@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -357,9 +357,12 @@ class FunctionDraws(OneBlasThread):
     def __len__(self) -> int:
         return self.n_draws
 
-    def __getitem__(self, index: int | slice | ArrayLike) -> FunctionDraws:
+    def __getitem__(
+        self, index: int | slice | list[int] | NDArray[Any]
+    ) -> FunctionDraws:
         """Select draws; an integer gives a FunctionDraws of length one."""
-        positions = np.atleast_1d(np.arange(self.n_draws)[index])
+        positions: Index = np.arange(self.n_draws)
+        positions = np.atleast_1d(positions[index])
         terms = tuple(term.select(positions) for term in self.terms)
         return FunctionDraws(terms, self.n_outputs, len(positions), self.process)
 
@@ -382,7 +385,7 @@ class FunctionDraws(OneBlasThread):
         """Draw-by-draw difference of two sets of equal length."""
         return self + (-other)
 
-    def __mul__(self, factor: float) -> FunctionDraws:
+    def __mul__(self, factor: object) -> FunctionDraws:
         """Multiply by a number."""
         if not isinstance(factor, Real):
             return NotImplemented

@@ -64,10 +64,10 @@ class StationarySum:
             lags = np.zeros((len(fractions), self.n_features))
             lags[:, axis] = fractions * width
             below_half = self(lags) < 0.5 * variance
-            position = -1
+            length = fractions[-1]
             if below_half.any():
-                position = np.argmax(below_half)
-            lengths[axis] = fractions[position] * width
+                length = fractions[np.argmax(below_half)]
+            lengths[axis] = length * width
         return lengths
 
 

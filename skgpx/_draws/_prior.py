@@ -298,8 +298,9 @@ class CachedTerm:
         rows = np.arange(len(X))
         return self._values(X)[rows, :, rows]
 
-    def pairs(self, *_: Array) -> tuple[Array, Array]:
+    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """Refuse: values that are drawn point by point have no derivatives."""
+        del X, draws
         raise ValueError(
             f"Exact draws of {self.cache.process.kernel!r} are sampled point by point "
             "and have no derivative, which searches for optima need. Draw from Fourier "

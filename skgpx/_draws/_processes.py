@@ -301,7 +301,7 @@ class KernelProcess(Process):
         return section_terms(self.kernel, self.points, weights)
 
 
-class FiniteBasis(Protocol):
+class FiniteFunctions(Protocol):
     """Finitely many functions ``φ``, q of them."""
 
     def all_features(self, X: Array) -> Array:
@@ -321,7 +321,7 @@ class FiniteProcess(Process):
 
     Attributes
     ----------
-    basis : FiniteBasis
+    basis : FiniteFunctions
         ``φ``, q functions.
     weight_root : ndarray of shape (g, m, r)
         Root of the covariance of the first m weights before observations, for each
@@ -334,14 +334,16 @@ class FiniteProcess(Process):
         Maps of the inputs.
     """
 
-    basis: FiniteBasis
+    basis: FiniteFunctions
     weight_root: Array
     scale: Array
     observed: tuple[Observed, ...] = ()
     maps: tuple[InputMap, ...] = ()
 
     @classmethod
-    def of_weights(cls, basis: FiniteBasis, weights: GaussianWeights) -> FiniteProcess:
+    def of_weights(
+        cls, basis: FiniteFunctions, weights: GaussianWeights
+    ) -> FiniteProcess:
         """Process of a distribution of the first weights; the others are N(0, I)."""
         mean, root = weights.moments()
         return cls(basis, root, np.ones(mean.shape[1]))
