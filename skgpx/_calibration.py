@@ -58,7 +58,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
     Parameters
     ----------
     estimator : estimator
-        Regressor whose `predict` takes `return_std`: of this library, a
+        Regressor with `return_std` in its `predict`: of this library, a
         GaussianProcessRegressor, BayesianRidge, a Pipeline that ends in one, a search
         over one. It is cloned. ``FrozenEstimator(model)`` is used as it is.
     method : {"factor", "affine"}, default="factor"

@@ -43,8 +43,8 @@ def predict_dist(
     Follows a Pipeline (X is transformed on the way), GridSearchCV and its relatives
     (`best_estimator_`), TransformedTargetRegressor (the distribution is transformed
     back) and FrozenEstimator, nested in any order, to a regressor of this library or
-    one whose `predict` has `return_std` (GaussianProcessRegressor, BayesianRidge),
-    whose distribution is then normal.
+    one with `return_std` in its `predict` (GaussianProcessRegressor, BayesianRidge),
+    for a normal distribution.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ class Predictive(OneBlasThread):
         raise NotImplementedError
 
     def variance(self, include_noise: bool = True) -> Array:
-        """``Var[y]``, shape (n_rows,); without noise that of ``E[y | f(x)]``.
+        """``Var[y]``, shape (n_rows,); without noise ``Var[E[y | f(x)]]``.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class Predictive(OneBlasThread):
         n_samples : int, default=1
             Draws per row.
         random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the estimator.
+            Seed; None uses the seed of the estimator.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class PredictiveDistribution(Predictive):
         Checked.
     known : ndarray of shape (n_rows,) or None, default=None
         Exposures, or variances of the noise in units of the likelihood's. For several
-        targets, outputs of the posterior beyond those of the likelihood, the variances
+        targets, more outputs of the posterior than of the likelihood, the variances
         (n_rows, n_targets); all results then have an axis of targets after the rows.
     random_state : int, RandomState, Generator or None, default=None
         Default seed of :meth:`sample`.
@@ -294,7 +294,7 @@ class PredictiveDistribution(Predictive):
         return self.stream(lambda likelihood, f: likelihood.predictive_mean(f))
 
     def variance(self, include_noise: bool = True) -> Array:
-        """``Var[y]``, shape (n_rows,); without noise that of ``E[y | f(x)]``."""
+        """``Var[y]``, shape (n_rows,); without noise ``Var[E[y | f(x)]]``."""
         _, variance = self.moments(include_noise)
         return variance
 
@@ -397,7 +397,7 @@ class PredictiveDistribution(Predictive):
         return super().targets(codes_of_grades(self.likelihood, y))
 
     def blocks(self) -> list[slice]:
-        """Blocks of rows whose predictions fit in scikit-learn's working memory."""
+        """Blocks of rows with predictions that fit in scikit-learn's working memory."""
         return list(row_blocks(self.n_rows, self._floats_per_row()))
 
     def _floats_per_row(self) -> int:
@@ -774,7 +774,7 @@ class JoinedDistribution(Predictive):
         return self._joined(lambda part: part.mean())
 
     def variance(self, include_noise: bool = True) -> Array:
-        """``Var[y]``, shape (n_rows,); without noise that of ``E[y | f(x)]``."""
+        """``Var[y]``, shape (n_rows,); without noise ``Var[E[y | f(x)]]``."""
         return self._joined(lambda part: part.variance(include_noise))
 
     def sample(

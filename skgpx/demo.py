@@ -1,4 +1,4 @@
-"""A demonstration in a minute: held-out figures beside scikit-learn's, and a picture.
+"""A demonstration in a minute: held-out figures next to scikit-learn's, and a picture.
 
     python -m skgpx.demo [--figure demo.png]
 
@@ -108,7 +108,7 @@ def outliers(rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def curve_with_outliers() -> str:
-    """Normal noise beside Student-t noise on a curve with outliers."""
+    """Normal noise and Student-t noise on a curve with outliers."""
     X, y = outliers(np.random.default_rng(0))
     rows = train_test_split(X, y, train_size=150, random_state=0)
     return regression_table(curve_models(), rows)

@@ -59,7 +59,7 @@ class SparseProcess(RegressorMixin, BaseEstimator):
         self.noise_variance = noise_variance
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> SparseProcess:
-        """Do nothing: the posterior is given."""
+        """Return the regressor: the posterior is given."""
         del X, y
         return self
 
@@ -239,13 +239,13 @@ def _whiten(
 # ---------------------------------
 
 
-def check_drawable(estimator: Any) -> None:
+def check_drawable(estimator: object) -> None:
     """Refuse estimators that functions cannot be drawn from.
 
     Raises
     ------
     ValueError
-        With what to do instead.
+        With advice.
     """
     if is_search(estimator):
         check_drawable(estimator.estimator)

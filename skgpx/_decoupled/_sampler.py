@@ -119,7 +119,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         between them, and draws raise a ValueError outside of `domain`. "auto" is exact
         only if a part of the kernel has no features. With another regressor than a
         GaussianProcessRegressor, a `prior` or `n_basis` other than "auto" needs a
-        posterior on inducing points without nearest rows, such as that of
+        posterior on inducing points without nearest rows, such as
         ``PLSRegressor(n_neighbors=0)``.
     domain : array-like of shape (n_features, 2) or None, default=None
         Box in which draws with ``prior="grid"`` are defined; the rows of the fit are
@@ -153,7 +153,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     domain_ : ndarray of shape (n_features, 2) or None
         Box in which draws are defined; None, for everywhere, unless ``prior="grid"``.
     categories_ : dict of ndarray
-        Categories of the columns of X whose type is category, by name; a code is a
+        Categories of the columns of X of type category, by name; a code is a
         position among them. Only if X has such columns.
 
     See Also
@@ -162,7 +162,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     PLSRegressor : Other likelihoods, and many rows.
     ExactGPRegressor : Many rows, and hyperparameters that are learned from them.
     skgpx.thompson.ThompsonSampler : Optimisation with draws.
-    skgpx.simulation : Differential equations whose drift is a draw.
+    skgpx.simulation : Differential equations with a draw as drift.
 
     Notes
     -----
@@ -422,7 +422,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             picklable. Unless whitened, u includes it.
         noise_variance : float or array-like of shape (c,), default=0.0
             Variance of the observations given the function, for `sample_y` and
-            `predict`; added to that of a WhiteKernel.
+            `predict`; added to the variance of a WhiteKernel.
         jitter : float, default=1e-10
             Added to the diagonal of ``k(Z, Z)``, relative to its mean; the same L is
             used for u and for the draws. For whitened values, use the jitter of

@@ -530,7 +530,7 @@ def factor_features(kernel: Kernel, d: int) -> list[FeatureMap]:
 
 
 def check_sections(kernel: Kernel, X: Array) -> None:
-    """Refuse a kernel whose sections ``k(·, x)`` are not finite, at the first row of X.
+    """Refuse a kernel with infinite sections ``k(·, x)``, at the first row of X.
 
     Raises
     ------

@@ -211,7 +211,7 @@ def _fresh_inputs(
 
     One half lies between two random points. The other half extends the line from the
     mean to a point that is extreme in a random direction by a tenth. The columns of
-    codes are those of a point.
+    codes are taken from a point.
     """
     n, d = X.shape
     start, stop = X[rng.integers(n, size=(2, half))]

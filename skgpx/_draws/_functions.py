@@ -51,7 +51,7 @@ class FunctionDraws(OneBlasThread):
     Notes
     -----
     A call costs O(n (R + m) (d + s)) time for n rows, R Fourier frequencies and m
-    kernel sections, and constant memory beside the values. Posterior draws follow
+    kernel sections, and constant memory apart from the values. Posterior draws follow
     Matheron's rule [1]_, equation (13): a draw from the prior plus one more linear
     term that makes it agree with the data.
 

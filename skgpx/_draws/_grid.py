@@ -291,7 +291,7 @@ def split_stationary(
     -------
     covariance : StationarySum or None
         The stationary part; None if there is none.
-    others : list of Monomial
+    other_terms : list of Monomial
         Terms with exact features, products that are not stationary, and noise.
 
     Raises
@@ -305,7 +305,7 @@ def split_stationary(
             f'inputs, and the kernel {kernel!r}. Draw with prior="spectral".'
         )
     stationary: list[Monomial] = []
-    others: list[Monomial] = []
+    other_terms: list[Monomial] = []
     for term in expand(kernel):
         types = [type(factor) for factor in term.factors]
         # constants and periodic kernels have exact features, noise has no function
@@ -313,10 +313,10 @@ def split_stationary(
         if not excluded and all(factor.is_stationary() for factor in term.factors):
             stationary.append(term)
         else:
-            others.append(term)
+            other_terms.append(term)
     if not stationary:
-        return None, others
-    return StationarySum(tuple(stationary), n_features), others
+        return None, other_terms
+    return StationarySum(tuple(stationary), n_features), other_terms
 
 
 def choose_grid(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
-# Maps derivatives in the mapped rows (n, q) to those in the rows (n, d).
+# Maps derivatives in the mapped rows (n, q) to derivatives in the rows (n, d).
 Pullback = Callable[[Array], Array]
 
 
@@ -53,13 +53,13 @@ class InputMap:
     function : callable
         Maps rows (n, d) to (n, q), row by row; picklable. With the method
         ``with_pullback(X)``, which returns the mapped rows and a function from
-        derivatives in these (n, q) to derivatives in the rows (n, d), gradients follow
-        by the chain rule, otherwise by central differences.
+        derivatives in the mapped rows (n, q) to derivatives in the rows (n, d),
+        gradients follow by the chain rule, otherwise by central differences.
     n_features : int, default=None
         Number d of columns; None for any.
     numeric : bool, default=True
         False for rows of objects (strings, dates, missing values): they reach
-        `function` as an object array (n, d), which it converts to what it needs, for
+        `function` as an object array (n, d), which it converts, for
         example to the DataFrame that a transformer was fitted on. There are then no
         gradients in the inputs.
     floats_per_row : int, default=0

@@ -340,7 +340,7 @@ def draw_prior(
 
     Sums and products of kernels are multiplied out. Constants, DotProducts, the
     finite-rank part of a GREKernel and a periodic kernel are exact. Stationary kernels
-    have random Fourier features, whose covariance is right on average over the
+    have random Fourier features, with a covariance that is right on average over the
     frequencies; all draws of one group share these. A WhiteKernel that is added is
     observation noise, and not part of the function.
 

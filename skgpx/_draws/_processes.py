@@ -204,8 +204,7 @@ class KernelProcess(Process):
     def nugget(self, X: Array) -> Array:
         """Smallest noise variance of observations at the rows of X, shape (n,).
 
-        Positive, even where the variance is zero, as that of a linear kernel at the
-        origin.
+        Positive, even where the variance is zero, as for a linear kernel at the origin.
         """
         variances = self.kernel.diag(X)
         largest = float(np.max(variances, initial=0.0)) or 1.0

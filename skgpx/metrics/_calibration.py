@@ -32,8 +32,7 @@ def pit_values(
     distribution : Predictive
         Distribution of these rows: ``skgpx.predict_dist(model, X)``.
     random_state : int, RandomState, Generator or None, default=None
-        Seed for counts, whose values are drawn evenly between ``P(Y < y)`` and ``P(Y <=
-        y)``; not used otherwise.
+        Seed for counts: values are drawn evenly between ``P(Y < y)`` and ``P(Y <= y)``.
 
     Returns
     -------

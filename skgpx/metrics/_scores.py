@@ -41,7 +41,7 @@ def neg_log_predictive_density(
     -------
     loss : float
         Mean of ``-log p(y_i | x_i, data)``, in nats; the density is in the units of y,
-        that of counts is a probability. Changing the units of y adds a constant.
+        and a probability for counts. Changing the units of y adds a constant.
 
     Notes
     -----
@@ -220,8 +220,8 @@ def ensemble_crps(
         As `sample_y` returns them.
     fair : bool, default=False
         Estimate the score of the distribution that the draws come from, without bias
-        whatever their number; otherwise that of the draws as a distribution of its own,
-        which is larger.
+        whatever their number; otherwise the score of the draws as a distribution of its
+        own, which is larger.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
 

@@ -16,7 +16,7 @@ def checked_targets(y_true: ArrayLike) -> Array:
     Raises
     ------
     ValueError
-        With what is wrong with them.
+        If the shape is wrong or a value is not finite.
     """
     y = np.asarray(y_true, dtype=np.float64)
     if y.ndim not in (1, 2) or not y.size:
@@ -89,7 +89,7 @@ def checked_distribution(distribution: object, y: Array) -> Predictive:
     Raises
     ------
     ValueError
-        With what to pass.
+        If it is none, or does not fit the targets.
     """
     if not isinstance(distribution, Predictive):
         raise ValueError(

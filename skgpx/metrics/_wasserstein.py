@@ -165,12 +165,12 @@ def process_wasserstein_distance(
     Parameters
     ----------
     first, second : estimator
-        Fitted regressors whose `predict` has `return_cov`: of this library, a
+        Fitted regressors with `return_cov` in `predict`: of this library, a
         GaussianProcessRegressor, or a Pipeline, search or FrozenEstimator around one.
     X : array-like of shape (n_rows, n_features)
         As for the `predict` of both.
     include_noise : bool, default=False
-        Whether the distributions are those of observations. A GaussianProcessRegressor
+        Whether to compare distributions of observations. A GaussianProcessRegressor
         includes the noise of a WhiteKernel in any case.
 
     Returns
