@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from inspect import signature
 from numbers import Integral
@@ -11,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import BaseCrossValidator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -56,7 +58,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
     Parameters
     ----------
     estimator : estimator
-        Regressor whose `predict` takes `return_std`: of this library, a
+        Regressor with `return_std` in its `predict`: of this library, a
         GaussianProcessRegressor, BayesianRidge, a Pipeline that ends in one, a search
         over one. It is cloned. ``FrozenEstimator(model)`` is used as it is.
     method : {"factor", "affine"}, default="factor"
@@ -97,9 +99,9 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
 
     Notes
     -----
-    Standard deviations become right on average over rows like those of
-    `fit`. One factor cannot correct standard deviations that are too small at some rows
-    and too large at others; a and b can, as far as r distinguishes these rows. Both
+    Standard deviations become right on average over rows like the rows of `fit`. One
+    factor cannot correct standard deviations that are too small at some rows and too
+    large at other rows; a and b can, as far as r distinguishes these rows. Both methods
     follow from the normal likelihood [1]_; the shape of the predictive distribution,
     which is stretched about its mean, is arbitrary. With kurtosis κ of the standardised
     errors the standard error of log T is the root of ``(κ - 1) / (n - 4)``: a few
@@ -141,10 +143,10 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: RegressorMixin,
         *,
         method: str = "factor",
-        cv: Any = None,
+        cv: int | str | BaseCrossValidator | Iterable[ArrayLike] | None = None,
         n_jobs: int | None = None,
     ):
         self.estimator = estimator
@@ -155,7 +157,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
-        X: Any,
+        X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
@@ -174,7 +176,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
             routing does not request them, gets repeated rows, if the weights are whole
             numbers.
         groups : array-like of shape (n_samples,), default=None
-            For splitters that use them; with a number of folds, that of a GroupKFold.
+            For splitters that use them. With a number of folds, a GroupKFold.
 
         Returns
         -------
@@ -191,50 +193,64 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         DataWarning
             If there are weights, and the estimator cannot take them.
         """
-        clock, rows = StageClock(), training_rows(self, X, y, sample_weight)
+        clock = StageClock()
+        rows = training_rows(self, X, y, sample_weight)
         if not _takes(self.estimator, "return_std"):
             raise ValueError(_refusal(self.estimator))
-        affine = self.method == "affine"
-        self._parts_noise = affine and _takes(self.estimator, "include_noise")
-        predict = partial(moments_of, parts_noise=self._parts_noise)
-        how = {"cv": self.cv, "groups": groups, "n_jobs": self.n_jobs}
+        is_affine = self.method == "affine"
+        self._parts_noise = is_affine and _takes(self.estimator, "include_noise")
         if is_numeric(rows.X):
             check_range("X", np.asarray(rows.X, dtype=np.float64))
+        # moments of held-out rows
         try:
-            found = cross_fit(self.estimator, rows, predict, **how)
+            folds = cross_fit(
+                self.estimator,
+                rows,
+                partial(moments_of, parts_noise=self._parts_noise),
+                cv=self.cv,
+                groups=groups,
+                n_jobs=self.n_jobs,
+            )
         except TypeError:
             # estimators take dates if they are pipelines that convert them
             check_columns(rows.X)
             raise
-        used = found.held_out
-        if not np.any(used):
+        held_out = folds.held_out
+        if not np.any(held_out):
             raise ValueError(
                 "TemperedRegressor needs at least two distinct rows, so that a row can "
-                f"be held out; got n_samples={len(found.positions)}."
+                f"be held out; got n_samples={len(folds.positions)}."
             )
         clock.end_of("fits")
-        moments, weights = found.predictions[used], found.weights[used]
-        squares = (rows.y[found.positions[used]] - moments[:, 0]) ** 2
+        moments = folds.predictions[held_out]
+        weights = folds.weights[held_out]
+        errors = rows.y[folds.positions[held_out]] - moments[:, 0]
+        squares = errors**2
         # up to four rows do not determine a variance
-        if affine and len(squares) > 4:
+        if is_affine and len(squares) > 4:
             self.constant_, self.slope_ = fit_affine_scale(
                 squares,
                 moments[:, -1],
                 weights,
             )
         else:
-            self._parts_noise, self.constant_ = False, 0.0
+            self._parts_noise = False
+            self.constant_ = 0.0
             self.slope_ = fit_scale(squares, moments[:, 1], weights)
-        self.estimator_ = found.estimator
+        self.estimator_ = folds.estimator
         # the smallest standard deviation is rounding of the largest target
         largest = float(np.max(np.abs(rows.y))) or 1.0
-        self._least = (np.finfo(np.float64).eps * largest) ** 2
+        self._min_variance = (np.finfo(np.float64).eps * largest) ** 2
         clock.end_of("scale")
         self._record = SearchRecord("", calibration_rows=len(squares))
         self.stage_seconds_ = clock.seconds
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+    ) -> Array | tuple[Array, Array]:
         """Predictive mean, and on request the calibrated standard deviation.
 
         Parameters
@@ -246,7 +262,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         Returns
         -------
         mean : ndarray of shape (n_rows,)
-            That of `estimator_`.
+            The mean of `estimator_`.
         std : ndarray of shape (n_rows,)
             Only if `return_std`; in the units of y.
         """
@@ -257,7 +273,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         mean, variance, _ = self._moments(X)
         return mean, np.sqrt(variance)
 
-    def predict_dist(self, X: Any) -> Predictive:
+    def predict_dist(self, X: ArrayLike) -> Predictive:
         """Predictive distribution of y: moments, quantiles, densities and draws.
 
         Parameters
@@ -267,8 +283,8 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         Returns
         -------
         distribution : Predictive
-            That of `estimator_`, stretched about its mean, if the estimator has a
-            method `predict_dist`; otherwise normal, and independent between rows.
+            The distribution of `estimator_`, stretched about its mean, if the estimator
+            has a method `predict_dist`; otherwise normal, and independent between rows.
 
         Raises
         ------
@@ -276,10 +292,10 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
             For distributions of counts, which cannot be stretched.
         """
         X = self._check(X)
-        mean, variance, before = self._moments(X)
+        mean, variance, uncalibrated = self._moments(X)
         inner = _distribution_of(self.estimator_, X)
         # a distribution of zero variance cannot be stretched
-        if inner is None or not np.all(before > 0.0):
+        if inner is None or not np.all(uncalibrated > 0.0):
             return NormalDistribution(mean, np.sqrt(variance))
         if isinstance(inner, PredictiveDistribution) and not (
             inner.likelihood.location_scale
@@ -289,9 +305,9 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
                 f"not possible for counts; got {inner.likelihood!r}. Use "
                 "predict(X, return_std=True) for calibrated standard deviations."
             )
-        return RescaledDistribution(inner, mean, np.sqrt(variance / before))
+        return RescaledDistribution(inner, mean, np.sqrt(variance / uncalibrated))
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
         """Central predictive interval of y.
 
         Parameters
@@ -318,7 +334,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return router.add(estimator=self.estimator, method_mapping=mapping)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         # `fit` raises the error for an invalid estimator
         if hasattr(self.estimator, "__sklearn_tags__"):
@@ -328,7 +344,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         tags.target_tags.multi_output = False
         return tags
 
-    def _check(self, X: Any) -> Any:
+    def _check(self, X: ArrayLike) -> Any:
         check_is_fitted(self, "slope_")
         table = as_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
@@ -336,14 +352,16 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
             check_size(np.asarray(table, dtype=np.float64))
         return table
 
-    def _moments(self, X: Any) -> tuple[Array, Array, Array]:
+    def _moments(self, X: ArrayLike) -> tuple[Array, Array, Array]:
         """Mean, and variance after and before calibration, (n,) each."""
-        found = moments_of(self.estimator_, X, parts_noise=self._parts_noise)
-        scaled = self.constant_ + self.slope_ * found[:, -1]
-        return found[:, 0], np.maximum(scaled, self._least), found[:, 1]
+        moments = moments_of(self.estimator_, X, parts_noise=self._parts_noise)
+        # a + b r
+        calibrated = self.constant_ + self.slope_ * moments[:, -1]
+        variance = np.maximum(calibrated, self._min_variance)
+        return moments[:, 0], variance, moments[:, 1]
 
 
-def moments_of(estimator: Any, X: Any, parts_noise: bool) -> Array:
+def moments_of(estimator: RegressorMixin, X: ArrayLike, parts_noise: bool) -> Array:
     """Mean, variance and, on request, variance without noise: (n, 2) or (n, 3).
 
     Raises
@@ -357,12 +375,12 @@ def moments_of(estimator: Any, X: Any, parts_noise: bool) -> Array:
         raise ValueError(_refusal(estimator))
     columns = [mean, np.square(std)]
     if parts_noise:
-        latent = estimator.predict(X, return_std=True, include_noise=False)[1]
-        columns.append(np.square(latent))
+        _, latent_std = estimator.predict(X, return_std=True, include_noise=False)
+        columns.append(np.square(latent_std))
     return np.column_stack(columns).astype(np.float64)
 
 
-def _refusal(estimator: Any) -> str:
+def _refusal(estimator: object) -> str:
     return (
         "TemperedRegressor expects a regressor of one target whose predict takes "
         f"return_std; got {estimator!r}. GWIRegressor puts standard deviations around "
@@ -370,7 +388,7 @@ def _refusal(estimator: Any) -> str:
     )
 
 
-def _takes(estimator: Any, keyword: str) -> bool:
+def _takes(estimator: object, keyword: str) -> bool:
     """Whether `predict` takes a keyword, in pipelines, searches and frozen ones."""
     while True:
         if isinstance(estimator, Pipeline):
@@ -382,8 +400,9 @@ def _takes(estimator: Any, keyword: str) -> bool:
             return predict is not None and keyword in signature(predict).parameters
 
 
-def _distribution_of(estimator: Any, X: Any) -> Predictive | None:
+def _distribution_of(estimator: RegressorMixin, X: ArrayLike) -> Predictive | None:
     """Predictive distribution through pipelines and searches, or None."""
     estimator, X = unwrapped(estimator, X)
-    distribution = getattr(estimator, "predict_dist", None)
-    return None if distribution is None else distribution(X)
+    if not hasattr(estimator, "predict_dist"):
+        return None
+    return estimator.predict_dist(X)

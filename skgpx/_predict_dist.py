@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
@@ -26,20 +26,25 @@ from skgpx._predictive_distribution import (
     TransformedDistribution,
     normal_distribution,
 )
+from skgpx._types import RandomState
 from skgpx._validation import check_is_fitted, take_rows
 from skgpx._wrapped import best_of, is_search, predicts_std, unwrapped
 
 Array = NDArray[np.float64]
 
 
-def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
+def predict_dist(
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    **given: ArrayLike | None,
+) -> Predictive:
     """Predictive distribution of y from a regressor, also inside of wrappers.
 
     Follows a Pipeline (X is transformed on the way), GridSearchCV and its relatives
     (`best_estimator_`), TransformedTargetRegressor (the distribution is transformed
     back) and FrozenEstimator, nested in any order, to a regressor of this library or
-    one whose `predict` has `return_std` (GaussianProcessRegressor, BayesianRidge),
-    whose distribution is then normal.
+    one with `return_std` in its `predict` (GaussianProcessRegressor, BayesianRidge),
+    for a normal distribution.
 
     Parameters
     ----------
@@ -94,12 +99,17 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
                 f"{estimator!r}. Transform each target: "
                 "MultiOutputRegressor(TransformedTargetRegressor(...))."
             )
-        back = estimator.transformer_
-        forward, inverse = (partial(_of_column, f) for f in _both_ways(back))
-        return TransformedDistribution(distribution, forward, inverse)
+        transformer = estimator.transformer_
+        return TransformedDistribution(
+            distribution,
+            forward=partial(_of_column, transformer.transform),
+            inverse=partial(_of_column, transformer.inverse_transform),
+        )
     if isinstance(estimator, MultiOutputRegressor):
         check_is_fitted(estimator)
-        distribution = [predict_dist(one, X, **given) for one in estimator.estimators_]
+        distribution = [
+            predict_dist(regressor, X, **given) for regressor in estimator.estimators_
+        ]
         return distribution
     if hasattr(estimator, "predict_dist"):
         distribution = estimator.predict_dist(X, **given)
@@ -108,19 +118,21 @@ def predict_dist(estimator: Any, X: Any, **given: Any) -> Predictive:
         check_is_fitted(estimator)
         distribution = normal_distribution(estimator, X)
         return distribution
+    keywords = ""
+    if given:
+        keywords = " with " + ", ".join(given)
     raise ValueError(
         "predict_dist expects a fitted regressor of skgpx or one whose predict has "
         "return_std, such as GaussianProcessRegressor, or a Pipeline, search, "
         "MultiOutputRegressor, TransformedTargetRegressor or FrozenEstimator around "
-        f"one; got {estimator!r}{' with ' + ', '.join(given) if given else ''}. "
-        "Classifiers have predict_proba."
+        f"one; got {estimator!r}{keywords}. Classifiers have predict_proba."
     )
 
 
 def sample_functions(
-    estimator: Any,
+    estimator: BaseEstimator,
     n_samples: int = 1,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> FunctionDraws | WrappedFunctions:
     """Draw functions from a regressor, also inside of wrappers.
 
@@ -132,7 +144,7 @@ def sample_functions(
     n_samples : int, default=1
         Number of functions.
     random_state : int, RandomState, Generator or None, default=None
-        Seed; None uses that of the estimator.
+        Seed; None uses the seed of the estimator.
 
     Returns
     -------
@@ -169,9 +181,9 @@ def sample_functions(
         return sample_functions(estimator.estimator, n_samples, random_state)
     if isinstance(estimator, TransformedTargetRegressor):
         check_is_fitted(estimator)
-        inner = sample_functions(estimator.regressor_, n_samples, random_state)
-        inverse = _both_ways(estimator.transformer_)[1]
-        return WrappedFunctions(inner, inverse=partial(_of_column, inverse))
+        draws = sample_functions(estimator.regressor_, n_samples, random_state)
+        inverse = partial(_of_column, estimator.transformer_.inverse_transform)
+        return WrappedFunctions(draws, inverse=inverse)
     if is_search(estimator):
         return sample_functions(best_of(estimator), n_samples, random_state)
     if isinstance(estimator, GaussianProcessRegressor):
@@ -185,8 +197,7 @@ def sample_functions(
             f"TransformedTargetRegressor or FrozenEstimator around one; got "
             f"{estimator!r}."
         )
-    drawn: FunctionDraws = estimator.sample_functions(n_samples, random_state)
-    return drawn
+    return estimator.sample_functions(n_samples, random_state)
 
 
 class WrappedFunctions:
@@ -197,42 +208,42 @@ class WrappedFunctions:
     draws : callable
         Functions of the rows that the regressor sees.
     transform, inverse : callable or None, default=None
-        From rows of the pipeline to those of the regressor, and from its values to the
+        From rows of the pipeline to rows of the regressor, and from its values to the
         target; None for the identity.
     """
 
     def __init__(
         self,
-        draws: Callable[[Any], Array],
-        transform: Callable[[Any], Any] | None = None,
+        draws: Callable[[ArrayLike], Array],
+        transform: Callable[[ArrayLike], ArrayLike] | None = None,
         inverse: Callable[[Array], Array] | None = None,
     ):
-        self.draws, self.transform, self.inverse = draws, transform, inverse
+        self.draws = draws
+        self.transform = transform
+        self.inverse = inverse
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: ArrayLike) -> Array:
         """Values at rows, shape (n_rows, n_samples)."""
-        values = self.draws(X if self.transform is None else self.transform(X))
+        if self.transform is not None:
+            X = self.transform(X)
+        values = self.draws(X)
         if self.inverse is None:
             return values
         return self.inverse(values.ravel()).reshape(values.shape)
 
 
-def _both_ways(transformer: Any) -> tuple[Any, Any]:
-    return transformer.transform, transformer.inverse_transform
-
-
 def _of_column(function: Callable[[Array], Array], values: Array) -> Array:
-    """A transformation of one column, applied to numbers (n,)."""
+    """Apply a transformation of one column to numbers (n,)."""
     return np.ravel(function(values[:, np.newaxis]))
 
 
 def cross_val_predict_dist(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: ArrayLike,
     y: ArrayLike,
     *,
     groups: ArrayLike | None = None,
-    cv: Any = None,
+    cv: int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]] | None = None,
     n_jobs: int | None = None,
     params: dict[str, Any] | None = None,
 ) -> Predictive:
@@ -288,12 +299,14 @@ def cross_val_predict_dist(
     """
     X, y, groups = indexable(X, y, groups)
     splitter = check_cv(cv, np.asarray(y), classifier=is_classifier(estimator))
-    splits = list(splitter.split(X, y, groups))
     n = len(np.asarray(y))
-    # rows are given by their positions, or as a mask
-    folds = [[np.arange(n)[np.asarray(rows)] for rows in split] for split in splits]
+    positions = np.arange(n)
+    folds = []
+    for train, test in splitter.split(X, y, groups):
+        # rows are positions, or a mask
+        folds.append((positions[np.asarray(train)], positions[np.asarray(test)]))
     tests = [test for _, test in folds]
-    if not np.array_equal(np.sort(np.concatenate(tests)), np.arange(n)):
+    if not np.array_equal(np.sort(np.concatenate(tests)), positions):
         raise ValueError(
             f"cv must hold out each of the {n} rows exactly once; got folds of "
             f"{[len(test) for test in tests][:10]} rows that repeat or miss some. Use "
@@ -303,30 +316,35 @@ def cross_val_predict_dist(
     parts = parallel_map(_of_fold, items, n_jobs)
     if isinstance(parts[0], list):
         # of type Predictive for the one target of almost every caller
-        each: Any = [JoinedDistribution(p, tests) for p in zip(*parts, strict=True)]
-        return each
+        distributions: Any = [
+            JoinedDistribution(parts_of_target, tests)
+            for parts_of_target in zip(*parts, strict=True)
+        ]
+        return distributions
     return JoinedDistribution(parts, tests)
 
 
 def _of_fold(
-    estimator: Any,
-    X: Any,
-    y: Any,
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    y: ArrayLike,
     train: NDArray[np.intp],
     test: NDArray[np.intp],
     params: dict[str, Any],
 ) -> Predictive:
-    """Distribution of the rows of `test` from a fit to those of `train`."""
+    """Distribution of the rows of `test` from a fit to the rows of `train`."""
     n = len(train) + len(test)
-
-    def split(value: Any, rows: NDArray[np.intp]) -> Any:
-        return take_rows(value, rows) if np.ndim(value) and len(value) == n else value
-
-    of_fit = {name: split(value, train) for name, value in params.items()}
+    of_fit = {}
+    of_predict = {}
+    for name, value in params.items():
+        of_train = value
+        of_test = value
+        if np.ndim(value) and len(value) == n:
+            of_train = take_rows(value, train)
+            of_test = take_rows(value, test)
+        of_fit[name] = of_train
+        keyword = name.rpartition("__")[2]
+        if keyword in ("exposure", "noise_variance", "censoring"):
+            of_predict[keyword] = of_test
     fitted = clone(estimator).fit(take_rows(X, train), take_rows(y, train), **of_fit)
-    given = {
-        name.rpartition("__")[2]: split(value, test)
-        for name, value in params.items()
-        if name.rpartition("__")[2] in ("exposure", "noise_variance", "censoring")
-    }
-    return predict_dist(fitted, take_rows(X, test), **given)
+    return predict_dist(fitted, take_rows(X, test), **of_predict)

@@ -1,4 +1,4 @@
-"""Predictive distributions of y at given rows, which all predictions are read from."""
+"""Predictive distributions of y at given rows: the source of all predictions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
+from sklearn.base import RegressorMixin
 
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.crps import LEVELS, continuous_crps, normal_crps
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._parallel import blas_jobs, on_cluster, parallel_stream
+from skgpx._types import RandomState
 from skgpx._validation import (
     check_count,
     check_coverage,
@@ -32,14 +34,15 @@ Array = NDArray[np.float64]
 _PER_ROW = 1500
 # Normal quantiles and weights at which functions of a transformed target are averaged.
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
-_KEPT = np.abs(_NODES) < 8.0
-_NODES, _NODE_WEIGHTS = _NODES[_KEPT], _NODE_WEIGHTS[_KEPT] / _NODE_WEIGHTS[_KEPT].sum()
+_IS_INNER = np.abs(_NODES) < 8.0
+_NODES = _NODES[_IS_INNER]
+_NODE_WEIGHTS = _NODE_WEIGHTS[_IS_INNER] / _NODE_WEIGHTS[_IS_INNER].sum()
 
 
 class Predictive(OneBlasThread):
     """Distribution of the observation at each of some rows, evaluated on request.
 
-    Subclasses give `mean`, `variance` and `sample`, and of checked arguments
+    Subclasses define `mean`, `variance` and `sample`, and for checked arguments
     `_quantiles(levels)`, `_cdf(y)` at several y of each row, (n_rows, k), and
     `_log_density(y)`.
 
@@ -65,7 +68,7 @@ class Predictive(OneBlasThread):
         raise NotImplementedError
 
     def variance(self, include_noise: bool = True) -> Array:
-        """``Var[y]``, shape (n_rows,); without noise that of ``E[y | f(x)]``.
+        """``Var[y]``, shape (n_rows,); without noise ``Var[E[y | f(x)]]``.
 
         Raises
         ------
@@ -93,7 +96,9 @@ class Predictive(OneBlasThread):
         """
         levels = check_levels(q, "q")
         values = self._quantiles(np.atleast_1d(levels))
-        return values[..., 0] if levels.ndim == 0 else values
+        if levels.ndim == 0:
+            return values[..., 0]
+        return values
 
     def interval(self, coverage: float = 0.9) -> Array:
         """Central interval of y.
@@ -153,7 +158,11 @@ class Predictive(OneBlasThread):
         """
         return self._crps(self.targets(y))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+    ) -> NDArray[Any]:
         """Draw observations, jointly over the rows.
 
         Parameters
@@ -161,7 +170,7 @@ class Predictive(OneBlasThread):
         n_samples : int, default=1
             Draws per row.
         random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the estimator.
+            Seed; None uses the seed of the estimator.
 
         Returns
         -------
@@ -214,10 +223,10 @@ class PredictiveDistribution(Predictive):
         Checked.
     known : ndarray of shape (n_rows,) or None, default=None
         Exposures, or variances of the noise in units of the likelihood's. For several
-        targets, outputs of the posterior beyond those of the likelihood, the variances
+        targets, more outputs of the posterior than of the likelihood, the variances
         (n_rows, n_targets); all results then have an axis of targets after the rows.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of :meth:`sample` if that is given none.
+        Default seed of :meth:`sample`.
     n_jobs : int or None, default=None
         Workers over blocks of rows; the same bits for every number. None is the number
         of ``joblib.parallel_config``, otherwise as many threads as BLAS uses and the
@@ -247,24 +256,37 @@ class PredictiveDistribution(Predictive):
         likelihood: Likelihood,
         X: Array,
         known: Array | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         target: int | None = None,
     ):
-        self.posterior, self.likelihood, self.target = posterior, likelihood, target
-        self.X, self.known = X, known
-        self.random_state, self.n_jobs = random_state, n_jobs
-        self.n_rows, self.discrete = len(X), likelihood.discrete
-        several = posterior.n_outputs // likelihood.n_outputs_
-        self.n_targets = several if target is None else 1
+        self.posterior = posterior
+        self.likelihood = likelihood
+        self.X = X
+        self.known = known
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.target = target
+        self.n_rows = len(X)
+        self.discrete = likelihood.discrete
+        self.n_targets = 1
+        if target is None:
+            self.n_targets = posterior.n_outputs // likelihood.n_outputs_
 
     def _of_targets(self) -> list[PredictiveDistribution]:
-        """Distribution of each target, where there are several."""
-        known: Any = self.known
-        model, how = (self.posterior, self.likelihood, self.X), self.random_state
+        """Distribution of each of several targets."""
+        noise: Any = self.known
         return [
-            PredictiveDistribution(*model, noise, how, self.n_jobs, j)
-            for j, noise in enumerate(known.T)
+            PredictiveDistribution(
+                self.posterior,
+                self.likelihood,
+                self.X,
+                known=noise[:, target],
+                random_state=self.random_state,
+                n_jobs=self.n_jobs,
+                target=target,
+            )
+            for target in range(noise.shape[1])
         ]
 
     def mean(self) -> Array:
@@ -272,20 +294,21 @@ class PredictiveDistribution(Predictive):
         return self.stream(lambda likelihood, f: likelihood.predictive_mean(f))
 
     def variance(self, include_noise: bool = True) -> Array:
-        """``Var[y]``, shape (n_rows,); without noise that of ``E[y | f(x)]``."""
-        return self.moments(include_noise)[1]
+        """``Var[y]``, shape (n_rows,); without noise ``Var[E[y | f(x)]]``."""
+        _, variance = self.moments(include_noise)
+        return variance
 
     def moments(self, include_noise: bool = True) -> tuple[Array, Array]:
         """Mean and variance, in one pass over the rows."""
 
-        def both(likelihood: Any, f: LatentMixture) -> Array:
+        def mean_and_variance(likelihood: Likelihood, f: LatentMixture) -> Array:
             if include_noise:
                 return np.column_stack(likelihood.predictive_moments(f))
             variance = likelihood.predictive_mean_variance(f)
             return np.column_stack((likelihood.predictive_mean(f), variance))
 
-        pairs = self.stream(both)
-        return pairs[..., 0].copy(), pairs[..., 1].copy()
+        moments = self.stream(mean_and_variance)
+        return moments[..., 0].copy(), moments[..., 1].copy()
 
     def covariance(self, include_noise: bool = True) -> Array:
         """Covariance of y between the rows, shape (n_rows, n_rows).
@@ -302,8 +325,11 @@ class PredictiveDistribution(Predictive):
                 f"{likelihood!r}. Use return_std, or the covariance of sample_y."
             )
         if self.n_targets > 1:
-            each = [one.covariance(include_noise) for one in self._of_targets()]
-            return np.stack(each, axis=2)
+            covariances = [
+                distribution.covariance(include_noise)
+                for distribution in self._of_targets()
+            ]
+            return np.stack(covariances, axis=2)
         covariance = self.posterior.covariance(self.X, self.target or 0)
         if include_noise:
             zeros = np.zeros((self.n_rows, 1))
@@ -311,39 +337,57 @@ class PredictiveDistribution(Predictive):
             covariance[np.diag_indices_from(covariance)] += noise
         return covariance
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+    ) -> NDArray[Any]:
         """Draw observations jointly over the rows, (n_rows, n_samples); O(n_rows)."""
         n_samples = check_count(n_samples, "n_samples")
-        rng = generator(self.random_state if random_state is None else random_state)
+        if random_state is None:
+            random_state = self.random_state
+        rng = generator(random_state)
         draws = self.posterior.draw(n_samples, rng)
         parts = []
         for rows in self.blocks():
             latent = draws.values(self.X[rows])
-            latent = latent if self.target is None else latent[:, [self.target]]
-            shape = latent.shape if self.n_targets > 1 else (len(latent), n_samples)
+            if self.target is not None:
+                latent = latent[:, [self.target]]
+            shape: tuple[int, ...] = (len(latent), n_samples)
+            if self.n_targets > 1:
+                shape = latent.shape
             if self.likelihood.n_outputs_ == 1:
                 latent = latent.reshape(-1, n_samples)
-            parts.append(self._likelihood_of(rows).sample(latent, rng).reshape(shape))
+            y = self._likelihood_of(rows).sample(latent, rng)
+            parts.append(y.reshape(shape))
         return np.concatenate(parts)
 
-    def stream(self, function: Callable[..., Array], *rest: Array) -> Array:
-        """Concatenate ``function(likelihood, latent, *rest)`` over blocks of rows."""
-        blocks, cost = self.blocks(), self._floats_per_row()
+    def stream(self, function: Callable[..., Array], *row_values: Array) -> Array:
+        """Concatenate the values of a function over blocks of rows.
+
+        ``function(likelihood, latent, *row_values)`` gets the rows of a block.
+        """
+        blocks = self.blocks()
         items = (
-            (self._likelihood_of(rows), self.X[rows], *(a[rows] for a in rest))
+            (
+                self._likelihood_of(rows),
+                self.X[rows],
+                *(values[rows] for values in row_values),
+            )
             for rows in blocks
         )
-        model = function, self.posterior, self.target
         if len(blocks) == 1:
-            return _of_block(*model, *next(items))
-        room = working_floats() // (cost * (blocks[0].stop - blocks[0].start))
-        jobs = blas_jobs(self.n_jobs, room)
+            return _of_block(function, self.posterior, self.target, *next(items))
+        block_size = blocks[0].stop - blocks[0].start
+        n_blocks_in_memory = working_floats() // (self._floats_per_row() * block_size)
         # a block takes less time than sending it to a process of this machine
         parts = parallel_stream(
             _of_block,
             items,
-            jobs,
-            *model,
+            blas_jobs(self.n_jobs, n_blocks_in_memory),
+            function,
+            self.posterior,
+            self.target,
             in_threads=not on_cluster(),
         )
         return np.concatenate(list(parts))
@@ -353,61 +397,75 @@ class PredictiveDistribution(Predictive):
         return super().targets(codes_of_grades(self.likelihood, y))
 
     def blocks(self) -> list[slice]:
-        """Blocks of rows whose predictions fit in scikit-learn's working memory."""
+        """Blocks of rows with predictions that fit in scikit-learn's working memory."""
         return list(row_blocks(self.n_rows, self._floats_per_row()))
 
     def _floats_per_row(self) -> int:
         return self.posterior.floats_per_row + _PER_ROW * self.n_targets
 
-    def _likelihood_of(self, rows: slice) -> Any:
+    def _likelihood_of(self, rows: slice) -> Likelihood:
         if self.known is None:
             return self.likelihood
         return self.likelihood.at_rows(self.known[rows].ravel())
 
     def _quantiles(self, levels: Array) -> Array:
-        return self.stream(
-            lambda likelihood, f: likelihood.predictive_quantile(levels, f)
-        )
+        def quantiles(likelihood: Likelihood, f: LatentMixture) -> Array:
+            return likelihood.predictive_quantile(levels, f)
+
+        return self.stream(quantiles)
 
     def _cdf(self, y: Array) -> Array:
-        def columns(likelihood: Any, f: LatentMixture, t: Array) -> Array:
-            return np.stack([likelihood.predictive_cdf(one, f) for one in t.T], axis=1)
+        def cdf(likelihood: Likelihood, f: LatentMixture, y: Array) -> Array:
+            columns = [likelihood.predictive_cdf(column, f) for column in y.T]
+            return np.stack(columns, axis=1)
 
-        return self.stream(columns, y)
+        return self.stream(cdf, y)
 
     def _log_density(self, y: Array) -> Array:
+        def log_density(likelihood: Likelihood, f: LatentMixture, y: Array) -> Array:
+            return likelihood.predictive_log_density(y, f)
+
         self._likelihood_of(slice(None)).check_support(y)
-        return self.stream(
-            lambda likelihood, f, t: likelihood.predictive_log_density(t, f),
-            y,
-        )
+        return self.stream(log_density, y)
 
     def _crps(self, y: Array) -> Array:
+        def crps(likelihood: Likelihood, f: LatentMixture, y: Array) -> Array:
+            return likelihood.predictive_crps(y, f)
+
         self._likelihood_of(slice(None)).check_support(y)
-        return self.stream(lambda likelihood, f, t: likelihood.predictive_crps(t, f), y)
+        return self.stream(crps, y)
 
 
 def _of_block(
     function: Callable[..., Array],
-    posterior: Any,
+    posterior: LatentModel | MixtureModel,
     target: int | None,
-    likelihood: Any,
+    likelihood: Likelihood,
     X: Array,
-    *rest: Array,
+    *row_values: Array,
 ) -> Array:
+    """The function of the likelihood and the latent distribution at a block of rows."""
     latent = posterior.marginals(X)
     n, c, s = latent.mean.shape
     if c == likelihood.n_outputs_:
-        return function(likelihood, latent, *rest)
+        return function(likelihood, latent, *row_values)
     mean, variance = np.broadcast_arrays(latent.mean, latent.variance)
     if target is not None:
-        one = mean[:, [target]], variance[:, [target]], latent.weights
-        return function(likelihood, LatentMixture(*one), *rest)
+        of_target = LatentMixture(
+            mean[:, [target]],
+            variance[:, [target]],
+            latent.weights,
+        )
+        return function(likelihood, of_target, *row_values)
     # each target of a row is a row of its own, with its noise
-    mean, variance = mean.reshape(n * c, 1, s), variance.reshape(n * c, 1, s)
-    rest = tuple(a.reshape(n * c, *a.shape[2:]) for a in rest)
-    values = function(likelihood, LatentMixture(mean, variance, latent.weights), *rest)
-    return values.reshape(n, c, *values.shape[1:])
+    flat = LatentMixture(
+        mean.reshape(n * c, 1, s),
+        variance.reshape(n * c, 1, s),
+        latent.weights,
+    )
+    flat_values = (values.reshape(n * c, *values.shape[2:]) for values in row_values)
+    result = function(likelihood, flat, *flat_values)
+    return result.reshape(n, c, *result.shape[1:])
 
 
 class NormalDistribution(Predictive):
@@ -416,10 +474,10 @@ class NormalDistribution(Predictive):
     Parameters
     ----------
     mean, std : ndarray of shape (n_rows,)
-        Of y, noise included.
+        Moments of y, noise included.
     sampler : callable or None, default=None
         ``sampler(n_samples, random_state)`` draws jointly over the rows; None is for
-        rows that are independent.
+        independent rows.
     """
 
     def __init__(
@@ -428,7 +486,9 @@ class NormalDistribution(Predictive):
         std: Array,
         sampler: Callable[[int, Any], NDArray[Any]] | None = None,
     ):
-        self._mean, self._std, self._sampler = mean, std, sampler
+        self._mean = mean
+        self._std = std
+        self._sampler = sampler
         self.n_rows = len(mean)
 
     def mean(self) -> Array:
@@ -440,14 +500,18 @@ class NormalDistribution(Predictive):
         _check_noise(include_noise)
         return self._std**2
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+    ) -> NDArray[Any]:
         """Draw observations, (n_rows, n_samples)."""
         n_samples = check_count(n_samples, "n_samples")
         if self._sampler is not None:
             return self._sampler(n_samples, random_state)
         noise = generator(random_state).standard_normal((self.n_rows, n_samples))
-        drawn: Array = self._mean[:, np.newaxis] + self._std[:, np.newaxis] * noise
-        return drawn
+        y: Array = self._mean[:, np.newaxis] + self._std[:, np.newaxis] * noise
+        return y
 
     def _quantiles(self, levels: Array) -> Array:
         values: Array = self._mean[:, np.newaxis]
@@ -476,11 +540,13 @@ class NormalDistribution(Predictive):
 
 
 def normal_distribution(
-    estimator: Any,
-    X: Any,
+    estimator: RegressorMixin,
+    X: ArrayLike,
 ) -> NormalDistribution | list[NormalDistribution]:
-    """Normal distribution with the moments that a regressor predicts, one a target."""
-    mean, std = (np.asarray(a) for a in estimator.predict(X, return_std=True))
+    """Normal distribution with the predicted moments; a list for several targets."""
+    mean, std = estimator.predict(X, return_std=True)
+    mean = np.asarray(mean)
+    std = np.asarray(std)
     if mean.ndim == 1:
         return NormalDistribution(mean, std, partial(_sample_y, estimator, X, None))
     return [
@@ -490,37 +556,45 @@ def normal_distribution(
 
 
 def _sample_y(
-    estimator: Any,
-    X: Any,
+    estimator: RegressorMixin,
+    X: ArrayLike,
     target: int | None,
     n_samples: int,
-    random_state: Any,
+    random_state: RandomState,
 ) -> NDArray[Any]:
     if not hasattr(estimator, "sample_y"):
         raise ValueError(
             f"{estimator!r} has no sample_y, hence no joint distribution of its rows. "
             "Draws need a Gaussian process."
         )
-    seed = () if random_state is None else (random_state,)
-    y: NDArray[Any] = estimator.sample_y(X, n_samples, *seed)
-    return y if target is None else y[:, target]
+    y: NDArray[Any]
+    if random_state is None:
+        # the default seed of the estimator
+        y = estimator.sample_y(X, n_samples)
+    else:
+        y = estimator.sample_y(X, n_samples, random_state)
+    if target is None:
+        return y
+    return y[:, target]
 
 
 class RescaledDistribution(Predictive):
-    """Distribution of ``m + s (Y - m)``: another, stretched about its mean m.
+    """Distribution of ``m + s (Y - m)``: a distribution, stretched about its mean.
 
     Parameters
     ----------
     inner : Predictive
-        Of Y, continuous.
+        Distribution of Y, continuous.
     mean : ndarray of shape (n_rows,)
-        m.
+        The mean m.
     factor : ndarray of shape (n_rows,)
-        s, positive.
+        The factor s, positive.
     """
 
     def __init__(self, inner: Predictive, mean: Array, factor: Array):
-        self.inner, self._mean, self._factor = inner, mean, factor
+        self.inner = inner
+        self._mean = mean
+        self._factor = factor
         self.n_rows = len(mean)
 
     def mean(self) -> Array:
@@ -532,7 +606,11 @@ class RescaledDistribution(Predictive):
         _check_noise(include_noise)
         return self._factor**2 * self.inner.variance()
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+    ) -> NDArray[Any]:
         """Draw observations jointly over the rows, (n_rows, n_samples)."""
         return self._stretched(self.inner.sample(n_samples, random_state))
 
@@ -543,12 +621,13 @@ class RescaledDistribution(Predictive):
         return self.inner._cdf(self._stretched(y, -1))
 
     def _log_density(self, y: Array) -> Array:
-        before = self._stretched(y[:, np.newaxis], -1)[:, 0]
-        return self.inner._log_density(before) - np.log(self._factor)
+        unstretched = self._stretched(y[:, np.newaxis], -1)[:, 0]
+        return self.inner._log_density(unstretched) - np.log(self._factor)
 
     def _stretched(self, values: Array, power: int = 1) -> Array:
-        centre, factor = self._mean[:, np.newaxis], self._factor[:, np.newaxis]
-        stretched: Array = centre + factor**power * (values - centre)
+        mean = self._mean[:, np.newaxis]
+        factor = self._factor[:, np.newaxis] ** power
+        stretched: Array = mean + factor * (values - mean)
         return stretched
 
 
@@ -556,15 +635,15 @@ class TransformedDistribution(Predictive):
     """Distribution of ``inverse(z)`` for a predictive distribution of z.
 
     Quantiles, distribution function and samples are transformed; the moments are
-    averages over quantiles of z (Gauss-Hermite: exact to many digits where both are
+    averages over quantiles of z (Gauss-Hermite: exact to many digits if both are
     smooth), the density has a difference quotient of `inverse`. Quantiles, distribution
-    function and density raise a ValueError where `inverse` turns within four standard
+    function and density raise a ValueError if `inverse` turns within four standard
     deviations of the distributions of z.
 
     Parameters
     ----------
     inner : Predictive
-        Of z.
+        Distribution of z.
     forward, inverse : callable
         From y to z and from z to y, elementwise on arrays of shape (n,); monotone.
     """
@@ -575,7 +654,9 @@ class TransformedDistribution(Predictive):
         forward: Callable[[Array], Array],
         inverse: Callable[[Array], Array],
     ):
-        self.inner, self.forward, self.inverse = inner, forward, inverse
+        self.inner = inner
+        self.forward = forward
+        self.inverse = inverse
         self.n_rows = len(inner)
 
     def mean(self) -> Array:
@@ -589,38 +670,52 @@ class TransformedDistribution(Predictive):
         centred = values - (values @ _NODE_WEIGHTS)[:, np.newaxis]
         return centred**2 @ _NODE_WEIGHTS
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+    ) -> NDArray[Any]:
         """Draw observations jointly over the rows, (n_rows, n_samples)."""
         return self._back(self.inner.sample(n_samples, random_state))
 
     def _quantiles(self, levels: Array) -> Array:
-        return self._back(
-            self.inner._quantiles(levels if self._increasing else 1.0 - levels)
-        )
+        if not self._increasing:
+            levels = 1.0 - levels
+        return self._back(self.inner._quantiles(levels))
 
     def _cdf(self, y: Array) -> Array:
-        z, inside = self._before(y)
-        below = self.inner._cdf(z)
-        rising = below if self._increasing else 1.0 - below
-        # all or nothing beyond the range of Y
-        return np.where(inside, rising, y > self._back(self._centre))
+        z, in_range = self._forward(y)
+        probability = self.inner._cdf(z)
+        if not self._increasing:
+            probability = 1.0 - probability
+        # zero or one beyond the range of Y
+        return np.where(in_range, probability, y > self._back(self._centre))
 
     def _log_density(self, y: Array) -> Array:
-        _ = self._increasing
-        z, inside = (a[:, 0] for a in self._before(y[:, np.newaxis]))
+        _ = self._increasing  # raises if the inverse turns
+        z, in_range = self._forward(y[:, np.newaxis])
+        z = z[:, 0]
         # d y / d z, with steps in proportion to the standard deviation of z
         step = np.maximum(1e-5 * self.inner.std(), 1e-10 * np.abs(z))
         rise = self.inverse(z + step) - self.inverse(z - step)
         with np.errstate(divide="ignore"):
-            slope = np.log(np.abs(rise / (2.0 * step)))
-        return np.where(inside, self.inner._log_density(z) - slope, -np.inf)
+            log_slope = np.log(np.abs(rise / (2.0 * step)))
+        log_density = self.inner._log_density(z) - log_slope
+        return np.where(in_range[:, 0], log_density, -np.inf)
 
-    def _before(self, y: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """``forward(y)``, or the median of z where there is none; where there is."""
+    def _forward(self, y: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Transform y to z.
+
+        Returns
+        -------
+        z : ndarray of the shape of y
+            ``forward(y)``, or the median of z beyond the range of y.
+        in_range : ndarray of bool, of the shape of y
+        """
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             z = np.asarray(self.forward(y.ravel()), dtype=np.float64).reshape(y.shape)
-        inside = np.isfinite(z)
-        return np.where(inside, z, self._centre), inside
+        in_range = np.isfinite(z)
+        return np.where(in_range, z, self._centre), in_range
 
     def _back(self, z: Array) -> Array:
         return self.inverse(z.ravel()).reshape(z.shape)
@@ -638,26 +733,30 @@ class TransformedDistribution(Predictive):
         ValueError
             If it neither increases nor decreases.
         """
-        mean, std = self.inner.mean(), self.inner.std()
-        grid = np.linspace(np.min(mean - 4.0 * std), np.max(mean + 4.0 * std), 201)
-        steps = np.diff(self.inverse(grid))
-        if (down := bool(np.any(steps < 0.0))) and np.any(steps > 0.0):
+        mean = self.inner.mean()
+        std = self.inner.std()
+        low = np.min(mean - 4.0 * std)
+        high = np.max(mean + 4.0 * std)
+        grid = np.linspace(low, high, 201)
+        rises = np.diff(self.inverse(grid))
+        is_decreasing = bool(np.any(rises < 0.0))
+        if is_decreasing and np.any(rises > 0.0):
             raise ValueError(
                 "The distribution of a transformed target needs a monotone inverse; "
                 f"got one that turns between {grid[0]:.3g} and {grid[-1]:.3g}. Use a "
                 "monotone transformation, or `sample`."
             )
-        return not down
+        return not is_decreasing
 
 
 class JoinedDistribution(Predictive):
-    """Distribution of rows that come in parts, such as those of the folds of a split.
+    """Distribution of rows that come in parts, such as the folds of a split.
 
     Parameters
     ----------
     parts : sequence of Predictive
     positions : sequence of ndarray of int
-        Where the rows of each part are among all rows; each row once.
+        Positions of the rows of each part among all rows; each row once.
     """
 
     def __init__(
@@ -665,7 +764,8 @@ class JoinedDistribution(Predictive):
         parts: Sequence[Predictive],
         positions: Sequence[NDArray[np.intp]],
     ):
-        self.parts, self.positions = tuple(parts), tuple(positions)
+        self.parts = tuple(parts)
+        self.positions = tuple(positions)
         self.n_rows = sum(len(part) for part in self.parts)
         self.discrete = any(part.discrete for part in self.parts)
 
@@ -674,29 +774,40 @@ class JoinedDistribution(Predictive):
         return self._joined(lambda part: part.mean())
 
     def variance(self, include_noise: bool = True) -> Array:
-        """``Var[y]``, shape (n_rows,); without noise that of ``E[y | f(x)]``."""
+        """``Var[y]``, shape (n_rows,); without noise ``Var[E[y | f(x)]]``."""
         return self._joined(lambda part: part.variance(include_noise))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+    ) -> NDArray[Any]:
         """Draw observations, (n_rows, n_samples), jointly within each part.
 
-        Without a seed, each part takes that of its estimator.
+        Without a seed, each part takes the seed of its estimator.
         """
         if random_state is None:
             return self._joined(lambda part: part.sample(n_samples))
         rng = generator(random_state)
-        return self._joined(
-            lambda part: part.sample(n_samples, int(rng.spawn(1)[0].integers(2**31)))
-        )
 
-    def _joined(self, function: Callable[..., Any], *of_rows: Array) -> NDArray[Any]:
-        """``function(part, *of_rows)`` of all parts, in the order of all rows."""
+        def sample_part(part: Predictive) -> NDArray[Any]:
+            seed = int(rng.spawn(1)[0].integers(2**31))
+            return part.sample(n_samples, seed)
+
+        return self._joined(sample_part)
+
+    def _joined(
+        self,
+        function: Callable[..., NDArray[Any]],
+        *row_values: Array,
+    ) -> NDArray[Any]:
+        """``function(part, *row_values)`` of all parts, in the order of all rows."""
+        results = []
+        for part, rows in zip(self.parts, self.positions, strict=True):
+            values_of_part = (values[rows] for values in row_values)
+            results.append(function(part, *values_of_part))
         order = np.argsort(np.concatenate(self.positions))
-        values = [
-            function(part, *(values[rows] for values in of_rows))
-            for part, rows in zip(self.parts, self.positions, strict=True)
-        ]
-        joined: NDArray[Any] = np.concatenate(values)[order]
+        joined: NDArray[Any] = np.concatenate(results)[order]
         return joined
 
     def _quantiles(self, levels: Array) -> Array:

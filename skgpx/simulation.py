@@ -1,4 +1,4 @@
-"""Differential equations whose drift is a draw: each path moves with its own function.
+"""Differential equations with a draw as drift: each path moves with its own function.
 
 A draw of a Gaussian process is a function. A path of ``dx/dt = f(x)`` for an unknown f
 is the solution for one draw of f, the same at every step. Many draws give the
@@ -9,12 +9,12 @@ path.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._draws import FunctionDraws
+from skgpx._types import RandomState
 from skgpx._validation import check_count, check_points, generator
 
 __all__ = ["simulate_ode", "simulate_sde"]
@@ -42,7 +42,7 @@ def simulate_ode(
     x0 : array-like of shape (d_state,) or (s, d_state)
         Start of all paths, or of each.
     t : array-like of shape (n_times,)
-        Times, increasing or decreasing; the first is that of `x0`.
+        Times, increasing or decreasing; `x0` is the state at the first one.
     controls : callable or None, default=None
         Maps a time to controls of shape (k,), or (s, k) for each path.
     n_substeps : int, default=1
@@ -55,7 +55,7 @@ def simulate_ode(
     Raises
     ------
     ValueError
-        If the shapes do not agree or something is not finite.
+        If the shapes do not agree or a value is not finite.
     FloatingPointError
         If a path becomes infinite or NaN: the steps are too long.
 
@@ -86,25 +86,25 @@ def simulate_ode(
     """
     field, shape = _field(drift, controls)
 
-    def advance(x: Array, now: float, step: float) -> Array:
-        k1 = field(x, now)
-        k2 = field(x + 0.5 * step * k1, now + 0.5 * step)
-        k3 = field(x + 0.5 * step * k2, now + 0.5 * step)
-        k4 = field(x + step * k3, now + step)
+    def runge_kutta(x: Array, time: float, step: float) -> Array:
+        k1 = field(x, time)
+        k2 = field(x + 0.5 * step * k1, time + 0.5 * step)
+        k3 = field(x + 0.5 * step * k2, time + 0.5 * step)
+        k4 = field(x + step * k3, time + step)
         return x + step / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)
 
-    return _paths(advance, x0, t, shape, n_substeps)
+    return _paths(runge_kutta, x0, t, shape, n_substeps)
 
 
 def simulate_sde(
     drift: FunctionDraws | Sequence[FunctionDraws],
     x0: ArrayLike,
     t: ArrayLike,
-    diffusion: Any,
+    diffusion: ArrayLike | Callable[[Array], ArrayLike],
     *,
     controls: Controls | None = None,
     n_substeps: int = 1,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Array:
     """Solve ``dx = f_i(x) dt + G dB`` for each draw f_i of the drift.
 
@@ -115,7 +115,7 @@ def simulate_sde(
     x0 : array-like of shape (d_state,) or (s, d_state)
         Start of all paths, or of each.
     t : array-like of shape (n_times,)
-        Increasing times; the first is that of `x0`.
+        Increasing times; `x0` is the state at the first one.
     diffusion : float, array-like of shape (d_state,) or (d_state, d_state), or callable
         G, in units of the state per square root of time: the same for all states,
         its diagonal, or the matrix. A callable maps the states (s, d_state) to
@@ -134,7 +134,7 @@ def simulate_sde(
     Raises
     ------
     ValueError
-        If the shapes do not agree or something is not finite.
+        If the shapes do not agree or a value is not finite.
     FloatingPointError
         If a path becomes infinite or NaN: the steps are too long.
 
@@ -159,51 +159,61 @@ def simulate_sde(
     times = check_points("t", t, (None,))
     if times[-1] < times[0]:
         raise ValueError("The times t of an SDE must increase; got decreasing ones.")
-    spread, rng = _diffusion(diffusion, shape), generator(random_state)
+    scaled_noise = _diffusion(diffusion, shape)
+    rng = generator(random_state)
 
-    def advance(x: Array, now: float, step: float) -> Array:
-        kick = np.sqrt(step) * spread(x, rng.standard_normal(x.shape))
-        return x + step * field(x, now) + kick
+    def euler_maruyama(x: Array, time: float, step: float) -> Array:
+        # x + f(x) dt + G dB,  dB ~ N(0, dt)
+        kick = np.sqrt(step) * scaled_noise(x, rng.standard_normal(x.shape))
+        return x + step * field(x, time) + kick
 
-    return _paths(advance, x0, times, shape, n_substeps)
+    return _paths(euler_maruyama, x0, times, shape, n_substeps)
 
 
 def _field(
-    drift: Any,
+    drift: FunctionDraws | Sequence[FunctionDraws],
     controls: Controls | None,
 ) -> tuple[Callable[[Array, float], Array], tuple[int, int]]:
-    """Drift ``(s, d_state), time -> (s, d_state)`` of s paths, and this shape.
+    """Drift of s paths as one function.
+
+    Returns
+    -------
+    field : callable
+        Maps states (s, d_state) and a time to velocities (s, d_state).
+    shape : tuple of int
+        ``(s, d_state)``.
 
     Raises
     ------
     ValueError
-        If the drift is neither one set of draws nor several of one length.
+        If the drift is neither one set of draws nor several sets of equal length.
     """
-    parts = tuple(drift) if isinstance(drift, Sequence) else (drift,)
-    if not parts or not all(isinstance(part, FunctionDraws) for part in parts):
+    sets = (drift,)
+    if isinstance(drift, Sequence):
+        sets = tuple(drift)
+    if not sets or not all(isinstance(draws, FunctionDraws) for draws in sets):
         raise ValueError(
             "drift must be FunctionDraws or a sequence of them, such as "
             f"sample_functions returns; got {drift!r}."
         )
-    if len({len(part) for part in parts}) > 1:
-        raise ValueError(
-            "All sets of draws must have the same length; got "
-            f"{[len(part) for part in parts]}."
-        )
-    n_paths = len(parts[0])
+    lengths = [len(draws) for draws in sets]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"All sets of draws must have the same length; got {lengths}.")
+    n_paths = lengths[0]
 
-    def field(x: Array, now: float) -> Array:
+    def field(x: Array, time: float) -> Array:
         if controls is not None:
-            u = np.asarray(controls(now), dtype=np.float64)
-            u = np.broadcast_to(u, (n_paths, u.shape[-1] if u.ndim else 1))
-            x = np.column_stack((x, u))
-        return np.column_stack([part.at(x).reshape(n_paths, -1) for part in parts])
+            u = np.asarray(controls(time), dtype=np.float64)
+            if u.ndim == 0:
+                u = u[np.newaxis]
+            x = np.column_stack((x, np.broadcast_to(u, (n_paths, u.shape[-1]))))
+        return np.column_stack([draws.at(x).reshape(n_paths, -1) for draws in sets])
 
-    return field, (n_paths, sum(part.n_outputs for part in parts))
+    return field, (n_paths, sum(draws.n_outputs for draws in sets))
 
 
 def _diffusion(
-    diffusion: Any,
+    diffusion: ArrayLike | Callable[[Array], ArrayLike],
     shape: tuple[int, int],
 ) -> Callable[[Array, Array], Array]:
     """Map states and noise ξ of this shape to ``G(x) ξ``.
@@ -215,7 +225,7 @@ def _diffusion(
     """
     if callable(diffusion):
 
-        def scaled(x: Array, noise: Array) -> Array:
+        def by_state(x: Array, noise: Array) -> Array:
             G = np.asarray(diffusion(x), dtype=np.float64)
             if G.shape != x.shape:
                 raise ValueError(
@@ -224,14 +234,22 @@ def _diffusion(
                 )
             return G * noise
 
-        return scaled
-    G, d = np.asarray(diffusion, dtype=np.float64), shape[1]
+        return by_state
+    d = shape[1]
+    G = np.asarray(diffusion, dtype=np.float64)
     if G.shape not in ((), (d,), (d, d)) or not np.all(np.isfinite(G)):
         raise ValueError(
             f"diffusion must be a finite number, an array of shape ({d},) or "
             f"({d}, {d}), or a callable; got {diffusion!r}."
         )
-    return lambda _, noise: noise @ G.T if G.ndim == 2 else G * noise
+
+    def constant(x: Array, noise: Array) -> Array:
+        del x
+        if G.ndim == 2:
+            return noise @ G.T
+        return G * noise
+
+    return constant
 
 
 def _paths(
@@ -239,9 +257,9 @@ def _paths(
     x0: ArrayLike,
     t: ArrayLike,
     shape: tuple[int, int],
-    n_substeps: Any,
+    n_substeps: int,
 ) -> Array:
-    """States at all times: ``advance(x, now, step)`` between them, from the first."""
+    """States at all times: ``advance(x, time, step)`` from one time to the next."""
     times = check_points("t", t, (None,))
     gaps = np.diff(times)
     if not (np.all(gaps > 0.0) or np.all(gaps < 0.0)):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import qmc
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from skgpx._decoupled import DecoupledSampler, check_drawable
 from skgpx._draws import FunctionDraws
 from skgpx._numerics.blas_threads import OneBlasThread
+from skgpx._types import RandomState
 from skgpx._validation import all_or_nothing, check_count, check_points, generator
 
 __all__ = ["ThompsonSampler"]
@@ -46,9 +47,9 @@ class ThompsonSampler(OneBlasThread):
         Look for the largest value instead of the smallest.
     steps : array-like of shape (n_features,) or None, default=None
         Distance between the levels of each input, counted from its lower bound: 1 for
-        integers, 0 for what is continuous. Proposals lie on the levels, and none is
-        proposed again while others are left, unless equal inputs have been told with
-        different values: a repetition teaches nothing without noise. None stands for
+        integers, 0 for a continuous input. Proposals lie on the levels. No level is
+        proposed again before all levels have been, unless equal inputs had different
+        values: without noise a repetition carries no information. None stands for
         zeros.
     n_initial : int or "auto", default="auto"
         Number of proposals from a scrambled Sobol design before the first draw;
@@ -59,16 +60,16 @@ class ThompsonSampler(OneBlasThread):
     n_mesh : int, default=10000
         Number of points at which each draw is evaluated first.
     n_starts : int, default=32
-        Number of the best of these from which each draw is optimised further.
+        Number of the best mesh points from which each draw is optimised further.
     random_state : int, RandomState or None, default=None
         Seed.
 
     Attributes
     ----------
-    X_ : ndarray of shape (n_told, n_features)
+    X_ : ndarray of shape (n_evaluations, n_features)
         Inputs of the evaluations so far.
-    y_ : ndarray of shape (n_told,)
-        Their values.
+    y_ : ndarray of shape (n_evaluations,)
+        Values of the evaluations.
     best_x_ : ndarray of shape (n_features,)
         Input of the best value so far.
     best_y_ : float
@@ -109,7 +110,7 @@ class ThompsonSampler(OneBlasThread):
     def __init__(
         self,
         bounds: ArrayLike,
-        sampler: Any = None,
+        sampler: BaseEstimator | None = None,
         *,
         maximize: bool = False,
         steps: ArrayLike | None = None,
@@ -117,9 +118,10 @@ class ThompsonSampler(OneBlasThread):
         refit_every: int | None = 1,
         n_mesh: int = 10_000,
         n_starts: int = 32,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         box = check_points("bounds", bounds, (None, 2))
+        d = len(box)
         if not np.all(box[:, 0] <= box[:, 1]):
             raise ValueError(
                 "Each row of bounds must hold a lower bound and an upper one that is "
@@ -137,34 +139,35 @@ class ThompsonSampler(OneBlasThread):
         self.bounds = box
         self.sampler = sampler
         self.maximize = bool(maximize)
-        distances = np.zeros(len(box)) if steps is None else steps
-        self.steps = check_points("steps", distances, (len(box),))
+        if steps is None:
+            steps = np.zeros(d)
+        self.steps = check_points("steps", steps, (d,))
         if np.any(self.steps < 0.0):
             raise ValueError(
                 "steps must hold the distance between the levels of each input, 0 for "
                 f"one that is continuous; got {self.steps.tolist()}."
             )
-        self.n_initial = (
-            2 * (len(box) + 1)
-            if n_initial == "auto"
-            else check_count(n_initial, "n_initial")
-            if n_initial
-            else 0
-        )
-        self.refit_every = (
-            None if refit_every is None else check_count(refit_every, "refit_every")
-        )
+        if n_initial == "auto":
+            n_initial = 2 * (d + 1)
+        elif n_initial:
+            n_initial = check_count(n_initial, "n_initial")
+        self.n_initial = int(n_initial)
+        if refit_every is not None:
+            refit_every = check_count(refit_every, "refit_every")
+        self.refit_every = refit_every
         self.n_mesh = check_count(n_mesh, "n_mesh")
         self.n_starts = check_count(n_starts, "n_starts")
-        self.X_ = np.empty((0, len(box)))
-        # of inputs with levels
-        self._proposed = np.empty((0, len(box)))
+        self.X_ = np.empty((0, d))
         self.y_ = np.empty(0)
+        # proposals of inputs with levels
+        self._proposed = np.empty((0, d))
         self.sampler_: DecoupledSampler | None = None
         # a number, not a generator: the n-th proposal has a stream of its own
         self._seed = int(generator(random_state).integers(2**62))
         self._n_asked = 0
-        self._n_tells = self._n_tells_at_fit = self._n_tells_at_refit = 0
+        self._n_tells = 0
+        self._n_tells_at_fit = 0
+        self._n_tells_at_refit = 0
 
     @all_or_nothing
     def ask(self, n: int = 1) -> Array:
@@ -181,20 +184,24 @@ class ThompsonSampler(OneBlasThread):
             Within the bounds.
         """
         n = check_count(n, "n")
-        first, self._n_asked = self._n_asked, self._n_asked + n
-        done = max(first, len(self.y_))
-        designed = self._design()[done : done + n]
-        rest = n - len(designed)
+        first = self._n_asked
+        self._n_asked += n
+        # the initial design; evaluations made earlier count towards it
+        n_done = max(first, len(self.y_))
+        design = self._design()[n_done : n_done + n]
+        n_free = n - len(design)
         rng = np.random.default_rng([self._seed, 1, first])
-        parts = [designed]
         draws = None
-        if rest and len(self.y_):
+        free = np.empty((0, len(self.bounds)))
+        if n_free and len(self.y_):
+            # optima of posterior draws
             self.sampler_ = self._fitted_sampler()
-            draws = self.sampler_.sample_functions(rest, rng)
-            parts.append(self._optima(draws, rng))
-        elif rest:  # nothing is known yet
-            parts.append(rng.random((rest, len(self.bounds))))
-        proposals = np.concatenate(parts)
+            draws = self.sampler_.sample_functions(n_free, rng)
+            free = self._optima(draws, rng)
+        elif n_free:
+            # no evaluations yet
+            free = rng.random((n_free, len(self.bounds)))
+        proposals = np.concatenate((design, free))
         if np.any(self.steps):
             return self._on_levels(proposals, draws, rng)
         return self._from_unit(proposals)
@@ -243,33 +250,41 @@ class ThompsonSampler(OneBlasThread):
     def _best(self) -> int:
         if not len(self.y_):
             raise NotFittedError("No evaluations yet: call tell(X, y) first.")
-        return int(np.argmax(self.y_) if self.maximize else np.argmin(self.y_))
+        return self._argbest(self.y_)
+
+    def _argbest(self, values: Array) -> int:
+        if self.maximize:
+            return int(np.argmax(values))
+        return int(np.argmin(values))
 
     def _design(self) -> Array:
         """The initial design in the unit box, (n_initial, n_features)."""
         rng = np.random.default_rng(self._seed)
         sequence = qmc.Sobol(len(self.bounds), seed=rng)
         # the sequence is balanced over its first 2^k points: draw such a number
-        return sequence.random_base2(max(self.n_initial - 1, 0).bit_length())[
-            : self.n_initial
-        ]
+        n_bits = max(self.n_initial - 1, 0).bit_length()
+        return sequence.random_base2(n_bits)[: self.n_initial]
 
     def _optima(self, draws: FunctionDraws, rng: np.random.Generator) -> Array:
         """Optima of the draws in the unit box."""
-        search = draws.maximize if self.maximize else draws.minimize
-        # (0, 1), and (0, 0) for what is fixed
-        box, n_starts = np.sign(self.bounds - self.bounds[:, :1]), self.n_starts
-        optima: Array = search(box, min(n_starts, self.n_mesh), self.n_mesh, rng).x
+        search = draws.minimize
+        if self.maximize:
+            search = draws.maximize
+        # (0, 1), and (0, 0) for a fixed input
+        box = np.sign(self.bounds - self.bounds[:, :1])
+        n_starts = min(self.n_starts, self.n_mesh)
+        optima: Array = search(box, n_starts, self.n_mesh, rng).x
         return optima
 
     def _from_unit(self, points: Array) -> Array:
         """Inputs within the bounds, on their levels, from points of the unit box."""
         low, high = self.bounds.T
         X = low + points * (high - low)
-        step = np.where(self.steps > 0.0, self.steps, 1.0)
-        last = np.floor((high - low) / step * (1.0 + 1e-12))
-        level = low + np.minimum(np.round((X - low) / step), last) * step
-        return np.clip(np.where(self.steps > 0.0, level, X), low, high)
+        has_levels = self.steps > 0.0
+        step = np.where(has_levels, self.steps, 1.0)
+        n_levels = np.floor((high - low) / step * (1.0 + 1e-12))
+        level = low + np.minimum(np.round((X - low) / step), n_levels) * step
+        return np.clip(np.where(has_levels, level, X), low, high)
 
     def _to_unit(self, X: Array) -> Array:
         low, high = self.bounds.T
@@ -281,7 +296,7 @@ class ThompsonSampler(OneBlasThread):
         draws: FunctionDraws | None,
         rng: np.random.Generator,
     ) -> Array:
-        """Inputs on levels; those tried before give way to the best of all others.
+        """Inputs on levels; tried ones are replaced by the best of all untried ones.
 
         Parameters
         ----------
@@ -291,22 +306,26 @@ class ThompsonSampler(OneBlasThread):
         rng : numpy.random.Generator
         """
         X = self._from_unit(points)
-        if not self._is_noisy():
-            n_designed = len(points) - (0 if draws is None else len(draws))
-            mesh = self._from_unit(rng.random((self.n_mesh, len(self.bounds))))
-            mesh = rng.permutation(np.unique(mesh, axis=0))
-            for i, proposal in enumerate(X):
-                tried = np.vstack((self.X_, self._proposed, X[:i]))
-                if not np.any(_is_among(proposal[np.newaxis], tried)):
-                    continue
-                others = mesh[~_is_among(mesh, tried)]
-                if not len(others):  # all levels have been tried
-                    continue
-                best = 0
-                if draws is not None and i >= n_designed:
-                    values = draws[i - n_designed](self._to_unit(others))[:, 0]
-                    best = np.argmax(values) if self.maximize else np.argmin(values)
-                X[i] = others[best]
+        if self._is_noisy():
+            self._proposed = np.vstack((self._proposed, X))
+            return X
+        n_designed = len(points)
+        if draws is not None:
+            n_designed -= len(draws)
+        mesh = self._from_unit(rng.random((self.n_mesh, len(self.bounds))))
+        mesh = rng.permutation(np.unique(mesh, axis=0))
+        for i, proposal in enumerate(X):
+            tried = np.vstack((self.X_, self._proposed, X[:i]))
+            if not np.any(_is_among(proposal[np.newaxis], tried)):
+                continue
+            untried = mesh[~_is_among(mesh, tried)]
+            if not len(untried):  # all levels have been tried
+                continue
+            best = 0
+            if draws is not None and i >= n_designed:
+                values = draws[i - n_designed](self._to_unit(untried))[:, 0]
+                best = self._argbest(values)
+            X[i] = untried[best]
         self._proposed = np.vstack((self._proposed, X))
         return X
 
@@ -317,22 +336,22 @@ class ThompsonSampler(OneBlasThread):
 
     def _fitted_sampler(self) -> DecoupledSampler:
         """Model of all evaluations, with hyperparameters fitted again if due."""
-        earlier = self.sampler_
-        if earlier is not None and self._n_tells_at_fit == self._n_tells:
-            return earlier
+        previous = self.sampler_
+        if previous is not None and self._n_tells_at_fit == self._n_tells:
+            return previous
         sampler: DecoupledSampler = clone(self.sampler or DecoupledSampler())
         if sampler.estimator is None:
             sampler.set_params(estimator=_default_regressor(len(self.bounds)))
         if sampler.prior == "grid" and sampler.domain is None:
             sampler.set_params(domain=np.tile([0.0, 1.0], (len(self.bounds), 1)))
-        since = self._n_tells - self._n_tells_at_refit
-        due = self.refit_every is not None and (
-            earlier is None or since >= self.refit_every
+        n_tells_since = self._n_tells - self._n_tells_at_refit
+        is_due = self.refit_every is not None and (
+            previous is None or n_tells_since >= self.refit_every
         )
-        if due:
+        if is_due:
             self._n_tells_at_refit = self._n_tells
         else:
-            _keep_hyperparameters(sampler, earlier)
+            _keep_hyperparameters(sampler, previous)
         with warnings.catch_warnings():
             # with few rows a hyperparameter often ends at a bound
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -341,10 +360,10 @@ class ThompsonSampler(OneBlasThread):
         return sampler
 
 
-def _is_among(X: Array, others: Array) -> NDArray[np.bool_]:
-    """Whether each row of X (n, d) is one of the others (k, d)."""
-    known = {row.tobytes() for row in others + 0.0}
-    return np.array([row.tobytes() in known for row in X + 0.0], dtype=bool)
+def _is_among(X: Array, tried: Array) -> NDArray[np.bool_]:
+    """Whether each row of X (n, d) is among the rows tried (k, d)."""
+    keys = {row.tobytes() for row in tried + 0.0}
+    return np.array([row.tobytes() in keys for row in X + 0.0], dtype=bool)
 
 
 def _default_regressor(d: int) -> GaussianProcessRegressor:
@@ -356,14 +375,18 @@ def _default_regressor(d: int) -> GaussianProcessRegressor:
 
 def _keep_hyperparameters(
     sampler: DecoupledSampler,
-    earlier: DecoupledSampler | None,
+    previous: DecoupledSampler | None,
 ) -> None:
-    """Fix hyperparameters at those of the earlier fit, or of the kernel as given."""
-    regressor = sampler.estimator if earlier is None else earlier.estimator_
-    # within a search, or within what stands for one of many rows
+    """Fix hyperparameters at the values of the previous fit, or of the given kernel."""
+    regressor = sampler.estimator
+    if previous is not None:
+        regressor = previous.estimator_
+    # within a search, or within the replacement for many rows
     regressor = getattr(regressor, "estimator", regressor)
     if not isinstance(regressor, GaussianProcessRegressor):
         return
-    kernel = regressor.kernel if earlier is None else earlier.kernel_
-    kept = clone(regressor).set_params(kernel=kernel, optimizer=None)
-    sampler.set_params(estimator=kept)
+    kernel = regressor.kernel
+    if previous is not None:
+        kernel = previous.kernel_
+    fixed = clone(regressor).set_params(kernel=kernel, optimizer=None)
+    sampler.set_params(estimator=fixed)

@@ -136,7 +136,7 @@ def test_hyperparameters_are_fitted_when_due(refit_every):
 
 
 def test_hyperparameters_are_kept_where_nothing_is_factored(monkeypatch):
-    monkeypatch.setattr(_decoupled._exact, "_MANY", 5)
+    monkeypatch.setattr(_decoupled._exact, "_MAX_FACTORED_ROWS", 5)
     kernel = RBF([0.3, 0.4]) + WhiteKernel(0.01)
     optimizer = ThompsonSampler(
         BOUNDS, GaussianProcessRegressor(kernel), n_initial=4, refit_every=None,

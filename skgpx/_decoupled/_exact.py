@@ -1,30 +1,38 @@
-"""Exact processes with a known kernel: by a Cholesky factor, or for many rows."""
+"""Exact processes with a fixed kernel: by a Cholesky factor, or for many rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+from sklearn.utils import Tags
 
 from skgpx._base import LatentRegressor
 from skgpx._draws import Conditioning, FunctionDraws, KernelProcess, draw_prior
 from skgpx._iterative import ExactGPRegressor
 from skgpx._iterative._model import PathwiseModel
+from skgpx._types import RandomState
 from skgpx._validation import check_rows, standardisation
 from skgpx.kernels import latent_kernel, noise_variance
 
+if TYPE_CHECKING:
+    from skgpx._decoupled._sampler import DecoupledSampler
+
 Array = NDArray[np.float64]
 
-# Rows above which a known kernel is not factored: there either takes the same time, and
-# a factor twice the memory. Draws that are solved for in the fit, and tolerance of the
-# solver, by which the mean has four digits or more.
-_MANY, _DRAWS, _TOLERANCE = 8000, 64, 0.01
+# Rows above which the matrix of a fixed kernel is not factored: there both ways take
+# the same time, and a factor takes twice the memory.
+_MAX_FACTORED_ROWS = 8000
+# Draws that the fit solves for.
+_N_DRAWS = 64
+# Tolerance of the solver: the mean has four digits or more.
+_TOLERANCE = 0.01
 
 # ---- By the Cholesky factor of GaussianProcessRegressor ------------------------------
 
@@ -33,9 +41,9 @@ _MANY, _DRAWS, _TOLERANCE = 8000, 64, 0.01
 class ExactPosterior:
     """Gaussian process given noisy values, by Matheron's rule.
 
-    ``f + k(·, X) (K + Σ)⁻¹ (y - f(X) - ε)`` with f from the prior and
-    ``ε ~ N(0, Σ)``: its mean over f and ε is the posterior mean, whatever the
-    covariance of f (that of Fourier features, for example).
+    ``f + k(·, X) (K + Σ)⁻¹ (y - f(X) - ε)`` with f from the prior and ``ε ~ N(0, Σ)``:
+    its mean over f and ε is the posterior mean, whatever the covariance of f (of
+    Fourier features, for example).
 
     Parameters
     ----------
@@ -53,7 +61,7 @@ class ExactPosterior:
         ``y = shift + scale * standardised``.
     """
 
-    full_kernel: Any
+    full_kernel: Kernel
     points: Array
     root: Array
     targets: Array
@@ -67,7 +75,7 @@ class ExactPosterior:
         return 4 * len(self.points)
 
     @cached_property
-    def kernel(self) -> Any:
+    def kernel(self) -> Kernel:
         """Covariance of the latent function."""
         return latent_kernel(self.full_kernel)
 
@@ -78,12 +86,27 @@ class ExactPosterior:
         """
         n, c = self.targets.shape
         prior_rng, noise_rng = rng.spawn(2)
-        given = Conditioning(self.points, self.noise, self.root) if n else None
-        d = self.points.shape[1]
-        known = np.empty((1, n, 0)), np.ones(c)
-        process = KernelProcess(self.kernel, self.points, self.root, *known)
-        draws = draw_prior(self.kernel, d, c, size, prior_rng, given=given, **prior)
+        given = None
         if n:
+            given = Conditioning(self.points, self.noise, self.root)
+        draws = draw_prior(
+            self.kernel,
+            self.points.shape[1],
+            c,
+            size,
+            prior_rng,
+            given=given,
+            **prior,
+        )
+        process = KernelProcess(
+            kernel=self.kernel,
+            points=self.points,
+            root=self.root,
+            spread=np.empty((1, n, 0)),
+            scale=np.ones(c),
+        )
+        if n:
+            # f(X) takes the values y - ε
             noise = noise_rng.standard_normal((n, c, size))
             noise *= np.sqrt(self.noise)[:, np.newaxis, np.newaxis]
             values = self.targets[:, :, np.newaxis] - noise
@@ -96,41 +119,48 @@ class ExactPosterior:
         return noise_variance(self.full_kernel, X)[:, np.newaxis] * self.scale**2
 
 
-def regressor_posterior(regressor: Any, n_features: int) -> ExactPosterior:
+def regressor_posterior(
+    regressor: GaussianProcessRegressor,
+    n_features: int,
+) -> ExactPosterior:
     """Posterior of a GaussianProcessRegressor; its prior if it is not fitted.
 
-    Nothing is recomputed: `L_`, `X_train_`, `y_train_` and `kernel_` are used, and
-    `alpha`, which must be the one that was used in `fit`.
+    Uses `L_`, `X_train_`, `y_train_` and `kernel_` without computing them again, and
+    `alpha`, which must have its value at the time of `fit`.
     """
     if not hasattr(regressor, "X_train_"):
         c = regressor.n_targets or 1
-        kernel = _kernel_of(regressor)
-        none, X, y = np.empty((0, 0)), np.empty((0, n_features)), np.empty((0, c))
-        return ExactPosterior(kernel, X, none, y, np.empty(0), np.zeros(c), np.ones(c))
+        return ExactPosterior(
+            full_kernel=_prior_kernel(regressor),
+            points=np.empty((0, n_features)),
+            root=np.empty((0, 0)),
+            targets=np.empty((0, c)),
+            noise=np.empty(0),
+            shift=np.zeros(c),
+            scale=np.ones(c),
+        )
     targets = np.asarray(regressor.y_train_, dtype=np.float64)
     targets = targets.reshape(len(targets), -1)
     points = np.ascontiguousarray(regressor.X_train_, dtype=np.float64)
-    noise = noise_variance(regressor.kernel_, points) + regressor.alpha
     c = targets.shape[1]
-    shift, scale = (
-        np.array(np.broadcast_to(value, (c,)), dtype=np.float64)
-        for value in (regressor._y_train_mean, regressor._y_train_std)
-    )
+    shift = np.broadcast_to(regressor._y_train_mean, (c,))
+    scale = np.broadcast_to(regressor._y_train_std, (c,))
     return ExactPosterior(
-        regressor.kernel_,
-        points,
-        regressor.L_,
-        targets,
-        noise,
-        shift,
-        scale,
+        full_kernel=regressor.kernel_,
+        points=points,
+        root=regressor.L_,
+        targets=targets,
+        noise=noise_variance(regressor.kernel_, points) + regressor.alpha,
+        shift=np.array(shift, dtype=np.float64),
+        scale=np.array(scale, dtype=np.float64),
     )
 
 
-def _kernel_of(regressor: GaussianProcessRegressor) -> Any:
-    """Kernel of an unfitted GaussianProcessRegressor, that of None included."""
-    fixed = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
-    return fixed if regressor.kernel is None else regressor.kernel
+def _prior_kernel(regressor: GaussianProcessRegressor) -> Kernel:
+    """Kernel of an unfitted GaussianProcessRegressor, with its default for None."""
+    if regressor.kernel is None:
+        return ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+    return regressor.kernel
 
 
 # ---- By conjugate gradients, without a matrix of n x n -------------------------------
@@ -138,7 +168,7 @@ def _kernel_of(regressor: GaussianProcessRegressor) -> Any:
 
 @dataclass(frozen=True)
 class SolvedModel(PathwiseModel):
-    """Posterior given all rows, whose draws are solved for where it has too few.
+    """Posterior given all rows, with a new solution for more draws than it has.
 
     Parameters
     ----------
@@ -155,20 +185,22 @@ class SolvedModel(PathwiseModel):
         """Functions from the posterior; more than `n_draws` take another solution."""
         if size <= self.n_draws:
             return super().draw(size, rng)
-        seed, (X, y, noise) = int(rng.integers(2**31)), self.rows
-        more = clone(self.solver).set_params(n_draws=size, random_state=seed)
-        posterior = more.fit(X, y, noise_variance=noise).posterior_
-        return posterior.affine(self.shift, self.scale).draw(size, rng)
+        X, y, noise = self.rows
+        seed = int(rng.integers(2**31))
+        solver = clone(self.solver).set_params(n_draws=size, random_state=seed)
+        solver.fit(X, y, noise_variance=noise)
+        posterior = solver.posterior_.affine(self.shift, self.scale)
+        return posterior.draw(size, rng)
 
 
 class IterativeRegressor(LatentRegressor):
-    """The process of a GaussianProcessRegressor with a known kernel, without a factor.
+    """The process of a GaussianProcessRegressor with a fixed kernel, without a factor.
 
     Parameters
     ----------
     estimator : GaussianProcessRegressor
-        Without a fit; its `alpha` is noise of the rows, and its white noise that of new
-        observations too.
+        Without a fit. Its `alpha` is noise of the rows, and the white noise of its
+        kernel also noise of new observations.
     n_jobs : int or None, default=None
     random_state : int, RandomState or None, default=None
     """
@@ -177,9 +209,9 @@ class IterativeRegressor(LatentRegressor):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: GaussianProcessRegressor,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.estimator = estimator
         self.n_jobs = n_jobs
@@ -187,46 +219,72 @@ class IterativeRegressor(LatentRegressor):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> IterativeRegressor:
         """Solve for the mean and for draws."""
-        X, y, ones = check_rows(self, X, y, None, numeric=True)
-        self.kernel_ = _kernel_of(self.estimator)
+        X, y, weights = check_rows(self, X, y, None, numeric=True)
+        self.kernel_ = _prior_kernel(self.estimator)
         white = noise_variance(self.kernel_, X)
-        own = self.estimator.normalize_y
-        shift, scale = standardisation(y, ones) if own else (0.0, 1.0)
+        shift: Any = 0.0
+        scale: Any = 1.0
+        if self.estimator.normalize_y:
+            shift, scale = standardisation(y, weights)
         solver = ExactGPRegressor(
-            latent_kernel(self.kernel_), n_draws=_DRAWS, tol=_TOLERANCE, optimizer=None,
-            normalize_y=False, n_jobs=self.n_jobs, random_state=self.random_state,
-        )  # fmt: skip
-        rows = X, (y - shift) / scale, white + self.estimator.alpha
-        fitted = clone(solver).fit(*rows[:2], noise_variance=rows[2])
-        self.findings_, parts = fitted.findings_, fitted.posterior_.__getstate__()
-        model = SolvedModel(**parts, solver=solver, rows=rows)
+            latent_kernel(self.kernel_),
+            n_draws=_N_DRAWS,
+            tol=_TOLERANCE,
+            optimizer=None,
+            normalize_y=False,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+        )
+        targets = (y - shift) / scale
+        noise = white + self.estimator.alpha
+        fitted = clone(solver).fit(X, targets, noise_variance=noise)
+        self.findings_ = fitted.findings_
+        model = SolvedModel(
+            **fitted.posterior_.__getstate__(),
+            solver=solver,
+            rows=(X, targets, noise),
+        )
         self.posterior_ = model.affine(shift, scale)
-        # a likelihood has some noise
-        noise = np.square(scale) * max(white[0], np.finfo(np.float64).tiny)
-        self.likelihood_ = fitted.likelihood_.with_noise(noise)
+        # the variance of a likelihood is positive
+        observation_noise = max(white[0], np.finfo(np.float64).tiny)
+        noise_of_y = np.square(scale) * observation_noise
+        self.likelihood_ = fitted.likelihood_.with_noise(noise_of_y)
         return self
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
 
-def without_factor(regressor: Any, X: Array, sampler: Any) -> Any:
-    """An :class:`IterativeRegressor` in place of a regressor, or the regressor itself.
+def without_factor(
+    regressor: BaseEstimator,
+    X: Array,
+    sampler: DecoupledSampler,
+) -> BaseEstimator:
+    """Replace a regressor with many rows by an :class:`IterativeRegressor`.
 
-    For a GaussianProcessRegressor that keeps its kernel, if rows are many, the kernel
-    has features, the white noise is the same everywhere, and a sampler does not say how
-    the prior is drawn.
+    Only a GaussianProcessRegressor that keeps its kernel is replaced, if the rows are
+    many, the kernel has features, the white noise is the same everywhere, and the
+    sampler does not set how the prior is drawn. In all other cases the regressor itself
+    is returned.
+
+    Notes
+    -----
+    The replacement is silent: `estimator_` of the sampler is then an
+    IterativeRegressor and not of the class that the user gave. The mean agrees to four
+    digits or more, standard deviations to a few percent.
     """
-    exact = type(regressor) is GaussianProcessRegressor and len(X) > _MANY
-    if not (exact and sampler.n_basis == sampler.prior == "auto"):
+    if type(regressor) is not GaussianProcessRegressor or len(X) <= _MAX_FACTORED_ROWS:
         return regressor
-    kernel, alphas = _kernel_of(regressor), np.size(regressor.alpha)
-    learned = regressor.optimizer is not None and kernel.n_dims > 0
+    if not sampler.n_basis == sampler.prior == "auto":
+        return regressor
+    kernel = _prior_kernel(regressor)
+    learns_kernel = regressor.optimizer is not None and kernel.n_dims > 0
     white = noise_variance(kernel, X)
-    same = np.allclose(white, white[0], rtol=1e-9, atol=0.0)
-    if learned or not same or alphas not in (1, len(X)):
+    is_constant = np.allclose(white, white[0], rtol=1e-9, atol=0.0)
+    fits_alpha = np.size(regressor.alpha) in (1, len(X))
+    if learns_kernel or not is_constant or not fits_alpha:
         return regressor
     try:
         rng = np.random.default_rng(0)

@@ -1,10 +1,10 @@
-"""Regressors whose functions are drawn: sparse processes, and what others must have."""
+"""Regressors for draws: sparse processes, checks of others, and the default."""
 
 from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution, WeightParticles
 from skgpx._pls import PLSRegressor
 from skgpx._selection import Hyperparameters, learn_prior
+from skgpx._types import RandomState
 from skgpx._validation import (
     canonical_rows,
     check_kernel,
@@ -31,14 +32,16 @@ from skgpx.bases import EmpiricalSpectral, Nystroem
 from skgpx.kernels import latent_kernel, noise_variance
 from skgpx.likelihoods import Gaussian
 
-# ---- A process whose distribution at inducing points is known ------------------------
-
+if TYPE_CHECKING:
+    from skgpx._decoupled._sampler import DecoupledSampler
 
 Array = NDArray[np.float64]
 
+# ---- A process with a given distribution at inducing points --------------------------
+
 
 class SparseProcess(RegressorMixin, BaseEstimator):
-    """A regressor with nothing to fit, which `DecoupledSampler` draws from.
+    """A regressor without a fit, which `DecoupledSampler` draws from.
 
     Parameters
     ----------
@@ -47,16 +50,16 @@ class SparseProcess(RegressorMixin, BaseEstimator):
     kernel : sklearn.gaussian_process.kernels.Kernel
         Prior covariance; white noise in it is observation noise.
     noise_variance : ndarray of shape (c,)
-        Variance of the observation noise, in addition to that of the kernel.
+        Variance of the observation noise, in addition to the white noise of the kernel.
     """
 
-    def __init__(self, model: LatentModel, kernel: Any, noise_variance: Array):
+    def __init__(self, model: LatentModel, kernel: Kernel, noise_variance: Array):
         self.model = model
         self.kernel = kernel
         self.noise_variance = noise_variance
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> SparseProcess:
-        """Do nothing: the posterior is given."""
+        """Return the regressor: the posterior is given."""
         del X, y
         return self
 
@@ -69,8 +72,8 @@ class SparseProcess(RegressorMixin, BaseEstimator):
         return self.model.basis.inducing_points.shape[1]
 
     @property
-    def kernel_(self) -> Any:
-        """The kernel: there is nothing to fit."""
+    def kernel_(self) -> Kernel:
+        """The kernel, as the fit leaves it."""
         return self.kernel
 
     def noise_variance_at(self, X: Array) -> Array:
@@ -92,12 +95,16 @@ class SparseProcess(RegressorMixin, BaseEstimator):
                 "At most one of return_std and return_cov can be requested; got both."
             )
         mean, variance = self.model.marginals(X).moments()
-        first = (..., 0) if mean.shape[1] == 1 else ...
+        # one output has no axis of its own
+        columns: Any = ...
+        if mean.shape[1] == 1:
+            columns = (..., 0)
         if return_cov:
-            return mean[first], self._covariance(X)[first]
+            return mean[columns], self._covariance(X)[columns]
         if return_std:
-            return mean[first], np.sqrt(variance + self.noise_variance_at(X))[first]
-        return mean[first]
+            std = np.sqrt(variance + self.noise_variance_at(X))
+            return mean[columns], std[columns]
+        return mean[columns]
 
     def _covariance(self, X: Array) -> Array:
         """Covariance of the observations between the rows of X, (n, n, c)."""
@@ -108,9 +115,13 @@ class SparseProcess(RegressorMixin, BaseEstimator):
 
 
 def sparse_process(
-    kernel: Any, Z: ArrayLike, given: dict[str, Any], whitened: bool, mean: Any,
-    noise_variance: ArrayLike, jitter: float,
-) -> SparseProcess:  # fmt: skip
+    kernel: object,
+    Z: ArrayLike,
+    weights: GivenWeights,
+    mean: object,
+    noise_variance: ArrayLike,
+    jitter: object,
+) -> SparseProcess:
     """Check the arguments of `DecoupledSampler.from_inducing`, and whiten them."""
     if not isinstance(kernel, Kernel):
         raise ValueError(
@@ -120,16 +131,18 @@ def sparse_process(
     points = check_points("Z", Z, (None, None))
     check_kernel(kernel, points)
     check_sections(kernel, points)
-    weights = _given_weights(**given, m=len(points))
+    posterior = weights.checked(len(points))
     if not (_is_number(jitter) and jitter >= 0.0):
         raise ValueError(f"jitter must be finite and not negative; got {jitter!r}.")
     if not callable(mean) and not _is_number(mean):
         raise ValueError(
             f"mean must be a finite number or a callable of the inputs; got {mean!r}."
         )
+    # L Lᵀ = k(Z, Z)
     latent = latent_kernel(kernel)
-    basis = Nystroem(latent, points, *cholesky(latent(points), jitter))
-    c = weights.shape[1]
+    root, added = cholesky(latent(points), jitter)
+    basis = Nystroem(latent, points, root, added)
+    c = posterior.shape[1]
     noise = np.asarray(noise_variance, dtype=np.float64)
     if noise.shape not in ((), (c,)) or not np.all(np.isfinite(noise) & (noise >= 0)):
         raise ValueError(
@@ -137,53 +150,66 @@ def sparse_process(
             f"each of {c} outputs; got {noise_variance!r}."
         )
     prior_mean = Mean.of(mean, c)
-    values = prior_mean(points)  # raises if the mean has a wrong shape
-    if not whitened:
-        weights = _whiten(weights, basis.root, values)
-    model = LatentModel(basis, weights, prior_mean)
+    mean_values = prior_mean(points)  # raises if the mean has a wrong shape
+    if not weights.whitened:
+        posterior = _whiten(posterior, basis.root, mean_values)
+    model = LatentModel(basis, posterior, prior_mean)
     return SparseProcess(model, kernel, np.array(np.broadcast_to(noise, (c,))))
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, Real) and math.isfinite(value)
 
 
-def _given_weights(
-    u_samples: ArrayLike | None,
-    q_mean: ArrayLike | None,
-    q_cov: ArrayLike | None,
-    q_root: ArrayLike | None,
-    m: int,
-) -> WeightDistribution:
-    """Posterior of the values at the inducing points, from samples or moments."""
-    given = [a is not None for a in (u_samples, q_mean, q_cov, q_root)]
-    if given == [True, False, False, False]:
-        samples = np.asarray(u_samples, dtype=np.float64)
-        samples = samples[:, np.newaxis] if samples.ndim == 2 else samples
-        return WeightParticles(check_points("u_samples", samples, (m, None, None)))
-    if given[:2] != [False, True] or sum(given[2:]) != 1:
-        raise ValueError(
-            "from_inducing expects either u_samples, or q_mean and one of q_cov and "
-            "q_root."
-        )
-    centre = np.atleast_1d(np.asarray(q_mean, dtype=np.float64))
-    centre = check_points("q_mean", centre.reshape(len(centre), -1), (m, None))
-    name, matrices = ("q_cov", q_cov) if q_root is None else ("q_root", q_root)
-    stack = np.asarray(matrices, dtype=np.float64)
-    stack = stack[np.newaxis] if stack.ndim == 2 else stack
-    stack = check_points(name, stack, (None, m, m))
-    if len(stack) not in (1, centre.shape[1]):
-        raise ValueError(
-            f"{name} must hold one matrix, or one for each of the {centre.shape[1]} "
-            f"columns of q_mean; got {len(stack)}."
-        )
-    if q_root is None:
-        stack = np.stack([_symmetric_root(covariance) for covariance in stack])
-    return GaussianWeights(centre, stack)
+class GivenWeights(NamedTuple):
+    """Arguments of `from_inducing` for the distribution at the inducing points."""
+
+    q_mean: ArrayLike | None
+    q_cov: ArrayLike | None
+    q_root: ArrayLike | None
+    u_samples: ArrayLike | None
+    whitened: bool
+
+    def checked(self, m: int) -> WeightDistribution:
+        """Distribution of the values at m points, from samples or moments."""
+        has_mean = self.q_mean is not None
+        has_covariance = self.q_cov is not None
+        has_root = self.q_root is not None
+        if self.u_samples is not None and not (has_mean or has_covariance or has_root):
+            samples = np.asarray(self.u_samples, dtype=np.float64)
+            if samples.ndim == 2:
+                samples = samples[:, np.newaxis]
+            return WeightParticles(check_points("u_samples", samples, (m, None, None)))
+        if self.u_samples is not None or not has_mean or has_covariance == has_root:
+            raise ValueError(
+                "from_inducing expects either u_samples, or q_mean and one of q_cov "
+                "and q_root."
+            )
+        mean = np.atleast_1d(np.asarray(self.q_mean, dtype=np.float64))
+        mean = check_points("q_mean", mean.reshape(len(mean), -1), (m, None))
+        if has_root:
+            return GaussianWeights(mean, self._matrices("q_root", mean))
+        covariances = self._matrices("q_cov", mean)
+        roots = [_symmetric_root(covariance) for covariance in covariances]
+        return GaussianWeights(mean, np.stack(roots))
+
+    def _matrices(self, name: str, mean: Array) -> Array:
+        """Covariances or roots, one for all columns of the mean (m, c) or for each."""
+        m, c = mean.shape
+        matrices = np.asarray(getattr(self, name), dtype=np.float64)
+        if matrices.ndim == 2:
+            matrices = matrices[np.newaxis]
+        matrices = check_points(name, matrices, (None, m, m))
+        if len(matrices) not in (1, c):
+            raise ValueError(
+                f"{name} must hold one matrix, or one for each of the {c} columns of "
+                f"q_mean; got {len(matrices)}."
+            )
+        return matrices
 
 
 def _symmetric_root(covariance: Array, rounding: float = 1e-8) -> Array:
-    """R with ``R Rᵀ = covariance``, which may be singular up to rounding errors."""
+    """R with ``R Rᵀ = covariance``, a matrix that may be singular up to rounding."""
     size = np.abs(covariance).max(initial=0.0)
     if not np.allclose(covariance, covariance.T, rtol=0.0, atol=rounding * size):
         raise ValueError("q_cov must be symmetric; use q_root for a factor R of R Rᵀ.")
@@ -196,30 +222,35 @@ def _symmetric_root(covariance: Array, rounding: float = 1e-8) -> Array:
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
-def _whiten(weights: WeightDistribution, root: Any, mean: Array) -> WeightDistribution:
-    """Posterior of ``L⁻¹ (u - m(Z))`` from that of u."""
+def _whiten(
+    weights: WeightDistribution, root: Array, mean: Array
+) -> WeightDistribution:
+    """Distribution of ``L⁻¹ (u - m(Z))`` from the distribution of u."""
     if isinstance(weights, GaussianWeights):
-        roots = [solve_lower(root, spread) for spread in weights.root]
-        return GaussianWeights(solve_lower(root, weights.mean - mean), np.stack(roots))
+        centre = solve_lower(root, weights.mean - mean)
+        roots = [solve_lower(root, output_root) for output_root in weights.root]
+        return GaussianWeights(centre, np.stack(roots))
     centred = weights.values - mean[:, :, np.newaxis]
     whitened = solve_lower(root, centred.reshape(len(mean), -1))
     return WeightParticles(whitened.reshape(centred.shape))
 
 
-# ---- Which estimators functions can be drawn from ------------------------------------
+# ---- Checks of estimators that functions are drawn from
+# ---------------------------------
 
 
-def check_drawable(estimator: Any) -> None:
+def check_drawable(estimator: object) -> None:
     """Refuse estimators that functions cannot be drawn from.
 
     Raises
     ------
     ValueError
-        With what to do instead.
+        With advice.
     """
     if is_search(estimator):
         check_drawable(estimator.estimator)
         return
+    exact = isinstance(estimator, GaussianProcessRegressor | SparseProcess)
     advice = None
     if isinstance(estimator, type):
         advice = f"Call the class: {estimator.__name__}()."
@@ -230,10 +261,7 @@ def check_drawable(estimator: Any) -> None:
         )
     elif isinstance(estimator, BaseEstimator) and is_classifier(estimator):
         advice = "PLSClassifier draws functions itself: sample_functions."
-    elif not isinstance(
-        estimator,
-        GaussianProcessRegressor | SparseProcess,
-    ) and not hasattr(estimator, "sample_functions"):
+    elif not exact and not hasattr(estimator, "sample_functions"):
         advice = (
             "For a sparse model of another library see DecoupledSampler.from_inducing."
         )
@@ -244,18 +272,21 @@ def check_drawable(estimator: Any) -> None:
         )
 
 
-def sections_posterior(estimator: Any, sampler: Any) -> LatentModel:
-    """Posterior of a regressor, whose residual can be drawn as a sampler says.
+def sections_posterior(
+    estimator: BaseEstimator,
+    sampler: DecoupledSampler,
+) -> LatentModel:
+    """Posterior of a regressor with a residual that the sampler can draw.
 
     Raises
     ------
     ValueError
-        If it has none on kernel sections, which alone leave a residual to draw.
+        If its basis is not of kernel sections; no other basis has a residual to draw.
     """
     posterior = getattr(estimator, "posterior_", None)
     basis = getattr(posterior, "basis", None)
-    sections = isinstance(basis, Nystroem | EmpiricalSpectral)
-    if isinstance(posterior, LatentModel) and sections:
+    has_residual = isinstance(basis, Nystroem | EmpiricalSpectral)
+    if isinstance(posterior, LatentModel) and has_residual:
         return posterior
     raise ValueError(
         f"prior={sampler.prior!r} and n_basis={sampler.n_basis!r} say how to draw from "
@@ -265,8 +296,12 @@ def sections_posterior(estimator: Any, sampler: Any) -> LatentModel:
     )
 
 
-def check_kernel_of(estimator: Any, X: Array, sampler: Any) -> None:
-    """Refuse a kernel, fitted or not, that no sections can be made of."""
+def check_kernel_of(
+    estimator: BaseEstimator,
+    X: Array,
+    sampler: DecoupledSampler,
+) -> None:
+    """Refuse a kernel, fitted or not, without finite sections."""
     kernel = getattr(estimator, "kernel_", getattr(estimator, "kernel", None))
     if isinstance(kernel, Kernel):
         kernel = kernel_of(sampler, kernel)
@@ -280,24 +315,41 @@ def check_kernel_of(estimator: Any, X: Array, sampler: Any) -> None:
 def default_estimator(
     X: Array,
     y: Array,
-    random_state: Any,
+    random_state: RandomState,
     n_jobs: int | None,
-    kernel: Any = None,
-) -> tuple[Any, Hyperparameters | None]:
-    """Process for these rows, without a fit, and what its search has found.
+    kernel: Kernel | None = None,
+) -> tuple[BaseEstimator, Hyperparameters | None]:
+    """Process for these rows, without a fit.
 
-    Kernel and noise are those of the library's search. Up to 1500 rows the process is
-    exact; above, and for several targets, that of a PLSRegressor, which searches in its
-    fit. Its residual stays at the prior: draws given nearest rows would jump, and could
-    not be conditioned.
+    The library's search learns kernel and noise. Up to 1500 rows the process is exact;
+    above, and for several targets, it is the process of a PLSRegressor, which searches
+    in its fit. Its residual stays at the prior: draws given nearest rows would jump,
+    and could not be conditioned.
+
+    Returns
+    -------
+    estimator : estimator
+        The process, without a fit.
+    hyperparameters : Hyperparameters or None
+        Result of the search; None for a PLSRegressor.
     """
     if len(X) > 1500 or y.size > len(y):
-        how: Any = {"n_jobs": n_jobs, "random_state": random_state}
-        return PLSRegressor(n_neighbors=0, **how), None
-    ones, y = np.ones(len(y)), y.ravel()
-    shift, scale = standardisation(y, ones)
-    rows = canonical_rows(X, (y - shift) / scale, ones)
+        estimator = PLSRegressor(
+            n_neighbors=0,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+        return estimator, None
+    y = y.ravel()
+    weights = np.ones(len(y))
+    shift, scale = standardisation(y, weights)
+    rows = canonical_rows(X, (y - shift) / scale, weights)
     likelihood = Gaussian().prepare(rows.y, rows.weights)
-    found = learn_prior(rows, likelihood, generator(random_state), kernel=kernel)
-    known = found.kernel + WhiteKernel(float(found.likelihood.variance(0.0)))
-    return GaussianProcessRegressor(known, optimizer=None, normalize_y=True), found
+    learned = learn_prior(rows, likelihood, generator(random_state), kernel=kernel)
+    noise = float(learned.likelihood.variance(0.0))
+    process = GaussianProcessRegressor(
+        learned.kernel + WhiteKernel(noise),
+        optimizer=None,
+        normalize_y=True,
+    )
+    return process, learned

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.utils import get_tags
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import Tags, get_tags
 
 from skgpx._callbacks import (
     CallbackSupportMixin,
@@ -22,6 +23,7 @@ from skgpx._callbacks import (
 )
 from skgpx._decoupled._exact import ExactPosterior, regressor_posterior, without_factor
 from skgpx._decoupled._regressors import (
+    GivenWeights,
     SparseProcess,
     check_drawable,
     check_kernel_of,
@@ -36,6 +38,7 @@ from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_stream
 from skgpx._predictive_distribution import Predictive, normal_distribution
 from skgpx._report import Reporting
+from skgpx._types import RandomState
 from skgpx._validation import (
     Interval,
     StrOptions,
@@ -59,20 +62,29 @@ Array = NDArray[np.float64]
 _ROWS = 1024
 
 
-def moments_of(estimator: Any, options: dict[str, bool], rows: Any) -> Any:
-    """Mean, and what the options ask for besides, at a block of rows."""
+def moments_of(
+    estimator: RegressorMixin,
+    options: dict[str, bool],
+    rows: ArrayLike,
+) -> Any:
+    """Mean, and the further moments of the options, at a block of rows."""
     return estimator.predict(rows, **options)
+
+
+class _Noise(Protocol):
+    def noise_variance_at(self, X: Array) -> Array:
+        """Variance of the noise of each output at the rows of X, (n, c)."""
 
 
 def observed(
     draws: FunctionDraws,
-    noise_of: Any,
+    noise: _Noise,
     X: Array,
     rng: np.random.Generator,
 ) -> Array:
     """Values with white noise at a block of rows, (n, c, s)."""
     y = draws.values(X)
-    variance = noise_of.noise_variance_at(X)
+    variance = noise.noise_variance_at(X)
     if variance.any():
         y += np.sqrt(variance)[:, :, np.newaxis] * rng.standard_normal(y.shape)
     return y
@@ -89,57 +101,48 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     Parameters
     ----------
     estimator : GaussianProcessRegressor or None, default=None
-        A clone of it is fitted; ``FrozenEstimator(model)`` uses a model that is fitted
-        already, unchanged. For any other regressor with a method `sample_functions`,
-        such as PLSRegressor, that method is used, unless `prior` or `n_basis` says how
-        to draw from its posterior, and always its `predict` and `sample_y`. A
-        GaussianProcessRegressor that keeps its kernel (``optimizer=None``, or fixed
-        bounds) is not factored above 8000 rows if `n_basis` and `prior` are "auto":
-        conjugate gradients solve for the exact mean, for standard deviations within a
-        few percent and for 64 draws, as in ExactGPRegressor. More draws take another
-        solution, and none can be conditioned further, as those of a frozen regressor
-        can. None stands for a process whose kernel and noise are learned, with RBF and
-        Matern kernels to choose from: an exact one (GaussianProcessRegressor) of at
-        most 1500 rows, above and for several targets ``PLSRegressor(n_neighbors=0)``,
-        whose draws can be conditioned.
+        The process; a clone of it is fitted. ``FrozenEstimator(model)`` uses a fitted
+        model unchanged. Other regressors need a method `sample_functions`, such as
+        PLSRegressor. None learns kernel and noise. See Notes.
     n_basis : int, "auto", or tuple or list of int, default="auto"
         Number of Fourier features of the prior, two for each frequency, best a power
         of two; with ``prior="grid"`` the number of nodes, in total or (a tuple or
         list) along each axis. It affects the accuracy of the *covariance*; the mean is
-        exact with any number. "auto" takes as many as the covariance needs for the data
-        at hand: standard deviations are predicted at points left out and at fresh
-        inputs, inside the data and just outside, and compared with the exact ones.
+        exact with any number. "auto" doubles the number until the standard deviations
+        of draws agree with the exact ones, at points left out and at fresh inputs
+        inside the data and just outside.
     prior : {"auto", "spectral", "exact", "grid"}, default="auto"
         "spectral" draws the prior with features, and refuses kernels that have none.
-        "exact" is exact for every kernel, remembers where a draw was evaluated, and
+        "exact" is exact for every kernel, keeps the values of earlier evaluations, and
         costs the cube of the number of points. "grid" takes stationary kernels of one
         to three inputs: it is exact at the nodes of a regular grid and a cubic spline
         between them, and draws raise a ValueError outside of `domain`. "auto" is exact
         only if a part of the kernel has no features. With another regressor than a
         GaussianProcessRegressor, a `prior` or `n_basis` other than "auto" needs a
-        posterior on inducing points without nearest rows, such as that of
+        posterior on inducing points without nearest rows, such as
         ``PLSRegressor(n_neighbors=0)``.
     domain : array-like of shape (n_features, 2) or None, default=None
         Box in which draws with ``prior="grid"`` are defined; the rows of the fit are
-        added to it. None stands for their range and a fifth of it on either side.
+        added to it. None stands for the range of the rows and a fifth of it on either
+        side.
     n_jobs : int or None, default=None
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
-        Seed of :meth:`sample_functions` if that is given none, and of the
-        hyperparameter search of the default estimator.
+        Default seed of :meth:`sample_functions`, and seed of the hyperparameter search
+        of the default estimator.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted regressor, or what stands for one of many rows.
+        The fitted regressor, or its replacement for many rows (see Notes).
     findings_ : tuple of Finding
         Findings of the diagnostics of the fit.
     posterior_ : ExactPosterior, LatentModel or None
         Distribution that functions are drawn from; None if `sample_functions` of
-        `estimator_` is used, and where nothing is factored.
+        `estimator_` is used, also for the replacement for many rows.
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
-        That of `estimator_`: the prior covariance, for a GaussianProcessRegressor with
-        its white noise; None if it has none.
+        Kernel of `estimator_`: the prior covariance, for a GaussianProcessRegressor
+        with its white noise; None if the estimator has no kernel.
     stage_seconds_ : dict
         Wall time of the stages "search" (kernel of an exact process, if no estimator is
         given), "estimator" and "posterior".
@@ -150,7 +153,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     domain_ : ndarray of shape (n_features, 2) or None
         Box in which draws are defined; None, for everywhere, unless ``prior="grid"``.
     categories_ : dict of ndarray
-        Categories of the columns of X whose type is category, by name; a code is a
+        Categories of the columns of X of type category, by name; a code is a
         position among them. Only if X has such columns.
 
     See Also
@@ -159,7 +162,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     PLSRegressor : Other likelihoods, and many rows.
     ExactGPRegressor : Many rows, and hyperparameters that are learned from them.
     skgpx.thompson.ThompsonSampler : Optimisation with draws.
-    skgpx.simulation : Differential equations whose drift is a draw.
+    skgpx.simulation : Differential equations with a draw as drift.
 
     Notes
     -----
@@ -172,6 +175,23 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     input costs O(l), and the second term O(n). A WhiteKernel and `alpha` are both part
     of Σ; only the former is noise of new observations, as in scikit-learn. Drawing s
     functions costs O(n l s + n^2 s), evaluating them at one row O((l + n) s).
+
+    `estimator` determines the posterior that functions are drawn from:
+
+    * A GaussianProcessRegressor is fitted, and its posterior is exact. If it keeps its
+      kernel (``optimizer=None``, or fixed bounds), has more than 8000 rows, and
+      `n_basis` and `prior` are "auto", the sampler replaces it without a warning:
+      `estimator_` is then another regressor, which solves by conjugate gradients, as
+      ExactGPRegressor does. The mean has four digits or more, standard deviations are
+      right within a few percent, and the fit solves for 64 draws. More draws take
+      another solution, and draws cannot be conditioned further. A frozen regressor is
+      never replaced.
+    * Of any other regressor the methods `predict`, `sample_y` and `sample_functions`
+      are used. If `prior` or `n_basis` is not "auto", functions are drawn from its
+      `posterior_` instead.
+    * None learns the kernel, an RBF or a Matern, and the noise. Up to 1500 rows the
+      process is an exact GaussianProcessRegressor; above, and for several targets, it
+      is ``PLSRegressor(n_neighbors=0)``. Draws of both can be conditioned.
 
     References
     ----------
@@ -219,13 +239,13 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
 
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: BaseEstimator | None = None,
         *,
         n_basis: int | str | Sequence[int] = "auto",
         prior: str = "auto",
         domain: ArrayLike | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.estimator = estimator
         self.n_basis = n_basis
@@ -253,60 +273,69 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         ------
         ValueError
             If X or y is not finite or has a wrong shape, if functions cannot be drawn
-            from the estimator, or if its kernel is not finite between equal rows, as
-            a Matern with a large nu. If `n_basis` or `domain` is not for the columns of
+            from the estimator, or if its kernel is not finite between equal rows, as a
+            Matern with a large nu. If `n_basis` or `domain` is not for the columns of
             X, or if `prior` or `n_basis` is not "auto" and the estimator has no
             posterior that they can be used for.
         """
-        reporter, clock = RoundReporter(self, X, y, None), StageClock()
+        reporter = RoundReporter(self, X, y, None)
+        clock = StageClock()
         findings: tuple[Finding, ...] = ()
-        self._record, self.posterior_ = None, None
+        self._record = None
+        self.posterior_ = None
         if isinstance(self.estimator, FrozenEstimator):
             checked = self._use_frozen(X)
         else:
             coded = with_codes(self, X, reset=True)
             check_columns(coded, y)
-            several = get_tags(self).target_tags.multi_output
             checked, targets = validate_data(
                 self,
                 coded,
                 y,
                 dtype=np.float64,
-                multi_output=several,
+                multi_output=get_tags(self).target_tags.multi_output,
                 y_numeric=True,
             )
             check_range("X", checked)
             check_range("y", np.asarray(targets, dtype=np.float64))
             self._check_grid(checked.shape[1])
             if self.estimator is None:
-                how = checked, targets, self.random_state, self.n_jobs
-                fresh, found = default_estimator(*how, kernel_of(self))
-                if found is not None:
-                    findings, self._record = found.findings, found.record
+                estimator, hyperparameters = default_estimator(
+                    checked,
+                    targets,
+                    self.random_state,
+                    self.n_jobs,
+                    kernel_of(self),
+                )
+                if hyperparameters is not None:
+                    findings = hyperparameters.findings
+                    self._record = hyperparameters.record
             else:
                 check_drawable(self.estimator)
-                fresh = clone(self.estimator)
-            check_kernel_of(fresh, checked, self)
-            fresh = without_factor(fresh, checked, self)
+                estimator = clone(self.estimator)
+            check_kernel_of(estimator, checked, self)
+            estimator = without_factor(estimator, checked, self)
             clock.end_of("search")
-            with reporter.around(fresh), threads_for(len(checked)):
-                fresh.fit(self._rows_for(fresh, X, checked), targets)
-            self.estimator_ = best_of(fresh)
+            rows = self._rows_for(estimator, X, checked)
+            with reporter.around(estimator), threads_for(len(checked)):
+                estimator.fit(rows, targets)
+            self.estimator_ = best_of(estimator)
             clock.end_of("estimator")
         conclude(self, findings)
-        # what its own fit has found, and warned of
+        # findings of the estimator's own fit, which has emitted them
         self.findings_ += getattr(self.estimator_, "findings_", ())
         self._take_posterior(checked.shape[1])
+        self.domain_ = None
         domain = checked_domain(self.domain, checked.shape[1])
-        on_grid = self.prior == "grid" and self.posterior_ is not None
-        self.domain_ = box_of_grid(domain, checked) if on_grid else None
+        if self.prior == "grid" and self.posterior_ is not None:
+            self.domain_ = box_of_grid(domain, checked)
         clock.end_of("posterior")
         self.stage_seconds_ = clock.seconds
         reporter.finish()
         return self
 
     def _check_grid(self, d: int) -> None:
-        """Refuse numbers of nodes and a domain that are not for d columns."""
+        """Refuse numbers of nodes and a domain that do not fit d columns."""
         checked_n_basis(self.n_basis, self.prior, d)
         checked_domain(self.domain, d)
 
@@ -324,27 +353,30 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         elif not self.prior == self.n_basis == "auto":
             self.posterior_ = sections_posterior(model, self)
 
-    def _rows_for(self, estimator: Any, X: Any, checked: Array) -> Any:
+    def _rows_for(self, estimator: BaseEstimator, X: ArrayLike, checked: Array) -> Any:
         """Rows as the estimator inside takes them, with the names of the columns."""
         if not hasattr(X, "columns"):
             return checked
         # models of the library make codes of categories themselves
-        own = hasattr(getattr(estimator, "estimator", estimator), "sample_functions")
-        return X if own else with_codes(self, X)
+        inner = getattr(estimator, "estimator", estimator)
+        if hasattr(inner, "sample_functions"):
+            return X
+        return with_codes(self, X)
 
     def _use_frozen(self, X: ArrayLike) -> Array:
         """Take a fitted estimator as it is; rows as an array."""
-        check_drawable(self.estimator.estimator)
-        check_is_fitted(self.estimator.estimator)
+        frozen = self.estimator.estimator
+        check_drawable(frozen)
+        check_is_fitted(frozen)
         check_columns(X)
         checked: Array = validate_data(self, X, dtype=np.float64)
         self._check_grid(checked.shape[1])
-        self.estimator_ = best_of(self.estimator.estimator)
-        seen = getattr(self.estimator_, "n_features_in_", self.n_features_in_)
-        if seen != self.n_features_in_:
+        self.estimator_ = best_of(frozen)
+        n_fitted = getattr(self.estimator_, "n_features_in_", self.n_features_in_)
+        if n_fitted != self.n_features_in_:
             raise ValueError(
                 f"X has {self.n_features_in_} features, but the frozen "
-                f"{type(self.estimator_).__name__} was fitted with {seen}."
+                f"{type(self.estimator_).__name__} was fitted with {n_fitted}."
             )
         check_kernel_of(self.estimator_, checked, self)
         return checked
@@ -352,7 +384,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     @classmethod
     def from_inducing(
         cls,
-        kernel: Any,
+        kernel: Kernel,
         Z: ArrayLike,
         *,
         q_mean: ArrayLike | None = None,
@@ -360,7 +392,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         q_root: ArrayLike | None = None,
         u_samples: ArrayLike | None = None,
         whitened: bool = False,
-        mean: Any = 0.0,
+        mean: float | Callable[[Array], ArrayLike] = 0.0,
         noise_variance: ArrayLike = 0.0,
         jitter: float = 1e-10,
         **options: Any,
@@ -378,19 +410,19 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         q_cov : array-like of shape (m, m) or (c, m, m), default=None
             Covariance of u, the same for all outputs or one for each.
         q_root : array-like of shape (m, m) or (c, m, m), default=None
-            Instead of `q_cov`: R with ``R R^T`` the covariance.
+            Instead of `q_cov`: R with covariance ``R R^T``.
         u_samples : array-like of shape (m, s) or (m, c, s), default=None
             Instead of all of these: samples of u, of any shape. Each is used equally
             often.
         whitened : bool, default=False
-            Whether they describe ``L^-1 (u - mean(Z))`` with ``L L^T = k(Z, Z)``,
-            as GPflow and GPyTorch store it.
+            Whether moments and samples describe ``L^-1 (u - mean(Z))`` with
+            ``L L^T = k(Z, Z)``, as in GPflow and GPyTorch.
         mean : float or callable, default=0.0
             Prior mean; a callable maps (n, n_features) to (n,) or (n, c). Should be
             picklable. Unless whitened, u includes it.
         noise_variance : float or array-like of shape (c,), default=0.0
             Variance of the observations given the function, for `sample_y` and
-            `predict`; added to that of a WhiteKernel.
+            `predict`; added to the variance of a WhiteKernel.
         jitter : float, default=1e-10
             Added to the diagonal of ``k(Z, Z)``, relative to its mean; the same L is
             used for u and for the draws. For whitened values, use the jitter of
@@ -431,11 +463,22 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         >>> sampler.sample_functions(3, random_state=0)(Z).shape
         (5, 3)
         """
-        given = {"u_samples": u_samples, "q_mean": q_mean, "q_cov": q_cov}
-        given["q_root"] = q_root
-        how = whitened, mean, noise_variance, jitter
-        process = sparse_process(kernel, Z, given, *how)
-        return cls(FrozenEstimator(process), **options).fit(np.asarray(Z, np.float64))
+        process = sparse_process(
+            kernel,
+            Z,
+            GivenWeights(
+                q_mean=q_mean,
+                q_cov=q_cov,
+                q_root=q_root,
+                u_samples=u_samples,
+                whitened=whitened,
+            ),
+            mean=mean,
+            noise_variance=noise_variance,
+            jitter=jitter,
+        )
+        sampler = cls(FrozenEstimator(process), **options)
+        return sampler.fit(np.asarray(Z, np.float64))
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = ...) -> Array: ...
@@ -461,7 +504,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         return_std: bool = False,
         return_cov: bool = False,
     ) -> Any:
-        """Exact predictive moments, those of the estimator; nothing is sampled.
+        """Exact predictive moments of the estimator, without sampling.
 
         Parameters
         ----------
@@ -482,18 +525,31 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         """
         checked = check_X(self, X)
         rows = self._rows_for(self.estimator_, X, checked)
-        requested = {"return_std": return_std, "return_cov": return_cov}
-        options = {name: True for name, wanted in requested.items() if wanted}
-        posterior = self.posterior_
-        floats = 0 if posterior is None else posterior.floats_per_row
-        if return_cov or not floats or hasattr(self.estimator_, "sample_functions"):
+        options: dict[str, bool] = {}
+        if return_std:
+            options["return_std"] = True
+        if return_cov:
+            options["return_cov"] = True
+        floats_per_row = 0
+        if self.posterior_ is not None:
+            floats_per_row = self.posterior_.floats_per_row
+        in_blocks = floats_per_row > 0 and not hasattr(
+            self.estimator_, "sample_functions"
+        )
+        if return_cov or not in_blocks:
             return self.estimator_.predict(rows, **options)
-        items = [(rows[block],) for block in row_blocks(len(checked), floats)]
-        n_jobs, model = self.n_jobs if len(items) > 1 else 1, (self.estimator_, options)
-        parts = list(parallel_stream(moments_of, items, n_jobs, *model))
+        blocks = row_blocks(len(checked), floats_per_row)
+        items = [(rows[block],) for block in blocks]
+        n_jobs = self.n_jobs
+        if len(items) <= 1:
+            n_jobs = 1
+        parts = list(
+            parallel_stream(moments_of, items, n_jobs, self.estimator_, options)
+        )
         if not return_std:
             return np.concatenate(parts)
-        return tuple(np.concatenate(moment) for moment in zip(*parts, strict=True))
+        means, stds = zip(*parts, strict=True)
+        return np.concatenate(means), np.concatenate(stds)
 
     def predict_dist(self, X: ArrayLike) -> Predictive:
         """Predictive distribution of y: moments, quantiles, densities and draws.
@@ -505,9 +561,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         Returns
         -------
         distribution : Predictive
-            With the methods `mean`, `std`, `quantile`, `interval`, `cdf`,
-            `log_density` and `sample`. Normal with the moments of :meth:`predict`; that
-            of `estimator_` if it has one.
+            With the methods `mean`, `std`, `quantile`, `interval`, `cdf`, `log_density`
+            and `sample`. The distribution of `estimator_` if it has the method;
+            otherwise normal with the moments of :meth:`predict`.
 
         Raises
         ------
@@ -518,11 +574,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         if hasattr(self.estimator_, "predict_dist"):
             rows = self._rows_for(self.estimator_, X, checked)
             return self.estimator_.predict_dist(rows)
-        posterior = self.posterior_
-        if isinstance(posterior, LatentModel) and isinstance(
-            posterior.weights,
-            WeightParticles,
-        ):
+        weights = getattr(self.posterior_, "weights", None)
+        if isinstance(weights, WeightParticles):
             raise ValueError(
                 "The posterior of this sampler is that of the u_samples it was given, "
                 "and not normal. Use sample_y, or give q_mean and q_root."
@@ -532,7 +585,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     def sample_functions(
         self,
         n_samples: int = 1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> FunctionDraws:
         """Draw latent functions from the posterior.
 
@@ -541,34 +594,35 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         n_samples : int, default=1
             Number of functions.
         random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the sampler.
+            Seed; None uses the seed of the sampler.
 
         Returns
         -------
         draws : FunctionDraws
             ``draws(X)`` has shape (n_rows, n_samples), or (n_rows, n_targets,
-            n_samples) for several targets; in the units of y and without noise.
-            Calling it again, on any rows, evaluates the same functions.
+            n_samples) for several targets; in the units of y and without noise. Calling
+            it again, on any rows, evaluates the same functions.
 
         Warns
         -----
         PredictionWarning
             If the standard deviations of the draws are expected to be off: by more than
-            2 % with the largest number of features that ``n_basis="auto"`` takes, or
-            by more than 10 % with a number that was given.
+            2 % with the largest number of features that ``n_basis="auto"`` takes, or by
+            more than 10 % with a number of your own.
         """
         check_is_fitted(self)
-        seed = self.random_state if random_state is None else random_state
+        if random_state is None:
+            random_state = self.random_state
         n_samples = check_count(n_samples, "n_samples")
         if self.posterior_ is None:
-            return self.estimator_.sample_functions(n_samples, seed)
-        return self._draw(n_samples, generator(seed))
+            return self.estimator_.sample_functions(n_samples, random_state)
+        return self._draw(n_samples, generator(random_state))
 
     def sample_y(
         self,
         X: ArrayLike,
         n_samples: int = 1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> NDArray[Any]:
         """Draw observations, jointly over the rows of X.
 
@@ -578,7 +632,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         n_samples : int, default=1
             Draws per row.
         random_state : int, RandomState, Generator or None, default=None
-            Seed; None uses that of the sampler.
+            Seed; None uses the seed of the sampler.
 
         Returns
         -------
@@ -589,32 +643,45 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
 
         Notes
         -----
-        O(n_rows) time; beside the result itself, the memory of a block of rows.
+        O(n_rows) time; memory for the result and a block of rows.
         """
-        rows: Any = X
-        X = check_X(self, X)
+        checked = check_X(self, X)
         n_samples = check_count(n_samples, "n_samples")
-        seed = self.random_state if random_state is None else random_state
+        if random_state is None:
+            random_state = self.random_state
         if self._has_own_noise:
-            rows = self._rows_for(self.estimator_, rows, X)
-            return self.estimator_.sample_y(rows, n_samples, seed)
-        rng, noise_rng = generator(seed).spawn(2)
+            rows = self._rows_for(self.estimator_, X, checked)
+            return self.estimator_.sample_y(rows, n_samples, random_state)
+        rng, noise_rng = generator(random_state).spawn(2)
         draws = self._draw(n_samples, rng)
-        y = np.empty((len(X), draws.n_outputs, n_samples))
-        blocks = [slice(i, i + _ROWS) for i in range(0, len(X), _ROWS)]
+        blocks = [slice(i, i + _ROWS) for i in range(0, len(checked), _ROWS)]
         streams = noise_rng.spawn(len(blocks))
-        model, noise_of = self.estimator_, self.posterior_
-        if isinstance(model, SparseProcess):
-            noise_of = model
-        elif isinstance(noise_of, LatentModel):
-            noise_of = SparseProcess(noise_of, self.kernel_, model.noise_variance_)
-        items = [(X[block], rng) for block, rng in zip(blocks, streams, strict=True)]
-        # draws that remember their values are evaluated in the order of the rows
-        n_jobs = 1 if len(items) == 1 or draws.remembers else self.n_jobs
-        parts = parallel_stream(observed, items, n_jobs, draws, noise_of)
+        items = [
+            (checked[block], stream)
+            for block, stream in zip(blocks, streams, strict=True)
+        ]
+        n_jobs = self.n_jobs
+        if len(items) == 1 or draws.is_stateful:
+            # stateful draws are evaluated in the order of the rows
+            n_jobs = 1
+        parts = parallel_stream(observed, items, n_jobs, draws, self._noise)
+        y = np.empty((len(checked), draws.n_outputs, n_samples))
         for block, part in zip(blocks, parts, strict=True):
             y[block] = part
-        return y[:, 0] if y.shape[1] == 1 else y
+        if y.shape[1] == 1:
+            return y[:, 0]
+        return y
+
+    @property
+    def _noise(self) -> _Noise:
+        """Noise of observations, for an exact process or a sparse one."""
+        if isinstance(self.estimator_, SparseProcess):
+            return self.estimator_
+        posterior = self.posterior_
+        if isinstance(posterior, LatentModel):
+            noise_variance = self.estimator_.noise_variance_
+            return SparseProcess(posterior, self.kernel_, noise_variance)
+        return posterior
 
     @property
     def _has_own_noise(self) -> bool:
@@ -627,11 +694,15 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         # as much as the product with the weights of a few tens of draws
         n_groups = min(8, max(1, size // 64))
         return self.posterior_.draw(  # type: ignore[union-attr]
-            size, rng, n_basis=self.n_basis, prior=self.prior, n_groups=n_groups,
+            size,
+            rng,
+            n_basis=self.n_basis,
+            prior=self.prior,
+            n_groups=n_groups,
             domain=self.domain_,
-        )  # fmt: skip
+        )
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         inner = self.estimator
         # the default process has a kernel of categories

@@ -2,7 +2,7 @@
 
 from skgpx._draws._features import (
     FourierFeatures,
-    KernelSections,
+    KernelFeatures,
     LinearFeatures,
     LinearTerm,
     Term,
@@ -29,8 +29,8 @@ __all__ = [
     "FourierFeatures",
     "FunctionDraws",
     "InputMap",
+    "KernelFeatures",
     "KernelProcess",
-    "KernelSections",
     "LinearFeatures",
     "LinearTerm",
     "Process",

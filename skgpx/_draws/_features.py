@@ -1,8 +1,8 @@
-"""Terms of function draws: random Fourier features, linear ones, kernel sections."""
+"""Terms of function draws: Fourier features, linear functions, kernel sections."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from scipy.linalg.blas import dgemm
 from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     DotProduct,
+    Kernel,
     Product,
     Sum,
     WhiteKernel,
@@ -31,25 +32,26 @@ from skgpx.kernels import (
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-# Rows and features multiplied together, in the cache: OpenBLAS copies no factor of a
+# Rows and features that are multiplied in the cache: OpenBLAS copies no factor of a
 # product of at most 10⁶ multiplications.
-_ROWS, _PANEL = 128, 96
+_ROWS = 128
+_PANEL = 96
 
 # ---- The summands of function draws --------------------------------------------------
 
 
-# Maps rows (n, d) to features (n, m), of which draws are linear combinations. Terms use
-# these optional methods too: ``contract(X, weights, out)``, which adds ``self(X) @
-# weights`` without storing the features; ``pairs(X, weights, index)``, values (p,) and
-# gradients (p, d) of ``x -> self(x) @ weights[i]``, one function for each input.
+# Maps rows (n, d) to features (n, m); draws are linear combinations of the features.
+# A map may have two more methods. ``contract(X, weights, out)`` adds ``self(X) @
+# weights`` without storing the features. ``pairs(X, weights, index)`` gives values (p,)
+# and gradients (p, d) of function ``x -> self(x) @ weights[index[i]]`` at row i.
 FeatureMap = Callable[[Array], Array]
 
 
 class Term(Protocol):
     """One summand of a set of draws.
 
-    A term of rows that are not numbers has the attribute ``numeric = False``, and one
-    whose values depend on those drawn before ``remembers = True``.
+    A term of rows that are not numbers has the attribute ``numeric = False``. A term
+    with values that depend on earlier evaluations has ``is_stateful = True``.
     """
 
     @property
@@ -66,7 +68,7 @@ class Term(Protocol):
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
 
     def scaled(self, factor: Array | float) -> Term:
-        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+        """Multiply the outputs of the functions by one factor, or by factors (c,)."""
 
     def select(self, draws: Index) -> Term:
         """Keep the draws at these positions."""
@@ -84,7 +86,7 @@ class LinearTerm:
         Coefficients of ``c`` outputs and ``s`` draws.
     """
 
-    features: Any
+    features: FeatureMap
     weights: Array
 
     @property
@@ -94,40 +96,45 @@ class LinearTerm:
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s), C-contiguous."""
-        flat, total = (a.reshape(len(a), -1) for a in (self.weights, out))
+        flat_weights = self.weights.reshape(len(self.weights), -1)
+        flat_out = out.reshape(len(out), -1)
         contract = getattr(self.features, "contract", None)
         if contract is not None:
-            contract(X, flat, total)
+            contract(X, flat_weights, flat_out)
             return
         for rows in self._blocks(len(X)):
-            total[rows] += self.features(X[rows]) @ flat
+            flat_out[rows] += self.features(X[rows]) @ flat_weights
 
     def at(self, X: Array) -> Array:
         """Draw i at row i of X (s, d), shape (s, c)."""
         values = np.empty(self.weights.shape[:0:-1])
         for rows in self._blocks(len(X)):
-            own = self.features(X[rows]), self.weights[:, :, rows]
-            values[rows] = np.einsum("pm,mcp->pc", *own)
+            features = self.features(X[rows])
+            weights = self.weights[:, :, rows]
+            values[rows] = np.einsum("pm,mcp->pc", features, weights)
         return values
 
     def _blocks(self, n: int) -> list[slice]:
-        # some tens of megabytes of features at a time
+        # features of a block take some tens of megabytes
         size = max(16, 2**22 // max(1, len(self.weights)))
         return [slice(first, first + size) for first in range(0, n, size)]
 
     def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
-        (p, d), c = X.shape, self.weights.shape[1]
-        contract = getattr(self.features, "pairs", None)
-        if contract is None:
+        p, d = X.shape
+        c = self.weights.shape[1]
+        pairs = getattr(self.features, "pairs", None)
+        if pairs is None:
             raise ValueError(
                 f"The gradient of {type(self.features).__name__} is not known: "
                 "draws of this model can be evaluated, but not differentiated."
             )
         # function i is output i % c of draw i // c
         index = (c * draws[:, np.newaxis] + np.arange(c)).ravel()
-        rows = X if c == 1 else np.repeat(X, c, axis=0)
-        values, slopes = contract(rows, self._by_draw, index)
+        rows = X
+        if c > 1:
+            rows = np.repeat(X, c, axis=0)
+        values, slopes = pairs(rows, self._by_draw, index)
         return values.reshape(p, c), slopes.reshape(p, c, d)
 
     @cached_property
@@ -140,7 +147,7 @@ class LinearTerm:
         return {"features": self.features, "weights": self.weights}
 
     def scaled(self, factor: Array | float) -> LinearTerm:
-        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+        """Multiply the outputs of the functions by one factor, or by factors (c,)."""
         return replace(self, weights=self.weights * np.reshape(factor, (-1, 1)))
 
     def select(self, draws: Index) -> LinearTerm:
@@ -148,15 +155,20 @@ class LinearTerm:
         return replace(self, weights=self.weights[:, :, draws])
 
 
-def merged(terms: tuple[Any, ...]) -> tuple[Term, ...]:
+def merged(terms: Iterable[Term]) -> tuple[Term, ...]:
     """Merge terms with the same features object, so that it is called once."""
-    kept: dict[int, Any] = {}
-    for i, term in enumerate(terms):
-        key = id(term.features) if isinstance(term, LinearTerm) else -1 - i
-        if key in kept:
-            term = replace(term, weights=kept[key].weights + term.weights)
-        kept[key] = term
-    return tuple(kept.values())
+    by_features: dict[int, Term] = {}
+    for position, term in enumerate(terms):
+        if not isinstance(term, LinearTerm):
+            # a key of its own: identities of objects are not negative
+            by_features[-1 - position] = term
+            continue
+        key = id(term.features)
+        twin = by_features.get(key)
+        if isinstance(twin, LinearTerm):
+            term = replace(term, weights=twin.weights + term.weights)
+        by_features[key] = term
+    return tuple(by_features.values())
 
 
 # ---- Products of features and weights ------------------------------------------------
@@ -187,16 +199,25 @@ def add_product(
         return
     # full vectors only: the remainder of a loop may round differently
     width = min(_ROWS, -(-n // 64) * 64)
-    points, total = np.zeros((X.shape[1], width)), np.empty((width, k))
+    points = np.zeros((X.shape[1], width))
+    total = np.empty((width, k))
     for first in range(0, n, _ROWS):
         rows = X[first : first + _ROWS]
-        points[:, : len(rows)], total[:] = rows.T, 0.0
+        points[:, : len(rows)] = rows.T
+        total[:] = 0.0
         for part, weights in panels:
             features = np.empty((len(weights), width))
             fill(points, part, features)
-            # in Fortran's order: totalᵀ += weightsᵀ F, in place
-            how = {"trans_b": 1, "overwrite_c": 1}
-            dgemm(1.0, weights.T, features.T, 1.0, total.T, **how)
+            # totalᵀ += weightsᵀ F, in place: arrays of Fortran's order
+            dgemm(
+                1.0,
+                weights.T,
+                features.T,
+                1.0,
+                total.T,
+                trans_b=1,
+                overwrite_c=1,
+            )
         out[first : first + _ROWS] += total[: len(rows)]
 
 
@@ -233,18 +254,23 @@ class FourierFeatures:
         return np.ascontiguousarray(self._turns.T)
 
     def _fill(self, points: Array, waves: slice, out: Array) -> None:
-        turns, amplitudes = self._turns[waves], self.amplitudes[waves]
-        trigonometry.cosines_and_sines(points, turns, amplitudes, out)
+        trigonometry.cosines_and_sines(
+            points,
+            self._turns[waves],
+            self.amplitudes[waves],
+            out,
+        )
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, 2 R)."""
-        out = np.empty((2 * len(self.amplitudes), len(X)))
-        self._fill(np.ascontiguousarray(X.T), slice(None), out)
-        return out.T
+        features = np.empty((2 * len(self.amplitudes), len(X)))
+        self._fill(np.ascontiguousarray(X.T), slice(None), features)
+        return features.T
 
     def contract(self, X: Array, weights: Array, out: Array) -> None:
         """Add ``self(X) @ weights`` (2 R, k) to out (n, k); O(n R (d + k)) time."""
-        R, k = len(self.amplitudes), out.shape[1]
+        R = len(self.amplitudes)
+        k = out.shape[1]
         cosine, sine = weights.reshape(2, R, k)
         if k == 1:
             # a cos + b sin = A cos(· - φ) is half the work
@@ -252,8 +278,11 @@ class FourierFeatures:
             phases = np.arctan2(sine, cosine)[:, 0] / (2.0 * np.pi)
             trigonometry.shifted_cosines(X, self._turns, heights, phases, out[:, 0])
             return
-        waves = [slice(r, r + _PANEL // 2) for r in range(0, R, _PANEL // 2)]
-        panels = [(part, np.concatenate((cosine[part], sine[part]))) for part in waves]
+        half = _PANEL // 2
+        panels = []
+        for first in range(0, R, half):
+            waves = slice(first, first + half)
+            panels.append((waves, np.concatenate((cosine[waves], sine[waves]))))
         add_product(X, panels, self._fill, out)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
@@ -261,9 +290,17 @@ class FourierFeatures:
 
         The functions have the coefficients ``weights`` (f, 2 R).
         """
-        values, gradients = np.zeros(len(X)), np.zeros(X.shape)
-        at = X, self._turns_by_input, self.amplitudes, weights, index
-        trigonometry.cosines_and_sines_at_pairs(*at, values, gradients)
+        values = np.zeros(len(X))
+        gradients = np.zeros(X.shape)
+        trigonometry.cosines_and_sines_at_pairs(
+            X,
+            self._turns_by_input,
+            self.amplitudes,
+            weights,
+            index,
+            values,
+            gradients,
+        )
         return values, gradients
 
 
@@ -278,7 +315,7 @@ class _Ones:
         return np.ones((X.shape[0], 1))
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
-        """Values (p,) and gradients (p, d)."""
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
         return weights[index, 0], np.zeros(X.shape)
 
 
@@ -303,25 +340,28 @@ class LinearFeatures:
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X."""
-        scaled = (X - self.centre) * self.slope
-        return np.column_stack((scaled, np.full(X.shape[0], self.level)))
+        linear = (X - self.centre) * self.slope
+        constant = np.full(X.shape[0], self.level)
+        return np.column_stack((linear, constant))
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
         slopes = weights[index, :-1] * self.slope
         level = self.level * weights[index, -1]
-        return np.einsum("pd,pd->p", X - self.centre, slopes) + level, slopes
+        values = np.einsum("pd,pd->p", X - self.centre, slopes) + level
+        return values, slopes
 
 
 @dataclass(frozen=True)
 class CategoryFeatures:
-    """Rows x of a root of the covariance of K categories: of one column.
+    """Features of a column of categories: rows of a root of their covariance.
 
     Parameters
     ----------
     column : int
-        Whose codes x are integers from 0 to K - 1.
+        The column of codes x, integers from 0 to K - 1.
     root : ndarray of shape (K, q)
+        Any A with ``A Aᵀ`` the covariance of the K categories.
     """
 
     column: int
@@ -329,13 +369,14 @@ class CategoryFeatures:
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X."""
-        hot = X[:, self.column, np.newaxis] == np.arange(len(self.root))
-        features: Array = hot @ self.root
+        one_hot = X[:, self.column, np.newaxis] == np.arange(len(self.root))
+        features: Array = one_hot @ self.root
         return features
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) of function ``index[i]`` at row i of X; slopes are zero."""
-        return np.einsum("pk,pk->p", self(X), weights[index]), np.zeros(X.shape)
+        values = np.einsum("pk,pk->p", self(X), weights[index])
+        return values, np.zeros(X.shape)
 
 
 ones = _Ones()
@@ -345,19 +386,19 @@ ones = _Ones()
 
 
 @dataclass(frozen=True)
-class KernelSections:
-    """``k(X, Z)`` of any kernel, times a factor for each point, shape (n, m).
+class KernelFeatures:
+    """Kernel sections ``k(·, z)`` at points z, each times a factor, shape (n, m).
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
     points : ndarray of shape (m, d)
-        Right arguments ``Z``.
+        Right arguments ``Z`` of the kernel.
     factors : float or ndarray of shape (m,), default=1.0
-        Of the columns.
+        Factors of the columns.
     """
 
-    kernel: Any
+    kernel: Kernel
     points: Array
     factors: float | Array = 1.0
 
@@ -373,12 +414,13 @@ class KernelSections:
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
         K, pullback = matrix_and_input_pullback(self.kernel, X, self.points)
-        G = weights[index] * self.factors
-        return np.einsum("pm,pm->p", K, G), pullback(G)
+        scaled_weights = weights[index] * self.factors
+        values = np.einsum("pm,pm->p", K, scaled_weights)
+        return values, pullback(scaled_weights)
 
 
 @dataclass(frozen=True)
-class RadialSections:
+class RadialKernelFeatures:
     """Sections of a kernel of the scaled distance, in compiled loops.
 
     Parameters
@@ -400,7 +442,7 @@ class RadialSections:
 
     @cached_property
     def _origin(self) -> Array:
-        # distances between points far from zero then lose no digits
+        # distances between points far from zero lose fewer digits
         return self.points.mean(axis=0)
 
     @cached_property
@@ -415,61 +457,80 @@ class RadialSections:
 
     def __call__(self, X: Array) -> Array:
         """Kernel matrix, shape (n, m)."""
-        out = np.empty((len(self.points), len(X)))
-        self._fill(np.ascontiguousarray(self._scaled(X).T), slice(None), out)
-        return out.T
+        features = np.empty((len(self.points), len(X)))
+        scaled = self._scaled(X)
+        self._fill(np.ascontiguousarray(scaled.T), slice(None), features)
+        return features.T
 
     def contract(self, X: Array, weights: Array, out: Array) -> None:
         """Add ``self(X) @ weights`` (m, k) to out (n, k); O(n m (d + k)) time."""
         scaled = self._scaled(X)
-        if weights.shape[1] != 1:
-            parts = [slice(j, j + _PANEL) for j in range(0, len(weights), _PANEL)]
-            add_product(scaled, [(p, weights[p]) for p in parts], self._fill, out)
+        if weights.shape[1] == 1:
+            heights = np.ascontiguousarray(weights[:, 0])
+            radial.radial_sum(self.code, scaled, self._centres, heights, out[:, 0])
             return
-        heights = np.ascontiguousarray(weights[:, 0])
-        radial.radial_sum(self.code, scaled, self._centres, heights, out[:, 0])
+        panels = []
+        for first in range(0, len(weights), _PANEL):
+            part = slice(first, first + _PANEL)
+            panels.append((part, weights[part]))
+        add_product(scaled, panels, self._fill, out)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
-        values, gradients = np.zeros(len(X)), np.zeros(X.shape)
-        at = self._scaled(X), np.ascontiguousarray(self._centres.T), weights, index
-        radial.radial_pairs(self.code, *at, values, gradients)
+        values = np.zeros(len(X))
+        gradients = np.zeros(X.shape)
+        radial.radial_pairs(
+            self.code,
+            self._scaled(X),
+            np.ascontiguousarray(self._centres.T),
+            weights,
+            index,
+            values,
+            gradients,
+        )
         return values, gradients / self.length_scale
 
 
-def factor_features(kernel: Any, d: int) -> list[FeatureMap]:
+def factor_features(kernel: Kernel, d: int) -> list[FeatureMap]:
     """Exact features of a linear or categorical kernel, or of Columns with one.
 
-    Of several columns of categories there is one feature map each; of other kernels
-    none.
+    A CategoricalKernel of several columns gives one feature map for each column. The
+    list is empty for all other kernels.
     """
-    columns, inner = np.arange(d), kernel
+    columns = np.arange(d)
+    inner = kernel
     if type(kernel) is Columns:
-        columns, inner = kernel.indices(d), kernel.kernel
+        columns = kernel.indices(d)
+        inner = kernel.kernel
     if type(inner) is DotProduct or type(inner) is Linear:
-        slope, centre = np.zeros((2, d))
+        slope = np.zeros(d)
+        centre = np.zeros(d)
         slope[columns] = getattr(inner, "slope", 1.0)
         centre[columns] = getattr(inner, "centre", 0.0)
-        return [LinearFeatures(getattr(inner, "sigma_0", 0.0), d, slope, centre)]
+        level = getattr(inner, "sigma_0", 0.0)
+        return [LinearFeatures(level, d, slope, centre)]
     if type(inner) is CategoricalKernel and inner.n_categories is not None:
-        correlations = inner._by_column("correlation", len(columns), 1.0)
         K = inner.n_categories
-        # [√ρ, √(1 - ρ) e_x]
-        roots = [
-            np.sqrt(np.column_stack((np.full(K, r), (1.0 - r) * np.eye(K))))
-            for r in correlations
-        ]
-        pairs = zip(columns.tolist(), roots, strict=True)
-        return [CategoryFeatures(*pair) for pair in pairs]
+        correlations = inner._by_column("correlation", len(columns), 1.0)
+        maps: list[FeatureMap] = []
+        for column, rho in zip(columns.tolist(), correlations, strict=True):
+            # root of ρ 1 1ᵀ + (1 - ρ) I: [√ρ, √(1 - ρ) e_x]
+            shared = np.full(K, rho)
+            independent = (1.0 - rho) * np.eye(K)
+            root = np.sqrt(np.column_stack((shared, independent)))
+            maps.append(CategoryFeatures(column, root))
+        return maps
     if type(inner) is Coregionalization:
+        # root of A Aᵀ + diag(1 - Σ a²)
         A = inner.loadings()
-        own = np.diag(np.sqrt(1.0 - np.sum(A**2, axis=1)))
-        return [CategoryFeatures(int(columns[0]), np.hstack((A, own)))]
+        independent = np.diag(np.sqrt(1.0 - np.sum(A**2, axis=1)))
+        root = np.hstack((A, independent))
+        return [CategoryFeatures(int(columns[0]), root)]
     return []
 
 
-def check_sections(kernel: Any, X: Array) -> None:
-    """Refuse a kernel whose sections ``k(·, x)`` are not finite, at the first row of X.
+def check_sections(kernel: Kernel, X: Array) -> None:
+    """Refuse a kernel with infinite sections ``k(·, x)``, at the first row of X.
 
     Raises
     ------
@@ -487,7 +548,11 @@ def check_sections(kernel: Any, X: Array) -> None:
     )
 
 
-def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTerm, ...]:
+def section_terms(
+    kernel: Kernel,
+    points: Array,
+    weights: Array,
+) -> tuple[LinearTerm, ...]:
     """Terms of the functions ``k(·, Z) weights``.
 
     Each summand of a kernel becomes a term, constants move into the weights, and linear
@@ -510,24 +575,27 @@ def section_terms(kernel: Any, points: Array, weights: Array) -> tuple[LinearTer
         return ()
     if kind is Sum:
         first = section_terms(kernel.k1, points, weights)
-        return first + section_terms(kernel.k2, points, weights)
-    if kind is Product:
-        for one, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
-            if type(one) is ConstantKernel:
-                return section_terms(other, points, one.constant_value * weights)
+        second = section_terms(kernel.k2, points, weights)
+        return first + second
+    if kind is Product and type(kernel.k1) is ConstantKernel:
+        return section_terms(kernel.k2, points, kernel.k1.constant_value * weights)
+    if kind is Product and type(kernel.k2) is ConstantKernel:
+        return section_terms(kernel.k1, points, kernel.k2.constant_value * weights)
     if kind is ConstantKernel:
         total = kernel.constant_value * weights.sum(axis=0, keepdims=True)
         return (LinearTerm(ones, total),)
     if kind in (DotProduct, Linear):
+        # φ(·)ᵀ φ(Z)ᵀ v
         (features,) = factor_features(kernel, points.shape[1])
-        return (LinearTerm(features, np.tensordot(features(points).T, weights, 1)),)
+        slopes = np.tensordot(features(points).T, weights, 1)
+        return (LinearTerm(features, slopes),)
     if kind is GREKernel:
         return _gre_terms(kernel, points, weights)
     code = radial_code(kernel)
     if code is None:
-        return (LinearTerm(KernelSections(kernel, points), weights),)
+        return (LinearTerm(KernelFeatures(kernel, points), weights),)
     length_scale = np.full(points.shape[1:], kernel.length_scale, dtype=np.float64)
-    features = RadialSections(code, length_scale, points)
+    features = RadialKernelFeatures(code, length_scale, points)
     return (LinearTerm(features, weights),)
 
 
@@ -536,11 +604,15 @@ def _gre_terms(
     points: Array,
     weights: Array,
 ) -> tuple[LinearTerm, ...]:
-    """``k(·, S) P k(S, Z) v + b k̄(·, Z) v``."""
+    """``k(·, S) P k(S, Z) v + b k̄(·, Z) v`` with masses P on the diagonal."""
     support = np.asarray(kernel.support, dtype=np.float64)
     B = kernel.kernel(support, points) * kernel.masses[:, np.newaxis]
-    terms = section_terms(kernel.kernel, support, np.tensordot(B, weights, 1))
+    finite_rank = section_terms(kernel.kernel, support, np.tensordot(B, weights, 1))
     if kernel.background == 0.0:
-        return terms
-    background = kernel.background_kernel()
-    return terms + section_terms(background, points, kernel.background * weights)
+        return finite_rank
+    background = section_terms(
+        kernel.background_kernel(),
+        points,
+        kernel.background * weights,
+    )
+    return finite_rank + background

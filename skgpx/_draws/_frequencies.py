@@ -1,18 +1,21 @@
 """How many frequencies draws of functions need, and how many of them are high.
 
 Given its features, a conditioned draw has the exact mean, and a covariance that can be
-computed: errors of predicting values from others are linear functionals of the process.
-Applied to the features they give the variance of draws, applied to the kernel the exact
-one. Both are compared at points that are left out and at fresh inputs.
+computed: the error of predicting a value from other values is a linear functional of
+the process. Applied to the features, the functionals give the variance of draws;
+applied to the kernel, the exact variance. Both are compared at points that are left out
+and at fresh inputs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws._features import FeatureMap
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
@@ -20,9 +23,28 @@ from skgpx.exceptions import PredictionWarning, warn
 from skgpx.kernels import category_columns
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
-# Most points of which a factor is computed.
+# Largest number of points for a Cholesky factor.
 _NEIGHBOURS = 512
+
+
+class Part(NamedTuple):
+    """An independent summand of a process, with features for draws.
+
+    Parameters
+    ----------
+    variance : float
+        Factor of the covariance of the features.
+    exact : bool
+        Whether the features are deterministic, with the exact covariance.
+    features : callable
+        Makes a feature map from a number of frequencies, a tail power and a generator.
+    """
+
+    variance: float
+    exact: bool
+    features: Callable[[int, float, np.random.Generator], FeatureMap]
 
 
 @dataclass(frozen=True)
@@ -36,10 +58,10 @@ class Conditioning:
     noise_variance : float or ndarray of shape (n,), default=0.0
         Variance of the observation noise at the points.
     root : ndarray of shape (n, n), default=None
-        Lower Cholesky factor of ``k(X, X)`` plus the noise, if it is known. Without it
-        features are chosen for at most 512 points, near one of them.
+        Lower Cholesky factor of ``k(X, X)`` plus the noise. Without it features are
+        chosen for at most 512 points, the nearest ones of a random point.
     negligible : float, default=1e-13
-        Variance below which errors do not matter, as a fraction of the prior's.
+        Errors below this fraction of the prior variance do not matter.
     """
 
     points: Array
@@ -52,8 +74,8 @@ class HeldOutErrors:
     """Errors of predicting values from noisy ones at other points.
 
     With ``C = k(X, X) + N`` and ``A = C⁻¹``, the error at point i, predicted from the
-    others, is ``Σ_j A_ij y_j / A_ii`` less the noise at i, and that at a fresh input t
-    is ``f(t) - k(t, X) A y``.
+    other points, is ``Σ_j A_ij y_j / A_ii`` less the noise at i, and the error at a
+    fresh input t is ``f(t) - k(t, X) A y``.
 
     Parameters
     ----------
@@ -63,62 +85,67 @@ class HeldOutErrors:
     rng : numpy.random.Generator
         Picks the points that are left out, and the fresh inputs.
     box : ndarray of shape (d, 2), default=None
-        Where fresh inputs must lie; None for anywhere.
+        Box of the fresh inputs; None for anywhere.
 
     Notes
     -----
-    O(n^2) time where the factor of C is known.
+    O(n^2) time with the factor of C, O(n^3) for 512 points at most without it.
     """
 
     def __init__(
         self,
-        kernel: Any,
+        kernel: Kernel,
         given: Conditioning,
         rng: np.random.Generator,
         box: Array | None = None,
     ):
-        X, L = given.points, given.root
+        X = given.points
+        L = given.root
         noise = np.broadcast_to(np.asarray(given.noise_variance, float), len(X))
         if L is None:
-            near = _neighbourhood(kernel, X, rng)
-            X, noise = X[near], noise[near]
+            rows = _neighbourhood(kernel, X, rng)
+            X = X[rows]
+            noise = noise[rows]
             L = cholesky(kernel(X) + np.diag(noise)).L
         held_out = rng.permutation(len(X))[:32]
-        fresh, each = (
-            _fresh_inputs(X, 8, rng, category_columns(kernel, X.shape[1])),
-            np.arange(len(held_out)),
-        )
+        errors = np.arange(len(held_out))
+        fresh = _fresh_inputs(X, 8, rng, category_columns(kernel, X.shape[1]))
         if box is not None:
             fresh = np.clip(fresh, *box.T)
+
+        # rows of A = C⁻¹ of the points left out, and V = A k(X, t)
+        unit = np.zeros((len(X), len(errors)))
+        unit[held_out, errors] = 1.0
         h = solve_lower(L, kernel(X, fresh))
-        unit = np.zeros((len(X), len(each)))
-        unit[held_out, each] = 1.0
         half = solve_lower(L, unit)
-        A, V = solve_lower_transpose(L, half).T, solve_lower_transpose(L, h)
-        diagonal = A[each, held_out]
+        A = solve_lower_transpose(L, half).T
+        V = solve_lower_transpose(L, h)
+        diagonal = A[errors, held_out]
         A = A / diagonal[:, np.newaxis]
-        # errors from the values at the fresh inputs and at the points
-        nothing = np.zeros((len(each), len(fresh)))
+
+        # errors as linear functionals of the values at the fresh inputs and at the
+        # points
+        zeros = np.zeros((len(errors), len(fresh)))
         self.points = np.concatenate((fresh, X))
-        self.functionals = np.block([[nothing, A], [np.eye(len(fresh)), -V.T]])
+        self.functionals = np.block([[zeros, A], [np.eye(len(fresh)), -V.T]])
+        # the noise enters through all points but the one left out
         on_points = self.functionals[:, len(fresh) :].copy()
-        on_points[each, held_out] = 0.0
+        on_points[errors, held_out] = 0.0
         self.noise = (on_points * noise) @ on_points.T
-        # cov(aᵢᵀy - εᵢ, aⱼᵀy - εⱼ), and gₜ is independent of y
-        own = noise[held_out]
-        crossed = A[:, held_out] * own
+
+        # exact covariance of errors aᵢᵀy - εᵢ and gₜ; gₜ is independent of y
+        held_out_noise = noise[held_out]
+        crossed = A[:, held_out] * held_out_noise
         between = (half.T @ half) / np.outer(diagonal, diagonal) - crossed - crossed.T
-        between[each, each] += own
-        with_fresh = own[:, np.newaxis] * V[held_out]
-        self.exact = np.block(
-            [[between, with_fresh], [with_fresh.T, kernel(fresh) - h.T @ h]]
-        )
+        between[errors, errors] += held_out_noise
+        with_fresh = held_out_noise[:, np.newaxis] * V[held_out]
+        of_fresh = kernel(fresh) - h.T @ h
+        self.exact = np.block([[between, with_fresh], [with_fresh.T, of_fresh]])
+
         # rounding errors of aᵀ K a, relative to |a|₁²
         rounding = 1e-15 * np.sum(np.abs(self.functionals), axis=1) ** 2
-        self.floor = np.mean(kernel.diag(fresh)) * np.maximum(
-            given.negligible,
-            rounding,
-        )
+        prior_variance = np.mean(kernel.diag(fresh))
+        self.floor = prior_variance * np.maximum(given.negligible, rounding)
 
     def covariance(self, parts: list[tuple[float, FeatureMap]]) -> Array:
         """Covariance of the errors of draws with these features, noise left out.
@@ -144,19 +171,24 @@ class HeldOutErrors:
             Root mean square of ``log(std of the draws / exact std)``.
         covariance : float
             Root of the mean over points of the squared errors of a row of the
-            covariance, in units of the geometric mean of both standard deviations: too
-            small ones count as much as too large ones.
+            covariance, in units of the geometric mean of both standard deviations:
+            standard deviations that are too small count as much as those that are too
+            large.
         """
-        drawn = covariance + self.noise
-        found = np.diagonal(drawn) + self.floor
-        exact = np.maximum(np.diagonal(self.exact), 0.0) + self.floor
-        units = np.sqrt(exact * found)
-        squares = np.sum((drawn - self.exact) ** 2 / np.outer(units, units), axis=1)
-        logs = 0.5 * np.log(found / exact)
-        return float(np.sqrt(np.mean(logs**2))), float(np.sqrt(np.mean(squares)))
+        approximate = covariance + self.noise
+        variance = np.diagonal(approximate) + self.floor
+        exact_variance = np.maximum(np.diagonal(self.exact), 0.0) + self.floor
+
+        log_ratios = 0.5 * np.log(variance / exact_variance)
+        std_error = float(np.sqrt(np.mean(log_ratios**2)))
+
+        units = np.sqrt(exact_variance * variance)
+        squares = (approximate - self.exact) ** 2 / np.outer(units, units)
+        covariance_error = float(np.sqrt(np.mean(np.sum(squares, axis=1))))
+        return std_error, covariance_error
 
 
-def _neighbourhood(kernel: Any, X: Array, rng: np.random.Generator) -> Any:
+def _neighbourhood(kernel: Kernel, X: Array, rng: np.random.Generator) -> Index | slice:
     """The 512 points most correlated with a random one; all if there are fewer.
 
     Where posterior variances are hard to get right, near points screen far ones.
@@ -164,7 +196,7 @@ def _neighbourhood(kernel: Any, X: Array, rng: np.random.Generator) -> Any:
     if len(X) <= _NEIGHBOURS:
         return slice(None)
     centre = X[[rng.integers(len(X))]]
-    # ‖k(x, ·) - k(c, ·)‖², less what does not depend on x
+    # ‖k(x, ·) - k(c, ·)‖², without its term that does not depend on x
     distance = kernel.diag(X) - 2.0 * kernel(X, centre)[:, 0]
     return np.argsort(distance, kind="stable")[:_NEIGHBOURS]
 
@@ -173,81 +205,99 @@ def _fresh_inputs(
     X: Array,
     half: int,
     rng: np.random.Generator,
-    kept: list[int],
+    code_columns: list[int],
 ) -> Array:
-    """Inputs between points, and just outside their range; `kept` columns hold codes.
+    """Inputs between points, and just outside their range (2 half, d).
 
-    Half lie between two random points; the others extend the line from the mean to a
-    point that is extreme in a random direction by a tenth.
+    One half lies between two random points. The other half extends the line from the
+    mean to a point that is extreme in a random direction by a tenth. The columns of
+    codes are taken from a point.
     """
     n, d = X.shape
-    one, other = X[rng.integers(n, size=(2, half))]
-    inside = one + rng.random((half, 1)) * (other - one)
-    centre, std = X.mean(axis=0), X.std(axis=0)
+    start, stop = X[rng.integers(n, size=(2, half))]
+    between = start + rng.random((half, 1)) * (stop - start)
+
+    centre = X.mean(axis=0)
+    std = X.std(axis=0)
     scaled = np.divide(X - centre, std, out=np.zeros_like(X), where=std > 0.0)
     directions = rng.standard_normal((d, half))
     extreme = X[np.argmax(scaled @ directions, axis=0)]
     outside = extreme + 0.1 * (extreme - centre)
-    inside[:, kept], outside[:, kept] = one[:, kept], extreme[:, kept]
-    return np.concatenate((inside, outside))
+
+    between[:, code_columns] = start[:, code_columns]
+    outside[:, code_columns] = extreme[:, code_columns]
+    return np.concatenate((between, outside))
 
 
 def choose_frequencies(
-    kernel: Any,
-    parts: list[Any],
+    kernel: Kernel,
+    parts: Sequence[Part],
     n_basis: int | str,
     given: Conditioning | None,
     rng: np.random.Generator,
 ) -> tuple[int, float, int]:
     """Number and tail power of the frequencies of the parts of a kernel.
 
-    Parts without exact features share the frequencies equally: which of them has the
-    variance that the data leave is not known before.
+    Parts without exact features share the frequencies equally, because it is not clear
+    in advance which part has the variance that the data leave.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Prior covariance, without noise.
-    parts : list of Part
+    parts : sequence of Part
         Its independent parts.
     n_basis : int or "auto"
         Number of Fourier features, twice the number of frequencies.
     given : Conditioning or None
-        What the draws will be conditioned on.
+        Points on which the draws will be conditioned.
     rng : numpy.random.Generator
 
     Returns
     -------
     n_frequencies : int
-        Of each part.
+        Frequencies of each part.
     tail_power : float
         How much high frequencies are enriched; see `sample_spectra`.
     seed : int
-        Of the frequencies that were compared.
+        Seed of the frequencies that were compared.
     """
-    random = [(v, features) for v, exact, features in parts if not exact]
-    share, seed = 2 * max(len(random), 1), int(rng.integers(2**63))
-    n = 2048 // share if isinstance(n_basis, str) else max(n_basis // share, 1)
-    if given is None or not random:
+    exact_parts = [part for part in parts if part.exact]
+    random_parts = [part for part in parts if not part.exact]
+    # features per frequency of each part
+    share = 2 * max(len(random_parts), 1)
+    seed = int(rng.integers(2**63))
+    if isinstance(n_basis, str):
+        n = 2048 // share
+    else:
+        n = max(n_basis // share, 1)
+    if given is None or not random_parts:
         return n, 1.0, seed
+
     errors = HeldOutErrors(kernel, given, rng)
-    fixed = [(v, features(1, 1.0, rng)) for v, exact, features in parts if exact]
-    exact = errors.covariance(fixed)
+    exact_features = [
+        (part.variance, part.features(1, 1.0, rng)) for part in exact_parts
+    ]
+    exact = errors.covariance(exact_features)
 
     def misfit(n: int, power: float) -> tuple[float, float]:
         net = np.random.default_rng(seed)
-        drawn = [(v, features(n, power, net)) for v, features in random]
-        return errors.misfit(exact + errors.covariance(drawn))
+        waves = [(part.variance, part.features(n, power, net)) for part in random_parts]
+        return errors.misfit(exact + errors.covariance(waves))
 
     # κ of u = v^κ, 1 for the plain net; the best depends little on the number
     powers = (1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 10.0)
-    by_power = np.array([misfit(min(n, 256), power)[1] for power in powers])
-    # the smallest nearly as good as the best: the rest is noise
-    power = powers[int(np.argmax(by_power <= 1.03 * by_power.min()))]
-    # root mean square of the log ratio of standard deviations: aimed at, or alarming
-    limit = 0.02 if n_basis == "auto" else 0.1
+    error_by_power = np.array([misfit(min(n, 256), power)[1] for power in powers])
+    # the smallest nearly as good as the best: further differences are noise
+    nearly_best = error_by_power <= 1.03 * error_by_power.min()
+    power = powers[int(np.argmax(nearly_best))]
+
+    # root mean square of the log ratio of standard deviations: a target, or an alarm
     if n_basis == "auto":
+        limit = 0.02
         n = max(256 // share, 1)
+    else:
+        limit = 0.1
     error = misfit(n, power)[0]
     while n_basis == "auto" and error > limit and n * share < 8192:
         n *= 2
@@ -256,8 +306,8 @@ def choose_frequencies(
         warn(
             f"With {n * share} Fourier features the standard deviations of conditioned "
             f"draws are expected to be off by {100 * error:.2g} % (root mean square); "
-            'their mean is right. Pass a larger n_basis, or n_basis="auto", give the '
-            'data more noise, or use prior="exact" where few inputs are of interest.',
+            'their mean is right. Pass a larger n_basis, or n_basis="auto", a larger '
+            'noise variance, or use prior="exact" where few inputs are of interest.',
             PredictionWarning,
         )
     return n, power, seed

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult
 
-from skgpx._draws._features import LinearTerm, Term, merged, ones
+from skgpx._draws._features import FeatureMap, LinearTerm, Term, merged, ones
 from skgpx._draws._mapped import InputMap
 from skgpx._draws._optima import minimise
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.rows import LARGEST
+from skgpx._types import RandomState
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -50,7 +51,7 @@ class FunctionDraws(OneBlasThread):
     Notes
     -----
     A call costs O(n (R + m) (d + s)) time for n rows, R Fourier frequencies and m
-    kernel sections, and constant memory beside the values. Posterior draws follow
+    kernel sections, and constant memory apart from the values. Posterior draws follow
     Matheron's rule [1]_, equation (13): a draw from the prior plus one more linear
     term that makes it agree with the data.
 
@@ -91,11 +92,12 @@ class FunctionDraws(OneBlasThread):
                 "Terms of FunctionDraws must take equally many input columns; got "
                 f"{sorted(map(str, widths))}."
             )
-        self.n_features = widths.pop() if widths else None
-        # rows that a map makes numbers of travel as objects
+        self.n_features = next(iter(widths), None)
+        # rows that a map turns into numbers travel as objects
         self.numeric = all(getattr(term, "numeric", True) for term in self.terms)
-        # values depend on those drawn before: such draws exist only once
-        self.remembers = any(getattr(term, "remembers", False) for term in self.terms)
+        # values that depend on earlier evaluations: a copy would be another function
+        stateful = (getattr(term, "is_stateful", False) for term in self.terms)
+        self.is_stateful = any(stateful)
 
     def __call__(self, X: ArrayLike) -> Array:
         """Values of the functions at the rows of X.
@@ -117,12 +119,14 @@ class FunctionDraws(OneBlasThread):
             number of columns than the functions take.
         """
         values = self.values(self._rows(X))
-        return values[:, 0, :] if self.n_outputs == 1 else values
+        if self.n_outputs == 1:
+            return values[:, 0, :]
+        return values
 
     def _rows(self, X: ArrayLike) -> Array:
         """Inputs as a finite two-dimensional array of doubles, or one of objects."""
-        kind = np.float64 if self.numeric else np.object_
-        X = np.ascontiguousarray(X, dtype=kind)
+        dtype = np.float64 if self.numeric else np.object_
+        X = np.ascontiguousarray(X, dtype=dtype)
         if X.ndim != 2:
             raise ValueError(
                 f"FunctionDraws expects X of shape (n_samples, n_features); got an "
@@ -133,21 +137,25 @@ class FunctionDraws(OneBlasThread):
                 f"These functions take {self.n_features} input columns; got "
                 f"{X.shape[1]}."
             )
-        # one pass: NaN is not at most anything
-        if self.numeric and not (largest := np.abs(X).max(initial=0.0)) <= LARGEST:
-            raise ValueError(
-                f"X must be at most {LARGEST:g} in size, and finite; got {largest:g}."
-            )
+        if self.numeric:
+            # one pass: comparisons with NaN are false
+            largest = np.abs(X).max(initial=0.0)
+            if not largest <= LARGEST:
+                raise ValueError(
+                    f"X must be at most {LARGEST:g} in size, and finite; got "
+                    f"{largest:g}."
+                )
         return X
 
     def values(self, X: Array) -> Array:
         """Values at the rows of X with the output axis kept, shape (n, c, s)."""
-        out = np.zeros((X.shape[0], self.n_outputs, self.n_draws))
-        for start in range(0, X.shape[0], _ROWS):
+        n = X.shape[0]
+        values = np.zeros((n, self.n_outputs, self.n_draws))
+        for start in range(0, n, _ROWS):
             rows = slice(start, start + _ROWS)
             for term in self.terms:
-                term.add_to(out[rows], X[rows])
-        return out
+                term.add_to(values[rows], X[rows])
+        return values
 
     def at(self, X: ArrayLike) -> Array:
         """Each function at an input of its own.
@@ -172,10 +180,12 @@ class FunctionDraws(OneBlasThread):
                 f"draws.at expects one input for each of {self.n_draws} draws; got "
                 f"{len(X)} rows. Call draws(X) to evaluate all draws at all rows."
             )
-        values = self._own_values(X)
-        return values[:, 0] if self.n_outputs == 1 else values
+        values = self._values_by_draw(X)
+        if self.n_outputs == 1:
+            return values[:, 0]
+        return values
 
-    def _own_values(self, X: Array) -> Array:
+    def _values_by_draw(self, X: Array) -> Array:
         """Draw i at row i of X, with the output axis kept, shape (s, c)."""
         values = np.zeros((self.n_draws, self.n_outputs))
         for term in self.terms:
@@ -203,14 +213,20 @@ class FunctionDraws(OneBlasThread):
             If a kernel has no known derivative in its inputs.
         """
         X = self._rows(X)
-        (n, d), s, c = X.shape, self.n_draws, self.n_outputs
-        values, gradients = np.empty((n * s, c)), np.empty((n * s, c, d))
+        n, d = X.shape
+        s = self.n_draws
+        c = self.n_outputs
+        values = np.empty((n * s, c))
+        gradients = np.empty((n * s, c, d))
         for start in range(0, n * s, _ROWS):
-            pair = np.arange(start, min(start + _ROWS, n * s))
-            values[pair], gradients[pair] = self._pairs(X[pair // s], pair % s)
+            # pair i is row i // s and draw i % s
+            pairs = np.arange(start, min(start + _ROWS, n * s))
+            values[pairs], gradients[pairs] = self._pairs(X[pairs // s], pairs % s)
         values = values.reshape(n, s, c).swapaxes(1, 2)
         gradients = gradients.reshape(n, s, c, d).swapaxes(1, 2)
-        return (values[:, 0], gradients[:, 0]) if c == 1 else (values, gradients)
+        if c == 1:
+            return values[:, 0], gradients[:, 0]
+        return values, gradients
 
     def _pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """Draw ``draws[i]`` at row i: values (p, c), gradients (p, c, d)."""
@@ -227,7 +243,7 @@ class FunctionDraws(OneBlasThread):
         bounds: ArrayLike,
         n_starts: int = 32,
         n_mesh: int = 10_000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> OptimizeResult:
         """Smallest value of each function in a box, and where it is.
 
@@ -265,18 +281,18 @@ class FunctionDraws(OneBlasThread):
         bounds: ArrayLike,
         n_starts: int = 32,
         n_mesh: int = 10_000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> OptimizeResult:
         """Largest value of each function in a box; see :meth:`minimize`."""
-        found = (-self).minimize(bounds, n_starts, n_mesh, random_state)
-        return OptimizeResult(x=found.x, fun=-found.fun)
+        minima = (-self).minimize(bounds, n_starts, n_mesh, random_state)
+        return OptimizeResult(x=minima.x, fun=-minima.fun)
 
     def condition(
         self,
         X: ArrayLike,
         y: ArrayLike,
         noise_variance: ArrayLike = 0.0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> FunctionDraws:
         """Draws of the process given more observations, from these draws.
 
@@ -322,18 +338,17 @@ class FunctionDraws(OneBlasThread):
         shape = (len(X), self.n_outputs, self.n_draws)
         observed, noise = _observations(y, noise_variance, shape)
         rng = np.random.default_rng(random_state)
-        error = np.sqrt(noise)[:, np.newaxis, np.newaxis] * rng.standard_normal(shape)
-        moved, process = self.process.update(
-            X,
-            observed - self.values(X) - error,
-            noise,
-        )
-        return self.plus(moved.terms).with_process(process)
+        # Matheron's rule: f + k(·, X) (K + N)⁻¹ (y - f(X) - ε)
+        std = np.sqrt(noise)[:, np.newaxis, np.newaxis]
+        error = std * rng.standard_normal(shape)
+        discrepancy = observed - self.values(X) - error
+        change, process = self.process.update(X, discrepancy, noise)
+        return self.plus(change.terms).with_process(process)
 
     def plus(self, terms: tuple[Term, ...]) -> FunctionDraws:
-        """Add terms to the functions; the distribution is then no longer known."""
-        everything = merged(self.terms + tuple(terms))
-        return FunctionDraws(everything, self.n_outputs, self.n_draws)
+        """Add terms to the functions; the result has no process."""
+        all_terms = merged(self.terms + tuple(terms))
+        return FunctionDraws(all_terms, self.n_outputs, self.n_draws)
 
     def with_process(self, process: Process | None) -> FunctionDraws:
         """Return the same functions as draws from this process."""
@@ -342,11 +357,14 @@ class FunctionDraws(OneBlasThread):
     def __len__(self) -> int:
         return self.n_draws
 
-    def __getitem__(self, index: Any) -> FunctionDraws:
+    def __getitem__(
+        self, index: int | slice | list[int] | NDArray[Any]
+    ) -> FunctionDraws:
         """Select draws; an integer gives a FunctionDraws of length one."""
-        chosen = np.atleast_1d(np.arange(self.n_draws)[index])
-        terms = tuple(term.select(chosen) for term in self.terms)
-        return FunctionDraws(terms, self.n_outputs, chosen.shape[0], self.process)
+        positions: Index = np.arange(self.n_draws)
+        positions = np.atleast_1d(positions[index])
+        terms = tuple(term.select(positions) for term in self.terms)
+        return FunctionDraws(terms, self.n_outputs, len(positions), self.process)
 
     def __add__(self, other: FunctionDraws) -> FunctionDraws:
         """Draw-by-draw sum of two sets of equal length."""
@@ -367,7 +385,7 @@ class FunctionDraws(OneBlasThread):
         """Draw-by-draw difference of two sets of equal length."""
         return self + (-other)
 
-    def __mul__(self, factor: Any) -> FunctionDraws:
+    def __mul__(self, factor: object) -> FunctionDraws:
         """Multiply by a number."""
         if not isinstance(factor, Real):
             return NotImplemented
@@ -381,23 +399,25 @@ class FunctionDraws(OneBlasThread):
         Parameters
         ----------
         shift, scale : float or array-like of shape (c,)
-            For all outputs, or for each.
+            One number for all outputs, or one for each.
         """
         c = (self.n_outputs,)
         factor = np.broadcast_to(np.asarray(scale, dtype=np.float64), c)
         level = np.broadcast_to(np.asarray(shift, dtype=np.float64), c)
         terms = tuple(term.scaled(factor) for term in self.terms)
         if level.any():
-            constant = np.repeat(level[np.newaxis, :, np.newaxis], self.n_draws, axis=2)
-            terms = merged((*terms, LinearTerm(ones, constant)))
-        process = None if self.process is None else self.process.scaled(factor)
+            weights = np.repeat(level[np.newaxis, :, np.newaxis], self.n_draws, axis=2)
+            terms = merged((*terms, LinearTerm(ones, weights)))
+        process = self.process
+        if process is not None:
+            process = process.scaled(factor)
         return FunctionDraws(terms, self.n_outputs, self.n_draws, process)
 
     def __repr__(self) -> str:
         return f"FunctionDraws(n_draws={self.n_draws}, n_outputs={self.n_outputs})"
 
 
-def linear_draws(features: Any, weights: Array) -> FunctionDraws:
+def linear_draws(features: FeatureMap, weights: Array) -> FunctionDraws:
     """FunctionDraws ``features(X) @ weights`` with weights (m, c, s)."""
     _, c, s = weights.shape
     return FunctionDraws((LinearTerm(features, weights),), c, s)
@@ -422,10 +442,12 @@ def _observations(
     elif values.shape == (p, c):
         values = values[:, :, np.newaxis]
     if values.shape not in (shape, (p, c, 1)):
-        one = f"({p},)" if c == 1 else f"({p}, {c})"
+        if c == 1:
+            shapes = f"({p},), or {(p, s)}"
+        else:
+            shapes = f"({p}, {c}), or {shape}"
         raise ValueError(
-            f"y must have shape {one}, or {shape if c > 1 else (p, s)} with values "
-            f"for each draw; got {np.shape(y)}."
+            f"y must have shape {shapes} with values for each draw; got {np.shape(y)}."
         )
     noise = np.asarray(noise_variance, dtype=np.float64)
     if noise.shape not in ((), (p,)) or not np.all((noise >= 0) & np.isfinite(noise)):
@@ -444,16 +466,23 @@ def _observations(
 class Process:
     """Covariance of the Gaussian process that draws come from.
 
+    The base class of processes: a subclass is a frozen dataclass with the attributes,
+    :meth:`covariance`, :meth:`learn` and :meth:`terms`.
+
     Attributes
     ----------
     scale : ndarray of shape (c,)
         Units of the outputs.
     maps : tuple of InputMap
-        Of the inputs, the first one applied first.
+        Maps of the inputs, the first one applied first.
+    spread : ndarray of shape (g, q, r)
+        Root of the covariance of the whitened variables with a posterior, for each
+        output or (g = 1) for all.
     """
 
     scale: Array
     maps: tuple[InputMap, ...]
+    spread: Array
 
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output between the rows of X, (n, n)."""
@@ -466,35 +495,36 @@ class Process:
         noise_variance: Array,
         white: float = 0.0,
     ) -> tuple[Array, Self]:
-        """What observing values at X adds to whitened variables, and what it leaves.
+        """Condition on values at X.
 
         Parameters
         ----------
         X : ndarray of shape (p, d)
-            Where something is observed.
+            Inputs of the observations.
         discrepancy : ndarray of shape (p, c, s)
-            Observed values less those of the draws and of their noise.
+            Observed values less the values of the draws and of their noise.
         noise_variance : ndarray of shape (p,)
-            Of the observations, in the squared units of the outputs.
+            Variances of the observations, in the squared units of the outputs.
         white : float, default=0.0
             Further variance of noise, in the units of the whitened process.
 
         Returns
         -------
-        moved : ndarray of shape (q, c, s)
-            In the units of the outputs.
+        change : ndarray of shape (q, c, s)
+            Added to the whitened variables of draws, in the units of the outputs.
         process : Process
+            The process given the observations.
         """
         raise NotImplementedError
 
-    def terms(self, moved: Array) -> tuple[Term, ...]:
+    def terms(self, variables: Array) -> tuple[Term, ...]:
         """Functions of the mapped inputs with these whitened variables (q, c, s)."""
         raise NotImplementedError
 
     def mapped(self, X: Array) -> Array:
-        """Rows that the maps make of those of X."""
-        for one in self.maps:
-            X = one(X)
+        """Apply the maps to the rows of X."""
+        for input_map in self.maps:
+            X = input_map(X)
         return X
 
     def scaled(self, factor: Array) -> Self:
@@ -508,12 +538,20 @@ class Process:
         discrepancy: Array,
         noise_variance: Array,
     ) -> tuple[FunctionDraws, Self]:
-        """What observing values at X adds to draws, and the process it leaves."""
-        moved, after = self.learn(X, discrepancy, noise_variance)
-        draws = FunctionDraws(after.terms(moved), *moved.shape[1:])
-        for one in reversed(after.maps):
-            draws = mapped_draws(draws, one)
-        return draws, after
+        """Condition on values at X, with the change of draws as functions.
+
+        Returns
+        -------
+        change : FunctionDraws
+            Added to draws of this process.
+        process : Process
+            The process given the observations.
+        """
+        variables, process = self.learn(X, discrepancy, noise_variance)
+        change = FunctionDraws(process.terms(variables), *variables.shape[1:])
+        for input_map in reversed(process.maps):
+            change = mapped_draws(change, input_map)
+        return change, process
 
 
 # ---- Draws as terms of others --------------------------------------------------------
@@ -521,17 +559,18 @@ class Process:
 
 @dataclass(frozen=True)
 class NestedTerm:
-    """Draws as a term of others: of mapped inputs, or some of several sets.
+    """Draws as a term of other draws: of mapped inputs, or one of several sets.
 
     Parameters
     ----------
     draws : FunctionDraws
     places : ndarray of shape (k,)
-        Draw j of these is draw ``places[j]`` of all, the others are zero; distinct.
+        Draw j of the set is draw ``places[j]`` of all; draws at other places are zero.
+        The places are distinct.
     n_draws : int
         Number of all draws.
     map : InputMap, default=None
-        h, if the functions are those of ``h(x)``.
+        h, if the functions are ``f(h(x))``.
     """
 
     draws: FunctionDraws
@@ -550,67 +589,77 @@ class NestedTerm:
         return (self.map or self.draws).numeric
 
     @property
-    def remembers(self) -> bool:
-        """Whether values depend on those drawn before."""
-        return self.draws.remembers
+    def is_stateful(self) -> bool:
+        """Whether values depend on earlier evaluations."""
+        return self.draws.is_stateful
+
+    def _mapped(self, X: Array) -> Array:
+        """Rows as the draws take them."""
+        if self.map is None:
+            return X
+        return self.map(X)
 
     def _positions(self, draws: Index) -> tuple[Index, Index]:
-        """Which of these draws are in the set, and where."""
-        place = np.full(self.n_draws, -1)
-        place[self.places] = np.arange(len(self.places))
-        inside = np.flatnonzero(place[draws] >= 0)
-        return inside, place[draws][inside]
+        """Which of these draws are in the set, and their positions there."""
+        position = np.full(self.n_draws, -1)
+        position[self.places] = np.arange(len(self.places))
+        in_set = np.flatnonzero(position[draws] >= 0)
+        return in_set, position[draws][in_set]
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
-        if not (k := len(self.places)):
+        k = len(self.places)
+        if not k:
             return
-        first, last = self.places[0], self.places[-1]
-        # neighbours, in this order where draws come from groups of frequencies
-        neighbours = last - first == k - 1
-        places = slice(first, last + 1) if neighbours else self.places
-        out[:, :, places] += self.draws.values(self.map(X) if self.map else X)
+        first = self.places[0]
+        last = self.places[-1]
+        places: Index | slice = self.places
+        if last - first == k - 1:
+            # draws of groups of frequencies are contiguous, in this order
+            places = slice(first, last + 1)
+        out[:, :, places] += self.draws.values(self._mapped(X))
 
     def at(self, X: Array) -> Array:
         """Draw i at row i of X (s, d), shape (s, c)."""
-        own = X[self.places]
-        found = self.draws._own_values(self.map(own) if self.map else own)
+        values = self.draws._values_by_draw(self._mapped(X[self.places]))
         if len(self.places) == self.n_draws:
-            return found
-        values = np.zeros((self.n_draws, self.draws.n_outputs))
-        values[self.places] = found
-        return values
+            return values
+        all_values = np.zeros((self.n_draws, self.draws.n_outputs))
+        all_values[self.places] = values
+        return all_values
 
     def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
         c = self.draws.n_outputs
-        values, gradients = np.zeros((len(X), c)), np.zeros((len(X), c, X.shape[1]))
-        rows, own = self._positions(draws)
+        values = np.zeros((len(X), c))
+        gradients = np.zeros((len(X), c, X.shape[1]))
+        rows, positions = self._positions(draws)
         if not len(rows):
             return values, gradients
         if self.map is None:
-            values[rows], gradients[rows] = self.draws._pairs(X[rows], own)
+            values[rows], gradients[rows] = self.draws._pairs(X[rows], positions)
             return values, gradients
         mapped, pullback = self.map.with_pullback(X[rows])
-        values[rows], slopes = self.draws._pairs(mapped, own)
+        values[rows], slopes = self.draws._pairs(mapped, positions)
         for o in range(c):
-            # dh/dx' of the slope of each output in h
+            # chain rule: (dh/dx)ᵀ times the slope of each output in h
             gradients[rows, o] = pullback(slopes[:, o])
         return values, gradients
 
     def scaled(self, factor: Array | float) -> NestedTerm:
-        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+        """Multiply the outputs of the functions by one factor, or by factors (c,)."""
         return replace(self, draws=self.draws.affine(0.0, factor))
 
     def select(self, draws: Index) -> NestedTerm:
         """Keep the draws at these positions."""
-        places, own = self._positions(draws)
-        return NestedTerm(self.draws[own], places, len(draws), self.map)
+        places, positions = self._positions(draws)
+        return NestedTerm(self.draws[positions], places, len(draws), self.map)
 
 
 def mapped_draws(draws: FunctionDraws, inputs: InputMap) -> FunctionDraws:
     """``f(h(x))`` for each of these functions f."""
-    c, s = draws.n_outputs, draws.n_draws
+    c = draws.n_outputs
+    s = draws.n_draws
     term = NestedTerm(draws.with_process(None), np.arange(s), s, inputs)
     return FunctionDraws((term,), c, s)
 
@@ -619,7 +668,7 @@ def side_by_side(
     sets: Sequence[FunctionDraws],
     order: Index | None = None,
 ) -> FunctionDraws:
-    """One set of draws that holds those of several sets.
+    """One set of draws that holds the draws of several sets.
 
     Parameters
     ----------
@@ -631,7 +680,7 @@ def side_by_side(
     Returns
     -------
     draws : FunctionDraws
-        As many draws as the sets have together.
+        As many draws as the sets have in total.
 
     Raises
     ------
@@ -644,13 +693,17 @@ def side_by_side(
             "side_by_side expects at least one set of draws, all with equally many "
             f"outputs; got {len(sets)} sets with {sorted(outputs)} outputs."
         )
-    together = sets[0]
+    union = sets[0]
     if len(sets) > 1:
-        ends = np.cumsum([0, *map(len, sets)])
-        total = int(ends[-1])
-        terms = tuple(
-            NestedTerm(draws.with_process(None), np.arange(first, last), total)
-            for draws, first, last in zip(sets, ends[:-1], ends[1:], strict=True)
-        )
-        together = FunctionDraws(terms, outputs.pop(), total)
-    return together if order is None else together[order]
+        boundaries = np.cumsum([0, *map(len, sets)])
+        total = int(boundaries[-1])
+        terms = []
+        for draws, first, last in zip(
+            sets, boundaries[:-1], boundaries[1:], strict=True
+        ):
+            places = np.arange(first, last)
+            terms.append(NestedTerm(draws.with_process(None), places, total))
+        union = FunctionDraws(tuple(terms), outputs.pop(), total)
+    if order is None:
+        return union
+    return union[order]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from sklearn.gaussian_process.kernels import ExpSineSquared, WhiteKernel
+from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel, WhiteKernel
 
 from skgpx._draws._features import FeatureMap
 from skgpx._draws._frequencies import Conditioning, HeldOutErrors
@@ -20,8 +20,10 @@ from skgpx.kernels import Monomial, category_columns, expand
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-# Nodes that "auto" takes at most. Rows of interpolation weights at a time.
-_MOST_NODES, _ROWS = 2**16, 4096
+# Largest number of nodes that "auto" takes.
+_MAX_NODES = 2**16
+# Rows of interpolation weights at a time.
+_ROWS = 4096
 
 # ---- The process on a grid -----------------------------------------------------------
 
@@ -41,7 +43,8 @@ class StationarySum:
 
     def __call__(self, lags: Array) -> Array:
         """Covariances at lags (n, d), shape (n,)."""
-        origin, total = np.zeros((1, self.n_features)), np.zeros(len(lags))
+        origin = np.zeros((1, self.n_features))
+        total = np.zeros(len(lags))
         for term in self.terms:
             product = np.full(len(lags), term.coefficient)
             for factor in term.factors:
@@ -55,13 +58,16 @@ class StationarySum:
         At most twice the width of the domain, where a kernel hardly varies.
         """
         fractions = np.geomspace(1e-6, 2.0, 300)
+        variance = self(np.zeros((1, self.n_features)))
         lengths = np.empty(self.n_features)
         for axis, width in enumerate(widths):
             lags = np.zeros((len(fractions), self.n_features))
             lags[:, axis] = fractions * width
-            below = self(lags) < 0.5 * self(np.zeros((1, self.n_features)))
-            place = np.argmax(below) if below.any() else -1
-            lengths[axis] = fractions[place] * width
+            below_half = self(lags) < 0.5 * variance
+            length = fractions[-1]
+            if below_half.any():
+                length = fractions[np.argmax(below_half)]
+            lengths[axis] = length * width
         return lengths
 
 
@@ -95,7 +101,7 @@ class Grid:
         cls,
         covariance: StationarySum,
         box: Array,
-        n_nodes: Any,
+        n_nodes: Iterable[float],
         spacing: Array,
     ) -> Grid:
         """Grid with this number of nodes along each axis."""
@@ -105,7 +111,16 @@ class Grid:
         return cls(box, spacing, shape, roots, clipped)
 
     def weights(self, X: Array) -> tuple[Index, Array, Array]:
-        """Coefficients, weights (n, 4^d) and slopes (n, 4^d, d) at the rows of X.
+        """Interpolation by the spline at the rows of X.
+
+        Returns
+        -------
+        coefficients : ndarray of shape (n, 4^d)
+            Positions of the coefficients of a row.
+        weights : ndarray of shape (n, 4^d)
+            Weights of these coefficients.
+        slopes : ndarray of shape (n, 4^d, d)
+            Derivatives of the weights in the inputs.
 
         Raises
         ------
@@ -114,16 +129,15 @@ class Grid:
         """
         low, high = self.box.T
         slack = 1e-9 * (high - low)
-        outside = np.any(
-            np.abs(X - (low + high) / 2) > (high - low) / 2 + slack,
-            axis=1,
-        )
+        distance = np.abs(X - (low + high) / 2)
+        outside = np.any(distance > (high - low) / 2 + slack, axis=1)
         if outside.any():
             raise ValueError(
                 f"These functions are defined on {self.box.tolist()}, the domain of "
                 f"their grid; got {X[outside][0].tolist()}. State a larger domain, or "
                 'draw with prior="spectral", which has none.'
             )
+        # in units of the spacing
         positions = (np.clip(X, low, high) - low) / self.spacing
         coefficients, weights, slopes = lattice.spline_weights(positions, self.shape)
         return coefficients, weights, slopes / self.spacing
@@ -132,18 +146,23 @@ class Grid:
         """Matrix that maps coefficients to values at the rows of X."""
         coefficients, weights, _ = self.weights(X)
         n, width = weights.shape
-        starts = np.arange(0, n * width + 1, width)
-        size = n, int(np.prod(self.shape))
-        return csr_array((weights.ravel(), coefficients.ravel(), starts), shape=size)
+        row_starts = np.arange(0, n * width + 1, width)
+        return csr_array(
+            (weights.ravel(), coefficients.ravel(), row_starts),
+            shape=(n, int(np.prod(self.shape))),
+        )
 
     def covariance(self, functionals: Array, X: Array) -> Array:
         """Covariance of linear functionals (k, n) of the values at the rows of X."""
+        # A = F W of functionals F and interpolation W; A C Aᵀ
         vectors = np.zeros((len(functionals), int(np.prod(self.shape))))
         for first in range(0, len(X), _ROWS):
             rows = slice(first, first + _ROWS)
-            vectors += (self.interpolation(X[rows]).T @ functionals[:, rows].T).T
-        product: Array = vectors @ lattice.multiply(self.roots, self.shape, vectors).T
-        return product
+            interpolation = self.interpolation(X[rows])
+            vectors += (interpolation.T @ functionals[:, rows].T).T
+        products = lattice.multiply(self.roots, self.shape, vectors)
+        covariance: Array = vectors @ products.T
+        return covariance
 
     def draw(self, n_outputs: int, size: int, rng: np.random.Generator) -> GridTerm:
         """Independent draws of each output."""
@@ -175,34 +194,36 @@ class GridTerm:
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
         flat = self.coefficients.reshape(len(self.coefficients), -1)
-        out += (self.grid.interpolation(X) @ flat).reshape(out.shape)
+        values = self.grid.interpolation(X) @ flat
+        out += values.reshape(out.shape)
 
     def at(self, X: Array) -> Array:
         """Draw i at row i of X (s, d), shape (s, c)."""
-        return self.pairs(X, np.arange(len(X)))[0]
+        values, _ = self.pairs(X, np.arange(len(X)))
+        return values
 
     def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
-        places, weights, slopes = self.grid.weights(X)
+        positions, weights, slopes = self.grid.weights(X)
         c = self.coefficients.shape[1]
-        own = self._by_draw[draws[:, np.newaxis], places].reshape(*places.shape, c)
-        values = np.einsum("pk,pkc->pc", weights, own)
-        return values, np.einsum("pkd,pkc->pcd", slopes, own)
+        coefficients = self._by_draw[draws[:, np.newaxis], positions]
+        coefficients = coefficients.reshape(*positions.shape, c)
+        values = np.einsum("pk,pkc->pc", weights, coefficients)
+        gradients = np.einsum("pkd,pkc->pcd", slopes, coefficients)
+        return values, gradients
 
     @cached_property
     def _by_draw(self) -> Array:
-        """Coefficients with those of a draw together, (s, n_coefficients, c)."""
+        """Coefficients of one draw after another, (s, n_coefficients, c)."""
         return np.ascontiguousarray(self.coefficients.transpose(2, 0, 1))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"grid": self.grid, "coefficients": self.coefficients}
 
     def scaled(self, factor: Array | float) -> GridTerm:
-        """Multiply the outputs of the functions by a factor, or one each (c,)."""
-        return replace(
-            self,
-            coefficients=self.coefficients * np.reshape(factor, (-1, 1)),
-        )
+        """Multiply the outputs of the functions by one factor, or by factors (c,)."""
+        coefficients = self.coefficients * np.reshape(factor, (-1, 1))
+        return replace(self, coefficients=coefficients)
 
     def select(self, draws: Index) -> GridTerm:
         """Keep the draws at these positions."""
@@ -216,7 +237,7 @@ def box_of_grid(domain: Array | None, points: Array) -> Array:
     """Box that a grid covers: a domain and all points, (d, 2).
 
     Without a domain the range of the points and a fifth of it on either side, or a
-    width of one where it is zero.
+    width of one where the range is zero.
 
     Raises
     ------
@@ -230,10 +251,12 @@ def box_of_grid(domain: Array | None, points: Array) -> Array:
             'prior="grid" needs a domain: a lower and an upper bound of each of '
             f"{points.shape[1]} inputs, between which functions are drawn; got None."
         )
-    low, high = points.min(axis=0), points.max(axis=0)
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     if domain is None:
-        room = np.where(high > low, 0.2 * (high - low), 0.5)
-        low, high = low - room, high + room
+        margin = np.where(high > low, 0.2 * (high - low), 0.5)
+        low = low - margin
+        high = high + margin
     return np.column_stack((low, high))
 
 
@@ -259,10 +282,17 @@ def checked_domain(domain: ArrayLike | None, d: int) -> Array | None:
 
 
 def split_stationary(
-    kernel: Any,
+    kernel: Kernel,
     n_features: int,
 ) -> tuple[StationarySum | None, list[Monomial]]:
-    """What of a kernel is drawn on a grid, and the other terms.
+    """Split a kernel into a stationary part for a grid and other terms.
+
+    Returns
+    -------
+    covariance : StationarySum or None
+        The stationary part; None if there is none.
+    other_terms : list of Monomial
+        Terms with exact features, products that are not stationary, and noise.
 
     Raises
     ------
@@ -275,17 +305,18 @@ def split_stationary(
             f'inputs, and the kernel {kernel!r}. Draw with prior="spectral".'
         )
     stationary: list[Monomial] = []
-    others: list[Monomial] = []
+    other_terms: list[Monomial] = []
     for term in expand(kernel):
         types = [type(factor) for factor in term.factors]
-        # constants and periodic kernels have exact features, noise has none
-        features = not types or types == [ExpSineSquared] or WhiteKernel in types
-        if not features and all(factor.is_stationary() for factor in term.factors):
+        # constants and periodic kernels have exact features, noise has no function
+        excluded = not types or types == [ExpSineSquared] or WhiteKernel in types
+        if not excluded and all(factor.is_stationary() for factor in term.factors):
             stationary.append(term)
         else:
-            others.append(term)
-    covariance = StationarySum(tuple(stationary), n_features) if stationary else None
-    return covariance, others
+            other_terms.append(term)
+    if not stationary:
+        return None, other_terms
+    return StationarySum(tuple(stationary), n_features), other_terms
 
 
 def choose_grid(
@@ -294,16 +325,16 @@ def choose_grid(
     n_basis: int | str | tuple[int, ...],
     error_of: Callable[[Grid], float],
 ) -> Grid:
-    """Grid whose draws have standard deviations that are nearly right.
+    """Grid with a spacing for nearly right standard deviations of draws.
 
     Parameters
     ----------
     covariance : StationarySum
     box : ndarray of shape (d, 2)
-        What the grid covers.
+        Box that the grid covers.
     n_basis : "auto", int or tuple of int
-        Number of nodes: as many as an error of 2 % needs, at most 2^16; in total; or
-        along each axis, for an evaluation at the nodes only.
+        Number of nodes. "auto": as many as an error of 2 % needs, at most 2^16. An int:
+        in total. A tuple: along each axis, for an evaluation at the nodes only.
     error_of : callable
         Predicts the error of the standard deviations of draws on a grid.
 
@@ -314,9 +345,8 @@ def choose_grid(
     Warns
     -----
     PredictionWarning
-        If an error of more than 2 % is predicted, or of more than 10 % where a number
-        of nodes was given; not for one along each axis, unless more than 2 % of the
-        variance is clipped.
+        If an error of more than 2 % is predicted ("auto") or of more than 10 % (an
+        int), or if more than 2 % of the variance is clipped (a tuple).
     """
     width = box[:, 1] - box[:, 0]
     lengths = covariance.lengths(width)
@@ -327,25 +357,26 @@ def choose_grid(
     def grid_of(fineness: float) -> Grid:
         return Grid.of(covariance, box, nodes(fineness), lengths / fineness)
 
-    def finest(most_nodes: int) -> float:
+    def finest(max_nodes: int) -> float:
         """Largest fineness with at most so many nodes, or two along each axis."""
         candidates = np.geomspace(1e-7, 1e6, 3000)
         totals = np.prod([nodes(fineness) for fineness in candidates], axis=1)
-        return float(candidates[totals <= max(most_nodes, totals[0])][-1])
+        allowed = candidates[totals <= max(max_nodes, totals[0])]
+        return float(allowed[-1])
 
     if isinstance(n_basis, str):
         limit = 0.02
-        fineness = min(4.0, finest(_MOST_NODES))
+        fineness = min(4.0, finest(_MAX_NODES))
         grid = grid_of(fineness)
         error = error_of(grid)
-        while error > limit and np.prod(nodes(1.4 * fineness)) <= _MOST_NODES:
+        while error > limit and np.prod(nodes(1.4 * fineness)) <= _MAX_NODES:
             fineness *= 1.4
             grid = grid_of(fineness)
             error = error_of(grid)
     elif isinstance(n_basis, tuple):
-        # who names the nodes looks at them, where draws are exact
-        n_nodes = np.array(n_basis)
+        # numbers for each axis: draws are looked at in the nodes, where they are exact
         limit = 0.02
+        n_nodes = np.array(n_basis)
         grid = Grid.of(covariance, box, n_nodes, width / (n_nodes - 1))
         error = grid.clipped
     else:
@@ -353,8 +384,9 @@ def choose_grid(
         grid = grid_of(finest(n_basis))
         error = error_of(grid)
     if error > limit:
+        n_total = int(np.prod(np.array(grid.shape) - 2))
         warn(
-            f"With a grid of {int(np.prod(np.array(grid.shape) - 2))} nodes the "
+            f"With a grid of {n_total} nodes the "
             f"standard deviations of draws are expected to be off by "
             f"{100 * error:.2g} % between them (root mean square). Pass a larger "
             'n_basis or a smaller domain, or use prior="spectral".',
@@ -365,7 +397,7 @@ def choose_grid(
 
 def prior_on_grid(
     covariance: StationarySum,
-    kernel: Any,
+    kernel: Kernel,
     others: list[tuple[float, FeatureMap]],
     box: Array,
     n_basis: int | str | tuple[int, ...],
@@ -384,27 +416,29 @@ def prior_on_grid(
     box : ndarray of shape (d, 2)
     n_basis : "auto", int or tuple of int
     given : Conditioning or None
-        What the draws will be conditioned on.
+        Points on which the draws will be conditioned.
     rng : numpy.random.Generator
         Picks the inputs at which errors are predicted.
     """
-    low, high = box.T
     if given is not None:
         errors = HeldOutErrors(kernel, given, rng, box)
-        rest = errors.covariance(others)
+        other_covariance = errors.covariance(others)
 
         def error_given_data(grid: Grid) -> float:
-            drawn = grid.covariance(errors.functionals, errors.points)
-            return max(errors.misfit(rest + drawn)[0], grid.clipped)
+            on_grid = grid.covariance(errors.functionals, errors.points)
+            std_error, _ = errors.misfit(other_covariance + on_grid)
+            return max(std_error, grid.clipped)
 
         return choose_grid(covariance, box, n_basis, error_given_data)
+    low, high = box.T
     points = low + rng.random((32, len(box))) * (high - low)
-    exact = kernel.diag(points)
-    beside = exact - covariance(np.zeros((1, len(box))))
+    exact_variance = kernel.diag(points)
+    other_variance = exact_variance - covariance(np.zeros((1, len(box))))
 
     def error_of_prior(grid: Grid) -> float:
-        drawn = np.diagonal(grid.covariance(np.eye(len(points)), points))
-        logs = 0.5 * np.log((drawn + beside) / exact)
-        return max(float(np.sqrt(np.mean(logs**2))), grid.clipped)
+        on_grid = np.diagonal(grid.covariance(np.eye(len(points)), points))
+        log_ratios = 0.5 * np.log((on_grid + other_variance) / exact_variance)
+        std_error = float(np.sqrt(np.mean(log_ratios**2)))
+        return max(std_error, grid.clipped)
 
     return choose_grid(covariance, box, n_basis, error_of_prior)

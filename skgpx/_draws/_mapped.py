@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
-# Maps derivatives in the mapped rows (n, q) to those in the rows (n, d).
+# Maps derivatives in the mapped rows (n, q) to derivatives in the rows (n, d).
 Pullback = Callable[[Array], Array]
 
 
@@ -26,20 +26,21 @@ def central_differences(function: Callable[[Array], Array], X: Array) -> Array:
     Returns
     -------
     slopes : ndarray of shape (n, q, d)
-        With errors of about 1e-10 for functions that change over distances of one.
+        Derivatives, with errors of about 1e-10 for functions that change over distances
+        of one.
 
     Notes
     -----
-    2 d calls.
+    2 d calls of the function.
     """
     # balances truncation against rounding
-    steps = np.finfo(np.float64).eps ** (1 / 3) * np.maximum(np.abs(X), 1.0)
+    sizes = np.finfo(np.float64).eps ** (1 / 3) * np.maximum(np.abs(X), 1.0)
     slopes = []
     for k in range(X.shape[1]):
         step = np.zeros(X.shape)
-        step[:, k] = steps[:, k]
+        step[:, k] = sizes[:, k]
         rise = function(X + step) - function(X - step)
-        slopes.append(rise / (2.0 * steps[:, k : k + 1]))
+        slopes.append(rise / (2.0 * sizes[:, k : k + 1]))
     return np.stack(slopes, axis=-1)
 
 
@@ -52,13 +53,13 @@ class InputMap:
     function : callable
         Maps rows (n, d) to (n, q), row by row; picklable. With the method
         ``with_pullback(X)``, which returns the mapped rows and a function from
-        derivatives in these (n, q) to derivatives in the rows (n, d), gradients follow
-        by the chain rule, otherwise by central differences.
+        derivatives in the mapped rows (n, q) to derivatives in the rows (n, d),
+        gradients follow by the chain rule, otherwise by central differences.
     n_features : int, default=None
         Number d of columns; None for any.
     numeric : bool, default=True
         False for rows of objects (strings, dates, missing values): they reach
-        `function` as an object array (n, d), which it converts to what it needs, for
+        `function` as an object array (n, d), which it converts, for
         example to the DataFrame that a transformer was fitted on. There are then no
         gradients in the inputs.
     floats_per_row : int, default=0
@@ -70,32 +71,40 @@ class InputMap:
     numeric: bool = True
     floats_per_row: int = 0
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: NDArray[Any]) -> Array:
         """Mapped rows (n, q).
 
         Raises
         ------
         ValueError
-            If the function does not give a finite matrix with a row for each.
+            If the function does not give a finite matrix with as many rows.
         """
         return self._checked(self.function(X), len(X))
 
-    def _checked(self, mapped: Any, n: int) -> Array:
-        found = np.ascontiguousarray(mapped, dtype=np.float64)
-        if found.ndim != 2 or len(found) != n:
+    def _checked(self, mapped: ArrayLike, n: int) -> Array:
+        rows = np.ascontiguousarray(mapped, dtype=np.float64)
+        if rows.ndim != 2 or len(rows) != n:
             raise ValueError(
                 f"A map of inputs must give an array of shape ({n}, n_outputs) for "
-                f"{n} rows; got shape {found.shape}."
+                f"{n} rows; got shape {rows.shape}."
             )
-        if not np.isfinite(found).all():
+        if not np.isfinite(rows).all():
             raise ValueError(
                 "A map of inputs must give finite numbers; got NaN or infinity. Impute "
                 "missing values in it."
             )
-        return found
+        return rows
 
-    def with_pullback(self, X: Any) -> tuple[Array, Pullback]:
-        """Mapped rows (n, q), and the function that pulls derivatives back.
+    def with_pullback(self, X: NDArray[Any]) -> tuple[Array, Pullback]:
+        """Map rows, and differentiate the map.
+
+        Returns
+        -------
+        mapped : ndarray of shape (n, q)
+            The mapped rows.
+        pullback : callable
+            Maps derivatives in the mapped rows (n, q) to derivatives in the rows (n,
+            d).
 
         Raises
         ------
@@ -107,17 +116,19 @@ class InputMap:
                 "The gradient of functions of rows that are not numbers is not known: "
                 "they can be evaluated, but not differentiated."
             )
-        given = getattr(self.function, "with_pullback", None)
-        if given is not None:
-            mapped, pullback = given(X)
+        with_pullback = getattr(self.function, "with_pullback", None)
+        if with_pullback is not None:
+            mapped, pullback = with_pullback(X)
             return self._checked(mapped, len(X)), pullback
         # draws ask for each row as often as there are draws
-        new = np.ones(len(X), bool)
-        new[1:] = np.any(X[1:] != X[:-1], axis=1)
-        rows, place = X[new], np.cumsum(new) - 1
+        is_new = np.ones(len(X), bool)
+        is_new[1:] = np.any(X[1:] != X[:-1], axis=1)
+        rows = X[is_new]
+        position = np.cumsum(is_new) - 1
         slopes = central_differences(self, rows)
 
-        def differences(G: Array) -> Array:
-            return np.einsum("nq,nqd->nd", G, slopes[place])
+        def differences(gradient: Array) -> Array:
+            # dx_d = Σ_q (∂h_q / ∂x_d) dh_q
+            return np.einsum("nq,nqd->nd", gradient, slopes[position])
 
-        return self(rows)[place], differences
+        return self(rows)[position], differences

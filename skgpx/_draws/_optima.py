@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,15 +10,20 @@ from scipy.optimize import OptimizeResult
 from scipy.optimize import minimize as scipy_minimize
 from scipy.stats import qmc
 
+from skgpx._types import RandomState
+
+if TYPE_CHECKING:
+    from skgpx._draws._functions import FunctionDraws
+
 Array = NDArray[np.float64]
 
 
 def minimise(
-    draws: Any,
+    draws: FunctionDraws,
     bounds: ArrayLike,
     n_starts: int,
     n_mesh: int,
-    seed: Any,
+    random_state: RandomState,
 ) -> OptimizeResult:
     """Minimum of each draw in a box: x (s, d), and its value fun (s,).
 
@@ -41,17 +46,23 @@ def minimise(
             f"n_starts={n_starts}, n_mesh={n_mesh}."
         )
     # draws without gradients raise here, before they are evaluated on the mesh
-    draws._pairs(box.mean(axis=1)[np.newaxis], np.zeros(1, np.intp))
-    d, s = len(box), draws.n_draws
-    n_powers = int(max(n_mesh - 1, 1)).bit_length()
-    rng = np.random.default_rng(seed)
-    unit = qmc.Sobol(d, seed=rng).random_base2(n_powers)[:n_mesh]
-    values = draws.values(_placed(unit, box))[:, 0, :]
+    centre = box.mean(axis=1)[np.newaxis]
+    draws._pairs(centre, np.zeros(1, np.intp))
+
+    # scrambled Sobol mesh of the unit cube
+    d = len(box)
+    n_bits = int(max(n_mesh - 1, 1)).bit_length()
+    rng = np.random.default_rng(random_state)
+    mesh = qmc.Sobol(d, seed=rng).random_base2(n_bits)[:n_mesh]
+
+    # the best mesh points of each draw start a search
+    values = draws.values(_to_box(mesh, box))[:, 0, :]
     best = np.argpartition(values, n_starts - 1, axis=0)[:n_starts]
-    x, fun = np.empty((s, d)), np.empty(s)
-    for i in range(s):
-        u, fun[i] = _search(draws, box, unit[best[:, i]], i)
-        x[i] = _placed(u, box)
+    x = np.empty((draws.n_draws, d))
+    fun = np.empty(draws.n_draws)
+    for i in range(draws.n_draws):
+        u, fun[i] = _search(draws, i, mesh[best[:, i]], box)
+        x[i] = _to_box(u, box)
     return OptimizeResult(x=x, fun=fun)
 
 
@@ -71,36 +82,60 @@ def _box(bounds: ArrayLike) -> Array:
     return box
 
 
-def _placed(unit: Array, box: Array) -> Array:
+def _to_box(unit: Array, box: Array) -> Array:
     """Points of the unit cube mapped to the box, clipped against rounding."""
     low, high = box.T
     return np.clip(low + unit * (high - low), low, high)
 
 
-def _search(draws: Any, box: Array, starts: Array, i: int) -> tuple[Array, float]:
-    """Smallest value of one draw from several starts (k, d) in the unit cube."""
+def _search(
+    draws: FunctionDraws,
+    draw: int,
+    starts: Array,
+    box: Array,
+) -> tuple[Array, float]:
+    """Smallest value of one draw from several starts (k, d) in the unit cube.
+
+    Returns
+    -------
+    u : ndarray of shape (d,)
+        The minimum, in the unit cube.
+    fun : float
+        Its value.
+    """
     width = box[:, 1] - box[:, 0]
 
-    def evaluate(flat: Array) -> tuple[Array, Array]:
-        U = flat.reshape(-1, len(box))
-        value, slope = draws._pairs(_placed(U, box), np.full(len(U), i))
+    def values_and_slopes(points: Array) -> tuple[Array, Array]:
+        value, slope = draws._pairs(_to_box(points, box), np.full(len(points), draw))
         return value[:, 0], slope[:, 0] * width
 
-    def total(flat: Array) -> tuple[float, Array]:
-        value, slope = evaluate(flat)
+    def sum_and_slopes(flat: Array) -> tuple[float, Array]:
+        value, slope = values_and_slopes(flat.reshape(-1, len(box)))
         return float(value.sum()), slope.ravel()
 
-    def descend(start: Array, max_iter: int, ftol: float, gtol: float) -> Any:
+    def descend(
+        start: Array,
+        max_iter: int,
+        ftol: float,
+        gtol: float,
+    ) -> OptimizeResult:
         return scipy_minimize(
-            total, start.ravel(), jac=True, method="L-BFGS-B",
+            sum_and_slopes,
+            start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
             bounds=[(0.0, 1.0)] * start.size,
             options={"maxiter": max_iter, "ftol": ftol, "gtol": gtol},
-        )  # fmt: skip
+        )
 
     # all starts as one problem: the sum is minimal where each term is
     joint = descend(starts, 30, ftol=1e-9, gtol=1e-7)
     candidates = np.concatenate((joint.x.reshape(starts.shape), starts))
-    values = evaluate(candidates.ravel())[0]
-    u, fun = candidates[np.argmin(values)], float(values.min())
-    found = descend(u, 200, ftol=1e-14, gtol=1e-9)
-    return (found.x, float(found.fun)) if found.fun < fun else (u, fun)
+    values, _ = values_and_slopes(candidates)
+    u = candidates[np.argmin(values)]
+    fun = float(values.min())
+    # refine the best candidate
+    refined = descend(u, 200, ftol=1e-14, gtol=1e-9)
+    if refined.fun < fun:
+        return refined.x, float(refined.fun)
+    return u, fun

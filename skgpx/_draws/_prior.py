@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.gaussian_process.kernels import WhiteKernel
+from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
 from skgpx._draws._features import (
     FeatureMap,
     FourierFeatures,
-    KernelSections,
+    KernelFeatures,
     LinearTerm,
+    Term,
     check_sections,
     factor_features,
     merged,
     ones,
 )
-from skgpx._draws._frequencies import Conditioning, choose_frequencies
+from skgpx._draws._frequencies import Conditioning, Part, choose_frequencies
 from skgpx._draws._functions import FunctionDraws, side_by_side
 from skgpx._draws._grid import (
     box_of_grid,
@@ -36,6 +37,7 @@ from skgpx.kernels import (
     GREKernel,
     Monomial,
     PeriodicSpectrum,
+    Spectrum,
     expand,
     latent_kernel,
     no_sampler,
@@ -43,11 +45,10 @@ from skgpx.kernels import (
     spectra_of,
 )
 
-# ---- The independent parts of a process, each with its features ----------------------
-
-
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+# ---- The independent parts of a process, each with its features ----------------------
 
 
 @dataclass(frozen=True)
@@ -63,35 +64,41 @@ class TensorFeatures:
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, the last factor varying fastest."""
-        product = self.factors[0](X)
+        features = self.factors[0](X)
         for factor in self.factors[1:]:
-            pairs = product[:, :, np.newaxis] * factor(X)[:, np.newaxis, :]
-            product = pairs.reshape(len(X), -1)
-        return product
+            products = features[:, :, np.newaxis] * factor(X)[:, np.newaxis, :]
+            features = products.reshape(len(X), -1)
+        return features
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
-        first, others = self.factors[0], self.factors[1:]
-        rest = others[0] if len(others) == 1 else TensorFeatures(others)
-        f, g = first(X), rest(X)
-        # fᵀ W g with the rows of each function together: W is large
-        by_first, by_rest = np.empty(f.shape), np.empty(g.shape)
+        first = self.factors[0]
+        second: Any = TensorFeatures(self.factors[1:])
+        if len(self.factors) == 2:
+            second = self.factors[1]
+        f = first(X)
+        g = second(X)
+        # fᵀ W g: coefficients W g of f and Wᵀ f of g; the rows of each function share
+        # W, which is large
+        first_weights = np.empty(f.shape)
+        second_weights = np.empty(g.shape)
         for i in np.unique(index):
             rows = index == i
             W = weights[i].reshape(f.shape[1], g.shape[1])
-            by_first[rows], by_rest[rows] = g[rows] @ W.T, f[rows] @ W
-        each = np.arange(len(X))
-        values, slopes = first.pairs(X, by_first, each)  # type: ignore[attr-defined]
-        _, others_slopes = rest.pairs(X, by_rest, each)  # type: ignore[attr-defined]
-        return values, slopes + others_slopes
+            first_weights[rows] = g[rows] @ W.T
+            second_weights[rows] = f[rows] @ W
+        row_index = np.arange(len(X))
+        # ∇(fᵀ W g) = ∇f (W g) + ∇g (Wᵀ f)
+        values, first_slopes = first.pairs(  # type: ignore[attr-defined]
+            X,
+            first_weights,
+            row_index,
+        )
+        _, second_slopes = second.pairs(X, second_weights, row_index)
+        return values, first_slopes + second_slopes
 
 
-# A term of the expanded kernel: its variance, whether its features are deterministic,
-# and their maker of a number of frequencies, a tail power and a generator.
-Part = tuple[float, bool, Callable[[int, float, np.random.Generator], FeatureMap]]
-
-
-def decompose(kernel: Any, d: int, method: str = "sobol") -> list[Part]:
+def decompose(kernel: Kernel, d: int, method: str = "sobol") -> list[Part]:
     """Independent parts of the process with this kernel, observation noise left out.
 
     Raises
@@ -105,67 +112,97 @@ def decompose(kernel: Any, d: int, method: str = "sobol") -> list[Part]:
     return parts
 
 
-def _parts(term: Monomial, whole: Any, d: int, method: str = "sobol") -> list[Part]:
+def _parts(
+    term: Monomial,
+    kernel: Kernel,
+    d: int,
+    method: str = "sobol",
+) -> list[Part]:
     """Parts of one term of the expanded kernel: none for noise."""
     types = [type(factor) for factor in term.factors]
     if types == [WhiteKernel]:
         return []
     if types != [GREKernel]:
-        return [_part(term, whole, d, method)]
+        return [_part(term, kernel, d, method)]
     # k(·, S) √p has the finite-rank covariance
-    (gre,), a = term.factors, term.coefficient
+    (gre,) = term.factors
     support = np.asarray(gre.support, dtype=np.float64)
-    sections = KernelSections(gre.kernel, support, np.sqrt(gre.masses))
-    parts: list[Part] = [(a, True, lambda *_: sections)]
+    finite_rank = KernelFeatures(gre.kernel, support, np.sqrt(gre.masses))
+
+    def features(*_: object) -> FeatureMap:
+        return finite_rank
+
+    parts = [Part(term.coefficient, True, features)]
     if gre.background > 0.0:
-        b = a * gre.background
-        background = decompose(gre.background_kernel(), d, method)
-        parts += [(b * variance, *others) for variance, *others in background]
+        factor = term.coefficient * gre.background
+        for part in decompose(gre.background_kernel(), d, method):
+            parts.append(part._replace(variance=factor * part.variance))
     return parts
 
 
-def _part(term: Monomial, whole: Any, d: int, method: str = "sobol") -> Part:
-    exact: list[FeatureMap] = []
-    others: list[Any] = []
-    for k in term.factors:
-        own = factor_features(k, d)
-        exact += own
-        others += [] if own else [k]
-        if type(k) in (WhiteKernel, GREKernel):
-            raise no_sampler(k, whole, " inside a product")
-    widths = [one(np.zeros((1, d))).shape[1] for one in exact]
+def _part(term: Monomial, kernel: Kernel, d: int, method: str = "sobol") -> Part:
+    """Part of one term: products of the features of its factors."""
+    exact_maps: list[FeatureMap] = []
+    stationary: list[Kernel] = []
+    for factor in term.factors:
+        maps = factor_features(factor, d)
+        exact_maps += maps
+        if not maps:
+            stationary.append(factor)
+        if type(factor) in (WhiteKernel, GREKernel):
+            raise no_sampler(factor, kernel, " inside a product")
+    origin = np.zeros((1, d))
+    widths = [feature_map(origin).shape[1] for feature_map in exact_maps]
     if np.prod(widths) > 512:
-        what = f" in a product of {len(exact)} in {d} input columns"
-        raise no_sampler(term.factors[0], whole, what)
-    spectra = spectra_of(others, whole, d)
+        place = f" in a product of {len(exact_maps)} in {d} input columns"
+        raise no_sampler(term.factors[0], kernel, place)
+    spectra = spectra_of(stationary, kernel, d)
     variance = term.coefficient
-    for k in others:
-        variance *= float(k.diag(np.zeros((1, d)))[0])
+    for factor in stationary:
+        variance *= float(factor.diag(origin)[0])
 
     def features(n: int, tail_power: float, rng: np.random.Generator) -> FeatureMap:
-        maps = list(exact)
+        maps = list(exact_maps)
         if spectra:
-            waves = sample_spectra(spectra, n, d, rng, method, tail_power)
-            maps.append(FourierFeatures(*waves))
-        if len(maps) > 1:
-            return TensorFeatures(tuple(maps))
-        return maps[0] if maps else ones
+            frequencies, amplitudes = sample_spectra(
+                spectra,
+                n,
+                d,
+                rng,
+                method,
+                tail_power,
+            )
+            maps.append(FourierFeatures(frequencies, amplitudes))
+        if not maps:
+            return ones
+        if len(maps) == 1:
+            return maps[0]
+        return TensorFeatures(tuple(maps))
 
-    one = spectra[0] if len(spectra) == 1 else None
-    alone = one.inner if isinstance(one, ColumnsSpectrum) else one
-    return variance, isinstance(alone, PeriodicSpectrum) or not spectra, features
+    return Part(variance, _has_exact_waves(spectra), features)
 
 
-# ---- Exact draws of any kernel, which remember their values --------------------------
+def _has_exact_waves(spectra: Sequence[Spectrum]) -> bool:
+    """Whether a product with these spectra has finitely many frequencies."""
+    if not spectra:
+        return True
+    spectrum = spectra[0]
+    if isinstance(spectrum, ColumnsSpectrum):
+        spectrum = spectrum.inner
+    return len(spectra) == 1 and isinstance(spectrum, PeriodicSpectrum)
 
 
-class PriorMemory:
-    """Exact draws of a Gaussian process that remember where they were evaluated.
+# ---- Exact draws of any kernel, with a cache of their values
+# ---------------------------
+
+
+class CachedPriorValues:
+    """Exact draws of a Gaussian process that keep all values drawn so far.
 
     The value at a new point is drawn given all values drawn so far, so all values are
-    consistent. A nugget of 1e-10 of the prior variance handles points that
-    nearly coincide. The values depend on the order in which points are evaluated; a
-    pickled copy continues with the same random numbers.
+    consistent. A nugget of 1e-10 of the prior variance handles points that nearly
+    coincide. The values depend on the order in which points are evaluated; a pickled
+    copy continues with the same random numbers.
 
     Parameters
     ----------
@@ -184,14 +221,17 @@ class PriorMemory:
     def __init__(self, process: KernelProcess, size: int, rng: np.random.Generator):
         self.process = process
         c = len(process.scale)
-        self.known, self.noise = np.empty((0, c, size)), np.empty((0, c * size))
+        self.cache = np.empty((0, c, size))
+        self.noise = np.empty((0, c * size))
         self.position: dict[bytes, int] = {}
         self._rng = rng
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return {k: v for k, v in self.__dict__.items() if k != "_lock"}
+            state = self.__dict__.copy()
+        del state["_lock"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -202,48 +242,51 @@ class PriorMemory:
         X = X + 0.0  # -0.0 and 0.0 are the same point
         keys = [row.tobytes() for row in X]
         with self._lock:
-            first = {key: i for i, key in enumerate(keys) if key not in self.position}
-            if first:
-                self._extend(X[list(first.values())], list(first))
-            return self.known[[self.position[key] for key in keys]]
+            # one row for each new key
+            new = {key: i for i, key in enumerate(keys) if key not in self.position}
+            if new:
+                self._extend(X[list(new.values())], list(new))
+            return self.cache[[self.position[key] for key in keys]]
 
     def _extend(self, new: Array, keys: list[bytes]) -> None:
-        """Draw the values at new distinct points and remember them."""
-        n_old, shape = len(self.known), (len(new), self.noise.shape[1])
+        """Draw the values at new distinct points and keep them."""
+        n_old = len(self.cache)
+        shape = (len(new), self.noise.shape[1])
         self.process = self.process.extended(new)
         self.noise = np.concatenate((self.noise, self._rng.standard_normal(shape)))
+        # new rows of L ε
         values = self.process.root[n_old:] @ self.noise
-        values = values.reshape(len(new), *self.known.shape[1:])
-        self.known = np.concatenate((self.known, values))
+        values = values.reshape(len(new), *self.cache.shape[1:])
+        self.cache = np.concatenate((self.cache, values))
         self.position.update({key: n_old + i for i, key in enumerate(keys)})
 
 
 @dataclass(frozen=True)
-class RememberedTerm:
-    """Selected and scaled draws of a shared memory.
+class CachedTerm:
+    """Selected and scaled draws of a shared cache.
 
     Parameters
     ----------
-    memory : PriorMemory
+    cache : CachedPriorValues
     draws : ndarray of shape (s,)
-        Which of its draws.
+        Positions of the draws in the cache.
     factor : float or ndarray of shape (c,), default=1.0
-        Of each output.
+        Factor of each output.
     """
 
-    memory: PriorMemory
+    cache: CachedPriorValues
     draws: Index
-    factor: Any = 1.0
+    factor: float | Array = 1.0
 
-    remembers = True
+    is_stateful = True
 
     @property
     def n_features(self) -> int:
         """Number of input columns."""
-        return self.memory.process.points.shape[1]
+        return self.cache.process.points.shape[1]
 
     def _values(self, X: Array) -> Array:
-        values = self.memory.values(X)[:, :, self.draws]
+        values = self.cache.values(X)[:, :, self.draws]
         return values * np.reshape(self.factor, (-1, 1))
 
     def add_to(self, out: Array, X: Array) -> None:
@@ -255,10 +298,11 @@ class RememberedTerm:
         rows = np.arange(len(X))
         return self._values(X)[rows, :, rows]
 
-    def pairs(self, *_: Any) -> tuple[Array, Array]:
+    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """Refuse: values that are drawn point by point have no derivatives."""
+        del X, draws
         raise ValueError(
-            f"Exact draws of {self.memory.process.kernel!r} are sampled point by point "
+            f"Exact draws of {self.cache.process.kernel!r} are sampled point by point "
             "and have no derivative, which searches for optima need. Draw from Fourier "
             "features instead; if a kernel of your own is stationary, they need "
             "skgpx.kernels.register_kernel(YourKernel, spectral_sampler=...): see "
@@ -266,11 +310,11 @@ class RememberedTerm:
             '"Extending".'
         )
 
-    def scaled(self, factor: Array | float) -> RememberedTerm:
-        """Multiply the outputs of the functions by a factor, or one each (c,)."""
+    def scaled(self, factor: Array | float) -> CachedTerm:
+        """Multiply the outputs of the functions by one factor, or by factors (c,)."""
         return replace(self, factor=np.asarray(factor) * self.factor)
 
-    def select(self, draws: Index) -> RememberedTerm:
+    def select(self, draws: Index) -> CachedTerm:
         """Keep the draws at these positions."""
         return replace(self, draws=self.draws[draws])
 
@@ -279,7 +323,7 @@ class RememberedTerm:
 
 
 def draw_prior(
-    kernel: Any,
+    kernel: Kernel,
     n_inputs: int,
     n_outputs: int,
     size: int,
@@ -296,7 +340,7 @@ def draw_prior(
 
     Sums and products of kernels are multiplied out. Constants, DotProducts, the
     finite-rank part of a GREKernel and a periodic kernel are exact. Stationary kernels
-    have random Fourier features, whose covariance is right on average over the
+    have random Fourier features, with a covariance that is right on average over the
     frequencies; all draws of one group share these. A WhiteKernel that is added is
     observation noise, and not part of the function.
 
@@ -313,18 +357,18 @@ def draw_prior(
     rng : numpy.random.Generator
         Source of the draws.
     prior : {"auto", "spectral", "exact", "grid"}, default="auto"
-        "spectral": Fourier features. "exact": exact draws that remember where they were
-        evaluated, at a cost cubic in the number of distinct points. "grid": draws of a
-        stationary kernel of one to three inputs, exact at the nodes of a regular grid
-        and cubic splines between them; a ValueError outside of the grid. "auto": exact
-        draws only if a part of the kernel has no features.
+        "spectral": Fourier features. "exact": exact draws that keep the values at all
+        points of earlier evaluations, at a cost cubic in the number of distinct points.
+        "grid": draws of a stationary kernel of one to three inputs, exact at the nodes
+        of a regular grid and cubic splines between them; a ValueError outside of the
+        grid. "auto": exact draws only if a part of the kernel has no features.
     n_basis : int, "auto", or tuple or list of int, default=2048
         Number of Fourier features, two for each frequency, best a power of two; the
-        terms of a sum share them equally. "auto" takes as many as it needs for an error
-        of 2 % of the standard deviations of draws that are conditioned on what is
-        ``given``, up to 8192 (2048 if nothing is). For a grid the number of its nodes:
-        in total, or (a tuple or list) along each axis, those of
-        ``np.linspace(lower, upper, number)``; "auto" takes up to 65536.
+        terms of a sum share them equally. "auto" doubles their number until the
+        standard deviations of draws conditioned on ``given`` have an error of 2 %, up
+        to 8192 (2048 without ``given``). For a grid the number of its nodes: in total,
+        or (a tuple or list) along each axis, as in ``np.linspace(lower, upper,
+        number)``; "auto" takes up to 65536.
     n_groups : int, default=1
         Number of independent sets of frequencies, each of ``n_basis`` features and
         serving its share of the draws. Errors of different groups average out.
@@ -333,14 +377,14 @@ def draw_prior(
         a scrambled Sobol net of the spectral density; with data that determine the low
         ones, a net with importance weights that has more of the high ones.
     domain : array-like of shape (d, 2), default=None
-        Box that a grid covers, in addition to the points that are given. None stands
-        for the range of these and a fifth of it on either side.
+        Box that a grid covers, in addition to the points of ``given``. None stands for
+        the range of these points and a fifth of it on either side.
     method : {"sobol", "halton", "orthogonal", "mc"}, default="sobol"
         How frequencies are chosen, by the names of
-        :func:`skgpx.kernels.sample_frequencies`. Only a Sobol net takes account of what
-        is ``given``. "mc" is for comparison: independent frequencies, as published for
-        decoupled sampling ([1]_, Section 2.2). ``n_basis="auto"`` is 2048 for others
-        than the net.
+        :func:`skgpx.kernels.sample_frequencies`. Only a Sobol net takes account of
+        ``given``. "mc" is for comparison: independent frequencies, as published for
+        decoupled sampling ([1]_, Section 2.2). ``n_basis="auto"`` is 2048 for all
+        methods but the net.
 
     Returns
     -------
@@ -353,8 +397,8 @@ def draw_prior(
         With ``prior="spectral"``, if a part of the kernel has no features; the
         message names it. With ``prior="grid"``, if a part is neither stationary nor has
         exact features, if there are more than three inputs or columns of categories, or
-        if there is neither a domain nor a point. If an option is not one of those
-        above. If the kernel is not finite between equal points that are ``given``.
+        if there is neither a domain nor a point. If an option is not one of the above.
+        If the kernel is not finite between equal points of ``given``.
 
     Warns
     -----
@@ -388,118 +432,150 @@ def draw_prior(
     (4, 3)
     """
     _check_options(prior, n_groups, method)
-    number: Any = checked_n_basis(n_basis, prior, n_inputs)
+    size_of_basis = checked_n_basis(n_basis, prior, n_inputs)
     if given is not None:
         check_sections(kernel, given.points)
-    latent, own_rng = latent_kernel(kernel), rng.spawn(1)[0]
+    latent = latent_kernel(kernel)
+    own_rng = rng.spawn(1)[0]
     process = KernelProcess.prior(latent, n_inputs, n_outputs)
     if prior == "grid":
-        points = np.empty((0, n_inputs)) if given is None else given.points
-        box = box_of_grid(checked_domain(domain, n_inputs), points)
         draws = _draw_on_grid(
             kernel,
             n_inputs,
             n_outputs,
             size,
-            box,
-            number,
+            checked_domain(domain, n_inputs),
+            size_of_basis,
             given,
             own_rng,
         )
         return draws.with_process(process)
-    try:
-        parts = None if prior == "exact" else decompose(kernel, n_inputs, method)
-    except ValueError:
-        if prior == "spectral":
-            raise
-        parts = None
+    parts = None
+    if prior != "exact":
+        try:
+            parts = decompose(kernel, n_inputs, method)
+        except ValueError:
+            if prior == "spectral":
+                raise
     if parts is None:
-        term = RememberedTerm(PriorMemory(process, size, own_rng), np.arange(size))
+        values = CachedPriorValues(process, size, own_rng)
+        term = CachedTerm(values, np.arange(size))
         return FunctionDraws((term,), n_outputs, size, process)
     if not parts:
         raise _only_noise(kernel)
-    # only nets have more of the high frequencies where data determine the low ones
+    # only a Sobol net has more of the high frequencies if data determine the low ones
     observed = given if method == "sobol" else None
-    n, power, seed = choose_frequencies(latent, parts, number, observed, own_rng)
+    n_frequencies, tail_power, seed = choose_frequencies(
+        latent,
+        parts,
+        size_of_basis,
+        observed,
+        own_rng,
+    )
     # the first group has the frequencies that were compared
-    net, groups = np.random.default_rng(seed), []
+    net = np.random.default_rng(seed)
+    groups = []
     for group in np.array_split(np.arange(size), n_groups):
         if size and not len(group):
             continue
-        # a sum of independent draws of the parts
-        terms = []
-        for variance, _, features_of in parts:
-            features = features_of(n, power, net)
-            width = features(np.zeros((1, n_inputs))).shape[1]
-            weights = rng.standard_normal((width, n_outputs, len(group)))
-            terms.append(LinearTerm(features, np.sqrt(variance) * weights))
-        groups.append(FunctionDraws(merged(tuple(terms)), n_outputs, len(group)))
+        maps = [
+            (part.variance, part.features(n_frequencies, tail_power, net))
+            for part in parts
+        ]
+        terms = _random_terms(maps, n_inputs, (n_outputs, len(group)), rng)
+        groups.append(FunctionDraws(merged(terms), n_outputs, len(group)))
     return side_by_side(groups).with_process(process)
 
 
-def _only_noise(kernel: Any) -> ValueError:
+def _random_terms(
+    maps: list[tuple[float, FeatureMap]],
+    n_inputs: int,
+    shape: tuple[int, int],
+    rng: np.random.Generator,
+) -> list[Term]:
+    """Independent terms ``√v φ(·)ᵀ w``, with w ~ N(0, I) for (outputs, draws).
+
+    `maps` are pairs of a variance v and a feature map φ.
+    """
+    terms: list[Term] = []
+    for variance, features in maps:
+        width = features(np.zeros((1, n_inputs))).shape[1]
+        weights = rng.standard_normal((width, *shape))
+        terms.append(LinearTerm(features, np.sqrt(variance) * weights))
+    return terms
+
+
+def _only_noise(kernel: Kernel) -> ValueError:
     return ValueError(f"{kernel!r} is observation noise only: no function to draw.")
 
 
 def _draw_on_grid(
-    kernel: Any,
+    kernel: Kernel,
     n_inputs: int,
     n_outputs: int,
     size: int,
-    box: Array,
+    domain: Array | None,
     n_basis: int | str | tuple[int, ...],
     given: Conditioning | None,
     rng: np.random.Generator,
 ) -> FunctionDraws:
-    """Draws whose stationary part lives on a grid, and whose other parts are exact."""
-    stationary, remaining = split_stationary(kernel, n_inputs)
+    """Draws with a stationary part on a grid, and other parts that are exact."""
+    points = np.empty((0, n_inputs))
+    if given is not None:
+        points = given.points
+    box = box_of_grid(domain, points)
+    stationary, other_terms = split_stationary(kernel, n_inputs)
     parts: list[Part] = []
-    for term in remaining:
-        of_term = _parts(term, kernel, n_inputs)
-        if not all(exact for _, exact, _ in of_term):
+    for term in other_terms:
+        parts_of_term = _parts(term, kernel, n_inputs)
+        if not all(part.exact for part in parts_of_term):
             raise ValueError(
                 'prior="grid" needs stationary kernels, and linear ones beside them; '
                 f"got a product of {list(term.factors)}, a part of {kernel!r}. Draw "
                 'with prior="spectral".'
             )
-        parts += of_term
+        parts += parts_of_term
     if stationary is None and not parts:
         raise _only_noise(kernel)
     grid_rng, seed_rng = rng.spawn(2)
-    others = [(variance, features(1, 1.0, seed_rng)) for variance, _, features in parts]
-    terms: list[Any] = []
+    exact_maps = [(part.variance, part.features(1, 1.0, seed_rng)) for part in parts]
+    terms: list[Term] = []
     if stationary is not None:
-        latent = latent_kernel(kernel)
-        grid = prior_on_grid(stationary, latent, others, box, n_basis, given, seed_rng)
+        grid = prior_on_grid(
+            stationary,
+            latent_kernel(kernel),
+            exact_maps,
+            box,
+            n_basis,
+            given,
+            seed_rng,
+        )
         terms.append(grid.draw(n_outputs, size, grid_rng))
-    for variance, features in others:
-        width = features(np.zeros((1, n_inputs))).shape[1]
-        weights = rng.standard_normal((width, n_outputs, size))
-        terms.append(LinearTerm(features, np.sqrt(variance) * weights))
-    return FunctionDraws(merged(tuple(terms)), n_outputs, size)
+    terms += _random_terms(exact_maps, n_inputs, (n_outputs, size), rng)
+    return FunctionDraws(merged(terms), n_outputs, size)
 
 
-def checked_n_basis(n_basis: Any, prior: str, n_inputs: int) -> Any:
+def checked_n_basis(n_basis: object, prior: str, n_inputs: int) -> Any:
     """Number of features or nodes: "auto", an integer or a tuple of integers.
 
     Raises
     ------
     ValueError
-        If it is anything else, or a tuple or list without two nodes or more along each
-        input of a grid.
+        For any other value, or for a tuple or list without at least two nodes along
+        each input of a grid.
     """
-    along_axes = isinstance(n_basis, tuple | list)
-    numbers = n_basis if along_axes else (n_basis,)
-    allowed = all(isinstance(n, Integral) and int(n) >= 2 for n in numbers)
-    if along_axes:
-        if prior != "grid" or len(numbers) != n_inputs or not allowed:
+    if isinstance(n_basis, tuple | list):
+        allowed = all(isinstance(n, Integral) and int(n) >= 2 for n in n_basis)
+        if prior != "grid" or len(n_basis) != n_inputs or not allowed:
             raise ValueError(
                 'A tuple or list n_basis is for prior="grid": an integer of at least 2 '
                 f"for the nodes along each of {n_inputs} inputs; got {n_basis!r} with "
                 f"prior={prior!r}."
             )
-        return tuple(int(n) for n in numbers)
-    if not allowed and not (isinstance(n_basis, str) and n_basis == "auto"):
+        return tuple(int(n) for n in n_basis)
+    if isinstance(n_basis, Integral) and int(n_basis) >= 2:
+        return n_basis
+    if not (isinstance(n_basis, str) and n_basis == "auto"):
         raise ValueError(
             'n_basis must be "auto", an integer of at least 2 or, with prior="grid", a '
             f"tuple or list of them; got {n_basis!r}."

@@ -1,13 +1,14 @@
-"""Gaussian processes that draws come from, and what observations leave of them."""
+"""Gaussian processes that draws come from, and their conditioning on observations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws._features import Term, section_terms
 from skgpx._draws._functions import FunctionDraws, Process
@@ -22,12 +23,22 @@ from skgpx._numerics.weights import GaussianWeights
 
 Array = NDArray[np.float64]
 
-# ---- Roots of covariances of variables, and what observations make of them -----------
 
+# ---- Roots of covariances of variables, and their change by observations
+# --------------
+class Observed(NamedTuple):
+    """What was observed of variables ``v = [S 0; 0 I] ξ``, ``ξ ~ N(0, I)``.
 
-# What was observed of variables ``v = [S 0; 0 I] ξ``, ``ξ ~ N(0, I)``: ``B`` (p, q), in
-# units of the noise, and ``Y`` (p, q), with ``I - Bᵀ Y`` a root of what is left of ξ.
-Seen = tuple[Array, Array]
+    Parameters
+    ----------
+    B : ndarray of shape (p, q)
+        The observed combinations of ξ, in units of the noise.
+    Y : ndarray of shape (p, q)
+        ``I - Bᵀ Y`` is a root of the covariance of ξ given the observations.
+    """
+
+    B: Array
+    Y: Array
 
 
 def whitened(spread: Array, features: Array) -> Array:
@@ -36,76 +47,85 @@ def whitened(spread: Array, features: Array) -> Array:
     return np.concatenate((features[:, :m] @ spread, features[:, m:]), axis=1)
 
 
-def times_root(spread: Array, seen: Seen | None, features: Array) -> Array:
+def times_root(spread: Array, observed: Observed | None, features: Array) -> Array:
     """``features R`` with the root ``R = [S 0; 0 I] (I - Bᵀ Y)`` of the covariance."""
     half = whitened(spread, features)
-    if seen is None:
+    if observed is None:
         return half
-    B, Y = seen
-    return half - (half @ B.T) @ Y
+    return half - (half @ observed.B.T) @ observed.Y
 
 
 def observe(
     spread: Array,
-    seen: tuple[Seen, ...],
+    past: tuple[Observed, ...],
     features: Array,
     scale: Array,
     discrepancy: Array,
     noise: Array,
-) -> tuple[Array, tuple[Seen, ...]]:
+) -> tuple[Array, tuple[Observed, ...]]:
     """Observe ``features v + ε`` of the variables v of each output.
 
-    With everything observed so far, ``B ξ`` of ``ξ ~ N(0, I)`` in units of the noise,
-    and ``L Lᵀ = I + B Bᵀ``, whose eigenvalues are at least one, ``I - Bᵀ Y``, ``Y = L⁻ᵀ
-    (L + I)⁻¹ B``, is a root of the covariance ``(I + Bᵀ B)⁻¹`` of what is left of ξ
-    [1]_.
+    Let ``B ξ``, ``ξ ~ N(0, I)``, be all observations so far in units of the noise, and
+    ``L Lᵀ = I + B Bᵀ``, a matrix with eigenvalues of at least one. With ``Y = L⁻ᵀ (L +
+    I)⁻¹ B``, the matrix ``I - Bᵀ Y`` is a root of the posterior covariance ``(I + Bᵀ
+    B)⁻¹`` of ξ [1]_.
 
     Parameters
     ----------
     spread : ndarray of shape (g, m, r)
-        ``S``, of the first m variables, for each output or (g = 1) for all; nothing is
-        known of the others.
-    seen : tuple of Seen
-        What was observed before, of each output or all; empty for nothing.
+        ``S`` of the first m variables, for each output or (g = 1) for all; the other
+        variables are N(0, I).
+    past : tuple of Observed
+        Earlier observations, of each output or all; empty if there are none.
     features : ndarray of shape (p, q)
     scale : ndarray of shape (c,)
         Units of the outputs.
     discrepancy : ndarray of shape (p, c, s)
-        Observed values less those of draws, in these units.
+        Observed values less the values of draws, in these units.
     noise : ndarray of shape (c, p)
         Variances of ε in the units of v, positive.
 
     Returns
     -------
-    moved : ndarray of shape (q, c, s)
-        What is added to draws of v, in the units of the outputs.
-    seen : tuple of Seen
+    change : ndarray of shape (q, c, s)
+        Added to draws of v, in the units of the outputs.
+    observed : tuple of Observed
+        Earlier and new observations.
 
     References
     ----------
     .. [1] Andrews, "A square root formulation of the Kalman covariance equations",
        AIAA Journal, 1968.
     """
-    (p, c, s), q = discrepancy.shape, features.shape[1]
-    together = len(spread) == 1 and len(seen) < 2 and np.all(scale == scale[0])
-    flat = discrepancy.reshape(p, -1)
-    all_moved, all_seen = [], []
-    for o, values in enumerate([flat] if together else np.split(flat, c, axis=1)):
-        S, std = spread[o % len(spread)], np.sqrt(noise[o])[:, np.newaxis]
+    p, c, s = discrepancy.shape
+    q = features.shape[1]
+    # one factorisation serves all outputs with the same covariance and units
+    shared = len(spread) == 1 and len(past) < 2 and np.all(scale == scale[0])
+    groups = [discrepancy.reshape(p, -1)]
+    if not shared:
+        groups = np.split(groups[0], c, axis=1)
+    changes = []
+    observed = []
+    for o, values in enumerate(groups):
+        S = spread[o % len(spread)]
+        std = np.sqrt(noise[o])[:, np.newaxis]
         B = whitened(S, features) / std
-        B = np.concatenate((seen[o % len(seen)][0], B)) if seen else B
+        if past:
+            B = np.concatenate((past[o % len(past)].B, B))
+        # L Lᵀ = I + B Bᵀ,  Y = L⁻ᵀ (L + I)⁻¹ B
         unit = np.eye(len(B))
         L = cholesky(unit + B @ B.T, jitter=0.0).L
         Y = solve_lower_transpose(L, solve_lower(L + unit, B))
-        # draws agree with what was observed before: zeros
+        # draws agree with earlier observations: zeros
         errors = np.zeros((len(B), values.shape[1]))
         errors[len(B) - p :] = values / std
         # [S 0; 0 I] Bᵀ (B Bᵀ + I)⁻¹ (y - f)
         shift = B.T @ solve_lower_transpose(L, solve_lower(L, errors))
         r = S.shape[1]
-        all_moved.append(np.concatenate((S @ shift[:r], shift[r:])))
-        all_seen.append((B, Y))
-    return np.concatenate(all_moved, axis=1).reshape(q, c, s), tuple(all_seen)
+        changes.append(np.concatenate((S @ shift[:r], shift[r:])))
+        observed.append(Observed(B, Y))
+    change = np.concatenate(changes, axis=1).reshape(q, c, s)
+    return change, tuple(observed)
 
 
 # ---- Processes of drawn functions, and their conditioning ----------------------------
@@ -121,10 +141,11 @@ class KernelProcess(Process):
         h = L⁻¹ Aᵀ k(P, ·)
 
     This is the form of a prior (no points), of a Gaussian process given data (``A =
-    I``, ``L Lᵀ`` the covariance of the noisy data, S empty), of one whose combinations
-    ``u = Aᵀ f(P)`` have another distribution (``L Lᵀ`` their prior covariance, S a root
-    of the covariance of ``L⁻¹u``), and of all these after further conditioning.
-    ``L Lᵀ`` is never inverted: with little noise the inverse would be inaccurate.
+    I``, ``L Lᵀ`` the covariance of the noisy data, S empty), of a process with
+    combinations ``u = Aᵀ f(P)`` of another distribution (``L Lᵀ`` their prior
+    covariance, S a root of the covariance of ``L⁻¹u``), and of all these after further
+    conditioning. ``L Lᵀ`` is never inverted: with little noise the inverse would be
+    inaccurate.
 
     Attributes
     ----------
@@ -141,10 +162,10 @@ class KernelProcess(Process):
     combinations : ndarray of shape (n, q), default=None
         ``A``; None for the values themselves.
     maps : tuple of InputMap, default=()
-        Of the inputs; the points are mapped rows.
+        Maps of the inputs; the points are mapped rows.
     """
 
-    kernel: Any
+    kernel: Kernel
     points: Array
     root: Array
     spread: Array
@@ -153,10 +174,15 @@ class KernelProcess(Process):
     maps: tuple[InputMap, ...] = ()
 
     @classmethod
-    def prior(cls, kernel: Any, n_features: int, n_outputs: int) -> KernelProcess:
-        """Process about which nothing has been observed."""
-        nothing, ones = np.empty((0, n_features)), np.ones(n_outputs)
-        return cls(kernel, nothing, np.empty((0, 0)), np.empty((1, 0, 0)), ones)
+    def prior(cls, kernel: Kernel, n_features: int, n_outputs: int) -> KernelProcess:
+        """Process without any observations."""
+        return cls(
+            kernel,
+            points=np.empty((0, n_features)),
+            root=np.empty((0, 0)),
+            spread=np.empty((1, 0, 0)),
+            scale=np.ones(n_outputs),
+        )
 
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output between the rows of X, (n, n)."""
@@ -165,7 +191,7 @@ class KernelProcess(Process):
         return self.scale[output] ** 2 * (residual + half.T @ half)
 
     def _split(self, X: Array) -> tuple[Array, Array]:
-        """h(X) (q, n), and the remaining covariance (n, n)."""
+        """h(X) (q, n), and the covariance given the variables, k - hᵀ h (n, n)."""
         K = self.kernel(X, X)
         if not len(self.points):
             return np.empty((0, len(X))), K
@@ -178,24 +204,27 @@ class KernelProcess(Process):
     def nugget(self, X: Array) -> Array:
         """Smallest noise variance of observations at the rows of X, shape (n,).
 
-        Never zero, as the variance of a linear kernel is at the origin.
+        Positive, even where the variance is zero, as for a linear kernel at the origin.
         """
         variances = self.kernel.diag(X)
         largest = float(np.max(variances, initial=0.0)) or 1.0
-        least: Array = NUGGET * np.maximum(variances, NUGGET * largest)
-        return least
+        nugget: Array = NUGGET * np.maximum(variances, NUGGET * largest)
+        return nugget
 
     def extended(self, X: Array) -> Self:
-        """Process with the values at mapped rows X as variables, after the others."""
-        # [L 0; hᵀ C] is the root with the new variables
-        h, K = self._split(X)
-        K[np.diag_indices(len(X))] += self.nugget(X)
-        corner, A = cholesky(K).L, self.combinations
+        """Process with the values at mapped rows X as further variables."""
+        h, residual = self._split(X)
+        residual[np.diag_indices(len(X))] += self.nugget(X)
+        corner = cholesky(residual).L
+        combinations = self.combinations
+        if combinations is not None:
+            combinations = block_diag(combinations, np.eye(len(X)))
         return replace(
             self,
             points=np.concatenate((self.points, X)),
+            # root of the covariance of all variables: [L 0; hᵀ C]
             root=np.block([[self.root, np.zeros(h.shape)], [h.T, corner]]),
-            combinations=None if A is None else block_diag(A, np.eye(len(X))),
+            combinations=combinations,
         )
 
     def learn(
@@ -205,22 +234,30 @@ class KernelProcess(Process):
         noise_variance: Array,
         white: float = 0.0,
     ) -> tuple[Array, Self]:
-        """What observing values at X adds to whitened variables, and what it leaves.
+        """Condition on values at X; see :meth:`Process.learn`.
 
-        The values become variables too, after the existing ones. O(q p (q + r) + p^3)
+        The values become variables too, after the present ones. O(q p (q + r) + p^3)
         time, for each output with its own covariance or scale.
         """
         X = self.mapped(X)
-        after, nugget = self.extended(X), self.nugget(X) + white
-        features = after.root[len(self.root) :]
-        noise = noise_variance / self.scale[:, np.newaxis] ** 2 + nugget
-        how = self.spread, (), features, self.scale, discrepancy, noise
-        moved, seen = observe(*how)
-        unit, g = np.eye(len(moved)), len(self.spread)
-        spread = [
-            times_root(self.spread[o % g], one, unit) for o, one in enumerate(seen)
-        ]
-        return moved, replace(after, spread=np.stack(spread))
+        process = self.extended(X)
+        # f(X) are the new rows of L times the whitened variables
+        features = process.root[len(self.root) :]
+        nugget = self.nugget(X) + white
+        change, observed = observe(
+            self.spread,
+            past=(),
+            features=features,
+            scale=self.scale,
+            discrepancy=discrepancy,
+            noise=noise_variance / self.scale[:, np.newaxis] ** 2 + nugget,
+        )
+        unit = np.eye(len(change))
+        roots = []
+        for output, observed_output in enumerate(observed):
+            S = self.spread[output % len(self.spread)]
+            roots.append(times_root(S, observed_output, unit))
+        return change, replace(process, spread=np.stack(roots))
 
     def condition(self, prior: FunctionDraws, values: Array | float) -> FunctionDraws:
         """Matheron's update: draws of the process given its variables.
@@ -236,27 +273,41 @@ class KernelProcess(Process):
         prior : FunctionDraws
             Draws ``f`` of the unconditioned process.
         values : ndarray broadcastable to (q, c, s), or float
-            The values (for noisy observations: minus a draw of their noise).
+            The values v (for noisy observations: minus a draw of their noise).
 
         Returns
         -------
         draws : FunctionDraws
             As many draws as in ``prior``.
         """
-        drawn = prior.values(self.points)
+        prior_values = prior.values(self.points)
         if self.combinations is not None:
-            drawn = np.tensordot(self.combinations.T, drawn, 1)
-        left = values - drawn
-        white = solve_lower(self.root, left.reshape(len(left), -1))
-        return prior.plus(self.terms(white.reshape(left.shape)))
+            prior_values = np.tensordot(self.combinations.T, prior_values, 1)
+        discrepancy = values - prior_values
+        # L⁻¹ (v - Aᵀf(P))
+        flat = discrepancy.reshape(len(discrepancy), -1)
+        variables = solve_lower(self.root, flat).reshape(discrepancy.shape)
+        return prior.plus(self.terms(variables))
 
-    def terms(self, moved: Array) -> tuple[Term, ...]:
+    def terms(self, variables: Array) -> tuple[Term, ...]:
         """Functions of the mapped inputs with these whitened variables (q, c, s)."""
-        weights = solve_lower_transpose(self.root, moved.reshape(len(moved), -1))
+        # k(·, P) A L⁻ᵀ ξ
+        flat = variables.reshape(len(variables), -1)
+        weights = solve_lower_transpose(self.root, flat)
         if self.combinations is not None:
             weights = self.combinations @ weights
-        weights = weights.reshape(len(self.points), *moved.shape[1:])
+        weights = weights.reshape(len(self.points), *variables.shape[1:])
         return section_terms(self.kernel, self.points, weights)
+
+
+class FiniteFunctions(Protocol):
+    """Finitely many functions ``φ``, q of them."""
+
+    def all_features(self, X: Array) -> Array:
+        """Values of the functions at the rows of X, shape (n, q)."""
+
+    def all_terms(self, weights: Array) -> tuple[Term, ...]:
+        """Terms of the functions ``φᵀw`` with weights (q, c, s)."""
 
 
 @dataclass(frozen=True)
@@ -269,35 +320,39 @@ class FiniteProcess(Process):
 
     Attributes
     ----------
-    basis : object
-        ``φ``, q functions: its methods ``all_features(X)``, their values (n, q), and
-        ``all_terms(weights)``, the terms of functions with these weights (q, c, s).
-    known : ndarray of shape (g, m, r)
-        Root of the covariance of the first m weights a priori, for each output or (g =
-        1) for all; the others are N(0, I).
+    basis : FiniteFunctions
+        ``φ``, q functions.
+    weight_root : ndarray of shape (g, m, r)
+        Root of the covariance of the first m weights before observations, for each
+        output or (g = 1) for all; the other weights are N(0, I).
     scale : ndarray of shape (c,)
         Units of the outputs.
-    seen : tuple of Seen, default=()
-        What was observed, see :func:`observe`: ``R`` in factors.
+    observed : tuple of Observed, default=()
+        Observations, see :func:`observe`: factors of ``R``.
     maps : tuple of InputMap, default=()
-        Of the inputs.
+        Maps of the inputs.
     """
 
-    basis: Any
-    known: Array
+    basis: FiniteFunctions
+    weight_root: Array
     scale: Array
-    seen: tuple[Seen, ...] = ()
+    observed: tuple[Observed, ...] = ()
     maps: tuple[InputMap, ...] = ()
 
     @classmethod
-    def of_weights(cls, basis: Any, weights: GaussianWeights) -> FiniteProcess:
+    def of_weights(
+        cls, basis: FiniteFunctions, weights: GaussianWeights
+    ) -> FiniteProcess:
         """Process of a distribution of the first weights; the others are N(0, I)."""
-        mean, spread = weights.moments()
-        return cls(basis, spread, np.ones(mean.shape[1]))
+        mean, root = weights.moments()
+        return cls(basis, root, np.ones(mean.shape[1]))
 
     def _times_root(self, features: Array, output: int) -> Array:
-        seen = self.seen[output % len(self.seen)] if self.seen else None
-        return times_root(self.known[output % len(self.known)], seen, features)
+        observed = None
+        if self.observed:
+            observed = self.observed[output % len(self.observed)]
+        weight_root = self.weight_root[output % len(self.weight_root)]
+        return times_root(weight_root, observed, features)
 
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output between the rows of X, (n, n)."""
@@ -306,18 +361,18 @@ class FiniteProcess(Process):
 
     @property
     def n_known(self) -> int:
-        """Number of weights of which something is known."""
-        _, m, r = self.known.shape
-        return self.seen[0][0].shape[1] + m - r if self.seen else m
+        """Number of weights with a posterior, all of them after observations."""
+        _, m, r = self.weight_root.shape
+        if not self.observed:
+            return m
+        return self.observed[0].B.shape[1] + m - r
 
     @property
-    def spread(self) -> Array:
-        """``R`` of the weights of which something is known, dense: (g, m, r).
-
-        Of those of the distribution, or of all after something was observed.
-        """
-        unit, g = np.eye(self.n_known), max(len(self.known), len(self.seen))
-        return np.stack([self._times_root(unit, o) for o in range(g)])
+    def spread(self) -> Array:  # type: ignore[override]
+        """``R`` of the weights with a posterior, dense: (g, m, r)."""
+        unit = np.eye(self.n_known)
+        n_roots = max(len(self.weight_root), len(self.observed))
+        return np.stack([self._times_root(unit, output) for output in range(n_roots)])
 
     def learn(
         self,
@@ -326,17 +381,22 @@ class FiniteProcess(Process):
         noise_variance: Array,
         white: float = 0.0,
     ) -> tuple[Array, Self]:
-        """What observing values at X adds to the weights (q, c, s), and what it leaves.
+        """Condition on values at X; see :meth:`Process.learn`.
 
         O(q p (p + p') + p^3) time for p rows after p' others, and O(q p) memory.
         """
         features = self.basis.all_features(self.mapped(X))
         nugget = white + NUGGET * np.einsum("pq,pq->p", features, features)
-        noise = noise_variance / self.scale[:, np.newaxis] ** 2 + nugget
-        how = self.known, self.seen, features, self.scale, discrepancy, noise
-        moved, seen = observe(*how)
-        return moved, replace(self, seen=seen)
+        change, observed = observe(
+            self.weight_root,
+            past=self.observed,
+            features=features,
+            scale=self.scale,
+            discrepancy=discrepancy,
+            noise=noise_variance / self.scale[:, np.newaxis] ** 2 + nugget,
+        )
+        return change, replace(self, observed=observed)
 
-    def terms(self, moved: Array) -> tuple[Term, ...]:
+    def terms(self, variables: Array) -> tuple[Term, ...]:
         """Functions of the mapped inputs with these weights (q, c, s)."""
-        return self.basis.all_terms(moved)
+        return self.basis.all_terms(variables)

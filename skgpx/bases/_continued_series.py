@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._draws import FiniteProcess, KernelSections, LinearTerm
+from skgpx._draws import FiniteProcess, KernelFeatures, LinearTerm
 from skgpx._numerics.fourier import Box, FourierIndex, Integers
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.bases._basis import Marginals, feature_marginals
@@ -334,7 +334,7 @@ class ContinuedSeries(FourierSeries):
     def _kernel_continuation(self, kernel: Kernel, region: Array) -> Continuation:
         """Continuation by the covariance of a kernel."""
         origin = np.zeros((1, len(region)))
-        section = KernelSections(kernel, origin)
+        section = KernelFeatures(kernel, origin)
         # a constant that the basis does not have fades with the rest
         level = 0.0
         has_constant = not self.index.waves.any(axis=1).all()

@@ -47,6 +47,14 @@ class FiniteBasis:
     A subclass has ``all_features``, which evaluates these, and ``all_terms``.
     """
 
+    def all_features(self, X: Array) -> Array:
+        """Values of all functions at the rows of X, shape (n, n_functions)."""
+        raise NotImplementedError
+
+    def all_terms(self, weights: Array) -> tuple[Term, ...]:
+        """Terms of the functions with these weights (n_functions, c, s)."""
+        raise NotImplementedError
+
     def process(self, weights: GaussianWeights) -> FiniteProcess:
         """Distribution of draws as a process that can be conditioned."""
         return FiniteProcess.of_weights(self, weights)

@@ -1,7 +1,7 @@
 """Scores of predictive distributions, scorers, and distances between distributions.
 
-What belongs to one target stands on the last axis: with y of shape (n,) or (n, t),
-bounds of intervals have the shape of y and 2, draws that of y and their number.
+Further axes come last: with y of shape (n,) or (n, t), bounds of intervals have a last
+axis of two entries, and draws a last axis of s draws.
 """
 
 from skgpx.metrics._calibration import (

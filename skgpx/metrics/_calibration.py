@@ -1,13 +1,12 @@
-"""How often what was predicted happens: PIT values, coverage, calibration errors."""
+"""Calibration of predictions: PIT values, coverage, calibration errors."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._predictive_distribution import Predictive
+from skgpx._types import RandomState
 from skgpx._validation import check_coverage, generator
 from skgpx.metrics._scores import interval_coverage
 from skgpx.metrics._targets import (
@@ -23,7 +22,7 @@ def pit_values(
     y_true: ArrayLike,
     distribution: Predictive,
     *,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Array:
     """Probability integral transforms: targets in their predictive distributions.
 
@@ -33,8 +32,7 @@ def pit_values(
     distribution : Predictive
         Distribution of these rows: ``skgpx.predict_dist(model, X)``.
     random_state : int, RandomState, Generator or None, default=None
-        Seed for counts, whose values are drawn evenly between ``P(Y < y)`` and ``P(Y <=
-        y)``; not used otherwise.
+        Seed for counts: values are drawn evenly between ``P(Y < y)`` and ``P(Y <= y)``.
 
     Returns
     -------
@@ -58,11 +56,12 @@ def pit_values(
     """
     y = checked_targets(y_true)
     checked_distribution(distribution, y)
-    reached = distribution.cdf(y)
+    pit = distribution.cdf(y)
     if not distribution.discrete:
-        return reached
+        return pit
+    # uniform between P(Y < y) and P(Y <= y)
     below = distribution.cdf(y - 1.0)
-    return below + generator(random_state).random(len(y)) * (reached - below)
+    return below + generator(random_state).random(len(y)) * (pit - below)
 
 
 def calibration_error(
@@ -106,10 +105,11 @@ def calibration_error(
         )
     order = np.argsort(values, kind="stable")
     weights = checked_weights(sample_weight, len(values))[order]
-    ends = np.concatenate(([0.0], values[order], [1.0]))
+    steps = np.concatenate(([0.0], values[order], [1.0]))
     height = np.concatenate(([0.0], np.cumsum(weights)))
-    # ∫ |h - u| du over steps on which F is h
-    left, right = ends[:-1] - height, ends[1:] - height
+    # ∫ |h - u| du over steps of height h
+    left = steps[:-1] - height
+    right = steps[1:] - height
     return float(0.5 * np.sum(right * np.abs(right) - left * np.abs(left)))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import log_loss
 from sklearn.utils.metadata_routing import MetadataRequest
 
@@ -22,15 +22,15 @@ from skgpx.metrics._scores import crps, interval_score, neg_log_predictive_densi
 
 Metric = Callable[..., float]
 
-# What a scorer may know of each row.
+# Quantities of the rows that a scorer may request.
 _METADATA = ("sample_weight", "exposure", "noise_variance", "censoring")
 
 
 class PredictiveScorer:
     """Scorer of a metric of predictive distributions, to be passed as ``scoring=``.
 
-    The distribution is that of :func:`skgpx.predict_dist`: of any regressor of this
-    library, or one whose `predict` has `return_std`, in any pipeline, search or
+    :func:`skgpx.predict_dist` gives the distribution: of any regressor of this library,
+    or a regressor with `return_std` in its `predict`, in any pipeline, search or
     TransformedTargetRegressor. A regressor of several targets (MultiOutputRegressor,
     RegressorChain, GaussianProcessRegressor) is scored by the mean over them.
 
@@ -40,8 +40,7 @@ class PredictiveScorer:
         ``metric(y_true, distribution, sample_weight=None, **options)``, a number;
         defined at module level, so that scorers can be pickled.
     greater_is_better : bool, default=False
-        False for a loss, whose sign is changed: scorers are larger where a model is
-        better.
+        False for a loss. Its sign is changed: scores are larger for better models.
     class_metric : callable, default=None
         ``class_metric(y_true, y_proba, labels=..., sample_weight=None)`` for
         classifiers; None refuses them.
@@ -78,11 +77,11 @@ class PredictiveScorer:
 
     def __call__(
         self,
-        estimator: Any,
-        X: Any,
+        estimator: BaseEstimator,
+        X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
-        **given: Any,
+        **given: ArrayLike | None,
     ) -> float:
         """Score of a fitted estimator, larger being better.
 
@@ -95,7 +94,7 @@ class PredictiveScorer:
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows in the mean.
         **given : array-like of shape (n_rows,)
-            What the regressor's `predict_dist` takes: `exposure`, `noise_variance`,
+            Keywords of the regressor's `predict_dist`: `exposure`, `noise_variance`,
             `censoring`.
 
         Returns
@@ -105,33 +104,15 @@ class PredictiveScorer:
         Warns
         -----
         PredictionWarning
-            If the regressor was fitted with exposures, and this is given none.
+            If the regressor was fitted with exposures, and `exposure` is missing.
         """
         if is_classifier(estimator):
             value = self._of_classes(estimator, X, y, sample_weight)
-            return value if self.greater_is_better else -value
-        known = {
-            name: of_rows for name, of_rows in given.items() if of_rows is not None
-        }
-        distribution = predict_dist(estimator, X, **known)
-        inner = innermost(estimator)
-        likelihood = getattr(inner, "likelihood_", None)
-        targets = np.asarray(codes_of_grades(likelihood, y))
-        if hasattr(inner, "_warn_of_missing"):
-            # counts over known exposures would be scored as if over one
-            inner._warn_of_missing(known.get("exposure"))
-        if isinstance(distribution, list):
-            pairs = list(zip(targets.T, distribution, strict=True))
-        elif targets.ndim == 1 or targets.shape[1] == 1:
-            pairs = [(np.ravel(targets), distribution)]
         else:
-            raise ValueError(
-                f"A predictive distribution has one target; got {targets.shape[1]} "
-                f"targets and {distribution!r}."
-            )
-        how = {"sample_weight": sample_weight, **self.options}
-        value = float(np.mean([self.metric(t, one, **how) for t, one in pairs]))
-        return value if self.greater_is_better else -value
+            value = self._of_distributions(estimator, X, y, sample_weight, given)
+        if self.greater_is_better:
+            return value
+        return -value
 
     def set_score_request(self, **requests: bool | str | None) -> PredictiveScorer:
         """Return a copy to which metadata routing passes quantities of the rows.
@@ -140,7 +121,7 @@ class PredictiveScorer:
         ----------
         **requests : bool, str or None
             ``sample_weight=True`` and so on; also `exposure`, `noise_variance` and
-            `censoring`. A string is the name under which it is passed.
+            `censoring`. A string is another name of the quantity.
 
         Returns
         -------
@@ -152,7 +133,7 @@ class PredictiveScorer:
         RuntimeError
             If metadata routing is not enabled.
         ValueError
-            For anything else.
+            For any other name.
         """
         if not get_config()["enable_metadata_routing"]:
             raise RuntimeError(
@@ -177,35 +158,93 @@ class PredictiveScorer:
         return request
 
     def __repr__(self) -> str:
-        sign = ", greater_is_better=True" if self.greater_is_better else ""
-        options = "".join(f", {key}={value!r}" for key, value in self.options.items())
         name = getattr(self.metric, "__name__", repr(self.metric))
-        name = name.removeprefix("_").removesuffix("_of")
-        return f"PredictiveScorer({name}{sign}{options})"
+        arguments = [name.removeprefix("_").removesuffix("_of")]
+        if self.greater_is_better:
+            arguments.append("greater_is_better=True")
+        arguments += [f"{key}={value!r}" for key, value in self.options.items()]
+        return f"PredictiveScorer({', '.join(arguments)})"
 
     def _accept_sample_weight(self) -> bool:
         """Called by scikit-learn where several scorers share weights."""
         return True
 
-    def _of_classes(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    def _of_distributions(
+        self,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        given: dict[str, ArrayLike | None],
+    ) -> float:
+        """Value of the metric of predictive distributions, averaged over targets."""
+        row_values = {
+            name: values for name, values in given.items() if values is not None
+        }
+        distribution = predict_dist(estimator, X, **row_values)
+        inner = innermost(estimator)
+        likelihood = getattr(inner, "likelihood_", None)
+        targets = np.asarray(codes_of_grades(likelihood, y))
+        if hasattr(inner, "_warn_of_missing"):
+            # counts over exposures would be scored as if over an exposure of one
+            inner._warn_of_missing(row_values.get("exposure"))
+        if isinstance(distribution, list):
+            distributions = distribution
+            columns = list(targets.T)
+        elif targets.ndim == 1 or targets.shape[1] == 1:
+            distributions = [distribution]
+            columns = [np.ravel(targets)]
+        else:
+            raise ValueError(
+                f"A predictive distribution has one target; got {targets.shape[1]} "
+                f"targets and {distribution!r}."
+            )
+        values = [
+            self.metric(
+                column,
+                distribution,
+                sample_weight=sample_weight,
+                **self.options,
+            )
+            for column, distribution in zip(columns, distributions, strict=True)
+        ]
+        return float(np.mean(values))
+
+    def _of_classes(
+        self,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+    ) -> float:
+        """Value of the metric of classes."""
         if self.class_metric is None:
             raise ValueError(
                 f"{self!r} scores regressors; got {estimator!r}. For classes take "
                 'log_predictive_density_scorer, or scoring="neg_log_loss".'
             )
-        how = {"labels": estimator.classes_, "sample_weight": sample_weight}
-        return float(self.class_metric(y, estimator.predict_proba(X), **how))
+        value = self.class_metric(
+            y,
+            estimator.predict_proba(X),
+            labels=estimator.classes_,
+            sample_weight=sample_weight,
+        )
+        return float(value)
 
 
-def _interval_score_of(y_true: Any, distribution: Predictive, **options: Any) -> float:
+def _interval_score_of(
+    y_true: ArrayLike,
+    distribution: Predictive,
+    **options: Any,
+) -> float:
     bounds = distribution.interval(options.get("coverage", 0.9))
     return float(interval_score(y_true, bounds, **options))
 
 
 def _calibration_error_of(
-    y_true: Any,
+    y_true: ArrayLike,
     distribution: Predictive,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     # counts are spread out by the same numbers in every fold and search
     pit = pit_values(y_true, distribution, random_state=0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -12,7 +10,7 @@ from skgpx._predictive_distribution import Predictive
 from skgpx._validation import check_coverage
 from skgpx.metrics._targets import (
     averaged,
-    beside,
+    broadcast_to_targets,
     checked_distribution,
     checked_targets,
     not_negative,
@@ -43,7 +41,7 @@ def neg_log_predictive_density(
     -------
     loss : float
         Mean of ``-log p(y_i | x_i, data)``, in nats; the density is in the units of y,
-        that of counts is a probability. Changing the units of y adds a constant.
+        and a probability for counts. Changing the units of y adds a constant.
 
     Notes
     -----
@@ -64,10 +62,8 @@ def neg_log_predictive_density(
     True
     """
     y = checked_targets(y_true)
-    return averaged(
-        -checked_distribution(distribution, y).log_density(y),
-        sample_weight,
-    )
+    scores = -checked_distribution(distribution, y).log_density(y)
+    return averaged(scores, sample_weight)
 
 
 def gaussian_neg_log_density(
@@ -99,14 +95,14 @@ def gaussian_neg_log_density(
     >>> round(gaussian_neg_log_density([0.0, 1.0], [0.0, 0.0], 1.0), 4)
     1.1689
     """
-    y, middle, spread = _normal(y_true, mean, std, strictly=True)
+    y, mean, std = _checked_moments(y_true, mean, std, strictly=True)
     with np.errstate(over="ignore"):
-        square = ((y - middle) / spread) ** 2
-    scores = 0.5 * square + np.log(spread) + 0.5 * np.log(2.0 * np.pi)
+        square = ((y - mean) / std) ** 2
+    scores = 0.5 * square + np.log(std) + 0.5 * np.log(2.0 * np.pi)
     return averaged(scores, sample_weight)
 
 
-def _normal(
+def _checked_moments(
     y_true: ArrayLike,
     mean: ArrayLike,
     std: ArrayLike,
@@ -114,8 +110,10 @@ def _normal(
 ) -> tuple[Array, Array, Array]:
     """Targets, means and standard deviations of one shape."""
     y = checked_targets(y_true)
-    spread = not_negative("std", beside("std", std, y), strictly=strictly)
-    return y, beside("mean", mean, y), spread
+    stds = broadcast_to_targets("std", std, y)
+    not_negative("std", stds, strictly=strictly)
+    means = broadcast_to_targets("mean", mean, y)
+    return y, means, stds
 
 
 # ---- Continuous ranked probability ---------------------------------------------------
@@ -168,7 +166,8 @@ def crps(
     True
     """
     y = checked_targets(y_true)
-    return averaged(checked_distribution(distribution, y).crps(y), sample_weight)
+    scores = checked_distribution(distribution, y).crps(y)
+    return averaged(scores, sample_weight)
 
 
 def gaussian_crps(
@@ -200,7 +199,8 @@ def gaussian_crps(
     >>> round(gaussian_crps([0.0, 1.0], [0.0, 0.0], 1.0), 4)
     0.4181
     """
-    scores = formulas.normal_crps(*_normal(y_true, mean, std))
+    y, mean, std = _checked_moments(y_true, mean, std)
+    scores = formulas.normal_crps(y, mean, std)
     return averaged(scores, sample_weight)
 
 
@@ -220,8 +220,8 @@ def ensemble_crps(
         As `sample_y` returns them.
     fair : bool, default=False
         Estimate the score of the distribution that the draws come from, without bias
-        whatever their number; otherwise that of the draws as a distribution of its own,
-        which is larger.
+        whatever their number; otherwise the score of the draws as a distribution of its
+        own, which is larger.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows in the mean.
 
@@ -243,10 +243,11 @@ def ensemble_crps(
     0.2222
     """
     y = checked_targets(y_true)
-    values: Any = beside("draws", draws, y, last=0)
+    values = broadcast_to_targets("draws", draws, y, last=0)
     if fair and values.shape[-1] < 2:
         raise ValueError("fair=True needs at least two draws of each row; got one.")
-    return averaged(formulas.ensemble_crps(y, values, fair), sample_weight)
+    scores = formulas.ensemble_crps(y, values, fair)
+    return averaged(scores, sample_weight)
 
 
 # ---- Intervals -----------------------------------------------------------------------
@@ -285,10 +286,10 @@ def interval_score(
     7.5
     """
     y = checked_targets(y_true)
-    low, high = _ends(bounds, y)
-    price = 2.0 / (1.0 - check_coverage(coverage))
-    outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
-    return averaged(high - low + price * outside, sample_weight)
+    low, high = _checked_bounds(bounds, y)
+    penalty = 2.0 / (1.0 - check_coverage(coverage))
+    distance = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
+    return averaged(high - low + penalty * distance, sample_weight)
 
 
 def interval_coverage(
@@ -320,19 +321,19 @@ def interval_coverage(
     0.5
     """
     y = checked_targets(y_true)
-    low, high = _ends(bounds, y)
-    inside = (low <= y) & (y <= high)
-    return averaged(inside.astype(np.float64), sample_weight)
+    low, high = _checked_bounds(bounds, y)
+    is_inside = (low <= y) & (y <= high)
+    return averaged(is_inside.astype(np.float64), sample_weight)
 
 
-def _ends(bounds: ArrayLike, y: Array) -> tuple[Array, Array]:
-    """Lower and upper ends.
+def _checked_bounds(bounds: ArrayLike, y: Array) -> tuple[Array, Array]:
+    """Lower and upper ends of the shape of y.
 
     Raises
     ------
     ValueError
         If shapes do not agree or an upper end is below its lower one.
     """
-    low, high = np.moveaxis(beside("bounds", bounds, y, last=2), -1, 0)
+    low, high = np.moveaxis(broadcast_to_targets("bounds", bounds, y, last=2), -1, 0)
     not_negative("The width of bounds, upper less lower end,", high - low)
     return low, high

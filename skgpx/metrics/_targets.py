@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,7 +16,7 @@ def checked_targets(y_true: ArrayLike) -> Array:
     Raises
     ------
     ValueError
-        With what is wrong with them.
+        If the shape is wrong or a value is not finite.
     """
     y = np.asarray(y_true, dtype=np.float64)
     if y.ndim not in (1, 2) or not y.size:
@@ -31,30 +29,40 @@ def checked_targets(y_true: ArrayLike) -> Array:
     return y
 
 
-def beside(name: str, values: ArrayLike, y: Array, *, last: int | None = None) -> Array:
-    """Predictions of the shape of y, broadcast; with one more axis of `last` entries.
+def broadcast_to_targets(
+    name: str,
+    values: ArrayLike,
+    y: Array,
+    *,
+    last: int | None = None,
+) -> Array:
+    """Predictions broadcast to the shape of y, or with one more axis.
 
-    `last` is None for the shape of y itself, and 0 for any number of entries.
+    The further axis has `last` entries, any number of entries for 0; None is for the
+    shape of y itself.
 
     Raises
     ------
     ValueError
-        If they have another shape, or are not finite.
+        If the predictions have another shape, or are not finite.
     """
     array = np.asarray(values, dtype=np.float64)
-    wanted = y.shape
+    shape = y.shape
+    axis = ""
     if last is not None:
-        size = array.shape[-1] if array.ndim and not last else last
-        wanted = (*y.shape, size)
-    fits = array.shape == wanted or (last is None and array.ndim == 0)
-    if not fits or 0 in wanted:
-        more = "" if last is None else f" and {last or 'one or more'} on the last axis"
+        size = last
+        if last == 0 and array.ndim:
+            size = array.shape[-1]
+        shape = (*y.shape, size)
+        axis = f" and {last or 'one or more'} on the last axis"
+    fits = array.shape == shape or (last is None and array.ndim == 0)
+    if not fits or 0 in shape:
         raise ValueError(
-            f"{name} must have the shape of y_true, {y.shape}{more}; got {array.shape}."
+            f"{name} must have the shape of y_true, {y.shape}{axis}; got {array.shape}."
         )
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite; got NaN or infinity.")
-    return np.broadcast_to(array, wanted)
+    return np.broadcast_to(array, shape)
 
 
 def not_negative(name: str, values: Array, *, strictly: bool = False) -> Array:
@@ -63,22 +71,25 @@ def not_negative(name: str, values: Array, *, strictly: bool = False) -> Array:
     Raises
     ------
     ValueError
-        If one is.
+        If a value is negative, or zero and `strictly`.
     """
-    least = float(np.min(values))
-    if least < 0.0 or (strictly and least == 0.0):
-        kind = "positive: a point has no density" if strictly else "non-negative"
-        raise ValueError(f"{name} must be {kind}; got {least:g}.")
+    smallest = float(np.min(values))
+    if strictly and smallest <= 0.0:
+        raise ValueError(
+            f"{name} must be positive: a point has no density; got {smallest:g}."
+        )
+    if smallest < 0.0:
+        raise ValueError(f"{name} must be non-negative; got {smallest:g}.")
     return values
 
 
-def checked_distribution(distribution: Any, y: Array) -> Predictive:
+def checked_distribution(distribution: object, y: Array) -> Predictive:
     """Predictive distribution of as many rows as there are targets y (n,).
 
     Raises
     ------
     ValueError
-        With what to pass.
+        If it is none, or does not fit the targets.
     """
     if not isinstance(distribution, Predictive):
         raise ValueError(
@@ -92,12 +103,13 @@ def checked_distribution(distribution: Any, y: Array) -> Predictive:
             f"A predictive distribution has one target; got y_true {y.shape}."
         )
     distribution.targets(y)
-    if distribution.discrete and np.any((y < 0.0) | (y != np.floor(y))):
-        wrong = y[(y < 0.0) | (y != np.floor(y))]
-        raise ValueError(
-            "y_true must hold 0, 1, 2, ... where the distribution is of counts; got "
-            f"{len(wrong)} other values, for example {wrong[0]:g}."
-        )
+    if distribution.discrete:
+        not_counts = y[(y < 0.0) | (y != np.floor(y))]
+        if len(not_counts):
+            raise ValueError(
+                "y_true must hold 0, 1, 2, ... where the distribution is of counts; "
+                f"got {len(not_counts)} other values, for example {not_counts[0]:g}."
+            )
     return distribution
 
 
@@ -131,5 +143,5 @@ def averaged(scores: Array, sample_weight: ArrayLike | None) -> float:
     """Mean of scores (n,) or (n, t) over rows and targets."""
     weights = checked_weights(sample_weight, len(scores))
     # rows of weight zero are left out, whatever their score
-    kept = weights > 0.0
-    return float(np.mean(weights[kept] @ scores[kept]))
+    counted = weights > 0.0
+    return float(np.mean(weights[counted] @ scores[counted]))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
 
 from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower_transpose
 from skgpx._validation import check_points
@@ -21,7 +22,7 @@ _ASYMMETRY = 1e-8
 class WassersteinGradient(NamedTuple):
     """Derivatives of the squared distance between two Gaussian distributions.
 
-    Those of covariances are symmetric: a small symmetric change D of a covariance
+    Derivatives in covariances are symmetric: a small symmetric change D of a covariance
     changes the squared distance by ``np.sum(gradient * D)``.
 
     Attributes
@@ -77,10 +78,10 @@ def gaussian_wasserstein_distance(
 
     Notes
     -----
-    O(n^3). A 1e-10th of the mean variance is added to either diagonal, and more where
-    that is not enough to factorise it. The derivative in a singular covariance is that
-    with this addition; in one that is zero, with that of the other covariance. Equation
-    (46) of [1]_.
+    O(n^3). A 1e-10th of the mean variance is added to either diagonal, and more if the
+    covariance cannot be factorised otherwise. The derivative in a singular covariance
+    includes this addition; a covariance of zero gets the addition of the other one.
+    Equation (46) of [1]_.
 
     References
     ----------
@@ -105,7 +106,8 @@ def gaussian_wasserstein_distance(
             f"{m.shape} and a second_mean of shape {n.shape}."
         )
     try:
-        F, H = _root(A), _root(B)
+        F = _root(A)
+        H = _root(B)
     except np.linalg.LinAlgError as error:
         raise ValueError(
             f"A covariance must be positive semi-definite. {error}"
@@ -119,28 +121,36 @@ def gaussian_wasserstein_distance(
     if not return_gradient:
         return distance
     if not (np.any(F) and np.any(H)):
+        # a zero covariance gets the nugget of the other one
         size = np.trace(A) + np.trace(B) or float(len(m))
-        least = np.sqrt(NUGGET * size / len(m)) * np.eye(len(m))
-        F = F if np.any(F) else least
-        H = H if np.any(H) else least
+        nugget = np.sqrt(NUGGET * size / len(m)) * np.eye(len(m))
+        if not np.any(F):
+            F = nugget
+        if not np.any(H):
+            H = nugget
         U, sizes, Vt = np.linalg.svd(F.T @ H)
     # T = F⁻ᵀ U S Uᵀ F⁻¹ maps N(0, A) to N(0, B), and dW²/dA = I - T
-    halves = (
-        solve_lower_transpose(F, U * np.sqrt(sizes)),
-        solve_lower_transpose(H, Vt.T * np.sqrt(sizes)),
+    first_half = solve_lower_transpose(F, U * np.sqrt(sizes))
+    second_half = solve_lower_transpose(H, Vt.T * np.sqrt(sizes))
+    gradient = WassersteinGradient(
+        first_mean=2.0 * gap,
+        first_covariance=np.eye(len(m)) - first_half @ first_half.T,
+        second_mean=-2.0 * gap,
+        second_covariance=np.eye(len(m)) - second_half @ second_half.T,
     )
-    dA, dB = (np.eye(len(m)) - half @ half.T for half in halves)
-    return distance, WassersteinGradient(2.0 * gap, dA, -2.0 * gap, dB)
+    return distance, gradient
 
 
 def _root(covariance: Array) -> Array:
-    """Lower Cholesky factor, zero of the covariance of a vector that is known."""
-    return cholesky(covariance).L if np.any(covariance) else np.zeros_like(covariance)
+    """Lower Cholesky factor; zero for a covariance of zero."""
+    if not np.any(covariance):
+        return np.zeros_like(covariance)
+    return cholesky(covariance).L
 
 
 def process_wasserstein_distance(
-    first: Any,
-    second: Any,
+    first: RegressorMixin,
+    second: RegressorMixin,
     X: ArrayLike,
     *,
     include_noise: bool = False,
@@ -155,12 +165,12 @@ def process_wasserstein_distance(
     Parameters
     ----------
     first, second : estimator
-        Fitted regressors whose `predict` has `return_cov`: of this library, a
+        Fitted regressors with `return_cov` in `predict`: of this library, a
         GaussianProcessRegressor, or a Pipeline, search or FrozenEstimator around one.
     X : array-like of shape (n_rows, n_features)
         As for the `predict` of both.
     include_noise : bool, default=False
-        Whether the distributions are those of observations. A GaussianProcessRegressor
+        Whether to compare distributions of observations. A GaussianProcessRegressor
         includes the noise of a WhiteKernel in any case.
 
     Returns
@@ -191,17 +201,21 @@ def process_wasserstein_distance(
     >>> bool(process_wasserstein_distance(sparse, exact, X) < 0.05)
     True
     """
-    distributions = [
-        _distribution_of(model, X, include_noise) for model in (first, second)
-    ]
-    if all(map(np.array_equal, *distributions)):
+    first_mean, first_covariance = _distribution_of(first, X, include_noise)
+    second_mean, second_covariance = _distribution_of(second, X, include_noise)
+    if np.array_equal(first_mean, second_mean) and np.array_equal(
+        first_covariance,
+        second_covariance,
+    ):
         # not the root of a rounding error
         return 0.0
     distance: float = gaussian_wasserstein_distance(
-        *distributions[0],
-        *distributions[1],
+        first_mean,
+        first_covariance,
+        second_mean,
+        second_covariance,
     )
-    return distance / float(np.sqrt(len(distributions[0][0])))
+    return distance / float(np.sqrt(len(first_mean)))
 
 
 def _checked(name: str, mean: ArrayLike, covariance: ArrayLike) -> tuple[Array, Array]:
@@ -216,22 +230,27 @@ def _checked(name: str, mean: ArrayLike, covariance: ArrayLike) -> tuple[Array, 
     return m, C
 
 
-def _distribution_of(model: Any, X: Any, include_noise: bool) -> tuple[Array, Array]:
-    """Mean and covariance of a fitted model at rows, through what it is wrapped in."""
+def _distribution_of(
+    model: RegressorMixin,
+    X: ArrayLike,
+    include_noise: bool,
+) -> tuple[Array, Array]:
+    """Mean and covariance of a fitted model at rows, also inside of wrappers."""
     model, X = unwrapped(model, X)
-    known = inspect.signature(model.predict).parameters if _predicts(model) else {}
-    if "return_cov" not in known:
+    predict = getattr(model, "predict", None)
+    keywords: Any = {}
+    if callable(predict):
+        keywords = inspect.signature(predict).parameters
+    if "return_cov" not in keywords:
         raise ValueError(
             "process_wasserstein_distance expects regressors whose predict has "
             "return_cov: of skgpx, a GaussianProcessRegressor, or a Pipeline, search "
             f"or FrozenEstimator around one; got {model!r}."
         )
-    noise = {"include_noise": include_noise} if "include_noise" in known else {}
-    mean, covariance = model.predict(X, return_cov=True, **noise)
+    options = {}
+    if "include_noise" in keywords:
+        options["include_noise"] = include_noise
+    mean, covariance = predict(X, return_cov=True, **options)
     if np.ndim(mean) != 1:
         raise ValueError(f"Models must have one target; {model!r} has several.")
     return mean, covariance
-
-
-def _predicts(model: Any) -> bool:
-    return callable(getattr(model, "predict", None))

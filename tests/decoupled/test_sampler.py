@@ -291,7 +291,7 @@ def test_many_rows_of_a_known_kernel_are_not_factored(case, monkeypatch):
     regressor, y = KNOWN[case]
     dense = DecoupledSampler(regressor, random_state=0).fit(MANY, y)
     assert hasattr(dense.estimator_, "L_")
-    monkeypatch.setattr(_decoupled._exact, "_MANY", 500)
+    monkeypatch.setattr(_decoupled._exact, "_MAX_FACTORED_ROWS", 500)
     sampler = DecoupledSampler(regressor, random_state=0).fit(MANY, y)
     assert not hasattr(sampler.estimator_, "L_")
     assert repr(sampler.kernel_) == repr(dense.kernel_)
@@ -319,7 +319,7 @@ def test_many_rows_of_a_known_kernel_are_not_factored(case, monkeypatch):
 
 
 def test_what_needs_a_factor_is_factored(monkeypatch):
-    monkeypatch.setattr(_decoupled._exact, "_MANY", 20)
+    monkeypatch.setattr(_decoupled._exact, "_MAX_FACTORED_ROWS", 20)
     free = GaussianProcessRegressor(RBF(1.0), alpha=0.1)
     uneven = gp(RBF(1.0) + WhiteKernel(0.1) * DotProduct())
     for sampler in (
@@ -424,7 +424,7 @@ def test_the_prior_of_inducing_points_is_drawn_as_told(prior, frozen):
         with pytest.raises(ValueError, match="functions are defined on"):
             draws(outside)
     else:
-        assert draws.remembers
+        assert draws.is_stateful
     # observations are those of the regressor
     expected = inner.sample_y(outside, 3, random_state=0)
     assert_array_equal(sampler.sample_y(outside, 3, random_state=0), expected)
