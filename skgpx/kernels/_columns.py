@@ -219,7 +219,7 @@ def _inputs(kernel: Columns, X: Array, Z: Array) -> ValuesAndPullback:
 
 def with_resolved_columns(
     kernel: Kernel,
-    resolve: Callable[[Any], NDArray[np.intp]],
+    resolve: Callable[[Any], Any],
 ) -> Kernel:
     """Apply `resolve` to the columns of every Columns inside a kernel, in place.
 
@@ -228,7 +228,7 @@ def with_resolved_columns(
     kernel : sklearn.gaussian_process.kernels.Kernel
         A copy of the caller, which is changed and returned.
     resolve : callable
-        Maps what the user gave as columns to integers.
+        Maps the columns that the user gave to numbers, where they are names.
     """
     for name in ("kernel", "k1", "k2"):
         part = getattr(kernel, name, None)
