@@ -398,7 +398,8 @@ class Likelihood(BaseEstimator):
     def with_base(self, base: ArrayLike) -> Self:
         """Prepared copy with the prior mean of the latent function replaced."""
         base = doubles(base)
-        if base.shape not in ((), (self.n_outputs_,)) or not np.all(np.isfinite(base)):
+        has_shape = base.shape in ((), (self.n_outputs_,))
+        if not has_shape or not np.all(np.isfinite(base)):
             raise ValueError(
                 f"base_latent of {type(self).__name__} must return a finite number, or "
                 f"one for each of the {self.n_outputs_} outputs; got {base!r}."
@@ -475,7 +476,8 @@ class Likelihood(BaseEstimator):
     @property
     def theta(self) -> Array:
         """Logarithms of the free scale parameters, shape (p,); p may be 0."""
-        return np.log([getattr(self, name) for name in self.free_], dtype=np.float64)
+        scales = [getattr(self, name) for name in self.free_]
+        return np.log(scales, dtype=np.float64)
 
     @property
     def theta_bounds(self) -> Array:
@@ -507,8 +509,8 @@ class Likelihood(BaseEstimator):
             if getattr(self, name) is not None
         }
         if hasattr(self, "free_"):
-            log_factors = np.log([factors[name] for name in self.free_]).reshape(-1, 1)
-            changes["_log_bounds"] = self._log_bounds + log_factors
+            log_factors = np.log([factors[name] for name in self.free_])
+            changes["_log_bounds"] = self._log_bounds + log_factors.reshape(-1, 1)
         return self._replace(**changes)
 
     def _checked_starts(

@@ -68,7 +68,8 @@ class Bernoulli(Linked):
     def variance(self, f: ArrayLike) -> Array:
         """``p (1 - p)``."""
         f = doubles(f)
-        return self._link().probability(f) * self._link().probability(-f)
+        link = self._link()
+        return link.probability(f) * link.probability(-f)
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """0 below 0, ``1 - p`` below 1, then 1."""
@@ -117,7 +118,8 @@ class Bernoulli(Linked):
         sign = _sign(y)[:, np.newaxis]
         if self.link == "probit":
             # P(t (f + noise) > 0) with t = 2 y - 1
-            z = mixture.mean[:, 0] / np.sqrt(1.0 + mixture.variance[:, 0])
+            std = np.sqrt(1.0 + mixture.variance[:, 0])
+            z = mixture.mean[:, 0] / std
             log_terms = log_ndtr(sign * z)
             return np.asarray(logsumexp(log_terms, axis=1, b=mixture.weights))
 

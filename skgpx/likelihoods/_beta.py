@@ -47,8 +47,8 @@ class Beta(Likelihood):
         """``log B(a, b) - (a - 1) log y - (b - 1) log(1 - y)``."""
         a, b = self._parameters(f)
         y = doubles(y)
-        terms = (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y)
-        return np.asarray(betaln(a, b) - terms)
+        log_kernel = (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y)
+        return np.asarray(betaln(a, b) - log_kernel)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``φ p (1 - p) (ψ(a) - ψ(b) - log(y / (1 - y)))``, φ the precision."""

@@ -72,7 +72,8 @@ class Tobit(NormalNoise):
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative, at most ``1 / scale²``."""
         exact = self._normal().curvature(y, f)
-        bound = _PROBIT.log_curvature(self._distance(y, f)) / self._scale("scale") ** 2
+        variance = self._scale("scale") ** 2
+        bound = _PROBIT.log_curvature(self._distance(y, f)) / variance
         return np.where(self.known_ == 0.0, exact, bound)
 
     def mean(self, f: ArrayLike) -> Array:
@@ -122,14 +123,16 @@ class Tobit(NormalNoise):
         """``log p(y)`` of each row, of bounds the log probability beyond them, (n,)."""
         exact = super().predictive_log_density(y, mixture)
         distance = mixture.mean[:, 0] - np.asarray(y)[:, np.newaxis]
-        std = np.sqrt(mixture.variance[:, 0] + self._scale("scale") ** 2)
+        variance = mixture.variance[:, 0] + self._scale("scale") ** 2
+        std = np.sqrt(variance)
         log_terms = log_ndtr(self.known_ * distance / std)
         beyond = logsumexp(log_terms, axis=1, b=mixture.weights)
         return np.where(np.ravel(self.known_) == 0.0, exact, beyond)
 
     def _distance(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Distance of f from a bound, in standard deviations; positive beyond it."""
-        return np.asarray(self.known_ * np.subtract(f, y) / self._scale("scale"))
+        distance = self.known_ * np.subtract(f, y)
+        return np.asarray(distance / self._scale("scale"))
 
     def _normal(self) -> Gaussian:
         return Gaussian(self._scale("scale") ** 2)

@@ -199,11 +199,13 @@ def _gradient(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     h = 1e-5
     gradient = likelihood.row_gradient(y, f)
     numeric = np.empty_like(f)
-    for k in range(f.shape[1]):
-        step = h * (np.arange(f.shape[1]) == k)[:, np.newaxis]
-        rise = likelihood.row_nll(y, f + step) - likelihood.row_nll(y, f - step)
-        numeric[:, k] = rise / (2.0 * h)
-    tolerance = 1e-5 * (1.0 + np.abs(numeric) + np.max(np.abs(numeric)))
+    for k, unit in enumerate(np.eye(f.shape[1])):
+        step = h * unit[:, np.newaxis]
+        above = likelihood.row_nll(y, f + step)
+        below = likelihood.row_nll(y, f - step)
+        numeric[:, k] = (above - below) / (2.0 * h)
+    size = np.abs(numeric)
+    tolerance = 1e-5 * (1.0 + size + np.max(size))
     wrong = ~(np.abs(gradient - numeric) <= tolerance)
     if not wrong.any():
         return
@@ -278,7 +280,8 @@ def _location_and_scale(
     k = 3.0
     shifted = likelihood.row_nll(y + c, f + c)
     rise = likelihood.row_mean(f + c) - likelihood.row_mean(f)
-    if not (np.allclose(shifted, nll, rtol=1e-8) and np.allclose(rise, c)):
+    same_density = np.allclose(shifted, nll, rtol=1e-8)
+    if not (same_density and np.allclose(rise, c)):
         yield (
             "location_scale is declared, but adding a number to y and f changes nll, "
             "or does not add it to mean(f): remove location_scale = True."
@@ -359,7 +362,8 @@ def _moments(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
     for name, (values, expected, slack) in comparisons.items():
         average = np.mean(values, axis=1, keepdims=True)
         gap = np.abs(average - expected)
-        error = np.std(values, axis=1, keepdims=True) / np.sqrt(draws.shape[1])
+        spread = np.std(values, axis=1, keepdims=True)
+        error = spread / np.sqrt(draws.shape[1])
         # large both in standard errors and in size: with heavy tails the first
         # criterion alone is unreliable
         agree = (gap <= 5.0 * error + 1e-12 * std) | (gap <= slack)
@@ -381,9 +385,11 @@ def _distribution(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
         lowest = np.floor(grid[:, :1])
         highest = np.floor(grid[:, -1:])
         grid = np.minimum(lowest + np.arange(400.0), highest)
-    below = np.mean(draws[:, np.newaxis] <= grid[:, :, np.newaxis], axis=2)
+    is_below = draws[:, np.newaxis] <= grid[:, :, np.newaxis]
+    below = np.mean(is_below, axis=2)
     try:
-        cdf = np.stack([likelihood.row_cdf(y, f)[:, 0] for y in grid.T], axis=1)
+        columns = [likelihood.row_cdf(y, f)[:, 0] for y in grid.T]
+        cdf = np.stack(columns, axis=1)
     except NotImplementedError:
         # of the samples instead, which is known to a few hundredths
         cdf = below
@@ -400,13 +406,14 @@ def _distribution(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
             yield "cdf contradicts sample."
 
     # sums of probabilities, or the trapezoidal rule
-    nll = np.stack([likelihood.row_nll(y, f)[:, 0] for y in grid.T], axis=1)
-    density = np.exp(-nll)
+    nll = [likelihood.row_nll(y, f)[:, 0] for y in grid.T]
+    density = np.exp(-np.stack(nll, axis=1))
     steps = np.diff(grid, axis=1)
     if likelihood.discrete:
         mass = density[:, 1:] * (steps > 0.0)
     else:
-        mass = 0.5 * (density[:, 1:] + density[:, :-1]) * steps
+        sums = density[:, 1:] + density[:, :-1]
+        mass = 0.5 * sums * steps
     total = mass.sum(axis=1)
     expected = cdf[:, -1] - cdf[:, 0]
     gap = np.abs(total - expected)

@@ -57,7 +57,8 @@ class ClassNumbers(Likelihood):
     def mean(self, f: ArrayLike) -> Array:
         """Mean of the class number, shape (n, s)."""
         p = self.probabilities(doubles(f))
-        return np.einsum("nks,k->ns", p, np.arange(float(p.shape[1])))
+        number = np.arange(float(p.shape[1]))
+        return np.einsum("nks,k->ns", p, number)
 
     def variance(self, f: ArrayLike) -> Array:
         """Variance of the class number, shape (n, s)."""
@@ -160,12 +161,14 @@ def as_arrays(y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
 
 def of_observed(values: Array, y: Array) -> Array:
     """Values (n, K, ...) of the observed class, shape (n, ...)."""
-    return values[np.arange(values.shape[0]), y.astype(np.intp)]
+    rows = np.arange(values.shape[0])
+    return values[rows, y.astype(np.intp)]
 
 
 def one_hot(y: Array, n_outputs: int) -> Array:
     """One in the column of the class of each row, (n, n_outputs)."""
-    return (y[:, np.newaxis] == np.arange(n_outputs)).astype(np.float64)
+    is_class = y[:, np.newaxis] == np.arange(n_outputs)
+    return is_class.astype(np.float64)
 
 
 # ---- Several classes -----------------------------------------------------------------
@@ -343,7 +346,8 @@ class RobustMax(ClassNumbers):
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one class number per row and draw, shape (n, s)."""
         f = doubles(f)
-        cumulative = np.cumsum(self.probabilities(f)[:, :-1], axis=1)
+        p = self.probabilities(f)
+        cumulative = np.cumsum(p[:, :-1], axis=1)
         uniform = rng.random((f.shape[0], 1, f.shape[2]))
         classes = np.sum(cumulative < uniform, axis=1)
         return classes.astype(np.float64)

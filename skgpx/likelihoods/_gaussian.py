@@ -160,7 +160,8 @@ class ShiftedMixture(NormalNoise):
         residual = np.subtract(y, f)
         at_f = np.log1p(-self.probability) - 0.5 * residual**2 / v
         shifted = np.log(self.probability) - 0.5 * (residual - self.shift) ** 2 / v
-        return -np.logaddexp(at_f, shifted) + 0.5 * np.log(2.0 * np.pi * v)
+        log_density = np.logaddexp(at_f, shifted)
+        return -log_density + 0.5 * np.log(2.0 * np.pi * v)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-(r - shift P(b = 1 | r)) / v``."""
@@ -181,8 +182,9 @@ class ShiftedMixture(NormalNoise):
 
     def variance(self, f: ArrayLike) -> Array:
         """``noise_variance + probability (1 - probability) shift^2``."""
-        spread = self.probability * (1.0 - self.probability) * float(self.shift) ** 2
-        return np.full(np.shape(f), self._scale("noise_variance") + spread)
+        share = self.probability * (1.0 - self.probability)
+        of_shift = share * float(self.shift) ** 2
+        return np.full(np.shape(f), self._scale("noise_variance") + of_shift)
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Mix the two normal distribution functions."""

@@ -123,8 +123,9 @@ class _Heteroscedastic(Likelihood):
         # scale² exp(2 variation f₂), the exponential of another normal variable
         factor = 2.0 * self._scale("variation")
         variance = np.broadcast_to(mixture.variance, mixture.mean.shape)
+        log_square = 2.0 * np.log(self._scale("scale"))
         log_squares = LatentMixture(
-            factor * mixture.mean[:, 1:] + 2.0 * np.log(self._scale("scale")),
+            factor * mixture.mean[:, 1:] + log_square,
             factor**2 * variance[:, 1:],
             mixture.weights,
         )
@@ -139,12 +140,13 @@ class _Heteroscedastic(Likelihood):
 
     def example_targets(self, rng: np.random.Generator, n: int) -> Array:
         """Draws of ε: any location and scale of y will do."""
-        return np.asarray(self._unit().sample(np.zeros(n), rng))
+        return self._unit().sample(np.zeros(n), rng)
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Standardised y, and the typical scale, (n, 2)."""
-        standardised = (doubles(y) - self.centre_) / self.unit_
-        return np.stack((standardised, np.zeros_like(standardised)), axis=-1)
+        location = (doubles(y) - self.centre_) / self.unit_
+        log_scale = np.zeros_like(location)
+        return np.stack((location, log_scale), axis=-1)
 
 
 class HeteroscedasticGaussian(_Heteroscedastic):

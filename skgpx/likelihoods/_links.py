@@ -74,7 +74,8 @@ class ExpRate:
 
     def slopes(self, f: Array) -> tuple[Array, Array]:
         """``exp(f)`` and 1."""
-        return np.exp(np.minimum(f, pointwise.EXPONENT_CAP)), np.ones_like(f)
+        slope = np.exp(np.minimum(f, pointwise.EXPONENT_CAP))
+        return slope, np.ones_like(f)
 
     def curvature(self, y: Array, f: Array) -> Array:
         """``exp(f)``."""
@@ -199,7 +200,8 @@ class ProbitProbability:
 
     def log_slope(self, f: Array) -> Array:
         """``phi(f) / Phi(f)``, by the scaled complementary error function."""
-        return np.sqrt(2.0 / np.pi) / erfcx(-f / np.sqrt(2.0))
+        scaled_tail = erfcx(-f / np.sqrt(2.0))
+        return np.sqrt(2.0 / np.pi) / scaled_tail
 
     def log_curvature(self, f: Array) -> Array:
         """``h (h + f)`` with h the slope; ``1 - 1 / f^2`` for very negative f."""

@@ -60,7 +60,8 @@ class LogRate(Likelihood):
 
     def starting_scales(self, y: Array, weights: Array) -> Scales:
         """Shape that explains the variance of y around one rate."""
-        mean = np.ravel(self.known_) * np.exp(self.base_latent(y, weights))
+        rate = np.exp(self.base_latent(y, weights))
+        mean = np.ravel(self.known_) * rate
         squared_means = weights @ (np.ones(len(y)) * mean**2)
         excess = weights @ ((y - mean) ** 2 - self.discrete * mean)
         shape = squared_means / max(float(excess), 1e-300)
@@ -150,7 +151,8 @@ class NegativeBinomial(LogRate):
         """Draw Poisson counts of gamma rates, as floats."""
         a = self._scale("shape")
         # NumPy draws counts as 64-bit integers
-        rate = np.minimum(rng.gamma(a, self.mean(f) / a), 9e18)
+        rate = rng.gamma(a, self.mean(f) / a)
+        rate = np.minimum(rate, 9e18)
         return doubles(rng.poisson(rate))
 
     def check_support(self, y: Array) -> None:

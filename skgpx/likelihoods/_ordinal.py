@@ -117,7 +117,8 @@ class Ordinal(Likelihood):
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw grades, as floats."""
         value = np.add(f, rng.standard_normal(np.shape(f)))
-        return np.searchsorted(self._thresholds(), value).astype(np.float64)
+        grades = np.searchsorted(self._thresholds(), value)
+        return grades.astype(np.float64)
 
     def example_targets(self, rng: np.random.Generator, n: int) -> Array:
         """Grades in random order, four of them where their number is not set."""
@@ -217,7 +218,8 @@ class Ordinal(Likelihood):
     def _above(self, f: ArrayLike) -> Array:
         """``P(y > k)`` for each k, on a last axis."""
         f = doubles(f)
-        return np.asarray(ndtr(f[..., np.newaxis] - self._thresholds()))
+        distance = f[..., np.newaxis] - self._thresholds()
+        return np.asarray(ndtr(distance))
 
     def _edges(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
         """Thresholds below and above the grade less f; ±1e9 for the extreme grades."""
@@ -312,7 +314,7 @@ def codes_of_grades(likelihood: Likelihood, y: Any) -> Any:
 
 
 class CategoricalDtype(Protocol):
-    """What is used of ``pandas.CategoricalDtype``."""
+    """Attributes of ``pandas.CategoricalDtype`` that are read here."""
 
     categories: NDArray[Any]
     ordered: bool

@@ -166,9 +166,10 @@ def _line_integral(likelihood: Likelihood, y: Array, mixture: LatentMixture) -> 
 
     def log_integrand(f: Array) -> Array:
         log_prior = np.full(f.shape, -np.inf)
-        for m, s, weight in zip(mean.T, std.T, mixture.weights, strict=True):
-            z = (f - m[:, np.newaxis]) / s[:, np.newaxis]
-            log_component = np.log(weight) - 0.5 * z**2 - np.log(s[:, np.newaxis])
+        for j, weight in enumerate(mixture.weights):
+            component_std = std[:, j, np.newaxis]
+            z = (f - mean[:, j, np.newaxis]) / component_std
+            log_component = np.log(weight) - 0.5 * z**2 - np.log(component_std)
             log_prior = np.logaddexp(log_prior, log_component)
         return log_likelihood(f) + log_prior - 0.5 * np.log(2.0 * np.pi)
 
@@ -188,8 +189,8 @@ def _line_integral(likelihood: Likelihood, y: Array, mixture: LatentMixture) -> 
     # Gauss-Legendre nodes of each
     nodes, node_weights = np.polynomial.legendre.leggauss(8)
     half_width = 0.5 * np.diff(mesh, axis=1)[:, :, np.newaxis]
-    middle = 0.5 * (mesh[:, 1:] + mesh[:, :-1])[:, :, np.newaxis]
-    f = middle + half_width * nodes
+    centre = 0.5 * (mesh[:, 1:] + mesh[:, :-1])
+    f = centre[:, :, np.newaxis] + half_width * nodes
     log_terms = log_integrand(f.reshape(len(y), -1))
     weights = (half_width * node_weights).reshape(len(y), -1)
     return np.asarray(logsumexp(log_terms, axis=1, b=weights))
@@ -326,7 +327,8 @@ def _contrast(weights: Array, part: Rows, first: int, second: int) -> Array:
     second_weights = np.where(part == second, weights, 0.0)
     first_total = np.sum(first_weights, axis=-1, keepdims=True)
     second_total = np.sum(second_weights, axis=-1, keepdims=True)
-    if not (np.all(first_total > 0.0) and np.all(second_total > 0.0)):
+    totals = np.minimum(first_total, second_total)
+    if not np.all(totals > 0.0):
         return np.zeros(weights.shape)
     return first_weights / first_total - second_weights / second_total
 
@@ -342,7 +344,8 @@ def _refine_cdf(
     """`by_cdf` of rows by a rule, refined where it must be; returns unresolved rows."""
     refinement = 1
     while len(pending) and refinement <= finest:
-        n_nodes = rule(mixture.rows(pending[:1]), refinement).values.shape[2]
+        first_row = mixture.rows(pending[:1])
+        n_nodes = rule(first_row, refinement).values.shape[2]
         n_rows = max(1, _BLOCK // n_nodes)
         unresolved = []
         for i in range(0, len(pending), n_rows):
@@ -388,7 +391,8 @@ class _AveragedCdf:
         """Note the rows for which the sums by contrasts do not vanish."""
         rule = self.rule
         sums = [_average(h, contrast, rows) for contrast in rule.contrasts]
-        variance = _average((h - average[:, np.newaxis]) ** 2, rule.weights, rows)
+        squares = (h - average[:, np.newaxis]) ** 2
+        variance = _average(squares, rule.weights, rows)
         std = np.sqrt(np.maximum(variance, 0.0))
         allowed = rule.tolerance * std + 1e-12 * average
         unresolved = np.linalg.norm(sums, axis=0) > allowed

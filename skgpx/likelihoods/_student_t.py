@@ -70,14 +70,16 @@ class StudentT(NoiseOfRows):
         z = np.subtract(y, f) / scale
         constant = gammaln(0.5 * df) - gammaln(0.5 * (df + 1.0))
         constant += 0.5 * np.log(df * np.pi) + np.log(scale)
-        return np.asarray(0.5 * (df + 1.0) * np.log1p(z**2 / df) + constant)
+        log_terms = np.log1p(z**2 / df)
+        return np.asarray(0.5 * (df + 1.0) * log_terms + constant)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-(df + 1) r / (df scale^2 + r^2)`` with ``r = y - f``."""
         df = float(self.df)
         scale = self._width()
         residual = np.subtract(y, f)
-        return np.asarray(-(df + 1.0) * residual / (df * scale**2 + residual**2))
+        denominator = df * scale**2 + residual**2
+        return np.asarray(-(df + 1.0) * residual / denominator)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Fisher information ``(df + 1) / ((df + 3) scale^2)``."""
