@@ -255,7 +255,10 @@ def candidates_for(
         rules = (order_by_data(rules[0], region.domain, statistics, scale),)
 
     grows = isinstance(n_basis, str)
-    n_functions = FIRST_FUNCTIONS[d] if grows else int(n_basis)
+    if grows:
+        n_functions = FIRST_FUNCTIONS[d]
+    else:
+        n_functions = int(n_basis)
     if isinstance(rules[0], BoostedEigenvalues):
         n_functions = max(n_functions, rules[0].n_boosted)
 
@@ -300,7 +303,9 @@ def fixed_noise_variance(parameters: Parameters, scale: float | Array) -> float 
         return None
     _, level, bounds = split_noise(parameters["kernel"])
     is_fixed = parameters["optimizer"] is None or isinstance(bounds, str)
-    return level if is_fixed else None
+    if not is_fixed:
+        return None
+    return level
 
 
 # ---- Families ------------------------------------------------------------------------

@@ -303,7 +303,9 @@ def fit_population(
         size = _FIRST_ROWS[rows.X.shape[1]]
         salt = int(rng.integers(2**63))
         chosen = sample_distinct_rows(distinct.X, distinct.y, size, salt)
-        sample = distinct if chosen is None else distinct.take(chosen)
+        sample = distinct
+        if chosen is not None:
+            sample = distinct.take(chosen)
         objective, prior = search_on_rows(sample, domain, parameters, n_jobs)
         first = FirstRows(sample, bound_of(objective, prior), len(prior.functions))
         box = prior.box

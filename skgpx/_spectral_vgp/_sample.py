@@ -36,8 +36,10 @@ from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
-# Largest number of functions that "auto" takes, and of rows with eigenvectors.
-_MAX_FUNCTIONS, _MAX_DECOMPOSED_ROWS = 2000, 4000
+# Largest number of functions that "auto" takes.
+_MAX_FUNCTIONS = 2000
+# Largest number of rows with eigenvectors.
+_MAX_DECOMPOSED_ROWS = 4000
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from skgpx._spectral_vgp._waves import boost_waves
 Array = NDArray[np.float64]
 
 # Largest number of functions in a search, and in a basis.
-MAX_SEARCHED_FUNCTIONS, MAX_FUNCTIONS = 501, 1501
+MAX_SEARCHED_FUNCTIONS = 501
+MAX_FUNCTIONS = 1501
 # Nats an observation that twice as many functions, or inducing points, must gain.
 MIN_GAIN = 0.01
 # Nats that a rougher family must gain.
@@ -103,7 +104,9 @@ def try_rougher_family(objective: Objective, prior: Prior) -> Prior | None:
         wider = start.family * (candidates.n_functions - 1) + 1
         n_functions = max(n_functions, min(wider, MAX_SEARCHED_FUNCTIONS))
     rougher = objective.maximise(start, n_functions, least_score=prior.score)
-    return rougher if rougher.score > prior.score + _MIN_FAMILY_GAIN else None
+    if rougher.score <= prior.score + _MIN_FAMILY_GAIN:
+        return None
+    return rougher
 
 
 def try_more_functions(objective: Objective, prior: Prior) -> Prior | None:
@@ -118,8 +121,9 @@ def try_more_functions(objective: Objective, prior: Prior) -> Prior | None:
     doubled = min(2 * n_functions - 1, MAX_SEARCHED_FUNCTIONS)
     larger = objective.maximise(prior, doubled)
     has_grown = len(larger.functions) > n_functions
-    gains = larger.score > prior.score + MIN_GAIN * objective.weight
-    return larger if has_grown and gains else None
+    if not has_grown or larger.score <= prior.score + MIN_GAIN * objective.weight:
+        return None
+    return larger
 
 
 def finalize(objective: Objective, prior: Prior) -> Prior:

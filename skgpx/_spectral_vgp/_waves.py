@@ -36,11 +36,13 @@ Array = NDArray[np.float64]
 
 # Widths of the data on a box that tells waves apart, and on one where its longest wave
 # is nearly a parabola over the data: a trend.
-_SPECTRUM_WIDTHS, _TREND_WIDTHS = 3.0, 5.0
-# Largest wave number of each of several inputs, and largest numbers of waves that one
-# test adds and of tests.
+_SPECTRUM_WIDTHS = 3.0
+_TREND_WIDTHS = 5.0
+# Largest wave number of each of several inputs.
 _REACH = {2: 110, 3: 24}
-_MAX_WAVES, _MAX_TESTS = 64, 9
+# Largest numbers of waves that one test adds, and of tests.
+_MAX_WAVES = 64
+_MAX_TESTS = 9
 
 
 def boost_waves(objective: Objective, prior: Prior) -> Prior:
@@ -55,7 +57,9 @@ def boost_waves(objective: Objective, prior: Prior) -> Prior:
     with_trend = search_waves(objective, prior, _TREND_WIDTHS, n_trends=1)
     n_more = len(with_trend.waves) - len(periodic.waves)
     price = n_more * wave_price(objective.statistics)
-    return with_trend if with_trend.score > periodic.score + price else periodic
+    if with_trend.score > periodic.score + price:
+        return with_trend
+    return periodic
 
 
 def search_waves(
@@ -111,7 +115,9 @@ def search_waves(
             break
     n_cycles = len(best.waves) - n_trends
     pays = best.score > prior.score + n_cycles * price
-    return best if n_cycles and pays else prior
+    if not n_cycles or not pays:
+        return prior
+    return best
 
 
 def spectrum_objective(
