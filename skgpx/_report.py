@@ -7,15 +7,17 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 
-from skgpx._latent import LatentModel, MixtureModel
+from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._validation import check_is_fitted, check_X, codes_of_grades, warn
 from skgpx._version import __version__
-from skgpx.bases import NeighborBasis, Nystroem
+from skgpx.bases import Nystroem
 from skgpx.exceptions import PredictionWarning
+
+Array = NDArray[np.float64]
 
 _MODEL: dict[str, Callable[[Any], Any]] = {
     "estimator": lambda fit: type(fit).__name__,
@@ -189,12 +191,14 @@ def _basis(model: Any, X: Any) -> dict[str, Any]:
     posterior = getattr(model, "posterior_", None)
     if isinstance(posterior, MixtureModel):
         found["models"], posterior = len(posterior.models), posterior.models[0]
-    if not isinstance(posterior, LatentModel):
+    if not isinstance(posterior, FunctionModel):
+        return found
+    if posterior.n_neighbors:
+        found["kind"] = "inducing points and nearest rows"
+        found["functions"] = posterior.n_basis
+        found["neighbors"] = posterior.n_neighbors
         return found
     basis = posterior.basis
-    if isinstance(basis, NeighborBasis):
-        found["kind"] = "inducing points and nearest rows"
-        return found | {"functions": basis.n_basis, "neighbors": basis.n_neighbors}
     on_points = isinstance(basis, Nystroem)
     found["kind"] = "inducing points" if on_points else "functions"
     found["functions"] = basis.n_basis
@@ -204,7 +208,7 @@ def _basis(model: Any, X: Any) -> dict[str, Any]:
     if X is not None:
         rows = check_X(model, X)
         picked = np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(np.intp)
-        found["unexplained_share"] = _share(basis, rows[picked])
+        found["unexplained_share"] = _share(posterior, rows[picked])
     elif (
         on_points
         and np.isfinite(getattr(model, "unexplained_", np.nan))
@@ -216,14 +220,15 @@ def _basis(model: Any, X: Any) -> dict[str, Any]:
         found["unexplained_share"] = min(2.0 * noise * model.unexplained_ / prior, 1.0)
     elif not on_points and hasattr(model, "domain_"):
         middle = np.mean(model.domain_, axis=1)[np.newaxis]
-        found["unexplained_share"] = _share(basis, middle)
+        found["unexplained_share"] = _share(posterior, middle)
     return found
 
 
-def _share(basis: Any, rows: Any) -> float:
-    features = basis(rows)
+def _share(model: FunctionModel, rows: Array) -> float:
+    """Share of the prior variance at the rows that the basis leaves out."""
+    features, variance = model.features_and_residual(rows)
     explained = float(np.sum(features**2))
-    residual = float(np.sum(basis.residual_variance(rows, features)))
+    residual = float(np.sum(variance))
     return residual / max(explained + residual, 1e-300)
 
 

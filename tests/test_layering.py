@@ -110,7 +110,7 @@ CEILINGS = {
     "_iterative": 7900,
     "_decoupled": 5800,
     "_selection": 14500,
-    "_latent": 2600,
+    "_latent": 4100,
     "_draws": 17300,
     "bases": 16000,
     "kernels": 16800,
@@ -175,7 +175,7 @@ def test_the_tree_of_the_documentation_is_that_of_the_package():
             folder = words.pop(0)
         named.setdefault(folder, set()).update(words)
     listed = [name for name in named if name.startswith("_")]
-    assert len(listed) == 9
+    assert len(listed) == 10
     for name in listed:
         files = {path.stem for path in (PACKAGE / name).glob("*.py")} - {"__init__"}
         assert not files - named[name], name

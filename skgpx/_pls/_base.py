@@ -36,7 +36,7 @@ from skgpx._validation import (
     generator,
     kernel_of,
 )
-from skgpx.bases import NeighborBasis, Nystroem, select_inducing
+from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import decays, with_support
 from skgpx.likelihoods import Likelihood
@@ -123,7 +123,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         m = self._count_inducing(rows, likelihood, closed, found.n_inducing)
-        basis = self._basis(rows, found, likelihood, m, select)
+        basis, n_neighbors = self._basis(rows, found, likelihood, m, select)
         Z = basis.inducing_points
         clock.end_of("selection")
 
@@ -143,7 +143,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if same and self.particles_.shape == shape:
             init = self.particles_
         result = infer(
-            basis, rows, likelihood, stream,
+            basis, rows, likelihood, stream, n_neighbors,
             method=self.method, n_particles=self.n_particles,
             step_size=self.step_size, max_iter=self.max_iter, tol=self.tol,
             potential=self.potential, init=init,
@@ -172,7 +172,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """Whether more inducing points would gain evidence."""
         if not isinstance(self.inducing, str):
             return None
-        if isinstance(result.posterior.basis, NeighborBasis):
+        if result.posterior.n_neighbors:
             return None
         # fewer than there may be span the whole prior, up to rounding
         most = most_points(len(rows.y)) if requested is None else requested
@@ -292,7 +292,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         likelihood: Any,
         m: int | None,
         rng: np.random.Generator,
-    ) -> Nystroem | NeighborBasis:
+    ) -> tuple[Nystroem, int]:
         """Inducing inputs, m of them or as many as suffice, and nearest rows.
 
         The noise is that of the likelihood or, if it is not Gaussian, of its working
@@ -317,11 +317,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             Z = inducing_of_targets(rows, kernel, likelihood, self.inducing, rng, learn)
         elif Z is None:
             Z = select_inducing(self.inducing, rows.X, kernel, m, rng, rows.weights)
-        basis = Nystroem.from_kernel(kernel, Z)
-        if not n_neighbors:
-            return basis
-        data = np.zeros(n), np.zeros(n), basis(rows.X)
-        return NeighborBasis(basis, rows.X, *data, n_neighbors)
+        return Nystroem.from_kernel(kernel, Z), n_neighbors
 
     def _count_neighbors(
         self,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._latent import LatentModel, Mean
+from skgpx._latent import LatentModel, Mean, NeighborModel
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.linalg import solve_lower
@@ -35,7 +35,7 @@ from skgpx._selection import (
     sparse_value,
 )
 from skgpx._validation import Rows
-from skgpx.bases import NeighborBasis, Nystroem, known_weights
+from skgpx.bases import Nystroem
 from skgpx.diagnostics import (
     Finding,
     chains_not_converged,
@@ -113,6 +113,7 @@ def infer(
     rows: Rows,
     likelihood: Any,
     rng: np.random.Generator,
+    n_neighbors: int,
     *,
     method: str = "auto",
     n_particles: int = 100,
@@ -129,8 +130,7 @@ def infer(
 
     Parameters
     ----------
-    basis : Nystroem or NeighborBasis
-        The latter in closed form, or by the closest normal distribution.
+    basis : Nystroem
     rows : Rows
     likelihood : Likelihood
         Prepared.
@@ -149,8 +149,9 @@ def infer(
         scheme diverges.
     """
     name = resolved_method(method, likelihood)
-    if isinstance(basis, NeighborBasis):
-        return _by_neighbors(basis, rows, likelihood, n_particles, n_jobs, rng)
+    if n_neighbors:
+        how = n_particles, n_jobs, rng
+        return _by_neighbors(basis, n_neighbors, rows, likelihood, *how)
     if name == "exact":
         free = noise_is_free
         return _exact(basis, rows, likelihood, n_particles, n_jobs, free, rng)
@@ -292,7 +293,8 @@ def _exact(
 
 
 def _by_neighbors(
-    basis: NeighborBasis,
+    basis: Nystroem,
+    n_neighbors: int,
     rows: Rows,
     likelihood: Likelihood,
     n_particles: int,
@@ -300,11 +302,11 @@ def _by_neighbors(
     rng: np.random.Generator,
 ) -> Inference:
     """The posterior beside nearest rows; predictions use it, not the draws."""
-    found = condition_on_rows(basis, rows, likelihood, n_jobs, rng.spawn(1)[0])
+    stream = rng.spawn(1)[0]
+    found = condition_on_rows(basis, n_neighbors, rows, likelihood, n_jobs, stream)
     weights = found.weights
     drawn = _drawn(weights, n_particles, rng)
-    known = known_weights(weights.mean[:, 0], weights.root[0])
-    model = LatentModel(found.basis, known, _mean(likelihood))
+    model = NeighborModel(found.residual, found.y, weights, _mean(likelihood))
     findings = (rows_not_converged(found.converged),)
     return Inference(
         model,

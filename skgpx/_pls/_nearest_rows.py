@@ -21,7 +21,7 @@ from skgpx._row_statistics import (
 )
 from skgpx._selection import WorkingResponses, rough_start, row_target
 from skgpx._validation import Rows
-from skgpx.bases import NeighborBasis
+from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -36,20 +36,21 @@ _MOST_ROUNDS, _MOST_STEPS = 30, 30
 
 
 class NearestRows(NamedTuple):
-    """Posterior of the weights of a NeighborBasis.
+    """Posterior of inducing points beside nearest rows.
 
     Attributes
     ----------
-    basis : NeighborBasis
-        Its data are y, or working responses.
+    residual : NeighborResidual
+    y : ndarray of shape (n,)
+        The data, or working responses.
     weights : GaussianWeights
-        Of the functions of the inducing points.
     log_evidence : float
         In nats; a lower bound where the noise is not Gaussian.
     converged : bool
     """
 
-    basis: NeighborBasis
+    residual: NeighborResidual
+    y: Array
     weights: GaussianWeights
     log_evidence: float
     converged: bool
@@ -75,7 +76,8 @@ class LatentMean(NamedTuple):
 
 
 def condition_on_rows(
-    basis: NeighborBasis,
+    basis: Nystroem,
+    n_neighbors: int,
     rows: Rows,
     likelihood: Likelihood,
     n_jobs: int | None,
@@ -98,8 +100,8 @@ def condition_on_rows(
 
     Parameters
     ----------
-    basis : NeighborBasis
-        Its y and noise are replaced.
+    basis : Nystroem
+    n_neighbors : int
     rows : Rows
     likelihood : Likelihood
         Prepared, of one output.
@@ -117,19 +119,26 @@ def condition_on_rows(
     .. [1] Opper and Archambeau, "The variational Gaussian approximation revisited",
        Neural Computation 2009.
     """
-    near, count = basis.in_order(rng, n_workers(blas_jobs(n_jobs)))
+    features = basis(rows.X)
+    threads = n_workers(blas_jobs(n_jobs))
     if likelihood.has_closed_form:
         responses = WorkingResponses.of(rows, likelihood, np.zeros(len(rows.y)))
-        W = _whitening(basis, responses.noise, near, count, n_jobs)
-        return _given_responses(basis, responses, W, converged=True)
+        residual = NeighborResidual(
+            basis, rows.X, responses.noise, features, n_neighbors
+        )
+        near, count = residual.predecessors(rng, threads)
+        W = neighbor_whitening(residual, near, count, n_jobs)
+        return _given_responses(residual, responses, W, converged=True)
     # start at the mode of the inducing points alone
-    target = row_target(basis.features, rows, likelihood)
+    target = row_target(features, rows, likelihood)
     mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
     responses = WorkingResponses.of(
         rows,
         likelihood,
-        basis.features @ mode.weights[:, 0],
+        features @ mode.weights[:, 0],
     )
+    residual = NeighborResidual(basis, rows.X, responses.noise, features, n_neighbors)
+    near, count = residual.predecessors(rng, threads)
     precision = 1.0 / responses.noise
     mean = LatentMean(np.zeros_like(precision), np.zeros_like(precision))
     previous: tuple[Array, Array] | None = None
@@ -138,9 +147,10 @@ def condition_on_rows(
         noise = 1.0 / precision
         responses = responses._replace(noise=noise)
         # C = K + D, and the variances K - K C⁻¹ K = D - D C⁻¹ D
-        W = _whitening(basis, noise, near, count, n_jobs)
-        sums = whitened_statistics(W, basis.features, responses.y)
-        covariance = WhitenedRows(W, basis.features, precision_root(sums.gram, 1.0))
+        residual = replace(residual, noise=noise)
+        W = neighbor_whitening(residual, near, count, n_jobs)
+        sums = whitened_statistics(W, features, responses.y)
+        covariance = WhitenedRows(W, features, precision_root(sums.gram, 1.0))
         variance = noise - noise**2 * covariance.inverse_diagonal()
         variance = np.maximum(variance, 1e-6 * noise.min())
         mean, responses, decrement = _find_mean(
@@ -164,7 +174,7 @@ def condition_on_rows(
         previous = (precision, change)
         precision = precision + step
     # the last responses, with the noise to which the covariance belongs
-    return _given_responses(basis, responses._replace(noise=noise), W, converged)
+    return _given_responses(residual, responses._replace(noise=noise), W, converged)
 
 
 def _secant_rate(
@@ -251,27 +261,16 @@ def _find_mean(
     return mean, WorkingResponses.of(rows, likelihood, mean.values, variance), decrement
 
 
-def _whitening(
-    basis: NeighborBasis,
-    noise: Array,
-    near: Index,
-    count: Index,
-    n_jobs: int | None,
-) -> csr_array:
-    """Whitening of the rows under this noise."""
-    return neighbor_whitening(replace(basis, noise=noise), near, count, n_jobs)
-
-
 def _given_responses(
-    basis: NeighborBasis,
+    residual: NeighborResidual,
     responses: WorkingResponses,
     W: csr_array,
     converged: bool,
 ) -> NearestRows:
     """Regression on responses, whitened by W."""
-    basis = replace(basis, y=responses.y, noise=responses.noise)
-    statistics = whitened_statistics(W, basis.features, basis.y)
+    statistics = whitened_statistics(W, residual.features, responses.y)
     root = precision_root(statistics.gram, 1.0)
     weights = posterior(statistics, 1.0, root)
     evidence = log_evidence(statistics, 1.0, root) + float(np.log(W.diagonal()).sum())
-    return NearestRows(basis, weights, evidence + responses.constant, converged)
+    evidence += responses.constant
+    return NearestRows(residual, responses.y, weights, evidence, converged)

@@ -391,8 +391,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             likelihood = likelihood.at_rows(checked.known)
         model = self.posterior_
         latent = model.marginals(checked.X)
-        features = model.basis(checked.X)
-        outside = float(np.sum(model.basis.residual_variance(checked.X, features)))
+        features, residual = model.features_and_residual(checked.X)
+        outside = float(np.sum(residual))
         share = outside / max(outside + float(np.sum(features**2)), 1e-300)
         # bases that omit much of the prior have a check of their own; a kernel that the
         # user fixes may underfit on purpose; bounds of y have no residuals
@@ -416,7 +416,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             # residuals of the rows of a fit have the variance σ² - var f
             noise_share = np.maximum(2.0 - variance / noise_variance, 0.1)
         # likelihoods with particles, the remedy, have no more points than MOST
-        other_noise = finite and checked.known is None and model.basis.n_basis <= MOST
+        other_noise = finite and checked.known is None and model.n_basis <= MOST
         shift, scale = units
         # with normal noise, the function that points leave out must not pass for noise
         left_out = np.mean(scale**2 / noise_variance) * outside / len(checked.y)
