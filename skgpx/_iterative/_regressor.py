@@ -32,6 +32,7 @@ from skgpx._validation import (
     Interval,
     Rows,
     StrOptions,
+    Units,
     check_kernel,
     check_rows,
     fit_context,
@@ -63,8 +64,8 @@ class _Solved(NamedTuple):
     ----------
     found : Hyperparameters
         Of the standardised y.
-    units : tuple
-        Shift and scale of y.
+    units : Units
+        Of y.
     rows : Rows
         Standardised.
     prior : FunctionDraws
@@ -74,7 +75,7 @@ class _Solved(NamedTuple):
     """
 
     found: Hyperparameters
-    units: tuple[Any, Any]
+    units: Units
     rows: Rows
     prior: FunctionDraws
     errors: Array
@@ -341,7 +342,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         rows: Rows,
         likelihood: Gaussian,
         kernel: Any,
-        units: tuple[Any, Any, float | None],
+        units: Units,
         previous: _Solved | None,
         reporter: RoundReporter,
     ) -> list[Any]:
@@ -375,7 +376,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
         def fitted(solution: Solution) -> tuple[dict[str, Any], Array, Array]:
             coefficients = solution.values.reshape(shape)
-            solved = _Solved(found, units[:2], rows, prior, errors, coefficients)
+            solved = _Solved(found, units, rows, prior, errors, coefficients)
             return self._fitted_attributes(solved, solution, sparse, noise, units)
 
         def report(progress: Progress) -> bool:
@@ -406,7 +407,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             rows,
             kernel,
             level,
-            units[:2],
+            units,
             *left_out,
             noise_is_free=len(found.likelihood.theta) > 0,
         )
@@ -418,7 +419,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         rows: Rows,
         kernel: Any,
         level: float,
-        units: tuple[Any, Any],
+        units: Units,
         errors: Array,
         variance: Array,
         *,
@@ -429,7 +430,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         if self.optimizer is None:
             return []
         checked = rows.take(_left_out(rows))
-        shift, scale = units
+        shift, scale, _ = units
         prior = diagnostics.CovarianceOfRows(kernel, level, zero=-shift / scale)
         # the same for each target, in its units
         noise_variance = float(np.ravel(self.noise_variance_ / scale**2)[0])
@@ -526,7 +527,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         solution: Solution,
         sparse: SparseRows,
         noise: Array,
-        units: tuple[Any, Any, float | None],
+        units: Units,
     ) -> tuple[dict[str, Any], Array, Array]:
         """Attributes; leave-one-out errors (r, c) of some rows, and variances (r,).
 

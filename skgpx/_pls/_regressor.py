@@ -11,11 +11,12 @@ from skgpx import diagnostics
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
-from skgpx._pls._inference import resolved_method
 from skgpx._pls._normal_form import NormalForm
+from skgpx._pls._sampler import resolved_method
 from skgpx._selection import MOST
 from skgpx._validation import (
     Rows,
+    Units,
     check_kernel,
     check_likelihood_given,
     check_rows,
@@ -27,6 +28,11 @@ from skgpx._validation import (
 )
 from skgpx.diagnostics import Finding, conclude
 from skgpx.likelihoods import Gaussian, Likelihood
+
+# Rows whose residuals are looked at, and the share of the prior variance that the basis
+# may leave out of these.
+_CHECKED_ROWS = 4000
+_MAX_LEFT_OUT = 0.01
 
 
 class PLSRegressor(LatentRegressor, ProjectedLangevin):
@@ -339,16 +345,19 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             For input that is not finite and two-dimensional, targets outside the
             support of the likelihood, or parameters that contradict each other.
         """
-        given = {"exposure": exposure, "noise_variance": noise_variance}
-        given["censoring"] = censoring
-        reporter = RoundReporter(self, X, y, sample_weight, **given)
+        row_quantities = {
+            "exposure": exposure,
+            "noise_variance": noise_variance,
+            "censoring": censoring,
+        }
+        reporter = RoundReporter(self, X, y, sample_weight, **row_quantities)
         check_likelihood_given(self.likelihood)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
         likelihood = with_categories_of(likelihood, y)
         codes = codes_of_grades(likelihood, y)
         X, y, weights = check_rows(self, X, codes, sample_weight, numeric=True)
-        known = row_quantity(likelihood, len(y), **given)
-        form = NormalForm.of(likelihood, Rows(X, y, weights, known))
+        quantity = row_quantity(likelihood, len(y), **row_quantities)
+        form = NormalForm.of(likelihood, Rows(X, y, weights, quantity))
         self._check_form(form)
         rows, standard, likelihood, units = in_unit_scale(
             form.rows,
@@ -366,14 +375,15 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             form,
         )
         fitted = form.reduced(self.likelihood_)
-        conclude(self, [*findings, *self._check_fit(rows, fitted, units[:2])])
+        findings = [*findings, *self._check_fit(rows, fitted, units)]
+        conclude(self, findings)
         return self
 
     def _check_form(self, form: NormalForm) -> None:
         """Refuse at once a method that is not for it, and a noise given twice."""
         if form.likelihood.has_closed_form:
-            given = form.likelihood.noise_parameter
-            check_kernel(self._kernel_for(form.rows), form.rows.X, given)
+            kernel = self._kernel_for(form.rows)
+            check_kernel(kernel, form.rows.X, form.likelihood.noise_parameter)
         else:
             # by the name that the likelihood was given
             resolved_method(self.method, form.stated)
@@ -382,22 +392,27 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self,
         rows: Rows,
         fitted: Likelihood,
-        units: tuple[Any, Any],
+        units: Units,
     ) -> list[Finding | None]:
-        """Counts or residuals of at most 4000 rows, in the units of y."""
-        checked = rows.take(slice(None, None, -(-len(rows.y) // 4000)))
-        likelihood: Any = fitted
+        """Check counts, or residuals, of at most 4000 rows in the units of y."""
+        checked = rows.take(slice(None, None, -(-len(rows.y) // _CHECKED_ROWS)))
+        likelihood = fitted
         if checked.known is not None:
-            likelihood = likelihood.at_rows(checked.known)
+            likelihood = fitted.at_rows(checked.known)
         model = self.posterior_
         latent = model.marginals(checked.X)
-        features, residual = model.features_and_residual(checked.X)
-        outside = float(np.sum(residual))
-        share = outside / max(outside + float(np.sum(features**2)), 1e-300)
+        features, residual_variance = model.features_and_residual(checked.X)
+        left_out = float(np.sum(residual_variance))
+        prior_variance = left_out + float(np.sum(features**2))
         # bases that omit much of the prior have a check of their own; a kernel that the
         # user fixes may underfit on purpose; bounds of y have no residuals
-        learned = self.optimizer is not None and likelihood.has_residuals
-        if not (learned and fitted.location_scale and share <= 0.01):
+        has_residuals = (
+            self.optimizer is not None
+            and likelihood.has_residuals
+            and fitted.location_scale
+            and left_out / max(prior_variance, 1e-300) <= _MAX_LEFT_OUT
+        )
+        if not has_residuals:
             return diagnostics.check_counts(
                 checked.y,
                 checked.weights,
@@ -410,34 +425,33 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             variance = variance + noise_variance
         else:
             mean, variance = likelihood.predictive_moments(latent)
-        finite = bool(np.all(np.isfinite(noise_variance)))
+        is_finite = bool(np.all(np.isfinite(noise_variance)))
         noise_share = np.ones(checked.y.shape)
-        if finite:
+        if is_finite:
             # residuals of the rows of a fit have the variance σ² - var f
             noise_share = np.maximum(2.0 - variance / noise_variance, 0.1)
+        noise_is_known = checked.known is not None
         # likelihoods with particles, the remedy, have no more points than MOST
-        other_noise = finite and checked.known is None and model.n_basis <= MOST
-        shift, scale = units
+        other_noise = is_finite and not noise_is_known and model.n_basis <= MOST
         # with normal noise, the function that points leave out must not pass for noise
-        left_out = np.mean(scale**2 / noise_variance) * outside / len(checked.y)
-        if likelihood.has_closed_form and left_out > 0.1:
+        precision = np.mean(units.scale**2 / noise_variance)
+        if likelihood.has_closed_form and precision * left_out / len(checked.y) > 0.1:
             other_noise = False
         prior = diagnostics.CovarianceOfRows(
             kernel=self.kernel_,
-            noise_variance=noise_variance / scale**2,
-            zero=-shift / scale,
+            noise_variance=noise_variance / units.scale**2,
+            zero=-units.shift / units.scale,
         )
-        standard = checked._replace(y=(checked.y - shift) / scale)
         return diagnostics.check_residuals(
-            standard,
-            residuals=(checked.y - mean) / scale,
-            variance=noise_share * noise_variance / scale**2,
+            checked._replace(y=units.standardised(checked.y)),
+            residuals=(checked.y - mean) / units.scale,
+            variance=noise_share * noise_variance / units.scale**2,
             noise_share=noise_share,
-            # by the name that the likelihood was given
+            # by the name that the user gave it
             likelihood=self.likelihood_,
-            noise_is_free=self._found.noise_is_free,
+            noise_is_free=self._hyperparameters.noise_is_free,
             other_noise=other_noise,
-            prior=prior if checked.known is None else None,
+            prior=None if noise_is_known else prior,
         )
 
     @property

@@ -5,7 +5,7 @@ from scipy.stats import multivariate_normal
 
 from skgpx._numerics import langevin
 from skgpx._pls import _chains, _tempering
-from skgpx._pls._tempering import of_both_signs, upright
+from skgpx._pls._signs import of_both_signs, upright
 from skgpx._selection import row_target
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian, Poisson
