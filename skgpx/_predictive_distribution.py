@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from skgpx._latent import LatentModel, MixtureModel
+from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.crps import LEVELS, continuous_crps, normal_crps
 from skgpx._numerics.mixture import LatentMixture
@@ -207,7 +207,7 @@ class PredictiveDistribution(Predictive):
 
     Parameters
     ----------
-    posterior : LatentModel or MixtureModel
+    posterior : FunctionModel or MixtureModel
         In the units of y.
     likelihood : Likelihood
     X : ndarray of shape (n_rows, n_features)
@@ -243,7 +243,7 @@ class PredictiveDistribution(Predictive):
 
     def __init__(
         self,
-        posterior: LatentModel | MixtureModel,
+        posterior: FunctionModel | MixtureModel,
         likelihood: Likelihood,
         X: Array,
         known: Array | None = None,

@@ -533,7 +533,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
         The variances are those of a single observation, whatever the weight of its row.
         """
-        found, (shift, scale, mean_noise) = solved.found, units
+        found = solved.found
+        shift, scale, _ = units
+        mean_noise: Any = units.new_row_variance
         kernel, X, coefficients = found.kernel, solved.rows.X, solved.coefficients
         c = coefficients.shape[1]
         left_out = _left_out(solved.rows)

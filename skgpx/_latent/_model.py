@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,7 +70,8 @@ class Mean:
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> Mean:
         """Mean of ``shift + scale * f``; numbers, or one for each output (c,)."""
         factor = np.asarray(scale, dtype=np.float64)
-        return Mean(shift + factor * self.shift, factor * self.scale, self.function)
+        level = np.asarray(shift, dtype=np.float64) + factor * self.shift
+        return Mean(level, factor * self.scale, self.function)
 
     def added_to(self, draws: FunctionDraws) -> FunctionDraws:
         """Draws plus the mean."""
@@ -104,6 +105,8 @@ class FunctionModel:
 
     Attributes
     ----------
+    basis : object
+        Φ, and the prior of what it leaves out.
     weights : GaussianWeights or WeightParticles
         Posterior of w; a priori ``w ~ N(0, I)``.
     mean : Mean or None
@@ -112,9 +115,11 @@ class FunctionModel:
         Units of the outputs.
     """
 
+    basis: Any
     weights: WeightDistribution
     mean: Mean | None
     scale: float | Array
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def n_outputs(self) -> int:
@@ -209,7 +214,9 @@ class FunctionModel:
         prior_rng, weights_rng = rng.spawn(2)
         draws = self._whitened_draws(size, prior_rng, weights_rng, **prior)
         draws = draws.affine(0.0, self.scale).with_process(self.process())
-        return draws if self.mean is None else self.mean.added_to(draws)
+        if self.mean is None:
+            return draws
+        return self.mean.added_to(draws)
 
     def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
         """Log density of joint noisy observations y (p, c) of f at X (p, d).
@@ -231,9 +238,9 @@ class FunctionModel:
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> Self:
         """Distribution of ``shift + scale * f``; numbers, or one each output (c,)."""
         factor = np.asarray(scale, dtype=np.float64)
-        mean = Mean.of(0.0, self.n_outputs) if self.mean is None else self.mean
+        mean = self.mean or Mean.of(0.0, self.n_outputs)
         changes = {"mean": mean.affine(shift, factor), "scale": factor * self.scale}
-        return replace(self, **changes)  # type: ignore[type-var]
+        return replace(self, **changes)
 
 
 @dataclass(frozen=True)
@@ -312,7 +319,9 @@ class LatentModel(FunctionModel):
         if not isinstance(self.weights, GaussianWeights):
             return None
         process = self.basis.process(self.weights)
-        return None if process is None else process.scaled(self._scales)
+        if process is None:
+            return None
+        return process.scaled(self._scales)
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> LatentModel:
         """Distribution of f given noisy values y (p, c) at X (p, d).

@@ -144,10 +144,11 @@ class NeighborModel(FunctionModel):
         # δ
         at_points = draws.values(Z).reshape(len(Z), -1)
         at_points += np.sqrt(basis.jitter) * rng.standard_normal(at_points.shape)
-        delta = weights.reshape(m, -1) - solve_lower(basis.root, at_points)
+        root = np.asarray(basis.root)
+        delta = weights.reshape(m, -1) - solve_lower(root, at_points)
         error -= (residual.features @ delta).reshape(error.shape)
         # φᵀδ = k(·, Z) L⁻ᵀ δ
-        sections = solve_lower_transpose(basis.root, delta).reshape(len(Z), c, s)
+        sections = solve_lower_transpose(root, delta).reshape(len(Z), c, s)
         terms = section_terms(basis.kernel, Z, sections)
         local = LinearTerm(NeighborCoefficients(residual), error)
         return draws.plus((*terms, local))

@@ -124,6 +124,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             likelihood = likelihood.with_base(0.0)
         request = copy.deepcopy(kernel)
         continues = self._continues(request)
+        previous = self._hyperparameters if continues else None
         streams = generator(self.random_state).spawn(3)
         search_rng, selection_rng, inference_rng = streams
         # 1 the prior, kernel and mean, and the likelihood, from the data
@@ -136,7 +137,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             inducing=self.inducing,
             n_inducing=self._points_of_search(rows, likelihood),
             n_jobs=self.n_jobs,
-            previous=self._hyperparameters if continues else None,
+            previous=previous,
         )
         likelihood = prior.likelihood
         if with_mean:
@@ -335,7 +336,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             suffice = suffice and (n_points is None or len(Z) <= n_points)
             if suffice and self.n_neighbors == "auto":
                 n_neighbors = 0
-                Z = Z if n_points is None else None
+                if n_points is not None:
+                    Z = None
         if Z is None:
             Z = self._select_points(rows, kernel, likelihood, n_points, rng)
         return Nystroem.from_kernel(kernel, Z), n_neighbors
@@ -434,7 +436,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         sample = inference.sample
         likelihood = inference.likelihood
         if units.new_row_variance is None:
-            likelihood = likelihood.scaled(units.scale)
+            likelihood = likelihood.scaled(units.scale)  # type: ignore[arg-type]
         else:
             # the noise of the rows is in units of their mean
             likelihood = likelihood.with_noise(units.new_row_variance)
@@ -470,7 +472,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if not isinstance(self.inducing, str) or model.n_neighbors > 0:
             return None
         n_points = len(model.basis.inducing_points)
-        largest = most_points(len(rows.y)) if requested is None else requested
+        largest = requested or most_points(len(rows.y))
         # fewer than allowed span the whole prior, up to rounding
         if n_points < largest or n_points >= prior.record.distinct_rows:
             return None

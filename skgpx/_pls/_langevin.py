@@ -159,7 +159,7 @@ def nystroem_root(basis: Nystroem) -> Array:
     eigenvalues, V = np.linalg.eigh(kernel(basis.inducing_points))
     # smaller ones are rounding errors
     eigenvalues = np.maximum(eigenvalues, 1e-10 * eigenvalues[-1])
-    return solve_lower(basis.root, V * np.sqrt(eigenvalues))
+    return solve_lower(np.asarray(basis.root), V * np.sqrt(eigenvalues))
 
 
 # ---- Steps ---------------------------------------------------------------------------

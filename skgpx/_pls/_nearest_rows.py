@@ -227,7 +227,9 @@ def _closest_normal(
             break
         step = change
         if previous is not None:
-            step = change * _secant_rate(*previous, precision, change)
+            last_precision, last_change = previous
+            rate = _secant_rate(last_precision, last_change, precision, change)
+            step = change * rate
         previous = (precision, change)
         precision = precision + step
     # the last responses, with the noise to which the covariance belongs

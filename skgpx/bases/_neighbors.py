@@ -149,8 +149,8 @@ class NeighborResidual:
         # a row is among its nearest, unless there are copies of it
         is_itself = position == chosen[:, np.newaxis]
         order = np.argsort(is_itself, axis=1, kind="stable")
-        others = np.take_along_axis(position, order[:, :-1], axis=1)
-        return others.astype(np.intp)
+        nearest = np.take_along_axis(position, order[:, :-1], axis=1)
+        return nearest.astype(np.intp)
 
     def predecessors(
         self,
@@ -269,7 +269,10 @@ class NeighborResidual:
         for first in range(0, len(X), self.block_size):
             block = slice(first, first + self.block_size)
             features = self.basis(X[block])
-            rows = self.nearest(X[block]) if nearest is None else nearest[block]
+            if nearest is None:
+                rows = self.nearest(X[block])
+            else:
+                rows = nearest[block]
             count = np.full(len(rows), rows.shape[1])
             b, variance = self.given_nearest(X[block], features, rows, count)
             yield Neighborhoods(block, features, rows, b, variance)
@@ -388,6 +391,7 @@ class NeighborCoefficients:
         _, pull_rows = matrix_and_input_pullback(kernel, X, residual.rows[used])
         _, pull_points = matrix_and_input_pullback(kernel, X, basis.inducing_points)
         moments = (alpha[:, np.newaxis] @ residual.features[nearest])[:, 0]
-        point_weights = solve_lower_transpose(basis.root, moments.T).T
+        root = np.asarray(basis.root)
+        point_weights = solve_lower_transpose(root, moments.T).T
         gradients: Array = pull_rows(row_weights) - pull_points(point_weights)
         return values, gradients
