@@ -103,7 +103,7 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 # 10 % of slack, are reviewed when a release is made, and may rise where a method needs
 # it. The modules beside the folders are one room together, but for the program `demo`.
 CEILINGS = {
-    "_pls": 15500,
+    "_pls": 16000,
     "_spectral_vgp": 16800,
     "_stein": 12000,
     "_gwi": 14100,
