@@ -162,6 +162,10 @@ def run_smc(
     local = _averaged_coordinates(target, w, 1.0)
     z = np.asarray(np.linalg.solve(local.root, w[:, :, chosen]), dtype=np.float64)
     scheme, _ = adapt(local, z, LOCAL, rng, n_jobs=n_jobs)
+
+    def report_weights(sample: Sample) -> bool:
+        return report is not None and report(sample._replace(z=local.root @ sample.z))
+
     sample = run_chains(
         local,
         z,
@@ -170,7 +174,7 @@ def run_smc(
         max_iter=4 * ROUND,
         tol=0.0,
         n_jobs=n_jobs,
-        report=report,
+        report=report_weights,
     )
     # 3 do the runs agree?
     compared = upright(target, w) if symmetric else w

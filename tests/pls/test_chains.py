@@ -92,6 +92,18 @@ def replicates(target, n_runs, n_particles, seed=0):
     return [(run.z, logsumexp(evidences) - np.log(4.0)) for run, evidences in runs]
 
 
+def test_reports_of_tempering_are_in_the_coordinates_of_the_weights(rng):
+    target, *_ = gaussian_problem(rng)
+    reports = []
+
+    def report(sample):
+        reports.append(sample.z)
+        return False
+
+    sample, _ = _tempering.run_smc(target, 40, rng, n_jobs=None, report=report)
+    assert np.array_equal(reports[-1], sample.z)
+
+
 def z_score(values, truth, axis=0):
     """Of the mean of independent replicates."""
     values = np.asarray(values)
