@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 
 from skgpx._draws import FunctionDraws
-from skgpx._latent import LatentModel, MixtureModel
+from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._predictive_distribution import PredictiveDistribution
 from skgpx._report import Reporting
 from skgpx._types import RandomState
@@ -39,7 +39,7 @@ class LatentEstimator(Reporting, BaseEstimator):
     Both are in the units of y.
     """
 
-    posterior_: LatentModel | MixtureModel
+    posterior_: FunctionModel | MixtureModel
     likelihood_: Likelihood
 
     def _distribution(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 from sklearn.base import RegressorMixin
 
-from skgpx._latent import LatentModel, MixtureModel
+from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.crps import LEVELS, continuous_crps, normal_crps
 from skgpx._numerics.mixture import LatentMixture
@@ -216,7 +216,7 @@ class PredictiveDistribution(Predictive):
 
     Parameters
     ----------
-    posterior : LatentModel or MixtureModel
+    posterior : FunctionModel or MixtureModel
         In the units of y.
     likelihood : Likelihood
     X : ndarray of shape (n_rows, n_features)
@@ -252,7 +252,7 @@ class PredictiveDistribution(Predictive):
 
     def __init__(
         self,
-        posterior: LatentModel | MixtureModel,
+        posterior: FunctionModel | MixtureModel,
         likelihood: Likelihood,
         X: Array,
         known: Array | None = None,

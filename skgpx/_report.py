@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
-from skgpx._latent import LatentModel, MixtureModel
+from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._validation import check_is_fitted, check_X, codes_of_grades, warn
 from skgpx._version import __version__
-from skgpx.bases import Basis, NeighborBasis, Nystroem
+from skgpx.bases import Nystroem
 from skgpx.exceptions import PredictionWarning
 
 # Names of entries, and how to read them from a fitted estimator.
@@ -239,14 +239,14 @@ def _basis(model: BaseEstimator, X: ArrayLike | None) -> dict[str, Any]:
     if isinstance(posterior, MixtureModel):
         section["models"] = len(posterior.models)
         posterior = posterior.models[0]
-    if not isinstance(posterior, LatentModel):
+    if not isinstance(posterior, FunctionModel):
+        return section
+    if posterior.n_neighbors > 0:
+        section["kind"] = "inducing points and nearest rows"
+        section["functions"] = posterior.n_basis
+        section["neighbors"] = posterior.n_neighbors
         return section
     basis = posterior.basis
-    if isinstance(basis, NeighborBasis):
-        section["kind"] = "inducing points and nearest rows"
-        section["functions"] = basis.n_basis
-        section["neighbors"] = basis.n_neighbors
-        return section
     section["kind"] = "inducing points" if isinstance(basis, Nystroem) else "functions"
     section["functions"] = basis.n_basis
     jitter = getattr(basis, "jitter", None)
@@ -260,7 +260,7 @@ def _basis(model: BaseEstimator, X: ArrayLike | None) -> dict[str, Any]:
 
 def _unexplained_share(
     model: BaseEstimator,
-    posterior: LatentModel,
+    posterior: FunctionModel,
     X: ArrayLike | None,
 ) -> float | None:
     """Share of the prior variance that the basis leaves out; None if not known."""
@@ -268,12 +268,12 @@ def _unexplained_share(
     if X is not None:
         rows = check_X(model, X)
         places = np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(np.intp)
-        return _share(basis, rows[places])
+        return _share(posterior, rows[places])
     if not isinstance(basis, Nystroem):
         if not hasattr(model, "domain_"):
             return None
         middle = np.mean(model.domain_, axis=1)[np.newaxis]
-        return _share(basis, middle)
+        return _share(posterior, middle)
     unexplained = getattr(model, "unexplained_", np.nan)
     if not np.isfinite(unexplained) or not hasattr(model, "noise_variance_"):
         return None
@@ -283,10 +283,11 @@ def _unexplained_share(
     return min(2.0 * noise * unexplained / prior, 1.0)
 
 
-def _share(basis: Basis, rows: NDArray[Any]) -> float:
-    features = basis(rows)
+def _share(model: FunctionModel, rows: NDArray[Any]) -> float:
+    """Share of the prior variance at the rows that the basis leaves out."""
+    features, variance = model.features_and_residual(rows)
     explained = float(np.sum(features**2))
-    residual = float(np.sum(basis.residual_variance(rows, features)))
+    residual = float(np.sum(variance))
     return residual / max(explained + residual, 1e-300)
 
 

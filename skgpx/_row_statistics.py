@@ -16,7 +16,7 @@ from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
 from skgpx._numerics.regression import WeightStatistics, weight_statistics
 from skgpx._parallel import blas_jobs, parallel_map, parallel_stream
 from skgpx._validation import Rows, check_is_fitted, copy_to_merge
-from skgpx.bases import NeighborBasis
+from skgpx.bases import NeighborResidual
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -97,8 +97,8 @@ def _add(
 
 
 def neighbor_whitening(
-    basis: NeighborBasis,
-    near: Index,
+    residual: NeighborResidual,
+    nearest: Index,
     count: Index,
     n_jobs: int | None,
 ) -> csr_array:
@@ -110,11 +110,11 @@ def neighbor_whitening(
 
     Parameters
     ----------
-    basis : NeighborBasis
+    residual : NeighborResidual
         Of M functions, with N neighbours.
-    near, count : ndarray of shape (n, N) and (n,)
-        Predecessors of each row and their number: the first `count` of a row of `near`
-        are predecessors. See :meth:`NeighborBasis.in_order`.
+    nearest, count : ndarray of shape (n, N) and (n,)
+        Predecessors of each row, of which the first `count` are valid:
+        :meth:`NeighborResidual.predecessors`.
     n_jobs : int or None
         Threads.
 
@@ -122,17 +122,15 @@ def neighbor_whitening(
     -----
     O(n N (N^2 + N M)) time; O(n N) memory, and a block of rows for each thread.
     """
-    n = len(basis.rows)
-    blocks = []
-    for first in range(0, n, basis.block):
-        block = slice(first, min(first + basis.block, n))
-        blocks.append((block, near, count))
-    n_threads = blas_jobs(n_jobs)
-    parts = parallel_map(basis.whitening, blocks, n_threads, in_threads=True)
-    # entries of W left of the diagonal, and on it
-    lower, diagonal = (np.concatenate(part) for part in zip(*parts, strict=True))
-    values = np.column_stack((lower, diagonal))
-    columns = np.column_stack((near, np.arange(n)))
+    n = len(residual.rows)
+    jobs = blas_jobs(n_jobs)
+    size = residual.block_size
+    slices = [slice(first, min(first + size, n)) for first in range(0, n, size)]
+    blocks = [(block, nearest, count) for block in slices]
+    parts = parallel_map(residual.whitening, blocks, jobs, in_threads=True)
+    off_diagonal, diagonal = (np.concatenate(part) for part in zip(*parts, strict=True))
+    values = np.column_stack((off_diagonal, diagonal))
+    columns = np.column_stack((nearest, np.arange(n)))
     starts = np.arange(n + 1) * values.shape[1]
     return csr_array((values.ravel(), columns.ravel(), starts), shape=(n, n))
 

@@ -743,13 +743,33 @@ def known_noise(
     return KnownNoise.of(np.where(is_noisy, noise_variance, substitute), weights)
 
 
+class Units(NamedTuple):
+    """Units of y: ``y = shift + scale * standardised``.
+
+    Attributes
+    ----------
+    shift, scale : float or ndarray of shape (t,)
+    new_row_variance : float or None
+        Variance of the noise at a new row, in squared units of y, where the noise of
+        each row is known; otherwise None.
+    """
+
+    shift: float | Array = 0.0
+    scale: float | Array = 1.0
+    new_row_variance: float | None = None
+
+    def standardised(self, y: Array) -> Array:
+        """Targets in standardised units."""
+        return np.asarray((y - self.shift) / self.scale)
+
+
 def in_unit_scale(
     rows: tuple[Array, Array, Array, Array | None],
     likelihood: Any,
     kernel: Any,
     normalize_y: bool,
-    units: tuple[Any, Any] | None = None,
-) -> tuple[Rows, Rows, Any, tuple[Any, Any, float | None]]:
+    units: Units | None = None,
+) -> tuple[Rows, Rows, Any, Units]:
     """Canonical rows in the units of y and standardised, and the likelihood of these.
 
     Parameters
@@ -760,16 +780,16 @@ def in_unit_scale(
     kernel : sklearn.gaussian_process.kernels.Kernel or None
         As it was given, perhaps with white noise.
     normalize_y : bool
-    units : tuple, optional
-        Shift and scale of an earlier fit, which are kept.
+    units : Units, optional
+        Of an earlier fit, whose shift and scale stay.
 
     Returns
     -------
     rows, standard : Rows
     likelihood : Likelihood
         With the noise that is known, in standardised units.
-    units : tuple
-        Shift and scale, and the mean of the variances of the noise if they are known.
+    units : Units
+        A new row has the mean of the variances of the noise, if they are known.
     """
     X, y, weights, known = rows
     noise: KnownNoise | None = None
@@ -778,17 +798,17 @@ def in_unit_scale(
     if noise is not None:
         likelihood, known = likelihood.with_noise(noise.reference), noise.relative
     canonical = canonical_rows(X, y, weights, known)
-    shift, scale = (0.0, 1.0) if units is None else units
+    shift, scale, _ = Units() if units is None else units
     if normalize_y and likelihood.location_scale and units is None:
         w = canonical.weights if noise is None else canonical.precisions
         shift, scale = standardisation(canonical.y, w, robust=likelihood.heavy_tailed)
         if canonical.y.ndim > 1 and likelihood.noise_parameter is not None:
             # targets of one noise in the units of y have one unit
             scale = float(np.sqrt(np.mean(scale**2)))
-    standard = canonical._replace(y=(canonical.y - shift) / scale)
-    mean_noise = None if noise is None else noise.mean
+    units = Units(shift, scale, None if noise is None else noise.mean)
+    standard = canonical._replace(y=units.standardised(canonical.y))
     likelihood = likelihood.scaled(1.0 / scale)
-    return canonical, standard, likelihood, (shift, scale, mean_noise)
+    return canonical, standard, likelihood, units
 
 
 def relative(likelihood: Likelihood, known: Array | None) -> Array | None:

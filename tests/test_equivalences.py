@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import PLSClassifier, PLSRegressor
-from skgpx._pls._inference import nystroem_root
+from skgpx._pls._langevin import nystroem_root
 from skgpx._selection import with_base_rates
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem

@@ -104,14 +104,14 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 # 10 % of slack, are reviewed when a release is made, and may rise where a method needs
 # it. The modules beside the folders are one room together, but for the program `demo`.
 CEILINGS = {
-    "_pls": 15500,
+    "_pls": 16000,
     "_spectral_vgp": 16800,
     "_stein": 12000,
     "_gwi": 14100,
     "_iterative": 7900,
     "_decoupled": 5800,
     "_selection": 15600,
-    "_latent": 2600,
+    "_latent": 4100,
     "_draws": 17300,
     "bases": 16000,
     "kernels": 16800,
@@ -176,7 +176,7 @@ def test_the_tree_of_the_documentation_is_that_of_the_package():
             folder = words.pop(0)
         named.setdefault(folder, set()).update(words)
     listed = [name for name in named if name.startswith("_")]
-    assert len(listed) == 9
+    assert len(listed) == 10
     for name in listed:
         files = {path.stem for path in (PACKAGE / name).glob("*.py")} - {"__init__"}
         assert not files - named[name], name

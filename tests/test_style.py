@@ -14,11 +14,44 @@ N_LINES = sum(
 
 # Pronouns, adverbs and quantifiers: they do not say what a name holds.
 VAGUE_NAMES = set(
-    """
-    alone along alike apart at away beside both each end ends enough few found held how
-    inside kept known least many more most near now one others own rest same several
-    some together what where whole
-    """.split()
+    [
+        "alone",
+        "along",
+        "alike",
+        "apart",
+        "at",
+        "away",
+        "beside",
+        "both",
+        "each",
+        "end",
+        "ends",
+        "enough",
+        "few",
+        "found",
+        "held",
+        "how",
+        "inside",
+        "kept",
+        "known",
+        "least",
+        "many",
+        "more",
+        "most",
+        "near",
+        "now",
+        "one",
+        "others",
+        "own",
+        "rest",
+        "same",
+        "several",
+        "some",
+        "together",
+        "what",
+        "where",
+        "whole",
+    ]
 )
 
 

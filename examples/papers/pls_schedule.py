@@ -52,7 +52,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
 from skgpx import PLSRegressor
-from skgpx._pls._inference import nystroem_root
+from skgpx._pls._langevin import nystroem_root
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Likelihood, Poisson, ShiftedMixture

@@ -72,7 +72,7 @@ class PathwiseModel:
     def floats_per_row(self) -> int:
         """Largest number of floats in memory for the prediction of one row."""
         values = 120 + 4 * (1 + self.n_draws)
-        return self.sparse.basis.floats_per_row + self.n_outputs * values
+        return self.sparse.floats_per_row + self.n_outputs * values
 
     @cached_property
     def _sections(self) -> FunctionDraws:

@@ -39,6 +39,7 @@ from skgpx._validation import (
     Interval,
     Rows,
     StrOptions,
+    Units,
     check_kernel,
     check_rows,
     fit_context,
@@ -68,8 +69,8 @@ class _Solved(NamedTuple):
     ----------
     hyperparameters : Hyperparameters
         Of the standardised y.
-    units : tuple
-        Shift and scale of y.
+    units : Units
+        Of y.
     rows : Rows
         Standardised.
     prior : FunctionDraws
@@ -79,7 +80,7 @@ class _Solved(NamedTuple):
     """
 
     hyperparameters: Hyperparameters
-    units: tuple[Any, Any]
+    units: Units
     rows: Rows
     prior: FunctionDraws
     errors: Array
@@ -346,7 +347,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         rows: Rows,
         likelihood: Gaussian,
         kernel: Any,
-        units: tuple[Any, Any, float | None],
+        units: Units,
         previous: _Solved | None,
         reporter: RoundReporter,
     ) -> list[Any]:
@@ -380,7 +381,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
         def fitted(solution: Solution) -> tuple[dict[str, Any], Array, Array]:
             coefficients = solution.values.reshape(shape)
-            solved = _Solved(found, units[:2], rows, prior, errors, coefficients)
+            solved = _Solved(found, units, rows, prior, errors, coefficients)
             return self._fitted_attributes(solved, solution, sparse, noise, units)
 
         def report(progress: Progress) -> bool:
@@ -411,7 +412,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             rows,
             kernel,
             level,
-            units[:2],
+            units,
             *left_out,
             noise_is_free=len(found.likelihood.theta) > 0,
         )
@@ -423,7 +424,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         rows: Rows,
         kernel: Any,
         level: float,
-        units: tuple[Any, Any],
+        units: Units,
         errors: Array,
         variance: Array,
         *,
@@ -434,7 +435,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         if self.optimizer is None:
             return []
         checked = rows.take(_left_out(rows))
-        shift, scale = units
+        shift, scale, _ = units
         prior = diagnostics.CovarianceOfRows(kernel, level, zero=-shift / scale)
         # the same for each target, in its units
         noise_variance = float(np.ravel(self.noise_variance_ / scale**2)[0])
@@ -533,13 +534,15 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         solution: Solution,
         sparse: SparseRows,
         noise: Array,
-        units: tuple[Any, Any, float | None],
+        units: Units,
     ) -> tuple[dict[str, Any], Array, Array]:
         """Attributes; leave-one-out errors (r, c) of some rows, and variances (r,).
 
         The variances are those of a single observation, whatever the weight of its row.
         """
-        found, (shift, scale, mean_noise) = solved.hyperparameters, units
+        found = solved.hyperparameters
+        shift, scale, _ = units
+        mean_noise: Any = units.new_row_variance
         kernel, X, coefficients = found.kernel, solved.rows.X, solved.coefficients
         c = coefficients.shape[1]
         left_out = _left_out(solved.rows)

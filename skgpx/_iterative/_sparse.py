@@ -21,7 +21,7 @@ from skgpx._numerics.linalg import (
 from skgpx._numerics.regression import precision_root
 from skgpx._parallel import blas_jobs, n_workers, parallel_map, parallel_stream
 from skgpx._row_statistics import neighbor_whitening
-from skgpx.bases import NeighborBasis, Nystroem
+from skgpx.bases import NeighborResidual, Nystroem
 
 Array = NDArray[np.float64]
 
@@ -35,16 +35,19 @@ class SparsePosterior:
 
     Parameters
     ----------
-    basis : Nystroem or NeighborBasis
+    basis : Nystroem
     root : ndarray of shape (m, m)
         Lower Cholesky factor of the posterior precision of w.
+    neighbors : NeighborResidual or None
+        What the basis leaves, given the nearest rows; None for its prior.
     has_correlations : bool
         Whether its correlations between rows are those of the exact process: what the
         basis leaves is hardly anything, or is known from the nearest rows.
     """
 
-    basis: Nystroem | NeighborBasis
+    basis: Nystroem
     root: Array
+    neighbors: NeighborResidual | None = None
     has_correlations: bool = True
 
     @cached_property
@@ -54,25 +57,38 @@ class SparsePosterior:
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
+    @property
+    def floats_per_row(self) -> int:
+        """Numbers in memory for the features of one row."""
+        if self.neighbors is None:
+            return self.basis.floats_per_row
+        return self.neighbors.floats_per_row
+
     def half(self, features: Array) -> Array:
-        """``L⁻¹ φ`` of each row, (n, m); one more feature is known."""
-        return features[:, : len(self.root)] @ self._inverse_root.T
+        """``L⁻¹ φ`` of each row, (n, m)."""
+        return features @ self._inverse_root.T
+
+    def features_and_residual(self, X: Array) -> tuple[Array, Array]:
+        """Features (n, m) at rows, and the variance that they leave (n,)."""
+        if self.neighbors is not None:
+            return self.neighbors.features_and_variance(X)
+        features = self.basis(X)
+        return features, self.basis.residual_variance(X, features)
 
     def spread(self, X: Array) -> tuple[Array, Array]:
         """Posterior variance of ``φᵀw`` and prior variance of g at rows, (n,) each."""
-        basis = self.basis
-        if isinstance(basis, NeighborBasis):
-            features, left = basis._features_and_residual(X)
-        else:
-            features = basis(X)
-            left = basis.residual_variance(X, features)
-        return np.sum(self.half(features) ** 2, axis=1), left
+        features, residual = self.features_and_residual(X)
+        return np.sum(self.half(features) ** 2, axis=1), residual
 
     def covariance(self, X: Array) -> Array:
         """Posterior covariance between rows X, (n, n)."""
-        features = self.basis(X)
+        features, _ = self.features_and_residual(X)
         half = self.half(features)
-        return half @ half.T + self.basis.residual_covariance(X, features)
+        if self.neighbors is None:
+            residual = self.basis.residual_covariance(X, features)
+        else:
+            residual = self.neighbors.covariance(X)
+        return half @ half.T + residual
 
 
 @dataclass(frozen=True)
@@ -126,13 +142,14 @@ class SparseRows:
         jobs = blas_jobs(n_jobs) if len(blocks) > 1 else 1
         chunks = [(X[rows],) for rows in blocks]
         features = np.concatenate(parallel_map(basis, chunks, jobs, in_threads=True))
-        whole: Nystroem | NeighborBasis = basis
+        neighbors: NeighborResidual | None = None
         if n_neighbors:
-            y = np.zeros(n)
-            whole = NeighborBasis(basis, X, y, noise, features, n_neighbors)
-            order = np.random.default_rng(0) if rng is None else rng
-            before = whole.in_order(order, n_workers(blas_jobs(n_jobs)))
-            W = neighbor_whitening(whole, *before, n_jobs)
+            neighbors = NeighborResidual(basis, X, noise, features, n_neighbors)
+            if rng is None:
+                rng = np.random.default_rng(0)
+            threads = n_workers(blas_jobs(n_jobs))
+            nearest, count = neighbors.predecessors(rng, threads)
+            W = neighbor_whitening(neighbors, nearest, count, n_jobs)
         else:
             total = noise + basis.residual_variance(X, features)
             W = diags_array(1.0 / np.sqrt(total), format="csr")
@@ -143,7 +160,7 @@ class SparseRows:
             white[rows] = own
             gram += part
         mirror(gram)
-        posterior = SparsePosterior(whole, precision_root(gram, 1.0))
+        posterior = SparsePosterior(basis, precision_root(gram, 1.0), neighbors)
         return cls(posterior, W, white, noise)
 
     def weights(self, white: Array) -> Array:
@@ -180,8 +197,7 @@ class SparseRows:
 
         None unless the inducing points are rows of X.
         """
-        basis: Any = self.posterior.basis
-        basis = basis.inner if isinstance(basis, NeighborBasis) else basis
+        basis = self.posterior.basis
         position = {row.tobytes(): i for i, row in enumerate(X + 0.0)}
         found = [position.get(z.tobytes(), -1) for z in basis.inducing_points + 0.0]
         if min(found) < 0:
@@ -192,18 +208,22 @@ class SparseRows:
 
     def spread_without(self, rows: slice) -> tuple[Array, Array]:
         """:meth:`SparsePosterior.spread` at some rows, each given all others."""
-        basis, noise = self.posterior.basis, self.noise[rows]
-        if isinstance(basis, NeighborBasis):
-            features, left = basis.left_out(np.arange(len(self.noise))[rows])
-            features = features[:, :-1]
+        neighbors = self.posterior.neighbors
+        noise = self.noise[rows]
+        if neighbors is not None:
+            chosen = np.arange(len(self.noise))[rows]
+            features, residual = neighbors.features_and_variance(
+                neighbors.rows[chosen],
+                nearest=neighbors.nearest_others(chosen),
+            )
         else:
             scale = self.whitening.diagonal()[rows]
             features = self.features[rows] / scale[:, np.newaxis]
-            left = np.maximum(1.0 / scale**2 - noise, 0.0)
+            residual = np.maximum(1.0 / scale**2 - noise, 0.0)
         h = np.sum(self.posterior.half(features) ** 2, axis=1)
         # Sherman-Morrison: without the information of the row itself
-        h /= np.maximum(1.0 - h / (left + noise), 1e-6)
-        return np.minimum(h, np.sum(features**2, axis=1)), left
+        h /= np.maximum(1.0 - h / (residual + noise), 1e-6)
+        return np.minimum(h, np.sum(features**2, axis=1)), residual
 
 
 def _whitened(features: Array, whitening: csr_array) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """The fitted latent function, which every prediction is computed from."""
 
 from skgpx._latent._mixture import MixtureModel
-from skgpx._latent._model import LatentModel, Mean
+from skgpx._latent._model import FunctionModel, LatentModel, Mean
+from skgpx._latent._neighbors import NeighborModel
 
-__all__ = ["LatentModel", "Mean", "MixtureModel"]
+__all__ = ["FunctionModel", "LatentModel", "Mean", "MixtureModel", "NeighborModel"]

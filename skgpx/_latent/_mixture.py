@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MixtureModel:
-    """Distribution of f: that of ``models[k]`` with probability ``weights[k]``.
+    """Distribution of f: ``models[k]`` with probability ``weights[k]``.
 
     Has the same methods as a :class:`LatentModel`.
 
@@ -70,28 +70,36 @@ class MixtureModel:
 
         ``Σ π (C + μμᵀ) - (Σ π μ)(Σ π μ)ᵀ``, computed around the overall mean.
         """
-        means = [m.marginals(X).moments()[0][:, output] for m in self.models]
+        means = []
+        for model in self.models:
+            mean, _ = model.marginals(X).moments()
+            means.append(mean[:, output])
         centre = self.weights @ np.stack(means)
         total = np.zeros((len(X), len(X)))
         for weight, model, mean in zip(self.weights, self.models, means, strict=True):
-            off = mean - centre
-            total += weight * (model.covariance(X, output) + np.outer(off, off))
+            offset = mean - centre
+            square = np.outer(offset, offset)
+            total += weight * (model.covariance(X, output) + square)
         return total
 
     def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
         """Independent draws of f, as functions; see :meth:`LatentModel.draw`."""
         choice_rng, draw_rng = rng.spawn(2)
         owner = choice_rng.choice(len(self.models), size, p=self.weights)
-        chosen = np.unique(owner) if size else np.zeros(1, np.intp)
-        # every model has a random stream of its own, picked or not
+        chosen = np.unique(owner) if size > 0 else np.zeros(1, np.intp)
+        # every model has a random stream of its own, chosen or not
         streams = draw_rng.spawn(len(self.models))
-        sets = [
-            self.models[k].draw(int(np.sum(owner == k)), streams[k], **prior)
-            for k in chosen
-        ]
-        together = side_by_side(sets, np.argsort(np.argsort(owner, kind="stable")))
+        sets = []
+        for k in chosen:
+            n_draws = int(np.sum(owner == k))
+            sets.append(self.models[k].draw(n_draws, streams[k], **prior))
+        # sets follow one another: back to the order of the choices
+        rank = np.argsort(np.argsort(owner, kind="stable"))
+        draws = side_by_side(sets, rank)
+        if len(self.models) == 1:
+            return draws
         # a mixture of Gaussian processes is not one
-        return together.with_process(None) if len(self.models) > 1 else together
+        return draws.with_process(None)
 
     def process(self) -> None:
         """Return None: a mixture of Gaussian processes is not one."""
@@ -107,11 +115,15 @@ class MixtureModel:
         Each model is conditioned, and its weight is multiplied by the density of the
         observations under it.
         """
-        gains = [model.log_density(X, y, noise_variance) for model in self.models]
-        models = [model.condition(X, y, noise_variance) for model in self.models]
-        return MixtureModel(tuple(models), self.log_weights + np.array(gains))
+        log_densities = []
+        models = []
+        for model in self.models:
+            log_densities.append(model.log_density(X, y, noise_variance))
+            models.append(model.condition(X, y, noise_variance))
+        log_weights = self.log_weights + np.array(log_densities)
+        return MixtureModel(tuple(models), log_weights)
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> MixtureModel:
-        """That of ``shift + scale * f``; numbers, or one for each output (c,)."""
+        """Distribution of ``shift + scale * f``; numbers, or one each output (c,)."""
         models = tuple(model.affine(shift, scale) for model in self.models)
         return MixtureModel(models, self.log_weights)

@@ -6,16 +6,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FunctionDraws, Process, central_differences, linear_draws
 from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx.bases import Basis, NeighborBasis
+from skgpx.bases import Basis
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -41,8 +42,11 @@ class Mean:
     @classmethod
     def of(cls, value: float | Callable[[Array], Any], n_outputs: int) -> Mean:
         """Mean that is a number or a callable."""
-        zero, one = np.zeros(n_outputs), np.ones(n_outputs)
-        return cls(zero, one, value) if callable(value) else cls(zero + value, one)
+        zeros = np.zeros(n_outputs)
+        ones = np.ones(n_outputs)
+        if callable(value):
+            return cls(zeros, ones, value)
+        return cls(zeros + value, ones)
 
     @property
     def n_outputs(self) -> int:
@@ -67,15 +71,17 @@ class Mean:
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> Mean:
         """Mean of ``shift + scale * f``; numbers, or one for each output (c,)."""
         factor = np.asarray(scale, dtype=np.float64)
-        return Mean(shift + factor * self.shift, factor * self.scale, self.function)
+        level = np.asarray(shift, dtype=np.float64) + factor * self.shift
+        return Mean(level, factor * self.scale, self.function)
 
     def added_to(self, draws: FunctionDraws) -> FunctionDraws:
         """Draws plus the mean."""
         if self.function is None:
             return draws.affine(self.shift, 1.0)
-        c, s = self.n_outputs, draws.n_draws
-        each = np.repeat(np.eye(c)[:, :, np.newaxis], s, axis=2)
-        total = draws + linear_draws(self, each)
+        # output o of each draw has the weight e_o
+        unit_weights = np.eye(self.n_outputs)[:, :, np.newaxis]
+        unit_weights = np.repeat(unit_weights, draws.n_draws, axis=2)
+        total = draws + linear_draws(self, unit_weights)
         return total.with_process(draws.process)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
@@ -93,8 +99,153 @@ class Mean:
 _PER_COMPONENT = 120
 
 
+class FunctionModel:
+    """What the models of ``f(x) = m(x) + scale h(x)`` share, h of the weights w.
+
+    Subclasses are immutable dataclasses with the attributes below, and describe h.
+
+    Attributes
+    ----------
+    basis : object
+        Φ, and the prior of what it leaves out.
+    weights : GaussianWeights or WeightParticles
+        Posterior of w; a priori ``w ~ N(0, I)``.
+    mean : Mean or None
+        m; None is zero.
+    scale : float or ndarray of shape (c,)
+        Units of the outputs.
+    """
+
+    basis: Any
+    weights: WeightDistribution
+    mean: Mean | None
+    scale: float | Array
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of latent outputs c."""
+        return self.weights.shape[1]
+
+    @property
+    def _scales(self) -> Array:
+        return np.broadcast_to(self.scale, (self.n_outputs,))
+
+    @property
+    def floats_per_row(self) -> int:
+        """Largest number of floats in memory for the prediction of one row."""
+        _, c, s = self.weights.shape
+        return self._floats_of_features + _PER_COMPONENT * c * s
+
+    def __getstate__(self) -> dict[str, Any]:
+        # without the cached properties, which can be computed again
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    # ---- What a model says of h --------------------------------------------------
+
+    @property
+    def _floats_of_features(self) -> int:
+        """Numbers in memory for the features of one row."""
+        raise NotImplementedError
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions."""
+        raise NotImplementedError
+
+    @property
+    def n_neighbors(self) -> int:
+        """Number of nearest rows that complete the basis; 0 for none."""
+        return 0
+
+    def features_and_residual(self, X: Array) -> tuple[Array, Array]:
+        """Functions at the rows of X (n, m), and the variance that they leave (n,)."""
+        raise NotImplementedError
+
+    def _whitened_moments(self, X: Array) -> tuple[Array, Array]:
+        """Mean (n, c, s) of h, and a variance that broadcasts to it."""
+        raise NotImplementedError
+
+    def _whitened_covariance(self, X: Array, output: int) -> Array:
+        """Covariance of one output of h, (n, n)."""
+        raise NotImplementedError
+
+    def _whitened_draws(
+        self,
+        size: int,
+        rng: np.random.Generator,
+        weights_rng: np.random.Generator,
+        **prior: Any,
+    ) -> FunctionDraws:
+        """Draws of h, with separate random numbers for the weights."""
+        raise NotImplementedError
+
+    def process(self) -> Process | None:
+        """``f - m`` as a process that can be conditioned; None where there is none."""
+        raise NotImplementedError
+
+    # ---- What follows for f ------------------------------------------------------
+
+    def marginals(self, X: Array) -> LatentMixture:
+        """Distribution of f at each row of X (n, d): a component for each particle."""
+        mean, variance = self._whitened_moments(X)
+        factor = np.reshape(self.scale, (-1, 1))
+        mean = factor * mean
+        variance = factor**2 * variance
+        if self.mean is not None:
+            mean += self.mean(X)[:, :, np.newaxis]
+        s = mean.shape[2]
+        return LatentMixture(mean, variance, np.full(s, 1.0 / s))
+
+    def covariance(self, X: Array, output: int = 0) -> Array:
+        """Covariance of one output of f between the rows of X, (n, n)."""
+        return self._scales[output] ** 2 * self._whitened_covariance(X, output)
+
+    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
+        """Independent draws of f, as functions.
+
+        Parameters
+        ----------
+        size : int
+        rng : numpy.random.Generator
+        **prior
+            How the residual is drawn, for bases of kernel sections: options of
+            :func:`skgpx.bases.draw_prior`.
+        """
+        prior_rng, weights_rng = rng.spawn(2)
+        draws = self._whitened_draws(size, prior_rng, weights_rng, **prior)
+        draws = draws.affine(0.0, self.scale).with_process(self.process())
+        if self.mean is None:
+            return draws
+        return self.mean.added_to(draws)
+
+    def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
+        """Log density of joint noisy observations y (p, c) of f at X (p, d).
+
+        For normal weights; O(p^3) for each output. `noise_variance` (p,) is in the
+        squared units of the outputs.
+        """
+        mean, _ = self.marginals(X).moments()
+        total = 0.0
+        for output in range(self.n_outputs):
+            covariance = self.covariance(X, output)
+            covariance[np.diag_indices(len(X))] += noise_variance
+            # log N(y | mean, L Lᵀ) = -½ |L⁻¹ (y - mean)|² - log det L + constant
+            L = cholesky(covariance).L
+            white = solve_lower(L, y[:, output] - mean[:, output])
+            total -= 0.5 * (float(white @ white) + log_determinant(L))
+        return total - 0.5 * y.size * math.log(2.0 * math.pi)
+
+    def affine(self, shift: ArrayLike, scale: ArrayLike) -> Self:
+        """Distribution of ``shift + scale * f``; numbers, or one each output (c,)."""
+        factor = np.asarray(scale, dtype=np.float64)
+        mean = self.mean or Mean.of(0.0, self.n_outputs)
+        changes = {"mean": mean.affine(shift, factor), "scale": factor * self.scale}
+        return replace(self, **changes)
+
+
 @dataclass(frozen=True)
-class LatentModel:
+class LatentModel(FunctionModel):
     """Distribution of ``f(x) = m(x) + scale (Φ(x)ᵀw + g(x))``.
 
     Immutable; every operation returns another model.
@@ -117,52 +268,32 @@ class LatentModel:
     scale: float | Array = 1.0
 
     @property
-    def n_outputs(self) -> int:
-        """Number of latent outputs c."""
-        return self.weights.shape[1]
-
-    @property
     def n_basis(self) -> int:
         """Number of basis functions m."""
         return self.basis.n_basis
 
     @property
-    def _scales(self) -> Array:
-        return np.broadcast_to(self.scale, (self.n_outputs,))
-
-    @property
-    def floats_per_row(self) -> int:
-        """Largest number of floats in memory for the prediction of one row."""
-        _, c, s = self.weights.shape
-        return self.basis.floats_per_row + _PER_COMPONENT * c * s
+    def _floats_of_features(self) -> int:
+        return self.basis.floats_per_row
 
     @cached_property
     def _whitened_marginals(self) -> Callable[[Array], tuple[Array, Array]]:
-        """Maps (n, d) to mean (n, c, s) and variance of ``Φᵀw + g``."""
         return self.basis.marginals(self.weights)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # without the cached properties, which can be computed again
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+    def _whitened_moments(self, X: Array) -> tuple[Array, Array]:
+        return self._whitened_marginals(X)
 
-    def marginals(self, X: Array) -> LatentMixture:
-        """Distribution of f at each row of X (n, d): a component for each particle."""
-        mean, variance = self._whitened_marginals(X)
-        factor = np.reshape(self.scale, (-1, 1))
-        mean, variance = factor * mean, factor**2 * variance
-        if self.mean is not None:
-            mean += self.mean(X)[:, :, np.newaxis]
-        s = mean.shape[2]
-        return LatentMixture(mean, variance, np.full(s, 1.0 / s))
+    def features_and_residual(self, X: Array) -> tuple[Array, Array]:
+        """``Φ`` at the rows of X (n, m), and the variance of g there (n,)."""
+        features = self.basis(X)
+        return features, self.basis.residual_variance(X, features)
 
-    def covariance(self, X: Array, output: int = 0) -> Array:
-        """Covariance of one output of f between the rows of X, (n, n)."""
+    def _whitened_covariance(self, X: Array, output: int) -> Array:
         features = self.basis(X)
         residual = self.basis.residual_covariance(X, features)
-        covariance = self.weights.covariance(features, output) + residual
-        return self._scales[output] ** 2 * covariance
+        return self.weights.covariance(features, output) + residual
 
-    def term(self, kernel: Any) -> LatentModel:
+    def term(self, kernel: Kernel) -> LatentModel:
         """Distribution of one of independent summands of f, for kernel sections.
 
         ``f_j = φ_jᵀw + g_j`` with ``φ_j(x) = L⁻¹ k_j(Z, x)``: the values of f at Z are
@@ -175,44 +306,23 @@ class LatentModel:
         """
         return replace(self, basis=replace(self.basis, kernel=kernel), mean=None)
 
-    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
-        """Independent draws of f, as functions.
-
-        Parameters
-        ----------
-        size : int
-        rng : numpy.random.Generator
-        **prior
-            How the residual is drawn, for bases of kernel sections: options of
-            :func:`skgpx.bases.draw_prior`.
-        """
-        prior_rng, weights_rng = rng.spawn(2)
-        weights = self.weights.draw(size, weights_rng)
-        draws = self.basis.draw(weights, prior_rng, **prior)
-        draws = draws.affine(0.0, self.scale).with_process(self.process())
-        return draws if self.mean is None else self.mean.added_to(draws)
+    def _whitened_draws(
+        self,
+        size: int,
+        rng: np.random.Generator,
+        weights_rng: np.random.Generator,
+        **prior: Any,
+    ) -> FunctionDraws:
+        return self.basis.draw(self.weights.draw(size, weights_rng), rng, **prior)
 
     def process(self) -> Process | None:
         """``f - m`` as a process that can be conditioned; None where there is none."""
         if not isinstance(self.weights, GaussianWeights):
             return None
         process = self.basis.process(self.weights)
-        return None if process is None else process.scaled(self._scales)
-
-    def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
-        """Log density of joint noisy observations y (p, c) of f at X (p, d).
-
-        For normal weights; O(p^3) for each output. `noise_variance` (p,) is in the
-        squared units of the outputs.
-        """
-        mean, total = self.marginals(X).moments()[0], 0.0
-        for o in range(self.n_outputs):
-            covariance = self.covariance(X, o)
-            covariance[np.diag_indices(len(X))] += noise_variance
-            L = cholesky(covariance).L
-            white = solve_lower(L, y[:, o] - mean[:, o])
-            total -= 0.5 * (float(white @ white) + log_determinant(L))
-        return total - 0.5 * y.size * math.log(2.0 * math.pi)
+        if process is None:
+            return None
+        return process.scaled(self._scales)
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> LatentModel:
         """Distribution of f given noisy values y (p, c) at X (p, d).
@@ -231,28 +341,18 @@ class LatentModel:
                 "A model with particles cannot be conditioned: its weights are not "
                 "one Gaussian process. Use MixtureModel.of_particles(model)."
             )
-        if isinstance(self.basis, NeighborBasis):
-            m = 0.0 if self.mean is None else self.mean(X)[:, 0]
-            scale = self._scales[0]
-            how = (y[:, 0] - m) / scale, noise_variance / scale**2
-            basis, weights = self.basis.conditioned(self.weights, X, *how)
-            return replace(self, basis=basis, weights=weights)
-        mean = self.marginals(X).moments()[0]
+        mean, _ = self.marginals(X).moments()
         process = self.basis.process_at(self.weights, X).scaled(self._scales)
         # the white part of the residual acts as noise of the observations
-        learned, after = process.learn(
+        learned, posterior = process.learn(
             X,
             (y - mean)[:, :, np.newaxis],
             noise_variance,
             self.basis.white_variance,
         )
-        moved, known = learned[:, :, 0] / self._scales, self.weights.moments()[0]
-        moved[: len(known)] += known
-        weights = GaussianWeights(moved, after.spread)
-        return replace(self, basis=self.basis.grown(after), weights=weights)
-
-    def affine(self, shift: ArrayLike, scale: ArrayLike) -> LatentModel:
-        """That of ``shift + scale * f``; numbers, or one for each output (c,)."""
-        factor = np.asarray(scale, dtype=np.float64)
-        mean = Mean.of(0.0, self.n_outputs) if self.mean is None else self.mean
-        return replace(self, mean=mean.affine(shift, factor), scale=factor * self.scale)
+        # the weights of this basis move from their present mean, new ones from zero
+        moved = learned[:, :, 0] / self._scales
+        present, _ = self.weights.moments()
+        moved[: len(present)] += present
+        weights = GaussianWeights(moved, posterior.spread)
+        return replace(self, basis=self.basis.grown(posterior), weights=weights)

@@ -13,11 +13,10 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx import diagnostics
 from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
-from skgpx._latent import LatentModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
-from skgpx._pls._chains import Sample
-from skgpx._pls._inference import Inference, infer, resolved_method
+from skgpx._pls._inference import infer
 from skgpx._pls._normal_form import NormalForm
+from skgpx._pls._sampler import Inference, Sampler, resolved_method
 from skgpx._selection import (
     MAX_INDUCING_NON_GAUSSIAN,
     Hyperparameters,
@@ -31,17 +30,29 @@ from skgpx._validation import (
     Interval,
     Rows,
     StrOptions,
+    Units,
     check_kernel,
     check_points,
     generator,
     kernel_of,
 )
-from skgpx.bases import NeighborBasis, Nystroem, select_inducing
+from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import decays, with_support
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
+
+_STANDARD_UNITS = Units()
+# Operations of a step of all chains, 4 n m n_particles n_outputs: a third of a second
+# of one core. Fewest points, whatever their cost.
+_STEP_BUDGET = 8e9
+_MIN_POINTS = 100
+# Nearest rows by default, and rows above which they are considered; n times the number
+# of points that compete with them.
+_NEIGHBORS = 40
+_MANY_ROWS = 1500
+_POINTS_BUDGET = 4e7
 
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
@@ -82,129 +93,127 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         rows: Rows,
         likelihood: Likelihood,
         reporter: RoundReporter,
-        units: tuple[Any, Any, float | None] = (0.0, 1.0, None),
+        units: Units = _STANDARD_UNITS,
         with_mean: bool = True,
         form: NormalForm | None = None,
     ) -> list[Finding | None]:
-        """Fit in four steps, and what the diagnostics found; see docs/pls.md.
+        """Fit in four steps; see docs/pls.md.
 
-        Rows and likelihood are those of ``(y - shift) / scale``, and `units` are shift,
-        scale and, where the noise of each row is known, its variance at a new row.
-        `with_mean` gives the latent function the mean that suits the likelihood, and
-        `form` is that in which the likelihood that was given is fitted.
+        Parameters
+        ----------
+        rows : Rows
+            Standardised.
+        likelihood : Likelihood
+            Of the standardised rows.
+        reporter : RoundReporter
+        units : Units
+            Of y.
+        with_mean : bool, default=True
+            Whether the latent function has the mean that suits the likelihood.
+        form : NormalForm, optional
+            How this likelihood stands for the one of the user.
+
+        Returns
+        -------
+        findings : list of Finding
         """
-        given = getattr(self.likelihood, "noise_variance", None)
-        kernel = self._kernel_for(rows)
-        check_kernel(kernel, rows.X, given)
-        self._check_method(likelihood)
-        closed = resolved_method(self.method, likelihood) == "exact"
         clock = StageClock()
-        search, select, stream = generator(self.random_state).spawn(3)
-        known = () if rows.known is None else (rows.known,)
-        likelihood = likelihood.prepare(rows.y, rows.weights, *known)
-        likelihood = likelihood if with_mean else likelihood.with_base(0.0)
-        self._check_neighbors(likelihood, rows.y.size // len(rows.y))
-        # 1 the prior, kernel and mean, and the likelihood, from the data; beside
-        # nearest rows they do not depend on the number of inducing points
-        near = self.n_neighbors not in ("auto", 0)
-        planned = None if near else self._count_inducing(rows, likelihood, closed)
-        requested = copy.deepcopy(kernel)
-        same = self._continues(requested)
-        learn = self.optimizer is not None
-        found = learn_prior(
-            rows, likelihood, search,
-            kernel=kernel, learn=learn, inducing=self.inducing,
-            n_inducing=planned,
-            n_jobs=self.n_jobs, previous=self._found if same else None,
-        )  # fmt: skip
-        kernel, likelihood = found.kernel, found.likelihood
+        kernel = self._kernel_for(rows)
+        likelihood = self._prepare(rows, likelihood, kernel)
+        if not with_mean:
+            likelihood = likelihood.with_base(0.0)
+        request = copy.deepcopy(kernel)
+        continues = self._continues(request)
+        previous = self._hyperparameters if continues else None
+        streams = generator(self.random_state).spawn(3)
+        search_rng, selection_rng, inference_rng = streams
+        # 1 the prior, kernel and mean, and the likelihood, from the data
+        prior = learn_prior(
+            rows,
+            likelihood,
+            search_rng,
+            kernel=kernel,
+            learn=self.optimizer is not None,
+            inducing=self.inducing,
+            n_inducing=self._points_of_search(rows, likelihood),
+            n_jobs=self.n_jobs,
+            previous=previous,
+        )
+        likelihood = prior.likelihood
         if with_mean:
-            likelihood = with_base_rates(rows, likelihood, kernel)
+            likelihood = with_base_rates(rows, likelihood, prior.kernel)
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
-        m = self._count_inducing(rows, likelihood, closed, found.n_inducing)
-        basis = self._basis(rows, found, likelihood, m, select)
-        Z = basis.inducing_points
+        n_points = self._count_inducing(rows, likelihood, prior.n_inducing)
+        basis, n_neighbors = self._choose_basis(
+            rows,
+            prior,
+            likelihood,
+            n_points,
+            selection_rng,
+        )
         clock.end_of("selection")
 
-        # 3 mode, Hessian, chains; 4 the posterior of the weights
-        def report(sample: Sample, model: LatentModel) -> bool:
-            particles: Any = model.weights
-            now = Inference(model, particles.values, sample, likelihood)
+        def report(inference: Inference) -> bool:
+            sample = inference.sample
             return reporter.round(
-                lambda: self._fitted_attributes(found, now, units, form),
+                lambda: self._fitted_attributes(prior, inference, units, form),
                 steps=sample.n_iter,
                 rhat=float(np.max(sample.r_hat)),
                 acceptance=sample.acceptance,
             )
 
-        shape = (len(Z), likelihood.n_outputs_, self.n_particles)
-        init = self.init if isinstance(self.init, str) else self._check_init(shape)
-        if same and self.particles_.shape == shape:
-            init = self.particles_
-        result = infer(
-            basis, rows, likelihood, stream,
-            method=self.method, n_particles=self.n_particles,
-            step_size=self.step_size, max_iter=self.max_iter, tol=self.tol,
-            potential=self.potential, init=init,
-            n_jobs=self.n_jobs, noise_is_free=learn, report=report,
-        )  # fmt: skip
+        # 3 mode, Hessian, chains: the posterior of the weights
+        sampler = Sampler(
+            method=self.method,
+            n_neighbors=n_neighbors,
+            n_particles=self.n_particles,
+            potential=self.potential,
+            init=self._initial_weights(basis, likelihood, continues),
+            step_size=self.step_size,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_jobs=self.n_jobs,
+            noise_is_free=self.optimizer is not None,
+            report=report,
+        )
+        inference = infer(basis, rows, likelihood, sampler, inference_rng)
         clock.end_of("inference")
-        fitted = self._fitted_attributes(found, result, units, form)
-        evidence = _evidence_of_y(result, rows, units[1])
-        if form is not None:
-            evidence -= form.constant
-        fitted["log_evidence_"] = evidence
-        fitted["_requested"] = requested
+        # 4 its function, in the units of y
+        fitted = self._fitted_attributes(prior, inference, units, form)
+        fitted["log_evidence_"] = _evidence_of_y(inference, rows, units.scale, form)
+        fitted["_request"] = request
         vars(self).update(fitted, stage_seconds_=clock.seconds)
         reporter.finish()
-        few = self._few_points(m, len(Z), rows, found, result)
-        return [*found.findings, *result.findings, few]
+        too_few = self._check_points(rows, n_points, prior, inference)
+        return [*prior.findings, *inference.findings, too_few]
 
-    def _few_points(
-        self,
-        requested: int | None,
-        m: int,
-        rows: Rows,
-        found: Hyperparameters,
-        result: Inference,
-    ) -> Finding | None:
-        """Whether more inducing points would gain evidence."""
-        if not isinstance(self.inducing, str):
-            return None
-        if isinstance(result.posterior.basis, NeighborBasis):
-            return None
-        # fewer than there may be span the whole prior, up to rounding
-        most = most_points(len(rows.y)) if requested is None else requested
-        if m < most or m >= found.record.distinct_rows:
-            return None
-        automatic = self.n_inducing == "auto"
-        # what is given, kernel and points, may underfit on purpose
-        learned = automatic or self.optimizer is not None
-        unexplained = result.unexplained if learned else 0.0
-        gaussian = result.likelihood.has_closed_form
-        if gaussian and not automatic:
-            # few points take for noise what an exact process explains of y: a fifth
-            noise, exact = result.likelihood.variance(0.0).mean(), found.exact_noise
-            lost = noise - exact > 0.2 * (max(1.0, noise) - exact)
-            unexplained = 0.5 * float(np.log(noise / exact)) if lost else 0.0
-        return diagnostics.too_few_inducing_points(
-            m,
-            found.n_inducing,
-            unexplained,
-            automatic,
-        )
+    # ---- 1 The likelihood --------------------------------------------------------
 
-    def _kernel_for(self, rows: Rows) -> Any:
-        """The kernel that was given, with numbers for columns and these as support."""
+    def _prepare(
+        self, rows: Rows, likelihood: Likelihood, kernel: Kernel
+    ) -> Likelihood:
+        """The likelihood prepared for these rows, if the parameters agree with it."""
+        noise = getattr(self.likelihood, "noise_variance", None)
+        check_kernel(kernel, rows.X, noise)
+        self._check_method(likelihood)
+        if rows.known is None:
+            likelihood = likelihood.prepare(rows.y, rows.weights)
+        else:
+            likelihood = likelihood.prepare(rows.y, rows.weights, rows.known)
+        self._check_neighbors(likelihood, rows.y.size // len(rows.y))
+        return likelihood
+
+    def _kernel_for(self, rows: Rows) -> Kernel:
+        """The user's kernel, with numbers for columns and the rows as support."""
         return with_support(kernel_of(self), rows.X, rows.weights)
 
-    def _continues(self, kernel: Any) -> bool:
+    def _continues(self, kernel: Kernel) -> bool:
         """Whether this fit is a warm start from one of the same prior and columns."""
         return (
             self.warm_start
             and hasattr(self, "posterior_")
-            and self._requested == kernel
+            and self._request == kernel
             and self.inducing_points_.shape[1] == self.n_features_in_
         )
 
@@ -233,16 +242,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 f"1], got {step!r}. Leave it None to have it adapted."
             )
 
-    def _check_init(self, shape: tuple[int, int, int]) -> Array:
-        """Weights at which the chains start, of the shape of `particles_`."""
-        try:
-            return check_points("init", self.init, shape)
-        except ValueError as error:
-            raise ValueError(
-                f"{error} It holds the weights where the chains start: one for each "
-                "inducing input, latent output and particle, as particles_ does."
-            ) from error
-
     def _check_neighbors(self, likelihood: Likelihood, n_targets: int) -> None:
         """Refuse at once nearest rows where the model has none."""
         if self.n_neighbors in ("auto", 0):
@@ -260,115 +259,199 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 f'normal distribution; got method="{self.method}". Use method="auto".'
             )
 
+    # ---- 2 The basis -------------------------------------------------------------
+
+    def _points_of_search(self, rows: Rows, likelihood: Likelihood) -> int | None:
+        """Inducing inputs for which the prior is learned; None if it depends on none.
+
+        Hyperparameters of a model with nearest rows do not depend on the points.
+        """
+        if self.n_neighbors not in ("auto", 0):
+            return None
+        return self._count_inducing(rows, likelihood)
+
     def _count_inducing(
         self,
         rows: Rows,
         likelihood: Likelihood,
-        closed: bool,
         needed: int = 0,
     ) -> int | None:
         """Number of inducing inputs; None is as many as the data need.
 
-        ``3 √n``, or those that the kernel found needs, within a budget, at least 100. A
-        step of all chains takes ``4 n m n_particles n_outputs`` operations, at most
-        8e9: a third of a second of one core. Classes are coupled up to a limit.
+        ``3 √n``, or as many as the search has `needed`, within the budget of a step,
+        and at least 100. Classes are coupled up to a limit.
         """
-        n, c = len(rows.y), likelihood.n_outputs_
+        n = len(rows.y)
+        c = likelihood.n_outputs_
         if self.n_inducing != "auto":
             return min(n, int(self.n_inducing))
-        if closed and isinstance(self.inducing, str):
+        closed_form = resolved_method(self.method, likelihood) == "exact"
+        if closed_form and isinstance(self.inducing, str):
             return None
         if not isinstance(self.inducing, str) and not callable(self.inducing):
             return len(self.inducing)
         wanted = max(int(3.0 * np.sqrt(n)), min(needed, MAX_INDUCING_NON_GAUSSIAN))
-        most = int(8e9 / (4.0 * n * self.n_particles * c))
-        most = most if c == 1 else min(most, LARGEST_COUPLED // c)
-        return min(n, max(min(wanted, most), 100))
+        affordable = int(_STEP_BUDGET / (4.0 * n * self.n_particles * c))
+        if c > 1:
+            affordable = min(affordable, LARGEST_COUPLED // c)
+        return min(n, max(min(wanted, affordable), _MIN_POINTS))
 
-    def _basis(
+    def _choose_basis(
         self,
         rows: Rows,
-        found: Hyperparameters,
-        likelihood: Any,
-        m: int | None,
+        prior: Hyperparameters,
+        likelihood: Likelihood,
+        n_points: int | None,
         rng: np.random.Generator,
-    ) -> Nystroem | NeighborBasis:
-        """Inducing inputs, m of them or as many as suffice, and nearest rows.
+    ) -> tuple[Nystroem, int]:
+        """Inducing inputs, and how many nearest rows complete them.
 
-        The noise is that of the likelihood or, if it is not Gaussian, of its working
-        responses; where it is not known nothing says which points suffice.
+        `n_points` inputs, or for None as many as suffice: points that suffice leave no
+        residual for nearest rows.
         """
-        kernel, n, noise = found.kernel, len(rows.y), found.exact_noise
+        kernel = prior.kernel
+        noise = prior.exact_noise
         if likelihood.has_closed_form:
             noise = float(likelihood.variance(0.0))
-        free = self.n_inducing == "auto" and isinstance(self.inducing, str)
-        free = free and bool(np.isfinite(noise)) and rows.y.ndim == 1
-        n_neighbors, Z = self._count_neighbors(rows, kernel, likelihood, free), None
-        if free and n_neighbors:
-            # points that suffice leave nothing; chains can afford some, m
-            most = int(np.clip(4e7 / n, 100, 1000))
-            how = rows, kernel, noise, self.inducing, rng
-            Z, suffice = inducing_by_capacity(*how, most)
-            suffice = suffice and (m is None or len(Z) <= m)
+        # without the noise, of y or of working responses, no number suffices for sure
+        automatic = (
+            self.n_inducing == "auto"
+            and isinstance(self.inducing, str)
+            and bool(np.isfinite(noise))
+            and rows.y.ndim == 1
+        )
+        n_neighbors = self._count_neighbors(rows, kernel, likelihood, automatic)
+        Z = None
+        if automatic and n_neighbors > 0:
+            largest = int(np.clip(_POINTS_BUDGET / len(rows.y), 100, 1000))
+            Z, suffice = inducing_by_capacity(
+                rows,
+                kernel,
+                noise,
+                self.inducing,
+                rng,
+                largest,
+            )
+            # chains can afford n_points
+            suffice = suffice and (n_points is None or len(Z) <= n_points)
             if suffice and self.n_neighbors == "auto":
-                n_neighbors, Z = 0, Z if m is None else None
-        if m is None and Z is None:
+                n_neighbors = 0
+                if n_points is not None:
+                    Z = None
+        if Z is None:
+            Z = self._select_points(rows, kernel, likelihood, n_points, rng)
+        return Nystroem.from_kernel(kernel, Z), n_neighbors
+
+    def _select_points(
+        self,
+        rows: Rows,
+        kernel: Kernel,
+        likelihood: Likelihood,
+        n_points: int | None,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Inducing inputs, (m, d)."""
+        if n_points is None:
             learn = self.optimizer is not None
-            Z = inducing_of_targets(rows, kernel, likelihood, self.inducing, rng, learn)
-        elif Z is None:
-            Z = select_inducing(self.inducing, rows.X, kernel, m, rng, rows.weights)
-        basis = Nystroem.from_kernel(kernel, Z)
-        if not n_neighbors:
-            return basis
-        data = np.zeros(n), np.zeros(n), basis(rows.X)
-        return NeighborBasis(basis, rows.X, *data, n_neighbors)
+            return inducing_of_targets(
+                rows,
+                kernel,
+                likelihood,
+                self.inducing,
+                rng,
+                learn,
+            )
+        return select_inducing(
+            self.inducing,
+            rows.X,
+            kernel,
+            n_points,
+            rng,
+            rows.weights,
+        )
 
     def _count_neighbors(
         self,
         rows: Rows,
-        kernel: Any,
+        kernel: Kernel,
         likelihood: Likelihood,
-        free: bool,
+        automatic: bool,
     ) -> int:
-        """Nearest rows that a prediction is given; the closed form has one function.
+        """Nearest rows that complete the inducing points, of one latent function.
 
-        "auto" takes them above 1500 rows, where the noise is known and the points are
-        as many as they may be, if correlations fade with the distance.
+        "auto" takes them above 1500 rows, where the noise is known and the number of
+        points is free, if correlations fade with the distance.
         """
         if self.n_neighbors != "auto":
             return int(self.n_neighbors)
-        one = likelihood.n_outputs_ == 1 and not likelihood.symmetric
-        local = free and one and self.method in ("auto", "exact")
-        local = local and len(rows.y) > 1500 and decays(kernel, rows.X.shape[1])
-        return 40 if local else 0
+        possible = (
+            automatic
+            and likelihood.n_outputs_ == 1
+            and not likelihood.symmetric
+            and self.method in ("auto", "exact")
+        )
+        n, d = rows.X.shape
+        if possible and n > _MANY_ROWS and decays(kernel, d):
+            return _NEIGHBORS
+        return 0
+
+    # ---- 3 Inference -------------------------------------------------------------
+
+    def _initial_weights(
+        self,
+        basis: Nystroem,
+        likelihood: Likelihood,
+        continues: bool,
+    ) -> str | Array:
+        """Law of the chains at the start, or weights of the shape of `particles_`."""
+        n_points = len(basis.inducing_points)
+        shape = (n_points, likelihood.n_outputs_, self.n_particles)
+        init = self.init
+        if not isinstance(init, str):
+            init = self._check_init(shape)
+        if continues and self.particles_.shape == shape:
+            return self.particles_
+        return init
+
+    def _check_init(self, shape: tuple[int, int, int]) -> Array:
+        """Weights of the user at which the chains start."""
+        try:
+            return check_points("init", self.init, shape)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} It holds the weights where the chains start: one for each "
+                "inducing input, latent output and particle, as particles_ does."
+            ) from error
+
+    # ---- 4 The fitted model ------------------------------------------------------
 
     def _fitted_attributes(
         self,
-        found: Hyperparameters,
-        result: Inference,
-        units: tuple[Any, Any, float | None],
+        prior: Hyperparameters,
+        inference: Inference,
+        units: Units,
         form: NormalForm | None,
     ) -> dict[str, Any]:
-        shift, scale, noise_variance = units
-        model, sample = result.posterior, result.sample
-        likelihood: Any = result.likelihood
-        if noise_variance is None:
-            likelihood = likelihood.scaled(scale)
+        model = inference.posterior
+        sample = inference.sample
+        likelihood = inference.likelihood
+        if units.new_row_variance is None:
+            likelihood = likelihood.scaled(units.scale)  # type: ignore[arg-type]
         else:
-            # that of the rows is known in units of their mean
-            likelihood = likelihood.with_noise(noise_variance)
+            # the noise of the rows is in units of their mean
+            likelihood = likelihood.with_noise(units.new_row_variance)
         if form is not None:
             likelihood = form.fitted(likelihood)
         return {
-            "kernel_": found.kernel,
-            "_found": found,
-            "_record": found.record,
+            "kernel_": prior.kernel,
+            "_hyperparameters": prior,
+            "_record": prior.record,
             "likelihood_": likelihood,
-            "unexplained_": result.unexplained,
-            "_divergence_bound": result.divergence_bound,
+            "unexplained_": inference.unexplained,
+            "_divergence_bound": inference.divergence_bound,
             "inducing_points_": model.basis.inducing_points,
-            "posterior_": model.affine(shift, scale),
-            "particles_": result.particles,
+            "posterior_": model.affine(units.shift, units.scale),
+            "particles_": inference.particles,
             "acceptance_": sample.acceptance,
             "rhat_": sample.r_hat,
             "ess_": sample.ess,
@@ -377,13 +460,66 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "n_iter_": max(sample.n_iter, 1),
         }
 
+    def _check_points(
+        self,
+        rows: Rows,
+        requested: int | None,
+        prior: Hyperparameters,
+        inference: Inference,
+    ) -> Finding | None:
+        """Whether more inducing points would gain evidence."""
+        model = inference.posterior
+        if not isinstance(self.inducing, str) or model.n_neighbors > 0:
+            return None
+        n_points = len(model.basis.inducing_points)
+        largest = requested or most_points(len(rows.y))
+        # fewer than allowed span the whole prior, up to rounding
+        if n_points < largest or n_points >= prior.record.distinct_rows:
+            return None
+        automatic = self.n_inducing == "auto"
+        if inference.likelihood.has_closed_form and not automatic:
+            noise = inference.likelihood.variance(0.0).mean()
+            unexplained = _excess_of_noise(noise, prior.exact_noise)
+        elif automatic or self.optimizer is not None:
+            unexplained = inference.unexplained
+        else:
+            # a kernel and a number of points of the user may underfit on purpose
+            unexplained = 0.0
+        return diagnostics.too_few_inducing_points(
+            n_points,
+            prior.n_inducing,
+            unexplained,
+            automatic,
+        )
 
-def _evidence_of_y(result: Inference, rows: Rows, scale: Any) -> float:
+
+def _excess_of_noise(noise: float, exact_noise: float) -> float:
+    """Nats per row lost to few points, by the noise beside that of an exact process.
+
+    Few points take for noise what an exact process explains of y: zero if that is less
+    than a fifth.
+    """
+    explained_by_exact = max(1.0, noise) - exact_noise
+    if noise - exact_noise > 0.2 * explained_by_exact:
+        return 0.5 * float(np.log(noise / exact_noise))
+    return 0.0
+
+
+def _evidence_of_y(
+    inference: Inference,
+    rows: Rows,
+    scale: float | Array,
+    form: NormalForm | None,
+) -> float:
     """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row."""
-    evidence = result.log_evidence
-    constant = result.likelihood.row_form(rows.y, rows.weights, rows.known).constant
-    t = rows.y.size // len(rows.y)
+    evidence = inference.log_evidence
+    likelihood = inference.likelihood
+    constant = likelihood.row_form(rows.y, rows.weights, rows.known).constant
+    n_targets = rows.y.size // len(rows.y)
     if constant is not None:
-        evidence -= t * float(rows.weights @ constant)
-    volume = np.sum(np.log(np.broadcast_to(scale, (t,))))
-    return float(evidence - rows.weights.sum() * volume)
+        evidence -= n_targets * float(rows.weights @ constant)
+    log_volume = np.sum(np.log(np.broadcast_to(scale, (n_targets,))))
+    evidence = float(evidence - rows.weights.sum() * log_volume)
+    if form is not None:
+        evidence -= form.constant
+    return evidence

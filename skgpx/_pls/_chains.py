@@ -18,6 +18,7 @@ from skgpx._numerics.langevin import (
     split_r_hat,
 )
 from skgpx._numerics.smoothing import smoothed
+from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import parallel_map, workers
 
 Array = NDArray[np.float64]
@@ -26,24 +27,37 @@ Tiers = tuple[tuple[Scheme, ...], ...]
 
 # Steps between the first two checks of convergence.
 ROUND = 10
-# Chains that try steps: fewer do not tell which goes farther.
+# Stretches of the run of which statistics are in memory.
+_MAX_STRETCHES = 32
+# Chains that try steps: with fewer it is not clear which scheme goes farther.
 _TRIAL_CHAINS = 100
-# Acceptance times mobility of chains that need no other coordinates.
-LIVELY = 0.1
+# Acceptance times mobility: of a tier of steps that is worth a trial of the next, and
+# of chains that need no other coordinates.
+_MIN_SCORE = 0.01
+MIN_MOBILITY = 0.1
+# Share of the proposals that an average chain, or the slowest hundredth, must accept.
+_MIN_ACCEPTANCE = 0.03
 
-_MALA = (0.8, 0.4, 0.2, 0.1), (0.03, 0.01, 0.003)
+_LARGE_STEPS = (0.8, 0.4, 0.2, 0.1)
+_SMALL_STEPS = (0.03, 0.01, 0.003)
 # Steps that are tried, those of the next tier only if hardly any proposal is accepted.
 CORRELATED: Tiers = (
     (
         *(langevin.ornstein_uhlenbeck(rho) for rho in (0.3, 0.6, 0.8, 0.9)),
-        *(langevin.trajectory(*one) for one in ((0.9, 2), (0.6, 3), (0.4, 4))),
+        langevin.trajectory(0.9, 2),
+        langevin.trajectory(0.6, 3),
+        langevin.trajectory(0.4, 4),
     ),
     tuple(langevin.ornstein_uhlenbeck(rho) for rho in (0.97, 0.99, 0.997, 0.999)),
 )
 ADJUSTED: Tiers = tuple(
-    tuple(langevin.euler_maruyama(h, metropolis=True) for h in tier) for tier in _MALA
+    tuple(langevin.euler_maruyama(h, metropolis=True) for h in tier)
+    for tier in (_LARGE_STEPS, _SMALL_STEPS)
 )
-LOCAL: Tiers = tuple(tuple(langevin.without_centre(h) for h in tier) for tier in _MALA)
+LOCAL: Tiers = tuple(
+    tuple(langevin.without_centre(h) for h in tier)
+    for tier in (_LARGE_STEPS, _SMALL_STEPS)
+)
 
 
 class Sample(NamedTuple):
@@ -72,6 +86,25 @@ class Sample(NamedTuple):
     energy_curve: Array
     n_iter: int
     stopped: bool = False
+
+
+def independent_draws(
+    weights: GaussianWeights,
+    n_particles: int,
+    rng: np.random.Generator,
+) -> tuple[Array, Sample]:
+    """Independent draws of the weights (m, c, s), and these in the form of chains."""
+    particles = weights.draw(n_particles, rng)
+    n_weights = weights.mean.size
+    sample = Sample(
+        z=particles.transpose(1, 0, 2).reshape(1, n_weights, -1),
+        acceptance=1.0,
+        r_hat=np.ones(n_weights),
+        ess=np.full(n_weights, n_particles).astype(np.float64),
+        energy_curve=np.array([]),
+        n_iter=0,
+    )
+    return particles, sample
 
 
 def chain_blocks(n_particles: int, size: int = 50) -> list[slice]:
@@ -121,94 +154,127 @@ def run_chains(
     report : callable, optional
         Called with the sample after each round; True stops the chains.
     """
-    short: Scheme | None = None
-    n_steps = n_iter = n_rounds = 0
-    accepted, length, curve = 0.0, ROUND, np.empty(0)
+    short_scheme: Scheme | None = None
+    length = ROUND
+    n_rounds = 0
+    n_steps = 0
+    n_iter = 0
+    n_accepted = 0.0
+    energy_curve = np.empty(0)
     stretches: list[Trace] = []
-    with workers(n_jobs, target) as each:
+    with workers(n_jobs, target) as run_each:
         starts = [(z[:, :, block],) for block in chain_blocks(z.shape[2])]
-        states: list[Chains] = each(langevin.start, starts)
+        blocks: list[Chains] = run_each(langevin.start, starts)
         while True:
-            few = length // 5 if short else 0
-            parts = [(scheme, length - few), *([(short, few)] if short else [])]
-            states, trace = _round(each, states, parts, rng)
-            stretches.append(trace)
-            n_rounds, n_steps = n_rounds + 1, n_steps + length
-            n_iter += sum(one.cost * n for one, n in parts)
-            share, accepted = trace.accepted / length, accepted + trace.accepted.mean()
+            # 1 a round of steps, one in five of them short
+            n_short = 0 if short_scheme is None else length // 5
+            moves = [(scheme, length - n_short)]
+            if short_scheme is not None:
+                moves.append((short_scheme, n_short))
+            blocks, trace = _run_round(run_each, blocks, moves, rng)
+            n_rounds += 1
+            n_steps += length
+            n_iter += sum(move.cost * n for move, n in moves)
+            n_accepted += trace.accepted.mean()
+            # 2 smaller steps, ever more rarely
             if adaptive and n_rounds & (n_rounds - 1) == 0:
-                scheme, short = _adapted(scheme, short, np.sort(share))
-            if len(stretches) == 32:
+                acceptance = np.sort(trace.accepted / length)
+                scheme, short_scheme = _shorten(scheme, short_scheme, acceptance)
+            stretches.append(trace)
+            if len(stretches) == _MAX_STRETCHES:
                 pairs = zip(stretches[::2], stretches[1::2], strict=True)
-                stretches, length = [_sum(pair) for pair in pairs], 2 * length
-            energy = np.concatenate([state.energy for state in states])
-            curve = np.append(curve, energy.mean())
-            z = np.concatenate([state.z for state in states], axis=2)
-            r_hat, ess = (
-                np.full(z[:, :, 0].size, np.inf),
-                np.full(z[:, :, 0].size, np.nan),
+                stretches = [_sum(pair) for pair in pairs]
+                length = 2 * length
+            # 3 convergence
+            energies = np.concatenate([chains.energy for chains in blocks])
+            energy_curve = np.append(energy_curve, energies.mean())
+            z = np.concatenate([chains.z for chains in blocks], axis=2)
+            r_hat, ess = _convergence(stretches, length, z.shape)
+            sample = Sample(
+                z=z,
+                acceptance=n_accepted / n_steps,
+                r_hat=r_hat,
+                ess=ess,
+                energy_curve=energy_curve,
+                n_iter=n_iter,
             )
-            if n_rounds > 1:
-                k = max(1, 3 * len(stretches) // 8)
-                halves = _sum(stretches[-2 * k : -k]), _sum(stretches[-k:])
-                shape = (2, -1, z.shape[2])
-                totals = np.stack([one.total for one in halves]).reshape(shape)
-                squares = np.stack([one.square for one in halves]).reshape(shape)
-                sums = totals, squares, k * length
-                r_hat, ess = split_r_hat(*sums), effective_sample_size(*sums)
-            sample = Sample(z, accepted / n_steps, r_hat, ess, curve, n_iter)
             if report is not None and report(sample):
                 return sample._replace(stopped=True)
-            enough = n_iter >= max(max_iter, 2 * ROUND) or np.max(r_hat) <= tol
-            if enough or not np.all(np.isfinite(z)):
+            if n_iter >= max(max_iter, 2 * ROUND) or np.max(r_hat) <= tol:
+                return sample
+            if not np.all(np.isfinite(z)):
                 return sample
 
 
-def _adapted(
+def _convergence(
+    stretches: Sequence[Trace],
+    length: int,
+    shape: tuple[int, ...],
+) -> tuple[Array, Array]:
+    """Split R-hat and effective sizes of the last three quarters of the stretches.
+
+    Infinite and NaN while there is no second stretch. `shape` is (g, p, s).
+    """
+    groups, width, n_chains = shape
+    if len(stretches) < 2:
+        unknown = np.full(groups * width, np.nan)
+        return np.full(groups * width, np.inf), unknown
+    k = max(1, 3 * len(stretches) // 8)
+    halves = (_sum(stretches[-2 * k : -k]), _sum(stretches[-k:]))
+    totals = np.stack([half.total for half in halves]).reshape(2, -1, n_chains)
+    squares = np.stack([half.square for half in halves]).reshape(2, -1, n_chains)
+    r_hat = split_r_hat(totals, squares, k * length)
+    return r_hat, effective_sample_size(totals, squares, k * length)
+
+
+def _shorten(
     scheme: Scheme,
-    short: Scheme | None,
-    share: Array,
+    short_scheme: Scheme | None,
+    acceptance: Array,
 ) -> tuple[Scheme, Scheme | None]:
-    """Smaller steps, and short ones besides, for sorted shares of accepted proposals.
+    """Smaller steps, or additional short ones, if chains (s,) accept few proposals.
 
     Half the step if most chains hardly moved, and a short one if a hundredth did not.
+    `acceptance` is sorted.
     """
-    if share[len(share) // 2] < 0.03:
-        return langevin.halve_step(scheme), short
-    if share[len(share) // 100] < 0.03:
-        less = short or langevin.halve_step(langevin.halve_step(scheme))
-        return scheme, langevin.halve_step(langevin.one_leap(less))
-    return scheme, short
+    n_chains = len(acceptance)
+    if acceptance[n_chains // 2] < _MIN_ACCEPTANCE:
+        return langevin.halve_step(scheme), short_scheme
+    if acceptance[n_chains // 100] < _MIN_ACCEPTANCE:
+        if short_scheme is None:
+            short_scheme = langevin.halve_step(langevin.halve_step(scheme))
+        return scheme, langevin.halve_step(langevin.one_leap(short_scheme))
+    return scheme, short_scheme
 
 
 def _sum(traces: Sequence[Trace]) -> Trace:
     """Statistics of several stretches together."""
-    return Trace(*(np.sum(one, axis=0) for one in zip(*traces, strict=True)))
+    return Trace(*(np.sum(part, axis=0) for part in zip(*traces, strict=True)))
 
 
-def _round(
-    each: Callable[..., Any],
-    states: list[Chains],
-    parts: list[tuple[Scheme, int]],
+def _run_round(
+    run_each: Callable[..., Any],
+    blocks: list[Chains],
+    moves: list[tuple[Scheme, int]],
     rng: np.random.Generator,
 ) -> tuple[list[Chains], Trace]:
     """Move all blocks of chains, each with a stream of its own."""
-    streams = rng.spawn(len(states))
-    items = [(one, parts, s) for one, s in zip(states, streams, strict=True)]
-    moved, traces = zip(*each(_advance, items), strict=True)
-    joined = (np.concatenate(t, axis=-1) for t in zip(*traces, strict=True))
-    return list(moved), Trace(*joined)
+    streams = rng.spawn(len(blocks))
+    items = [(block, moves, rng) for block, rng in zip(blocks, streams, strict=True)]
+    moved, traces = zip(*run_each(_advance, items), strict=True)
+    parts = (np.concatenate(part, axis=-1) for part in zip(*traces, strict=True))
+    return list(moved), Trace(*parts)
 
 
 def _advance(
     target: Target,
     chains: Chains,
-    parts: list[tuple[Scheme, int]],
+    moves: list[tuple[Scheme, int]],
     rng: np.random.Generator,
 ) -> tuple[Chains, Trace]:
     """Move a block of chains by each of the schemes in turn."""
     traces = []
-    for scheme, n_steps in parts:
+    for scheme, n_steps in moves:
         chains, trace = langevin.advance(target, chains, scheme, n_steps, rng)
         traces.append(trace)
     return chains, _sum(traces)
@@ -229,17 +295,26 @@ def adapt(
     accepted. Returns the scheme and its acceptance times mobility.
     """
     chains = langevin.start(target, z[:, :, :_TRIAL_CHAINS], temperature)
-    best, best_score = schemes[-1][-1], 0.0
+    best = schemes[-1][-1]
+    best_score = 0.0
     for tier in schemes:
-        items = list(zip(tier, rng.spawn(len(tier)), strict=True))
-        trial = target, chains, temperature
+        trials = list(zip(tier, rng.spawn(len(tier)), strict=True))
         # threads: to send the features takes longer than three steps
-        acceptances = parallel_map(_acceptance, items, n_jobs, *trial, in_threads=True)
+        acceptances = parallel_map(
+            _acceptance,
+            trials,
+            n_jobs,
+            target,
+            chains,
+            temperature,
+            in_threads=True,
+        )
         for scheme, acceptance in zip(tier, acceptances, strict=True):
             score = acceptance * scheme.mobility
             if score > best_score:
-                best, best_score = scheme, score
-        if best_score > 0.01:
+                best = scheme
+                best_score = score
+        if best_score > _MIN_SCORE:
             break
     return best, float(best_score)
 
@@ -254,6 +329,27 @@ def _acceptance(
     """Share of the proposals that are accepted in three steps."""
     _, trace = langevin.advance(target, chains, scheme, 3, rng, temperature)
     return float(trace.accepted.mean()) / 3.0
+
+
+def change_coordinates(
+    target: Target,
+    w: Array,
+    centre: Array,
+    root: Array,
+) -> tuple[Target, Array]:
+    """Target and particles in the coordinates z of ``w = centre + root z``.
+
+    Parameters
+    ----------
+    target : Target
+        In the coordinates of the weights.
+    w : ndarray of shape (g, p, s)
+    centre : ndarray of shape (g, p)
+    root : ndarray of shape (g, p, p)
+    """
+    deviation = w - centre[:, :, np.newaxis]
+    z = np.asarray(np.linalg.solve(root, deviation), dtype=np.float64)
+    return langevin.in_coordinates(target, centre, root), z
 
 
 def settle(
@@ -280,18 +376,23 @@ def settle(
     rng : numpy.random.Generator
     n_jobs : int or None
     """
-    how: dict[str, Any] = {"max_iter": 2 * ROUND, "tol": 0.0, "n_jobs": n_jobs}
     scheme, _ = adapt(local, z, schemes, rng, n_jobs=n_jobs)
     for _ in range(5):
-        sample = run_chains(local, z, scheme, rng, **how)
-        if sample.acceptance * scheme.mobility > LIVELY:
+        sample = run_chains(
+            local,
+            z,
+            scheme,
+            rng,
+            max_iter=2 * ROUND,
+            tol=0.0,
+            n_jobs=n_jobs,
+        )
+        if sample.acceptance * scheme.mobility > MIN_MOBILITY:
             return local, sample.z, scheme
+        # the Hessian averaged over the particles, around their mean
         weights = langevin.weights_of(local, sample.z)
         root = laplace.tempered_root(smoothed(target), weights, 1.0)
         w = local.centre[:, :, np.newaxis] + local.root @ sample.z
-        centre = w.mean(axis=2)
-        local = langevin.in_coordinates(target, centre, root)
-        away = w - centre[:, :, np.newaxis]
-        z = np.asarray(np.linalg.solve(root, away), dtype=np.float64)
+        local, z = change_coordinates(target, w, w.mean(axis=2), root)
         scheme, _ = adapt(local, z, schemes, rng, n_jobs=n_jobs)
     return local, z, scheme

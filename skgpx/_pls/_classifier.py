@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
+from skgpx._types import RandomState
 from skgpx._validation import (
     canonical_rows,
     check_likelihood_given,
@@ -102,7 +105,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights of the basis; one output for two classes, otherwise n_classes.
-    posterior_ : LatentModel
+    posterior_ : LatentModel or NeighborModel
         Basis and posterior of the weights, from which every prediction is computed.
     acceptance_ : float
         Accepted fraction of the proposals.
@@ -158,23 +161,23 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | None = None,
         *,
         likelihood: Likelihood | None = None,
         n_inducing: int | str = "auto",
-        inducing: Any = "greedy",
+        inducing: str | ArrayLike | Callable[..., ArrayLike] = "greedy",
         n_neighbors: int | str = "auto",
         optimizer: str | None = "evidence",
         method: str = "auto",
         potential: str = "projected",
         n_particles: int = 100,
-        init: Any = "laplace",
-        step_size: Any = None,
+        init: str | ArrayLike = "laplace",
+        step_size: float | ArrayLike | None = None,
         max_iter: int | None = None,
         tol: float = 1.1,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.likelihood = likelihood
@@ -227,28 +230,32 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
         check_classification_targets(y)
         check_likelihood_given(self.likelihood)
-        kept = weights > 0.0
-        self.classes_, codes = np.unique(y[kept], return_inverse=True)
+        has_weight = weights > 0.0
+        self.classes_, codes = np.unique(y[has_weight], return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 "PLSClassifier needs at least two classes among the rows of positive "
                 f"weight; got one class, {self.classes_.tolist()[0]!r}. Add rows of "
                 "another class."
             )
-        rows = canonical_rows(X[kept], codes.astype(np.float64), weights[kept])
+        rows = canonical_rows(
+            X[has_weight],
+            codes.astype(np.float64),
+            weights[has_weight],
+        )
         findings = self._fit_rows(rows, self._class_likelihood(), reporter)
         conclude(self, findings)
         return self
 
     def _class_likelihood(self) -> Likelihood:
-        two = len(self.classes_) == 2
+        n_classes = len(self.classes_)
         if self.likelihood is None:
-            return Bernoulli() if two else Categorical()
-        if self.likelihood.takes_classes(len(self.classes_)):
+            return Bernoulli() if n_classes == 2 else Categorical()
+        if self.likelihood.takes_classes(n_classes):
             self._check_method(self.likelihood)
             return self.likelihood
+        families = "Categorical, Bernoulli" if n_classes == 2 else "Categorical"
         raise ValueError(
-            f"PLSClassifier with {len(self.classes_)} classes expects a likelihood of "
-            f"classes (Categorical{', Bernoulli' if two else ''}); got "
-            f"{self.likelihood!r}."
+            f"PLSClassifier with {n_classes} classes expects a likelihood of classes "
+            f"({families}); got {self.likelihood!r}."
         )

@@ -1,4 +1,4 @@
-"""Posterior beside nearest rows: in closed form, or the closest normal distribution."""
+"""Nearest rows: regression, or the closest normal distribution to the posterior."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from skgpx._latent import NeighborModel
 from skgpx._numerics import laplace
 from skgpx._numerics.regression import log_evidence, posterior, precision_root
 from skgpx._numerics.smoothing import smoothed
-from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import blas_jobs, n_workers
+from skgpx._pls._chains import independent_draws
+from skgpx._pls._sampler import Inference, Sampler, prior_mean
 from skgpx._row_statistics import (
     WhitenedRows,
     neighbor_whitening,
@@ -21,7 +23,8 @@ from skgpx._row_statistics import (
 )
 from skgpx._selection import WorkingResponses, rough_start, row_target
 from skgpx._validation import Rows
-from skgpx.bases import NeighborBasis
+from skgpx.bases import NeighborResidual, Nystroem
+from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -31,28 +34,111 @@ Index = NDArray[np.intp]
 _TOLERANCE = 1e-3
 # Relative change of the precisions of the rows below which they stay as they are.
 _SETTLED = 0.02
-# The most changes of the precisions, and the most steps to the mean in between.
-_MOST_ROUNDS, _MOST_STEPS = 30, 30
+# Changes of the precisions, and steps to the mean in between.
+_MAX_ROUNDS = 30
+_MAX_STEPS = 30
+# Shortest part of a Newton step, and of a change of a precision.
+_MIN_PART = 1e-3
+_MIN_RATE = 0.05
 
 
-class NearestRows(NamedTuple):
-    """Posterior of the weights of a NeighborBasis.
+def nearest_rows(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Likelihood,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """Posterior given all rows, each conditioned on its nearest predecessors.
 
-    Attributes
+    Under Gaussian noise it is exact regression. For any other likelihood it is the
+    normal distribution q(f) that is closest to the posterior in the divergence
+    ``KL(q | posterior)``, that is, the fixed point of regression on working responses
+    that are averaged over q [1]_::
+
+        z = m - E g / E c,   D = 1 / E c,   f ~ N(m, diag v)
+        m = K (K + D)⁻¹ z,   v = diag(K - K (K + D)⁻¹ K)
+
+    with the gradient g and the second derivative c of the negative log-likelihood, and
+    E c where it is positive. Predictions use the posterior itself, not the draws.
+    Parameters as in :func:`~skgpx._pls._inference.infer`; the likelihood has one
+    output.
+
+    Notes
+    -----
+    O(n N^2 (N + M) + n M^2) a round, of which two or three suffice where the likelihood
+    is log-concave.
+
+    References
     ----------
-    basis : NeighborBasis
-        Its data are y, or working responses.
-    weights : GaussianWeights
-        Of the functions of the inducing points.
-    log_evidence : float
-        In nats; a lower bound where the noise is not Gaussian.
-    converged : bool
+    .. [1] Opper and Archambeau, "The variational Gaussian approximation revisited",
+       Neural Computation 2009.
     """
+    # 1 noise, or the precisions of working responses, at a start
+    features = basis(rows.X)
+    latent = np.zeros(len(rows.y))
+    if not likelihood.has_closed_form:
+        latent = _latent_at_mode(features, rows, likelihood)
+    responses = WorkingResponses.of(rows, likelihood, latent)
+    # 2 nearest predecessors in a random order
+    residual = NeighborResidual(
+        basis=basis,
+        rows=rows.X,
+        noise=responses.noise,
+        features=features,
+        n_neighbors=sampler.n_neighbors,
+    )
+    order_rng = rng.spawn(1)[0]
+    n_jobs = sampler.n_jobs
+    nearest, count = residual.predecessors(order_rng, n_workers(blas_jobs(n_jobs)))
+    # 3 W, which makes the rows independent given w
+    if likelihood.has_closed_form:
+        W = neighbor_whitening(residual, nearest, count, n_jobs)
+        converged = True
+    else:
+        fixed_point = _closest_normal(
+            residual,
+            nearest,
+            count,
+            rows,
+            likelihood,
+            responses,
+            n_jobs,
+        )
+        residual, responses, W, converged = fixed_point
+    # 4 regression of W y on W Φ
+    statistics = whitened_statistics(W, features, responses.y)
+    root = precision_root(statistics.gram, 1.0)
+    weights = posterior(statistics, 1.0, root)
+    # log det W, and the nll of the rows beyond their quadratic forms
+    evidence = log_evidence(statistics, 1.0, root) + float(np.log(W.diagonal()).sum())
+    evidence += responses.constant
+    particles, sample = independent_draws(weights, sampler.n_particles, rng)
+    return Inference(
+        posterior=NeighborModel(
+            residual,
+            responses.y,
+            weights,
+            prior_mean(likelihood),
+        ),
+        particles=particles,
+        sample=sample,
+        likelihood=likelihood,
+        log_evidence=evidence,
+        unexplained=0.0,
+        findings=(rows_not_converged(converged),),
+    )
 
-    basis: NeighborBasis
-    weights: GaussianWeights
-    log_evidence: float
-    converged: bool
+
+def _latent_at_mode(features: Array, rows: Rows, likelihood: Likelihood) -> Array:
+    """Latent values at the mode of the inducing points, without nearest rows, (n,)."""
+    target = row_target(features, rows, likelihood)
+    mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
+    latent: Array = features @ mode.weights[:, 0]
+    return latent
+
+
+# ---- The closest normal distribution -------------------------------------------------
 
 
 class LatentMean(NamedTuple):
@@ -74,73 +160,54 @@ class LatentMean(NamedTuple):
         return LatentMean(values, dual)
 
 
-def condition_on_rows(
-    basis: NeighborBasis,
+class FixedPoint(NamedTuple):
+    """Working responses that reproduce their own distribution of f.
+
+    Attributes
+    ----------
+    residual : NeighborResidual
+        With the noise D of the responses.
+    responses : WorkingResponses
+    whitening : csr_array of shape (n, n)
+        ``W`` under this noise.
+    converged : bool
+    """
+
+    residual: NeighborResidual
+    responses: WorkingResponses
+    whitening: csr_array
+    converged: bool
+
+
+def _closest_normal(
+    residual: NeighborResidual,
+    nearest: Index,
+    count: Index,
     rows: Rows,
     likelihood: Likelihood,
+    responses: WorkingResponses,
     n_jobs: int | None,
-    rng: np.random.Generator,
-) -> NearestRows:
-    """Posterior given all rows, each conditioned on its nearest predecessors.
+) -> FixedPoint:
+    """Fixed point of the equations of :func:`nearest_rows`.
 
-    Under Gaussian noise it is exact regression. For any other likelihood it is the
-    normal distribution q(f) that is closest to the posterior in the divergence
-    ``KL(q | posterior)``, that is, the fixed point of regression on working responses
-    that are averaged over q [1]_::
-
-        z = m - E g / E c,   D = 1 / E c,   f ~ N(m, diag v)
-        m = K (K + D)⁻¹ z,   v = diag(K - K (K + D)⁻¹ K)
-
-    with the gradient g and the second derivative c of the negative log-likelihood, and
-    E c where it is positive. A round takes D, and hence the covariance of the rows;
-    Newton's method then finds the mean at these variances. The rounds end where the
-    equations hold: where neither a Newton step nor the precisions ``1 / D`` change.
-
-    Parameters
-    ----------
-    basis : NeighborBasis
-        Its y and noise are replaced.
-    rows : Rows
-    likelihood : Likelihood
-        Prepared, of one output.
-    n_jobs : int or None
-    rng : numpy.random.Generator
-        Draws the order of the rows.
-
-    Notes
-    -----
-    O(n N^2 (N + M) + n M^2) a round, of which two or three suffice where the likelihood
-    is log-concave.
-
-    References
-    ----------
-    .. [1] Opper and Archambeau, "The variational Gaussian approximation revisited",
-       Neural Computation 2009.
+    A round takes D, and hence the covariance of the rows; Newton's method then finds
+    the mean at these variances. The rounds end where the equations hold: where neither
+    a Newton step nor the precisions ``1 / D`` change.
     """
-    near, count = basis.in_order(rng, n_workers(blas_jobs(n_jobs)))
-    if likelihood.has_closed_form:
-        responses = WorkingResponses.of(rows, likelihood, np.zeros(len(rows.y)))
-        W = _whitening(basis, responses.noise, near, count, n_jobs)
-        return _given_responses(basis, responses, W, converged=True)
-    # start at the mode of the inducing points alone
-    target = row_target(basis.features, rows, likelihood)
-    mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
-    responses = WorkingResponses.of(
-        rows,
-        likelihood,
-        basis.features @ mode.weights[:, 0],
-    )
+    features = residual.features
     precision = 1.0 / responses.noise
     mean = LatentMean(np.zeros_like(precision), np.zeros_like(precision))
     previous: tuple[Array, Array] | None = None
     converged = False
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         noise = 1.0 / precision
+        residual = replace(residual, noise=noise)
         responses = responses._replace(noise=noise)
         # C = K + D, and the variances K - K C⁻¹ K = D - D C⁻¹ D
-        W = _whitening(basis, noise, near, count, n_jobs)
-        sums = whitened_statistics(W, basis.features, responses.y)
-        covariance = WhitenedRows(W, basis.features, precision_root(sums.gram, 1.0))
+        W = neighbor_whitening(residual, nearest, count, n_jobs)
+        statistics = whitened_statistics(W, features, responses.y)
+        root = precision_root(statistics.gram, 1.0)
+        covariance = WhitenedRows(W, features, root)
         variance = noise - noise**2 * covariance.inverse_diagonal()
         variance = np.maximum(variance, 1e-6 * noise.min())
         mean, responses, decrement = _find_mean(
@@ -153,25 +220,28 @@ def condition_on_rows(
         )
         # precisions of the new moments; rows count by their shares of the information
         change = 1.0 / responses.noise - precision
-        larger = np.maximum(precision, precision + change)
-        square = np.sum(variance * change**2 / larger) / np.sum(variance * larger)
-        converged = bool(decrement < _TOLERANCE and square < _SETTLED**2)
+        scale = np.maximum(precision, precision + change)
+        mean_square = np.sum(variance * change**2 / scale) / np.sum(variance * scale)
+        converged = bool(decrement < _TOLERANCE and mean_square < _SETTLED**2)
         if converged:
             break
         step = change
         if previous is not None:
-            step = change * _secant_rate(*previous, precision, change)
+            last_precision, last_change = previous
+            rate = _secant_rate(last_precision, last_change, precision, change)
+            step = change * rate
         previous = (precision, change)
         precision = precision + step
     # the last responses, with the noise to which the covariance belongs
-    return _given_responses(basis, responses._replace(noise=noise), W, converged)
+    responses = responses._replace(noise=noise)
+    return FixedPoint(residual, responses, W, converged)
 
 
 def _secant_rate(
-    before: Array,
+    previous: Array,
+    previous_change: Array,
+    precision: Array,
     change: Array,
-    after: Array,
-    next_change: Array,
 ) -> Array:
     """Part of a change, row by row, after which a secant through two has none left.
 
@@ -179,10 +249,10 @@ def _secant_rate(
     to smaller precisions: whole steps may overshoot forever. They are taken where the
     change has not become smaller.
     """
-    fall = change - next_change
-    rise = after - before
+    fall = previous_change - change
+    rise = precision - previous
     rate = np.divide(rise, fall, out=np.ones_like(rise), where=fall * rise > 0.0)
-    return np.clip(rate, 0.05, 1.0)
+    return np.clip(rate, _MIN_RATE, 1.0)
 
 
 def _find_mean(
@@ -222,12 +292,9 @@ def _find_mean(
     # the covariance of another noise is not quite that of the same K
     dual = covariance.solve(mean.values + noise * mean.dual)
     mean = LatentMean(mean.values + noise * (mean.dual - dual), dual)
-
-    def energy(responses: WorkingResponses, mean: LatentMean) -> float:
-        return responses.energy + 0.5 * float(mean.values @ mean.dual)
-
-    lowest = energy(WorkingResponses.of(rows, likelihood, mean.values, variance), mean)
-    for _ in range(_MOST_STEPS):
+    responses_at_mean = WorkingResponses.of(rows, likelihood, mean.values, variance)
+    energy = _energy(responses_at_mean, mean)
+    for _ in range(_MAX_STEPS):
         # a = C⁻¹ z and m = K a = z - D a
         z = responses.y
         dual = covariance.solve(z)
@@ -235,43 +302,25 @@ def _find_mean(
         # the gradient is E g + K⁻¹m
         gradient = responses.slope + mean.dual
         decrement = 0.5 * abs(float(gradient @ (newton.values - mean.values)))
+        # halve the step until it goes downhill
         part = 1.0
         while True:
             trial = mean.moved(newton, part)
             responses = WorkingResponses.of(rows, likelihood, trial.values, variance)
-            reached = energy(responses, trial)
-            if reached <= lowest or part < 1e-3:
+            trial_energy = _energy(responses, trial)
+            if trial_energy <= energy or part < _MIN_PART:
                 break
             part *= 0.5
-        mean, lowest = trial, reached
+        mean = trial
+        energy = trial_energy
         # a step that had to be shortened asks for the precisions of where it ended
         if decrement < _TOLERANCE or part < 1.0:
             break
         responses = responses._replace(noise=noise)
-    return mean, WorkingResponses.of(rows, likelihood, mean.values, variance), decrement
+    responses = WorkingResponses.of(rows, likelihood, mean.values, variance)
+    return mean, responses, decrement
 
 
-def _whitening(
-    basis: NeighborBasis,
-    noise: Array,
-    near: Index,
-    count: Index,
-    n_jobs: int | None,
-) -> csr_array:
-    """Whitening of the rows under this noise."""
-    return neighbor_whitening(replace(basis, noise=noise), near, count, n_jobs)
-
-
-def _given_responses(
-    basis: NeighborBasis,
-    responses: WorkingResponses,
-    W: csr_array,
-    converged: bool,
-) -> NearestRows:
-    """Regression on responses, whitened by W."""
-    basis = replace(basis, y=responses.y, noise=responses.noise)
-    statistics = whitened_statistics(W, basis.features, basis.y)
-    root = precision_root(statistics.gram, 1.0)
-    weights = posterior(statistics, 1.0, root)
-    evidence = log_evidence(statistics, 1.0, root) + float(np.log(W.diagonal()).sum())
-    return NearestRows(basis, weights, evidence + responses.constant, converged)
+def _energy(responses: WorkingResponses, mean: LatentMean) -> float:
+    """``Σ E nll(f_i) + ½ mᵀK⁻¹m`` around a mean."""
+    return responses.energy + 0.5 * float(mean.values @ mean.dual)

@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skgpx._validation import Rows, canonical_rows
 from skgpx.likelihoods import Gaussian, Likelihood, LogNormal, Tobit
 
+Mask = NDArray[np.bool_]
+
 
 class NormalForm(NamedTuple):
-    """Rows and a likelihood under which f has the posterior that it has under another.
+    """Rows and a likelihood that give f the same posterior as the user's likelihood.
 
     ``Σ ω nll(y, f; stated) = Σ ω nll(y', f; likelihood) + constant``
 
     Attributes
     ----------
     stated : Likelihood
-        The other one; prepared, if it is not the same.
+        The user's; prepared, unless it is the `likelihood` itself.
     likelihood : Likelihood
     rows : Rows
         With targets ``y'``.
@@ -33,7 +36,7 @@ class NormalForm(NamedTuple):
 
     @classmethod
     def of(cls, likelihood: Likelihood, rows: Rows) -> NormalForm:
-        """Gaussian or Tobit for y or log y; other likelihoods as they are."""
+        """Gaussian or Tobit for y or log y; other likelihoods stay as they are."""
         # subclasses may have other densities
         if type(likelihood) not in (Tobit, LogNormal):
             return cls(likelihood, likelihood, rows)
@@ -45,7 +48,9 @@ class NormalForm(NamedTuple):
         if type(likelihood) is LogNormal:
             # p(y) = p(log y) / y where y is observed
             log_y = np.log(rows.y)
-            observed = 1.0 if rows.known is None else rows.known == 0.0
+            observed: float | Mask = 1.0
+            if rows.known is not None:
+                observed = rows.known == 0.0
             constant = float(rows.weights @ (observed * log_y))
             rows = rows._replace(y=log_y)
         reduced = _reduced(likelihood, rows.known is not None)
@@ -69,4 +74,6 @@ def _reduced(likelihood: Likelihood, censored: bool) -> Likelihood:
     scale = getattr(likelihood, "scale", None)
     if censored:
         return Tobit(scale)
-    return Gaussian(None if scale is None else scale**2)
+    if scale is None:
+        return Gaussian()
+    return Gaussian(scale**2)

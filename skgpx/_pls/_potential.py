@@ -31,14 +31,17 @@ _SIZES = {1: (12, 24, 48, 96), 2: (4, 8, 16)}
 _REFERENCE = 1024
 # Largest relative error of a rule, at some rows and places; of several variables, where
 # nodes are dear and the reference of the spherical rule is itself not exact, another.
-_TOLERANCE, _TOLERANCE_OF_SEVERAL = 3e-3, 3e-2
+_TOLERANCE = 3e-3
+_TOLERANCE_OF_SEVERAL = 3e-2
 _ROWS = 50
 # Places of the latent values, in prior standard deviations from the prior mean; and
 # of several latent functions, along the first few of them.
 _PLACES = np.linspace(-2.0, 2.0, 41)
-_FEW_PLACES, _FEW_DIRECTIONS = np.linspace(-2.0, 2.0, 9), 3
+_FEW_PLACES = np.linspace(-2.0, 2.0, 9)
+_FEW_DIRECTIONS = 3
 # Latent values between which the slope of a convex nll still grows, or never does.
-_FAR = (50.0, 1e4)
+_FAR = 50.0
+_VERY_FAR = 1e4
 
 
 class Quadrature(NamedTuple):
@@ -75,26 +78,26 @@ def optimal_target(
         With the smallest rule whose error is within the tolerance, or the largest.
     quadrature : Quadrature
     """
-    std = np.sqrt(residual_variance)[:, np.newaxis]
-    spread = target._replace(std=np.repeat(std, target.n_outputs, axis=1))
-    # a likelihood of classes does not change with the mean over the classes
-    exchangeable = between_classes(spread) is not None
     c = target.n_outputs
+    std = np.sqrt(residual_variance)[:, np.newaxis]
+    averaged = target._replace(std=np.repeat(std, c, axis=1))
+    # a likelihood of classes does not change with the mean over the classes
+    exchangeable = between_classes(averaged) is not None
     directions = contrasts(c) if exchangeable else np.eye(c)
-    reference, *rules = (
-        spread._replace(nodes=nodes @ directions.T, node_weights=node_weights)
-        for nodes, node_weights in _rules(directions.shape[1])
+    n_variables = directions.shape[1]
+    reference, *candidates = (
+        averaged._replace(nodes=nodes @ directions.T, node_weights=node_weights)
+        for nodes, node_weights in _rules(n_variables)
     )
     exact = _averages_along_lines(reference, directions)
     excess = exact - exact.min(axis=-1, keepdims=True)
-    single = directions.shape[1] == 1
-    tolerance = _TOLERANCE if single else _TOLERANCE_OF_SEVERAL
-    for rule in rules:
-        average = _averages_along_lines(rule, directions)
+    tolerance = _TOLERANCE if n_variables == 1 else _TOLERANCE_OF_SEVERAL
+    for candidate in candidates:
+        average = _averages_along_lines(candidate, directions)
         error = float(np.max(np.abs(average - exact) / (1.0 + excess)))
         if error <= tolerance:
             break
-    return rule, Quadrature(error, tolerance)
+    return candidate, Quadrature(error, tolerance)
 
 
 def _rules(n_variables: int) -> Iterator[tuple[Array, Array]]:
@@ -122,14 +125,13 @@ def _averages_along_lines(target: Target, directions: Array) -> Array:
 
     Shape (lines, rows, places); one line for each of the first few directions (c, v).
     """
-    single = directions.shape[1] == 1
-    places = _PLACES if single else _FEW_PLACES
+    places = _PLACES if directions.shape[1] == 1 else _FEW_PLACES
     rows = np.unique(np.linspace(0, len(target.y) - 1, _ROWS).astype(np.intp))
     likelihood = target.likelihood.at_some(rows)
+    y = target.y[rows]
     std = target.std[rows][:, :, np.newaxis]
-    prior_std = np.sqrt(
-        np.sum(target.features[rows] ** 2, axis=1) + target.std[rows, 0] ** 2
-    )
+    features_square = np.sum(target.features[rows] ** 2, axis=1)
+    prior_std = np.sqrt(features_square + target.std[rows, 0] ** 2)
     shape = (len(target.y), target.n_outputs)
     centre = np.broadcast_to(target.offset, shape)[rows][:, :, np.newaxis]
     lines = directions.T[:_FEW_DIRECTIONS]
@@ -137,9 +139,10 @@ def _averages_along_lines(target: Target, directions: Array) -> Array:
     for line, direction in enumerate(lines):
         step = prior_std[:, np.newaxis, np.newaxis] * direction[:, np.newaxis]
         f = centre + step * places
+        # E nll(y, f + std ξ)
         for node, weight in zip(target.nodes, target.node_weights, strict=True):
-            at = f + std * node[:, np.newaxis]
-            average[line] += weight * likelihood.row_nll(target.y[rows], at)
+            shifted = f + std * node[:, np.newaxis]
+            average[line] += weight * likelihood.row_nll(y, shifted)
     return average
 
 
@@ -161,10 +164,12 @@ def divergence_bound(target: Target, residual_variance: Array) -> float:
     bound : float
         NaN if the nll is not Lipschitz-continuous.
     """
-    near, far = (np.max(list(_slopes_at(target, f)), axis=0) for f in _FAR)
-    if not np.all(far <= 1.01 * near):
+    slope = np.max(list(_slopes_at(target, _FAR)), axis=0)
+    lipschitz = np.max(list(_slopes_at(target, _VERY_FAR)), axis=0)
+    if not np.all(lipschitz <= 1.01 * slope):
         return float(np.nan)
-    square = float(target.weights @ far**2)
+    # ½ κ² tr Σ
+    square = float(target.weights @ lipschitz**2)
     trace = target.n_outputs * float(target.weights @ residual_variance)
     return 0.5 * square * trace
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
+from skgpx._latent import FunctionModel
 from skgpx._pls._base import ProjectedLangevin
-from skgpx._pls._inference import resolved_method
 from skgpx._pls._normal_form import NormalForm
+from skgpx._pls._sampler import resolved_method
 from skgpx._row_budgets import CHECKED_ROWS
 from skgpx._selection import MAX_INDUCING_NON_GAUSSIAN
+from skgpx._types import RandomState
 from skgpx._validation import (
     Rows,
+    Units,
     check_kernel,
     check_likelihood_given,
     check_rows,
@@ -28,6 +33,11 @@ from skgpx._validation import (
 )
 from skgpx.diagnostics import Finding, conclude
 from skgpx.likelihoods import Gaussian, Likelihood
+
+# Rows whose residuals are looked at, and the share of the prior variance that the basis
+# may leave out of these.
+_CHECKED_ROWS = 4000
+_MAX_LEFT_OUT = 0.01
 
 
 class PLSRegressor(LatentRegressor, ProjectedLangevin):
@@ -51,14 +61,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
         own; None means ``Gaussian()``. Scale parameters that are None are estimated.
     n_inducing : int or "auto", default="auto"
-        Largest number M of inducing inputs. For Gaussian noise "auto" takes as many
-        as it needs to leave no more than a thousandth of a nat per row unexplained, and
-        a variance that is small beside the posterior variance of the function; at most
-        2500 and ``sqrt(2.5e11 / n)``, but no fewer than 100 whatever n is; see
-        `unexplained_`. Otherwise it is ``3 sqrt(n)``, at most what keeps a step of all
-        chains, ``4 n M n_particles`` operations, below 8e9, but no fewer than 100
-        either, and with one latent function up to 500 while twice as many gain
-        evidence. Accuracy and cost grow with it.
+        Largest number M of inducing inputs. Accuracy and cost grow with it. For
+        Gaussian noise "auto" adds points until the bound is within 0.001 nats per row
+        of the exact evidence, between 100 and ``min(2500, sqrt(2.5e11 / n))``; for
+        other likelihoods it starts at ``3 sqrt(n)``, at least 100. See Notes.
     inducing : str, array or callable, default="greedy"
         "greedy" selection by conditional variance, which depends neither on duplicates
         nor on the order of rows (for Gaussian noise, random rows instead where
@@ -73,10 +79,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         the posterior is in closed form; under any other likelihood it is the closest
         normal distribution (Notes), and there are no chains. 0 leaves the residual at
         its prior.
-        "auto" is 40 above 1500 rows (4500, if the likelihood is not Gaussian), with at
-        most 1000 inducing inputs, if as many, or as many as chains can afford, do not
-        suffice, `n_inducing` and `method` are "auto" and correlations fade with the
-        distance in every column; otherwise 0.
+        "auto" is 40 above 1500 rows (4500, if the likelihood is not Gaussian) where
+        inducing inputs do not suffice, otherwise 0. See Notes.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: "evidence" maximises the evidence times a
         hyperprior, that of an exact process of at most 1500 rows for Gaussian noise
@@ -88,13 +92,13 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         as it is.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
-        without censored rows). "ou_mala" and
-        "mala" are Metropolis-adjusted Langevin chains preconditioned by the Hessian
-        at the mode; "ula" is the paper's unadjusted scheme, whose bias vanishes with
-        its step; "smc" is sequential Monte Carlo from the prior to the posterior, for
-        several modes. "auto" is "exact" if possible, "smc" if a search finds several
-        modes of a likelihood that is not log-concave and some ten seconds suffice
-        (``n M^2 <= 5e6``), otherwise "ou_mala".
+        without censored rows). "ou_mala" and "mala" are Metropolis-adjusted Langevin
+        chains preconditioned by the Hessian at the mode; "ula" is the paper's
+        unadjusted scheme, with a bias that vanishes with its step; "smc" is sequential
+        Monte Carlo from the prior to the posterior, for several modes. "auto" is
+        "exact" if possible, "smc" if a search finds several modes of a likelihood that
+        is not log-concave and some ten seconds suffice (``n M^2 <= 5e6``), otherwise
+        "ou_mala".
     potential : {"projected", "optimal"}, default="projected"
         Potential V of the density ``exp(-V(w))`` that particles follow. "projected" is
         that of the paper's algorithm, which leaves the residual of the inducing inputs
@@ -103,8 +107,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         follow the one closest to the posterior in Kullback-Leibler divergence. A step
         takes as many times longer as the average has nodes, 12 to 96 with one latent
         function. The two differ where inducing inputs are few, and have the same
-        posterior under Gaussian noise. Without effect beside nearest rows, where the
-        normal distribution is the closest one.
+        posterior under Gaussian noise. It has no effect with nearest rows, which
+        have the closest normal distribution.
     n_particles : int, default=100
         Number of particles, which are independent chains.
     init : {"laplace", "prior"} or array of shape (M, n_outputs, n_particles), \
@@ -128,13 +132,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Centre and scale y before fitting, for likelihoods under which this only shifts
         and scales the latent function (Gaussian, ShiftedMixture; StudentT by the
         quartiles of y, which are robust to outliers; LogNormal after the logarithm of
-        y). Kernel hyperparameters, white
-        noise and bounds then refer to the standardised y; the scales of the
-        likelihood are always in the units of y. For other likelihoods the latent
-        function gets a constant prior mean instead, the link of the mean of y
-        (`base_latent` of the likelihood), to which predictions return far from the
-        data; kernel hyperparameters refer to the latent function itself. False sets the
-        prior mean to zero and scales nothing.
+        y). Kernel hyperparameters, white noise and bounds then refer to the
+        standardised y; the scales of the likelihood are always in the units of y. For
+        other likelihoods the latent function gets a constant prior mean instead, the
+        link of the mean of y (`base_latent` of the likelihood), to which predictions
+        return far from the data; kernel hyperparameters refer to the latent function
+        itself. False sets the prior mean to zero and scales nothing.
     warm_start : bool, default=False
         Start the next fit with the same `kernel` and `prior` from the
         hyperparameters, and from the particles if their shape is the same.
@@ -159,7 +162,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Log evidence of the fitted model, in nats and in the units of y, without the
         hyperprior, all targets together. For a Gaussian likelihood its collapsed bound,
         for others Laplace's approximation, both less what inducing points leave out;
-        beside nearest rows Vecchia's approximation of the evidence or, for other
+        with nearest rows Vecchia's approximation of the evidence or, for other
         likelihoods, of a variational lower bound of it.
     unexplained_ : float
         Evidence that the inducing inputs leave out: the mean over rows of ``var g(x_i)
@@ -174,7 +177,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Whitened weights w of the basis: standard normal a priori. `posterior_` holds
         them spread out by ``sqrt(J / (J - 1))`` around the mean of J particles of a
         mode, so that variances are unbiased.
-    posterior_ : LatentModel
+    posterior_ : LatentModel or NeighborModel
         Basis and posterior of the weights, from which every prediction is computed.
     acceptance_ : float
         Accepted fraction of the proposals; 1 without a Metropolis test.
@@ -214,11 +217,23 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     m is chosen such that they return to the mean of y. Means, standard deviations and
     quantiles are exact sums over the particles, with g and the noise integrated out.
 
+    With ``n_inducing="auto"`` and Gaussian noise, points are added until the evidence
+    bound and the variance of g are close enough to those of the exact process: at most
+    a thousandth of a nat per row is unexplained (`unexplained_`), and the mean variance
+    of g is small compared with the posterior variance of f. For other likelihoods there
+    are ``3 sqrt(n)`` points, and with one latent function up to 500 while twice as many
+    gain evidence; at most as many as keep a step of all chains, ``4 n M n_particles``
+    operations, below 8e9. There are at least 100 in any case.
+
+    With ``n_neighbors="auto"`` nearest rows are taken if at most 1000 inducing inputs,
+    or as many as chains can afford, do not suffice, if `n_inducing` and `method` are
+    "auto", and if correlations fade with the distance in every column.
+
     Time O(n M^2) for the basis and a few tens of steps of O(n M n_particles) each;
     memory O(n M), or O(M^2) for exact draws; neighbours add O(n N^2 (N + M)) time and
     O(n (M + N)) memory, also of the fitted model, and O(N^2 (N + M)) to the prediction
-    of a row. Predictions: O(M (M + n_particles)) a
-    row, in blocks within scikit-learn's ``working_memory``.
+    of a row. Predictions: O(M (M + n_particles)) a row, in blocks within
+    scikit-learn's ``working_memory``.
 
     References
     ----------
@@ -245,6 +260,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     (60, 3)
     """
 
+    posterior_: FunctionModel
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ProjectedLangevin._parameter_constraints,
         "normalize_y": ["boolean"],
@@ -252,24 +269,24 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | None = None,
         *,
         likelihood: Likelihood | None = None,
         n_inducing: int | str = "auto",
-        inducing: Any = "greedy",
+        inducing: str | ArrayLike | Callable[..., ArrayLike] = "greedy",
         n_neighbors: int | str = "auto",
         optimizer: str | None = "evidence",
         method: str = "auto",
         potential: str = "projected",
         n_particles: int = 100,
-        init: Any = "laplace",
-        step_size: Any = None,
+        init: str | ArrayLike = "laplace",
+        step_size: float | ArrayLike | None = None,
         max_iter: int | None = None,
         tol: float = 1.1,
         normalize_y: bool = True,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.likelihood = likelihood
@@ -340,16 +357,19 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             For input that is not finite and two-dimensional, targets outside the
             support of the likelihood, or parameters that contradict each other.
         """
-        given = {"exposure": exposure, "noise_variance": noise_variance}
-        given["censoring"] = censoring
-        reporter = RoundReporter(self, X, y, sample_weight, **given)
+        row_quantities = {
+            "exposure": exposure,
+            "noise_variance": noise_variance,
+            "censoring": censoring,
+        }
+        reporter = RoundReporter(self, X, y, sample_weight, **row_quantities)
         check_likelihood_given(self.likelihood)
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
         likelihood = with_categories_of(likelihood, y)
         codes = codes_of_grades(likelihood, y)
         X, y, weights = check_rows(self, X, codes, sample_weight, numeric=True)
-        known = row_quantity(likelihood, len(y), **given)
-        form = NormalForm.of(likelihood, Rows(X, y, weights, known))
+        quantity = row_quantity(likelihood, len(y), **row_quantities)
+        form = NormalForm.of(likelihood, Rows(X, y, weights, quantity))
         self._check_form(form)
         rows, standard, likelihood, units = in_unit_scale(
             form.rows,
@@ -367,14 +387,15 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             form,
         )
         fitted = form.reduced(self.likelihood_)
-        conclude(self, [*findings, *self._check_fit(rows, fitted, units[:2])])
+        findings = [*findings, *self._check_fit(rows, fitted, units)]
+        conclude(self, findings)
         return self
 
     def _check_form(self, form: NormalForm) -> None:
         """Refuse at once a method that is not for it, and a noise given twice."""
         if form.likelihood.has_closed_form:
-            given = form.likelihood.noise_parameter
-            check_kernel(self._kernel_for(form.rows), form.rows.X, given)
+            kernel = self._kernel_for(form.rows)
+            check_kernel(kernel, form.rows.X, form.likelihood.noise_parameter)
         else:
             # by the name that the likelihood was given
             resolved_method(self.method, form.stated)
@@ -383,22 +404,27 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self,
         rows: Rows,
         fitted: Likelihood,
-        units: tuple[Any, Any],
+        units: Units,
     ) -> list[Finding | None]:
-        """Counts or residuals of at most 4000 rows, in the units of y."""
+        """Check counts, or residuals, of at most 4000 rows in the units of y."""
         checked = rows.thinned(CHECKED_ROWS)
-        likelihood: Any = fitted
+        likelihood = fitted
         if checked.known is not None:
-            likelihood = likelihood.at_rows(checked.known)
+            likelihood = fitted.at_rows(checked.known)
         model = self.posterior_
         latent = model.marginals(checked.X)
-        features = model.basis(checked.X)
-        outside = float(np.sum(model.basis.residual_variance(checked.X, features)))
-        share = outside / max(outside + float(np.sum(features**2)), 1e-300)
+        features, residual_variance = model.features_and_residual(checked.X)
+        left_out = float(np.sum(residual_variance))
+        prior_variance = left_out + float(np.sum(features**2))
         # bases that omit much of the prior have a check of their own; a kernel that the
         # user fixes may underfit on purpose; bounds of y have no residuals
-        learned = self.optimizer is not None and likelihood.has_residuals
-        if not (learned and fitted.location_scale and share <= 0.01):
+        has_residuals = (
+            self.optimizer is not None
+            and likelihood.has_residuals
+            and fitted.location_scale
+            and left_out / max(prior_variance, 1e-300) <= _MAX_LEFT_OUT
+        )
+        if not has_residuals:
             return diagnostics.check_counts(
                 checked.y,
                 checked.weights,
@@ -411,38 +437,37 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             variance = variance + noise_variance
         else:
             mean, variance = likelihood.predictive_moments(latent)
-        finite = bool(np.all(np.isfinite(noise_variance)))
+        is_finite = bool(np.all(np.isfinite(noise_variance)))
         noise_share = np.ones(checked.y.shape)
-        if finite:
+        if is_finite:
             # residuals of the rows of a fit have the variance σ² - var f
             noise_share = np.maximum(2.0 - variance / noise_variance, 0.1)
-        # the remedy, likelihoods with particles, has fewer points
+        noise_is_known = checked.known is not None
+        # likelihoods with particles, the remedy, have few points
         other_noise = (
-            finite
-            and checked.known is None
-            and model.basis.n_basis <= MAX_INDUCING_NON_GAUSSIAN
+            is_finite
+            and not noise_is_known
+            and model.n_basis <= MAX_INDUCING_NON_GAUSSIAN
         )
-        shift, scale = units
         # with normal noise, the function that points leave out must not pass for noise
-        left_out = np.mean(scale**2 / noise_variance) * outside / len(checked.y)
-        if likelihood.has_closed_form and left_out > 0.1:
+        precision = np.mean(units.scale**2 / noise_variance)
+        if likelihood.has_closed_form and precision * left_out / len(checked.y) > 0.1:
             other_noise = False
         prior = diagnostics.CovarianceOfRows(
             kernel=self.kernel_,
-            noise_variance=noise_variance / scale**2,
-            zero=-shift / scale,
+            noise_variance=noise_variance / units.scale**2,
+            zero=-units.shift / units.scale,
         )
-        standard = checked._replace(y=(checked.y - shift) / scale)
         return diagnostics.check_residuals(
-            standard,
-            residuals=(checked.y - mean) / scale,
-            variance=noise_share * noise_variance / scale**2,
+            checked._replace(y=units.standardised(checked.y)),
+            residuals=(checked.y - mean) / units.scale,
+            variance=noise_share * noise_variance / units.scale**2,
             noise_share=noise_share,
-            # by the name that the likelihood was given
+            # by the name that the user gave it
             likelihood=self.likelihood_,
-            noise_is_free=self._found.noise_is_free,
+            noise_is_free=self._hyperparameters.noise_is_free,
             other_noise=other_noise,
-            prior=prior if checked.known is None else None,
+            prior=None if noise_is_known else prior,
         )
 
     @property
@@ -457,7 +482,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # in closed form
-        gaussian = self.likelihood is None or isinstance(self.likelihood, Gaussian)
+        # None stands for Gaussian()
+        gaussian = self.likelihood is None or getattr(
+            self.likelihood,
+            "has_closed_form",
+            False,
+        )
         tags.target_tags.multi_output = gaussian and self.method in ("auto", "exact")
         return tags

@@ -16,7 +16,7 @@ from skgpx.bases._eigenvalues import (
 )
 from skgpx.bases._fourier import Fourier, FourierSeries, SeriesMarginals
 from skgpx.bases._kernel_basis import EmpiricalSpectral, Nystroem
-from skgpx.bases._neighbors import NeighborBasis, known_weights
+from skgpx.bases._neighbors import NeighborCoefficients, NeighborResidual
 from skgpx.bases._selectors import select_inducing, select_until
 from skgpx.bases._warped import Warped
 

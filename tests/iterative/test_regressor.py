@@ -383,7 +383,8 @@ def test_nearest_rows_save_products_and_sharpen_standard_deviations():
         errors.append(np.sqrt(np.mean((std / exact - 1.0) ** 2)))
     assert products[1] < 0.7 * products[0]
     assert errors[1] < min(errors[0], 0.03)
-    assert fixed(kernel, n_draws=2).fit(X, y).posterior_.sparse.basis.n_neighbors == 20
+    sparse = fixed(kernel, n_draws=2).fit(X, y).posterior_.sparse
+    assert sparse.neighbors.n_neighbors == 20
 
 
 ADDITIVE = Columns(Matern(0.3, nu=1.5), [0]) + Columns(Matern(0.3, nu=1.5), [1])
@@ -404,7 +405,7 @@ def test_variances_and_covariances_beside_few_points(kernel, options, n_neighbor
     new = np.concatenate((X[:20], data(180, seed=1)[0]))
     model = fixed(kernel, tol=0.01, **options).fit(X, y)
     sparse = model.posterior_.sparse
-    assert getattr(sparse.basis, "n_neighbors", 0) == n_neighbors
+    assert getattr(sparse.neighbors, "n_neighbors", 0) == n_neighbors
     exact = dense(kernel, X, y, NOISE, new)[1]
     _, ours = model.predict(new, return_cov=True, include_noise=False)
     # at rows, at inducing points, and elsewhere

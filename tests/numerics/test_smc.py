@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skgpx._pls._tempering import (
+from skgpx._pls._resampling import (
     next_temperature,
     resample,
-    reweighted,
+    reweight,
 )
 
 LARGEST_Z = 4.5
@@ -66,11 +66,11 @@ def test_systematic_resampling_is_unbiased(rng, rise):
 def test_normalising_constant_is_the_mean_weight(rng):
     nll = 5.0 * rng.standard_normal(30)
     equal = np.full(30, -np.log(30.0))
-    log_weights, log_ratio = reweighted(equal, nll, 0.7)
+    log_weights, log_ratio = reweight(equal, nll, 0.7)
     assert log_ratio == pytest.approx(np.log(np.mean(np.exp(-0.7 * nll))))
     assert np.exp(log_weights).sum() == pytest.approx(1.0)
     # two rises are one, whatever the weights between them
-    _, second = reweighted(log_weights, nll, 0.3)
+    _, second = reweight(log_weights, nll, 0.3)
     assert log_ratio + second == pytest.approx(np.log(np.mean(np.exp(-nll))))
 
 

@@ -5,7 +5,7 @@ from scipy.stats import multivariate_normal
 
 from skgpx._numerics import langevin
 from skgpx._pls import _chains, _tempering
-from skgpx._pls._tempering import of_both_signs, upright
+from skgpx._pls._signs import of_both_signs, upright
 from skgpx._selection import row_target
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian, Poisson
@@ -90,6 +90,18 @@ def replicates(target, n_runs, n_particles, seed=0):
         for stream in streams
     ]
     return [(run.z, logsumexp(evidences) - np.log(4.0)) for run, evidences in runs]
+
+
+def test_reports_of_tempering_are_in_the_coordinates_of_the_weights(rng):
+    target, *_ = gaussian_problem(rng)
+    reports = []
+
+    def report(sample):
+        reports.append(sample.z)
+        return False
+
+    sample, _ = _tempering.run_smc(target, 40, rng, n_jobs=None, report=report)
+    assert np.array_equal(reports[-1], sample.z)
 
 
 def z_score(values, truth, axis=0):

@@ -1,0 +1,88 @@
+"""Gaussian noise: the posterior of the weights by regression in the basis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skgpx._latent import LatentModel
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    log_evidence,
+    posterior,
+    precision_root,
+)
+from skgpx._pls._chains import independent_draws
+from skgpx._pls._sampler import Inference, Sampler
+from skgpx._row_statistics import row_statistics
+from skgpx._selection import final_noise, regress_targets
+from skgpx._validation import Rows
+from skgpx.bases import Nystroem
+from skgpx.likelihoods import Gaussian
+
+
+def closed_form(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """Posterior ``N(Λ⁻¹ Φᵀ y / σ², Λ⁻¹)`` with ``Λ = I + Φᵀ Φ / σ²``, and its draws.
+
+    Predictions use the posterior itself, not the draws. Parameters as in
+    :func:`~skgpx._pls._inference.infer`; y may have several targets.
+    """
+    statistics = row_statistics(basis, rows, sampler.n_jobs)
+    if rows.y.ndim > 1:
+        # each target has a noise of its own
+        regressions, noises = regress_targets(
+            statistics,
+            likelihood,
+            sampler.noise_is_free,
+        )
+        likelihood = likelihood.with_noise(noises)
+        weights = regressions.posterior(noises)
+        evidence = float(regressions.log_evidence(noises).sum())
+        noise_variance = 1.0 / float(np.mean(1.0 / noises))
+    else:
+        if sampler.noise_is_free:
+            noise_rng = rng.spawn(1)[0]
+            likelihood = final_noise(basis, rows, statistics, likelihood, noise_rng)
+        noise_variance = float(likelihood.variance(0.0))
+        # Λ = root rootᵀ
+        root = precision_root(statistics.gram, noise_variance)
+        weights = posterior(statistics, noise_variance, root)
+        evidence = log_evidence(statistics, noise_variance, root)
+    particles, sample = independent_draws(weights, sampler.n_particles, rng)
+    return Inference(
+        posterior=LatentModel(basis, weights),
+        particles=particles,
+        sample=sample,
+        likelihood=likelihood,
+        log_evidence=evidence,
+        unexplained=_unexplained(statistics, noise_variance),
+    )
+
+
+def collapsed_bound(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    n_jobs: int | None,
+) -> tuple[float, float]:
+    """Collapsed bound of the evidence.
+
+    Returns
+    -------
+    log_evidence, unexplained : float
+        As in :class:`~skgpx._pls._sampler.Inference`.
+    """
+    statistics = row_statistics(basis, rows, n_jobs)
+    noise_variance = float(likelihood.variance(0.0))
+    bound = log_evidence(statistics, noise_variance)
+    return bound, _unexplained(statistics, noise_variance)
+
+
+def _unexplained(statistics: WeightStatistics, noise_variance: float) -> float:
+    """Mean of ``var g / (2 σ²)`` over the observations."""
+    return statistics.residual / (2.0 * noise_variance * statistics.weight)

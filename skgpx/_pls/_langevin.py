@@ -1,0 +1,244 @@
+"""Projected Langevin sampling: chains of particles, from start to convergence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._numerics import langevin, laplace
+from skgpx._numerics.langevin import Scheme, Target
+from skgpx._numerics.linalg import solve_lower
+from skgpx._numerics.smoothing import smoothed
+from skgpx._pls._chains import (
+    ADJUSTED,
+    CORRELATED,
+    Sample,
+    adapt,
+    change_coordinates,
+    run_chains,
+    settle,
+)
+from skgpx._pls._particles import Landscape, particle_posterior, round_reporter
+from skgpx._pls._sampler import Inference, Sampler, resolved_method
+from skgpx._validation import Rows
+from skgpx.bases import Nystroem
+from skgpx.diagnostics import chains_not_converged, several_modes
+from skgpx.kernels import GREKernel
+from skgpx.likelihoods import Likelihood
+
+Array = NDArray[np.float64]
+
+# Steps by default, of adjusted and of unadjusted schemes.
+_MAX_ITER = 1000
+_MAX_ITER_UNADJUSTED = 20_000
+# Acceptance times mobility below which the Laplace approximation is poor.
+_POOR_SCORE = 0.35
+
+
+def projected_langevin(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Likelihood,
+    sampler: Sampler,
+    rng: np.random.Generator,
+    landscape: Landscape,
+) -> Inference:
+    """Posterior of the weights by Langevin chains, from the initial law to convergence.
+
+    Parameters as in :func:`~skgpx._pls._inference.infer`.
+    """
+    method = resolved_method(sampler.method, likelihood)
+    # 1 particles of the initial law Q_0, in coordinates in which the chains move
+    target, z = _start(landscape.target, landscape.mode, basis, method, sampler, rng)
+    # 2 the chains
+    if method == "ula":
+        report = round_reporter(basis, likelihood, sampler, target)
+        sample = _run_schedule(target, z, landscape.mode, sampler, rng, report)
+    else:
+        if sampler.step_size is None:
+            target, z, scheme = _tune(target, z, landscape, basis, method, sampler, rng)
+        else:
+            scheme = _scheme(method, float(sampler.step_size))
+        sample = run_chains(
+            target,
+            z,
+            scheme,
+            rng,
+            max_iter=sampler.max_iter or _MAX_ITER,
+            tol=sampler.tol,
+            n_jobs=sampler.n_jobs,
+            adaptive=sampler.step_size is None,
+            report=round_reporter(basis, likelihood, sampler, target),
+        )
+    if not np.all(np.isfinite(sample.z)):
+        raise ValueError(
+            f'method="{method}" diverged with step_size={sampler.step_size!r}. Use a '
+            "smaller one, or None to take it from the largest eigenvalue of the "
+            "Hessian."
+        )
+    # 3 the posterior of the weights
+    r_hat = 1.0 if sample.stopped else float(np.max(sample.r_hat))
+    not_converged = chains_not_converged(
+        r_hat,
+        sampler.tol,
+        sample.n_iter,
+        sample.acceptance,
+        landscape.log_concave,
+    )
+    return particle_posterior(
+        basis,
+        rows,
+        likelihood,
+        sampler,
+        rng,
+        landscape,
+        particles=np.ascontiguousarray(langevin.weights_of(target, sample.z)),
+        modes=np.zeros(sampler.n_particles, np.intp),
+        sample=sample,
+        findings=(not_converged, several_modes(landscape.smallest_gap)),
+    )
+
+
+# ---- Where the chains start ----------------------------------------------------------
+
+
+def _start(
+    target: Target,
+    mode: laplace.Mode,
+    basis: Nystroem,
+    method: str,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> tuple[Target, Array]:
+    """Target in the coordinates of the method, and particles of the initial law Q_0.
+
+    The coordinates are the whitened ones of the Hessian at the mode, or the paper's for
+    its unadjusted scheme.
+    """
+    groups, width = mode.root.shape[:2]
+    centre = mode.weights.T.reshape(groups, width)
+    noise = rng.standard_normal((groups, width, sampler.n_particles))
+    init = sampler.init
+    from_mode = isinstance(init, str) and init == "laplace"
+    if from_mode and method != "ula":
+        return langevin.in_coordinates(target, centre, mode.root), noise
+    if from_mode:
+        w = centre[:, :, np.newaxis] + mode.root @ noise
+    elif isinstance(init, str):
+        # the prior, N(0, I)
+        w = noise
+    else:
+        w = init.transpose(1, 0, 2).reshape(groups, width, -1)
+    root = mode.root
+    if method == "ula":
+        root = _paper_root(basis, target.n_outputs, groups)
+        centre = np.zeros_like(centre)
+    return change_coordinates(target, w, centre, root)
+
+
+def _paper_root(basis: Nystroem, n_outputs: int, n_groups: int) -> Array:
+    """Root of the paper's coordinates for all outputs: of one group, or of each."""
+    root = nystroem_root(basis)
+    if n_groups == 1:
+        return np.array(np.kron(np.eye(n_outputs), root)[np.newaxis])
+    return np.array([root] * n_outputs)
+
+
+def nystroem_root(basis: Nystroem) -> Array:
+    """Root of the paper's coordinates u, in which its scheme (236) is Euler-Maruyama.
+
+    With ``k(Z, Z) / M = V Λ Vᵀ`` for the kernel k inside the GRE kernel,
+    ``u_m = <f, e_m> = (M λ_m)^(-1/2) v_mᵀ f(Z)``, and ``f(Z) = L w``: hence
+    ``w = L⁻¹ V (M Λ)^(1/2) u``. Shape (m, m).
+    """
+    kernel = basis.kernel
+    if isinstance(kernel, GREKernel):
+        kernel = kernel.kernel
+    eigenvalues, V = np.linalg.eigh(kernel(basis.inducing_points))
+    # smaller ones are rounding errors
+    eigenvalues = np.maximum(eigenvalues, 1e-10 * eigenvalues[-1])
+    return solve_lower(np.asarray(basis.root), V * np.sqrt(eigenvalues))
+
+
+# ---- Steps ---------------------------------------------------------------------------
+
+
+def _scheme(method: str, step_size: float) -> Scheme:
+    """Adjusted scheme with the step size of the user."""
+    if method == "ou_mala":
+        return langevin.ornstein_uhlenbeck(1.0 - min(step_size, 1.0))
+    return langevin.euler_maruyama(step_size, metropolis=True)
+
+
+def _tune(
+    target: Target,
+    z: Array,
+    landscape: Landscape,
+    basis: Nystroem,
+    method: str,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> tuple[Target, Array, Scheme]:
+    """Coordinates, particles and steps in which the chains move far."""
+    n_jobs = sampler.n_jobs
+    tiers = CORRELATED if method == "ou_mala" else ADJUSTED
+    scheme, score = adapt(target, z, tiers, rng, n_jobs=n_jobs)
+    plain = landscape.target
+    if plain.code == langevin.QUADRATIC or score >= _POOR_SCORE:
+        return target, z, scheme
+    # the Laplace approximation is poor: move to the bulk of the posterior
+    mode = laplace.refine(smoothed(plain), landscape.mode)
+    target, z = _start(plain, mode, basis, method, sampler, rng)
+    return settle(plain, target, z, tiers, rng, n_jobs)
+
+
+def _run_schedule(
+    target: Target,
+    z: Array,
+    mode: laplace.Mode,
+    sampler: Sampler,
+    rng: np.random.Generator,
+    report: Callable[[Sample], bool],
+) -> Sample:
+    """Algorithm 1: Euler-Maruyama steps (236) with one step size after the other.
+
+    Each is used for an equal share of the steps; the statistics of the sample are those
+    of the last stretch.
+    """
+    step_size = sampler.step_size
+    if step_size is None:
+        step_size = _stable_step(mode, target)
+    step_sizes = np.atleast_1d(np.asarray(step_size, dtype=np.float64))
+    max_iter = sampler.max_iter or _MAX_ITER_UNADJUSTED
+    energy_curve = np.empty(0)
+    n_iter = 0
+    for stretch, step_size in enumerate(step_sizes):
+        is_last = stretch == len(step_sizes) - 1
+        sample = run_chains(
+            target,
+            z,
+            langevin.euler_maruyama(float(step_size), metropolis=False),
+            rng,
+            max_iter=max_iter // len(step_sizes),
+            tol=sampler.tol if is_last else 0.0,
+            n_jobs=sampler.n_jobs,
+            report=report,
+        )
+        z = sample.z
+        energy_curve = np.append(energy_curve, sample.energy_curve)
+        n_iter += sample.n_iter
+        if sample.stopped or not np.all(np.isfinite(z)):
+            break
+    return sample._replace(energy_curve=energy_curve, n_iter=n_iter)
+
+
+def _stable_step(mode: laplace.Mode, target: Target) -> float:
+    """A tenth of the largest stable step of the Euler scheme, ``2 / λ_max``.
+
+    With the largest eigenvalue of the Hessian at the mode, ``H = (root rootᵀ)⁻¹``, in
+    the coordinates T of the target: ``λ_max(TᵀHT) = σ_max(root⁻¹ T)²``.
+    """
+    inner = np.linalg.solve(mode.root, target.root)
+    return 0.2 / float(np.linalg.norm(inner, 2, axis=(1, 2)).max()) ** 2

@@ -1,0 +1,113 @@
+"""How the posterior of the weights is computed, and what comes of it: two records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skgpx._latent import LatentModel, Mean, NeighborModel
+from skgpx._pls._chains import Sample
+from skgpx.diagnostics import Finding
+from skgpx.likelihoods import Likelihood
+
+Array = NDArray[np.float64]
+
+
+class Inference(NamedTuple):
+    """Posterior of the weights and how it was computed.
+
+    Attributes
+    ----------
+    posterior : LatentModel or NeighborModel
+    particles : ndarray of shape (m, c, s)
+    sample : Sample
+        Diagnostics of the chains.
+    likelihood : Likelihood
+        Its noise variance may have been fitted again.
+    log_evidence : float
+        In nats: the collapsed bound of all rows, Laplace's approximation, or the
+        variational bound given nearest rows; NaN while chains run.
+    unexplained : float
+        Mean of ``½ c_i var g(x_i)`` with the curvature c of the likelihood, which is
+        ``1 / noise_variance`` for Gaussian noise: nats per observation by which the
+        evidence may be too low.
+    divergence_bound : float
+        Bound (28) of Theorem 2 on the divergence from the optimal posterior, in nats;
+        NaN where the theorem does not hold, or the posterior is the optimal one.
+    findings : tuple of Finding
+        About the sampler.
+    """
+
+    posterior: LatentModel | NeighborModel
+    particles: Array
+    sample: Sample
+    likelihood: Likelihood
+    log_evidence: float = np.nan
+    unexplained: float = np.nan
+    divergence_bound: float = np.nan
+    findings: tuple[Finding | None, ...] = ()
+
+
+class Sampler(NamedTuple):
+    """How to compute the posterior: parameters of :class:`~skgpx.PLSRegressor`.
+
+    Attributes
+    ----------
+    method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}
+    n_neighbors : int
+        Nearest rows that complete the inducing points; 0 for none.
+    n_particles : int
+    potential : {"projected", "optimal"}
+    init : {"laplace", "prior"} or ndarray of shape (m, c, s)
+    step_size : float, ndarray of shape (k,) or None
+    max_iter : int or None
+    tol : float
+    n_jobs : int or None
+    noise_is_free : bool
+        Whether the noise variance of the closed form may still change.
+    report : callable, optional
+        Called with the inference so far after each round of steps; True stops the
+        chains.
+    """
+
+    method: str
+    n_neighbors: int
+    n_particles: int
+    potential: str
+    init: str | Array
+    step_size: float | Array | None
+    max_iter: int | None
+    tol: float
+    n_jobs: int | None
+    noise_is_free: bool
+    report: Callable[[Inference], bool] | None = None
+
+
+def resolved_method(method: str, likelihood: Likelihood) -> str:
+    """Name of the sampler that "auto" stands for.
+
+    Raises
+    ------
+    ValueError
+        If the closed form is requested where there is none.
+    """
+    gaussian = likelihood.has_closed_form
+    if method == "exact" and not gaussian:
+        raise ValueError(
+            'method="exact" needs a Gaussian likelihood, whose posterior has a closed '
+            f'form; got {likelihood!r}. Use method="auto".'
+        )
+    if method != "auto":
+        return method
+    return "exact" if gaussian else "ou_mala"
+
+
+def prior_mean(likelihood: Likelihood) -> Mean | None:
+    """Mean of the latent functions: the base of the likelihood, None for zero."""
+    base = likelihood.base_latent_
+    if not np.any(base):
+        return None
+    return Mean(base, np.ones(len(base)))
