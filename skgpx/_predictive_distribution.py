@@ -438,7 +438,7 @@ class PredictiveDistribution(Predictive):
 
 def _of_block(
     function: Callable[..., Array],
-    posterior: LatentModel | MixtureModel,
+    posterior: FunctionModel | MixtureModel,
     target: int | None,
     likelihood: Likelihood,
     X: Array,

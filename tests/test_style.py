@@ -1,6 +1,7 @@
 """Habits that make code hard to read, counted: they may not come back."""
 
 import ast
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "skgpx"
@@ -13,45 +14,13 @@ N_LINES = sum(
 )
 
 # Pronouns, adverbs and quantifiers: they do not say what a name holds.
-VAGUE_NAMES = set(
-    [
-        "alone",
-        "along",
-        "alike",
-        "apart",
-        "at",
-        "away",
-        "beside",
-        "both",
-        "each",
-        "end",
-        "ends",
-        "enough",
-        "few",
-        "found",
-        "held",
-        "how",
-        "inside",
-        "kept",
-        "known",
-        "least",
-        "many",
-        "more",
-        "most",
-        "near",
-        "now",
-        "one",
-        "others",
-        "own",
-        "rest",
-        "same",
-        "several",
-        "some",
-        "together",
-        "what",
-        "where",
-        "whole",
-    ]
+VAGUE_NAMES = re.findall(
+    r"\w+",
+    """
+    along alike alone apart at away beside both each end ends enough few found held how
+    inside kept known least many more most near now one others own rest same several
+    some together what where whole
+    """,
 )
 
 

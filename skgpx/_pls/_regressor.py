@@ -444,11 +444,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             noise_share = np.maximum(2.0 - variance / noise_variance, 0.1)
         noise_is_known = checked.known is not None
         # likelihoods with particles, the remedy, have few points
-        other_noise = (
-            is_finite
-            and not noise_is_known
-            and model.n_basis <= MAX_INDUCING_NON_GAUSSIAN
-        )
+        has_few_points = model.n_basis <= MAX_INDUCING_NON_GAUSSIAN
+        other_noise = is_finite and not noise_is_known and has_few_points
         # with normal noise, the function that points leave out must not pass for noise
         precision = np.mean(units.scale**2 / noise_variance)
         if likelihood.has_closed_form and precision * left_out / len(checked.y) > 0.1:
