@@ -22,6 +22,8 @@ from numba.core.caching import (
     _CacheLocator,
 )
 from numba.core.ccallback import CFunc
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.sigutils import normalize_signature
 
 _SOURCES = Path(__file__).parent
@@ -154,7 +156,7 @@ def reduction(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    dispatcher = numba.njit(**options)(function)
+    dispatcher = numba.njit(pipeline_class=_KernelCompiler, **options)(function)
     if not config.DISABLE_JIT:
         dispatcher._cache = _KernelCache(function)
     return dispatcher
@@ -162,10 +164,56 @@ def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
 def _callback(function: Callable[..., Any]) -> Any:
     """``numba.cfunc``, whose own cache is that of the user, with the one of kernels."""
-    result: Any = CFunc(function, normalize_signature(_FORMULA), {}, dict(_OPTIONS))
+    result: Any = CFunc(
+        function,
+        normalize_signature(_FORMULA),
+        locals={},
+        options=dict(_OPTIONS),
+        pipeline_class=_KernelCompiler,
+    )
     result._cache = _KernelCache(function)
     result.compile()
     return result
+
+
+class _KernelLibrary(JITCodeLibrary):
+    """Machine code of a kernel, which calls its own copies of other kernels.
+
+    numba copies the kernels that a kernel calls into its machine code as weak symbols.
+    The linker replaces a weak symbol by the first definition that the process has
+    loaded, which was optimised in another kernel and may round differently: results
+    would depend on which kernels were compiled or loaded before. The copies therefore
+    become local symbols once the kernel is optimised.
+    """
+
+    def _finalize_final_module(self) -> None:
+        self._copies = []
+        for function in self._final_module.functions:
+            is_copy = function.linkage.name == "linkonce_odr"
+            if is_copy and not function.is_declaration:
+                function.linkage = "internal"
+                self._copies.append(function.name)
+        super()._finalize_final_module()
+
+    def _get_module_for_linking(self) -> Any:
+        """The module for kernels that call this one, which hold each copy once."""
+        if self._shared_module is None:
+            module = super()._get_module_for_linking()
+            for name in self._copies:
+                module.get_function(name).linkage = "linkonce_odr"
+        return self._shared_module
+
+
+class _KernelCompiler(Compiler):
+    """numba's compiler, which writes machine code to a `_KernelLibrary`."""
+
+    def define_pipelines(self) -> list[Any]:
+        """The stages of the compiler, which ask for the library."""
+        codegen = self.state.targetctx.codegen()
+        library = _KernelLibrary(codegen, self.state.func_id.func_qualname)
+        library.enable_object_caching()
+        self.state.library = library
+        return super().define_pipelines()
 
 
 class _KernelLocator(_CacheLocator):
