@@ -21,7 +21,7 @@ from skgpx._numerics.fourier import (
     Integers,
     by_length,
     combination,
-    convolved,
+    convolve,
     function_list,
     half_space,
     moment,
@@ -632,7 +632,7 @@ class Search:
         ):
             mean = posterior_mean_from(one, noise, precision_root(own.gram, noise))
             fit = combination(functions, np.sqrt(values) * mean)
-            fitted = waves_of(convolved(sums, fit, reach), waves)
+            fitted = waves_of(convolve(sums, fit, reach), waves)
             residual = waves_of(table, waves) / scale - fitted
             at_noise = prior._replace(noise_variance=noise)
             known = self.known(at_noise, listed.eigenvalues[2::2])
