@@ -41,7 +41,7 @@ from skgpx._numerics.spectral import (
     STUDENT_T,
     RadialDensity,
 )
-from skgpx._numerics.svgd import median_squares, transported
+from skgpx._numerics.svgd import median_squares, transport
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import free_slopes, is_rule, no_sampler, rule_of
 from skgpx.kernels._terms import Monomial, expand, latent_kernel
@@ -807,7 +807,7 @@ def stein_frequencies(
         scales = kernel.length_scale * unit
     factors = _bandwidth_factors(start / unit, input_variances * unit**2)
     # the first step is 0.1, where frequencies have spread one
-    moved = unit * transported(start / unit, density, n_steps, 0.1, factors, scales)
+    moved = unit * transport(start / unit, density, n_steps, 0.1, factors, scales)
     if isinstance(spectrum, EllipticalSpectrum) and type(kernel) is not RBF:
         moved = spectrum.with_even_radii(moved)
     # SVGD gains nothing where there are too few points for the columns
