@@ -57,7 +57,7 @@ class RoundReporter:
         self,
         estimator: BaseEstimator,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None,
         sample_weight: ArrayLike | None,
         **row_arguments: ArrayLike | None,
     ):

@@ -352,7 +352,7 @@ def to_real(values: Complex) -> Array:
         # v exp(iq) + v' exp(-iq) = (v + v') cos q + i (v - v') sin q
         cosine = upper + lower
         sine = 1j * (upper - lower)
-        # the wave zero was counted on either side
+        # the zero wave stands on both sides
         cosine[0] *= 0.5
         coefficients = np.stack((cosine, sine))
         values = np.moveaxis(coefficients, (0, 1), (axis, axis + 1))
@@ -376,15 +376,17 @@ def reach_of(table: WaveTable) -> Integers:
 def strides_of(table: WaveTable) -> Integers:
     """Steps of the flat position for one unit of each wave number."""
     sides = np.array((*table.shape[1:], 1))
-    return np.cumprod(sides[::-1])[::-1]
+    steps = np.cumprod(sides[::-1])
+    return steps[::-1]
 
 
 def waves_of(table: WaveTable, waves: Integers) -> Complex:
     """``e_q`` of waves (m, d), zero outside the table; shape (m,)."""
     reach = reach_of(table)
     in_table = np.all(np.abs(waves) <= reach, axis=1)
-    positions = np.clip(waves, -reach, reach) + reach
-    values = table.ravel()[positions @ strides_of(table)]
+    places = np.clip(waves, -reach, reach) + reach
+    positions = places @ strides_of(table)
+    values = table.ravel()[positions]
     return np.where(in_table, values, 0.0)
 
 
@@ -413,8 +415,12 @@ def _products(
     u = amplitudes(index)
     half = 0.5 * u
     middle = table.size // 2
-    yield np.add.outer(k, k) + middle, np.outer(half, u)
-    yield np.subtract.outer(k, k) + middle, np.outer(half, np.conj(u))
+    # k_i + k_j
+    sums = np.add.outer(k, k) + middle
+    yield sums, np.outer(half, u)
+    # k_i - k_j
+    differences = np.subtract.outer(k, k) + middle
+    yield differences, np.outer(half, np.conj(u))
 
 
 def gram(index: FourierIndex, table: WaveTable) -> Array:
@@ -471,7 +477,8 @@ def combination(index: FourierIndex, coefficients: Array) -> WaveTable:
     table = np.zeros(4 * index.reach() + 1, np.complex128)
     middle = table.size // 2
     positions = middle + index.waves @ strides_of(table)
-    np.add.at(table.reshape(-1), positions, amplitudes(index) * coefficients)
+    terms = amplitudes(index) * coefficients
+    np.add.at(table.reshape(-1), positions, terms)
     return table
 
 
@@ -495,8 +502,9 @@ def convolve(sums: WaveTable, function: WaveTable, reach: Integers) -> WaveTable
     sides = zip(sums.shape, h.shape, strict=True)
     shape = [fft.next_fast_len(a + b - 1) for a, b in sides]
     # Σ_q h_q e_(k+q) is the convolution of e with the flipped h
-    product = fft.fftn(sums, shape) * fft.fftn(np.flip(h), shape)
-    convolution = fft.ifftn(product)
+    sums_transform = fft.fftn(sums, shape)
+    h_transform = fft.fftn(np.flip(h), shape)
+    convolution = fft.ifftn(sums_transform * h_transform)
     # waves up to the reach
     middle = reach_of(sums) + reach_of(function)
     lower = middle - reach

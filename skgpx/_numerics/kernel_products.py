@@ -121,7 +121,12 @@ def log1p_single(u: np.float32) -> np.float32:
 
 
 @inlined
-def _squares(points: Single, i: int, columns: slice, out: Single) -> None:
+def _squares(
+    points: Single,
+    i: int,
+    columns: slice,
+    out: Single,
+) -> None:
     """Squared distances of point i to the points of `columns`, four inputs per pass.
 
     Differences, not norms: close points far from the origin lose no digits.

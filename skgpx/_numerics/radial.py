@@ -23,7 +23,12 @@ _PAIRS = 32
 
 
 @kernel
-def radial_rows(code: int, points: Array, centres: Array, out: Array) -> None:
+def radial_rows(
+    code: int,
+    points: Array,
+    centres: Array,
+    out: Array,
+) -> None:
     """Write ``k(z_j, x_i)`` for points (d, n) and centres (m, d) into out (m, n).
 
     Parameters
@@ -39,7 +44,13 @@ def radial_rows(code: int, points: Array, centres: Array, out: Array) -> None:
 
 
 @kernel
-def radial_slopes(code: int, points: Array, centres: Array, K: Array, W: Array) -> None:
+def radial_slopes(
+    code: int,
+    points: Array,
+    centres: Array,
+    K: Array,
+    W: Array,
+) -> None:
     """As `radial_rows`, and write ``w = -(dk/dr) / r`` into W (m, n)."""
     for j in range(len(centres)):
         _squared_distances(points, centres[j], K[j])
@@ -47,7 +58,13 @@ def radial_slopes(code: int, points: Array, centres: Array, K: Array, W: Array) 
 
 
 @kernel
-def radial_triangle(code: int, amplitude: float, X: Array, K: Array, W: Array) -> None:
+def radial_triangle(
+    code: int,
+    amplitude: float,
+    X: Array,
+    K: Array,
+    W: Array,
+) -> None:
     """Write the lower triangles of ``a k(x_i, x_j)`` and of ``w = -a (dk/dr) / r``.
 
     X has shape (n, d), K and W (n, n), whose entries above the diagonal stay.
@@ -78,7 +95,13 @@ def radial_stack(code: int, points: Array, out: Array) -> None:
 
 
 @kernel
-def radial_sum(code: int, X: Array, centres: Array, weights: Array, out: Array) -> None:
+def radial_sum(
+    code: int,
+    X: Array,
+    centres: Array,
+    weights: Array,
+    out: Array,
+) -> None:
     """Add ``Σ_j v_j k(z_j, x_i)`` at the rows of X (n, d) to out (n,)."""
     n, d = X.shape
     points = np.zeros((d, _BLOCK))

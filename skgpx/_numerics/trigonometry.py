@@ -65,7 +65,12 @@ def _cosine_and_sine(phase: float) -> tuple[float, float]:
 
 
 @inlined
-def _project(frequency: Array, points: Array, offset: float, phase: Array) -> None:
+def _project(
+    frequency: Array,
+    points: Array,
+    offset: float,
+    phase: Array,
+) -> None:
     """phase = offset + ω·x for points (d, n), two inputs per pass."""
     d = len(points)
     if d % 2 == 1:
