@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
 _LOGGER = logging.getLogger("skgpx")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -24,7 +27,7 @@ except ImportError:  # scikit-learn < 1.9: fits run without callbacks, and are l
 
 
 def with_callbacks(method: _Method) -> _Method:
-    """scikit-learn's decorator of `fit`, which keeps the type of what it decorates."""
+    """scikit-learn's decorator of `fit`, which keeps the type of the method."""
     decorated: _Method = _with_callbacks(method)
     return decorated
 
@@ -35,8 +38,8 @@ Attributes = Callable[[], dict[str, Any]]
 class RoundReporter:
     """Reports the fit of an estimator, and each round of steps, to its callbacks.
 
-    The logger `skgpx` gets a line of each round, and one at the end of a fit that had
-    any, at level INFO.
+    The logger `skgpx` gets a line of level INFO after each round, and a line at the end
+    of a fit that had rounds.
 
     Parameters
     ----------
@@ -46,22 +49,30 @@ class RoundReporter:
         Training data as passed to `fit`: callbacks may call methods of a fitted
         estimator with them.
     sample_weight : array-like or None
-    **given : array-like or None
+    **row_arguments : array-like or None
         Further arguments of `fit` with one value a row.
     """
 
     def __init__(
         self,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        **given: Any,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        **row_arguments: ArrayLike | None,
     ):
-        given = {"sample_weight": sample_weight, **given}
-        metadata = {name: one for name, one in given.items() if one is not None}
-        self._data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
-        self._name, self._rounds = type(estimator).__name__, 0
+        row_arguments = {"sample_weight": sample_weight, **row_arguments}
+        metadata = {
+            name: values for name, values in row_arguments.items() if values is not None
+        }
+        self._data: dict[str, Any] = {
+            "estimator": estimator,
+            "X": X,
+            "y": y,
+            "metadata": metadata,
+        }
+        self._name = type(estimator).__name__
+        self._rounds = 0
         self._start = time.perf_counter()
         self._context = None
         if hasattr(estimator, "_init_callback_context"):
@@ -70,11 +81,20 @@ class RoundReporter:
             self._context.call_on_fit_task_begin(**self._data)
 
     def round(self, attributes: Attributes, **figures: float) -> bool:
-        """Report a round; True when a callback wants the fit to stop.
+        """Report a round.
 
-        ``attributes()`` gives the fitted attributes as if the fit ended now; it is
-        called only if a callback asks for a fitted estimator. The figures, how far the
-        fit is, go into the log.
+        Parameters
+        ----------
+        attributes : callable
+            Gives the fitted attributes as if the fit ended now. It is called only if a
+            callback asks for a fitted estimator.
+        **figures : float
+            Progress of the fit, for the log.
+
+        Returns
+        -------
+        stop : bool
+            Whether a callback wants the fit to stop.
         """
         self._rounds += 1
         self._log(f"round {self._rounds}", **figures)
@@ -82,16 +102,15 @@ class RoundReporter:
             return False
         context = self._context.subcontext(task_name="round")
         context.call_on_fit_task_begin(**self._data)
-        return bool(
-            context.call_on_fit_task_end(
-                **self._data,
-                reconstruction_attributes=attributes,
-            )
+        stop = context.call_on_fit_task_end(
+            **self._data,
+            reconstruction_attributes=attributes,
         )
+        return bool(stop)
 
     @contextmanager
-    def around(self, inner: Any) -> Iterator[None]:
-        """Callbacks that propagate see the fit of an estimator within this one, too."""
+    def around(self, inner: BaseEstimator) -> Iterator[None]:
+        """Let callbacks that propagate see the fit of an estimator within this fit."""
         if self._context is None or not hasattr(inner, "set_callbacks"):
             yield
             return
@@ -112,12 +131,13 @@ class RoundReporter:
                 reconstruction_attributes={},
             )
 
-    def _log(self, what: str, **figures: float) -> None:
+    def _log(self, message: str, **figures: float) -> None:
         if not _LOGGER.isEnabledFor(logging.INFO):
             return
-        words = [what, *(f"{name} {value:.4g}" for name, value in figures.items())]
+        for name, value in figures.items():
+            message += f", {name} {value:.4g}"
         seconds = time.perf_counter() - self._start
-        _LOGGER.info("%s: %s (%.1f s)", self._name, ", ".join(words), seconds)
+        _LOGGER.info("%s: %s (%.1f s)", self._name, message, seconds)
 
 
 class StageClock:
@@ -142,7 +162,8 @@ class StageClock:
         self._last = time.perf_counter()
 
     def end_of(self, stage: str) -> None:
-        """Note the time since the last call; a stage may have several parts."""
-        now = time.perf_counter()
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
-        self._last = now
+        """Add the time since the last call; a stage may have several parts."""
+        time_now = time.perf_counter()
+        previous = self.seconds.get(stage, 0.0)
+        self.seconds[stage] = previous + time_now - self._last
+        self._last = time_now

@@ -41,15 +41,16 @@ def compile_kernels() -> None:
     Parts of the library are compiled by numba when they are first used, once for a
     machine and version; a first fit that needs chains waits some seconds for it. Call
     this function beforehand: when a container is built, before workers are started
-    (which would compile side by side), before something is timed. Call it from one
-    thread, while no other fits: it ignores warnings, which holds for all threads, and
-    threads that call it at once would all compile. A second call returns at once; in
-    another process it takes a second or two to load the compiled code.
+    (they would all compile), before a program is timed. Call it from one thread, while
+    no other thread fits: it ignores warnings in all threads, and threads that call it
+    at once would all compile. A second call returns at once; in another process it
+    takes a second or two to load the compiled code.
 
     Compiled code is kept in the folder that the environment variable
-    ``SKGPX_NUMBA_CACHE`` or ``NUMBA_CACHE_DIR`` names, otherwise beside the package, or
-    in ``~/.cache/skgpx`` where that is not writable. Processes that cannot write there
-    read it. Nothing is printed; a message of level INFO goes to the logger ``"skgpx"``.
+    ``SKGPX_NUMBA_CACHE`` or ``NUMBA_CACHE_DIR`` names, otherwise in the folder of the
+    package, or in ``~/.cache/skgpx`` where that is not writable. Processes that cannot
+    write there read it. It prints nothing; a message of level INFO goes to the logger
+    ``"skgpx"``.
 
     Examples
     --------
@@ -61,8 +62,10 @@ def compile_kernels() -> None:
 
 @cache
 def _compile() -> None:
-    start, ANNOUNCEMENT.made = time.perf_counter(), True
-    # what is fitted is too small to be fitted well
+    start = time.perf_counter()
+    # `_LOGGER.info` replaces the announcement
+    ANNOUNCEMENT.made = True
+    # fits of so few rows would warn
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         X = np.random.default_rng(0).random((40, 2))
@@ -74,47 +77,72 @@ def _compile() -> None:
 
 
 def _particles(X: Array, y: Array) -> None:
-    """Chains under every compiled formula, and what particles predict."""
-    brief: dict[str, Any] = {"n_inducing": 5, "n_particles": 4, "max_iter": 20}
-    brief |= {"optimizer": None, "random_state": 0}
-    counts, classes = np.round(1.0 + y), np.digitize(y, (-0.5, 0.5))
-    links = [Poisson(link) for link in ("softplus", "exp", "square")]
-    for likelihood in (StudentT(scale=0.1), ShiftedMixture(1.0), *links):
-        model = PLSRegressor(likelihood=likelihood, **brief).fit(X, counts)
+    """Chains under every compiled formula, and predictions of particles."""
+    settings: dict[str, Any] = {
+        "n_inducing": 5,
+        "n_particles": 4,
+        "max_iter": 20,
+        "optimizer": None,
+        "random_state": 0,
+    }
+    counts = np.round(1.0 + y)
+    classes = np.digitize(y, (-0.5, 0.5))
+    likelihoods = (
+        StudentT(scale=0.1),
+        ShiftedMixture(1.0),
+        Poisson("softplus"),
+        Poisson("exp"),
+        Poisson("square"),
+    )
+    for likelihood in likelihoods:
+        model = PLSRegressor(likelihood=likelihood, **settings)
+        model.fit(X, counts)
         model.predict(X, return_std=True)
         model.predict_interval(X)
         model.log_predictive_density(X, counts)
         model.predict_dist(X).cdf(counts)
-    PLSRegressor(likelihood=StudentT(), **brief).fit(X, y)
-    PLSRegressor(method="mala", likelihood=Gaussian(0.1), **brief).fit(X, y)
-    PLSClassifier(**brief).fit(X, classes)
+    PLSRegressor(likelihood=StudentT(), **settings).fit(X, y)
+    PLSRegressor(method="mala", likelihood=Gaussian(0.1), **settings).fit(X, y)
     for link in ("logit", "probit"):
-        PLSClassifier(likelihood=Bernoulli(link), **brief).fit(X, y > 0.0)
-    # near the data, and where the prior is as wide as it gets
-    several = PLSClassifier(**brief).fit(X, classes)
-    several.predict_proba(np.concatenate([X, 100.0 + X]))
-    latent = LatentMixture(np.zeros((1, 1, 1)), np.full((1, 1, 1), 25.0), np.ones(1))
-    Bernoulli().predict_proba(latent)
-    model = PLSRegressor(RBF(0.3), likelihood=Gaussian(0.1), **brief).fit(X, y)
-    near = clone(model).set_params(n_neighbors=4, n_inducing=3).fit(X, y)
-    near.predict(X, return_std=True)
+        PLSClassifier(likelihood=Bernoulli(link), **settings).fit(X, y > 0.0)
+    # probabilities close to the data, and far from them
+    classifier = PLSClassifier(**settings).fit(X, classes)
+    classifier.predict_proba(np.concatenate([X, 100.0 + X]))
+    # probabilities of a wide latent distribution
+    mean = np.zeros((1, 1, 1))
+    variance = np.full((1, 1, 1), 25.0)
+    Bernoulli().predict_proba(LatentMixture(mean, variance, np.ones(1)))
+    # functions drawn from the posterior, and nearest rows
+    model = PLSRegressor(RBF(0.3), likelihood=Gaussian(0.1), **settings)
+    model.fit(X, y)
     _evaluate(model.sample_functions(2, random_state=0), X)
+    neighbor_model = clone(model).set_params(n_neighbors=4, n_inducing=3)
+    neighbor_model.fit(X, y)
+    neighbor_model.predict(X, return_std=True)
 
 
 def _features(X: Array, y: Array) -> None:
-    """Sums of Fourier functions, learned frequencies, and draws made of them."""
+    """Sums of Fourier functions, learned frequencies, and draws of their functions."""
     for rows in (X[:, :1], X):
-        series = SpectralVGPRegressor(n_basis=9, random_state=0).fit(rows, y)
+        series = SpectralVGPRegressor(n_basis=9, random_state=0)
+        series.fit(rows, y)
         series.predict(rows, return_std=True)
-    points: dict[str, Any] = {"n_basis": 5, "basis": "inducing", "random_state": 0}
-    SpectralVGPRegressor(RBF(0.3), **points).fit(X, y).partial_fit(X, y).predict(X)
-    brief: dict[str, Any] = {"n_frequencies": 4, "random_state": 0}
+    sparse = SpectralVGPRegressor(
+        RBF(0.3),
+        n_basis=5,
+        basis="inducing",
+        random_state=0,
+    )
+    sparse.fit(X, y)
+    sparse.partial_fit(X, y)
+    sparse.predict(X)
+    settings: dict[str, Any] = {"n_frequencies": 4, "random_state": 0}
     for kernel in (RBF(), Matern(), RationalQuadratic()):
-        SteinFourierFeatures(kernel, n_steps=2, **brief).fit(X)
+        SteinFourierFeatures(kernel, n_steps=2, **settings).fit(X)
     svgd(np.negative, X, n_steps=2)
-    brief |= {"n_components": 2, "max_iter": 2, "optimizer": None}
-    SteinRFFRegressor(RBF(0.3), **brief).fit(X, y)
-    SteinRFFRegressor(RBF(0.3), repulsion=None, **brief).fit(X, y)
+    settings |= {"n_components": 2, "max_iter": 2, "optimizer": None}
+    SteinRFFRegressor(RBF(0.3), **settings).fit(X, y)
+    SteinRFFRegressor(RBF(0.3), repulsion=None, **settings).fit(X, y)
     ExactGPRegressor(RBF(0.3), optimizer=None, n_draws=2, random_state=0).fit(X, y)
     sampler = DecoupledSampler(n_basis=16, random_state=0).fit(X, y)
     for n_draws in (1, 3):
@@ -123,11 +151,19 @@ def _features(X: Array, y: Array) -> None:
 
 def _networks(X: Array, y: Array) -> None:
     """Training of networks by squared errors and for classes, and their values."""
-    brief: dict[str, Any] = {"kernel": RBF(0.3), "optimizer": None, "random_state": 0}
-    brief |= {"max_iter": 1, "n_estimators": 1, "mean": "net"}
-    GWIRegressor(**brief).fit(X, y).predict(X)
-    classes = GWIClassifier(likelihood=RobustMax(), **brief).fit(X, y > 0.0)
-    classes.predict_proba(X)
+    settings: dict[str, Any] = {
+        "kernel": RBF(0.3),
+        "optimizer": None,
+        "mean": "net",
+        "n_estimators": 1,
+        "max_iter": 1,
+        "random_state": 0,
+    }
+    regressor = GWIRegressor(**settings).fit(X, y)
+    regressor.predict(X)
+    classifier = GWIClassifier(likelihood=RobustMax(), **settings)
+    classifier.fit(X, y > 0.0)
+    classifier.predict_proba(X)
 
 
 def _evaluate(draws: FunctionDraws, X: Array) -> None:

@@ -1,71 +1,79 @@
-"""The only joblib of the package."""
+"""Tasks in parallel; no other module uses joblib."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 from joblib import Parallel, delayed
-from joblib.parallel import get_active_backend
+from joblib.parallel import ParallelBackendBase, get_active_backend
 
 from skgpx._numerics.blas_threads import current_blas_threads, one_blas_thread
 
-# Most jobs by default: each holds a block of rows in memory.
-_MOST = 8
+# Largest number of jobs by default: each holds a block of rows in memory.
+_MAX_JOBS = 8
 
 # ``run(function, items)`` is the list of ``function(*constants, *item)``.
 Workers = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], list[Any]]
 
 
-def blas_jobs(n_jobs: int | None, most: int = _MOST) -> int | None:
-    """Number of jobs for work that BLAS would otherwise share out among its threads.
+def blas_jobs(n_jobs: int | None, max_jobs: int = _MAX_JOBS) -> int | None:
+    """Number of jobs for work that BLAS would otherwise divide among its threads.
 
     Parameters
     ----------
     n_jobs : int or None
         As in joblib. None, where ``joblib.parallel_config`` names no number either and
-        no other parallel loop is around, stands for as many threads as BLAS uses, at
+        no parallel loop encloses this one, stands for as many threads as BLAS uses, at
         most 8: ``OMP_NUM_THREADS=1`` and ``threadpool_limits(1)`` mean one.
-    most : int, default=8
-        Default jobs that memory has room for; at least one.
+    max_jobs : int, default=8
+        Number of default jobs that fit into memory; at least one.
     """
     backend, configured = get_active_backend()
     chosen = n_jobs is not None or configured is not None or backend.nesting_level
     if chosen or on_cluster(backend):
         return n_jobs
-    return min(current_blas_threads(), _MOST, max(1, most))
+    return min(current_blas_threads(), _MAX_JOBS, max(1, max_jobs))
 
 
-def on_cluster(backend: Any = None) -> bool:
+def on_cluster(backend: ParallelBackendBase | None = None) -> bool:
     """Whether a backend (None: the active one) has workers of its own."""
-    return bool((backend or get_active_backend()[0]).default_n_jobs != 1)
+    if backend is None:
+        backend, _ = get_active_backend()
+    return bool(backend.default_n_jobs != 1)
 
 
 def n_workers(n_jobs: int | None) -> int:
-    """Number of workers that `n_jobs` stands for, threads unless others are named."""
+    """Number of workers that `n_jobs` stands for, threads unless configured."""
     backend, configured = get_active_backend(prefer="threads")
     jobs = configured if n_jobs is None else n_jobs
-    return 1 if jobs is None else int(backend.effective_n_jobs(jobs))
+    if jobs is None:
+        return 1
+    return int(backend.effective_n_jobs(jobs))
 
 
-class Kept:
-    """First arguments of tasks, which a cluster is sent once, while this lives."""
+class WorkerCache:
+    """First arguments of tasks.
 
-    def __init__(self, *values: Any):
+    A cluster is sent them once in the life of this object.
+    """
+
+    def __init__(self, *values: object):
         self.values = values
+        # by the client of the cluster
         self._sent: dict[Any, Any] = {}
 
-    def on(self, backend: Any) -> Any:
-        """The values, or what stands for them in tasks of a cluster."""
+    def on(self, backend: ParallelBackendBase) -> Any:
+        """The values, or a reference to them in the memory of a cluster."""
         client = getattr(backend, "client", None)
         if client is None:
             return self.values
         if client not in self._sent:
-            how = {"broadcast": True, "hash": False}
-            self._sent[client] = client.scatter(self, **how)
+            self._sent[client] = client.scatter(self, broadcast=True, hash=False)
         return self._sent[client]
 
     def forget_sent(self) -> None:
@@ -79,11 +87,12 @@ class Kept:
         return iter(self.values)
 
 
-def _task(function: Callable[..., Any], n_kept: int, *arguments: Any) -> Any:
-    """Call of a worker: another process, or a thread with a number of its own."""
-    kept, item = arguments[:n_kept], arguments[n_kept:]
+def _task(function: Callable[..., Any], n_caches: int, *arguments: Any) -> Any:
+    """Call of a worker: another process, or a thread with a BLAS number of its own."""
+    caches = arguments[:n_caches]
+    item = arguments[n_caches:]
     with one_blas_thread(divided=True):
-        return function(*chain(*kept), *item)
+        return function(*chain(*caches), *item)
 
 
 @contextmanager
@@ -100,12 +109,13 @@ def workers(
         As in joblib; threads unless ``joblib.parallel_config`` names others. 1 is
         this thread, whatever the backend.
     *constants : object
-        First arguments of every call; those of a `Kept`, which come first, may outlive
-        this. A `dask.distributed` cluster is sent them once; processes of one machine
-        map arrays of more than 1 MB into memory; threads share them.
+        First arguments of every call. Objects of `WorkerCache` come first; they may
+        outlive the workers. A `dask.distributed` cluster is sent the constants once;
+        processes of one machine map arrays of more than 1 MB into memory; threads share
+        them.
     in_threads : bool, default=False
-        Threads of this process always: tasks change their arguments, or are too short
-        to be sent.
+        Always threads of this process: for tasks that change their arguments, or are
+        too short to be sent.
 
     Yields
     ------
@@ -117,55 +127,52 @@ def workers(
     BLAS is held to one thread: the parallelism is over the items, and a fixed number
     of threads keeps every sum in the same order.
     """
-    how = {"require": "sharedmem"} if in_threads else {"prefer": "threads"}
-    backend, configured = get_active_backend(**how)
+    options = {"require": "sharedmem"} if in_threads else {"prefer": "threads"}
+    backend, configured = get_active_backend(**options)
     jobs = configured if n_jobs is None else n_jobs
-    kept = [one for one in constants if isinstance(one, Kept)]
-    kept += [Kept(*rest)] if (rest := constants[len(kept) :]) else []
+    caches = [value for value in constants if isinstance(value, WorkerCache)]
+    plain_constants = constants[len(caches) :]
+    if plain_constants:
+        caches.append(WorkerCache(*plain_constants))
     with one_blas_thread(divided=True):
         if jobs == 1 or (jobs is None and not on_cluster(backend)):
-            yield lambda function, items: _here(function, kept, items)
+            yield partial(_run_here, caches)
             return
-        with Parallel(n_jobs=jobs, **how) as parallel:
-            yield lambda function, items: _there(
-                parallel,
-                backend,
-                function,
-                kept,
-                list(items),
-            )
+        with Parallel(n_jobs=jobs, **options) as parallel:
+            yield partial(_run_on_workers, parallel, backend, caches)
 
 
-def _here(
+def _run_here(
+    caches: list[WorkerCache],
     function: Callable[..., Any],
-    kept: list[Kept],
     items: Iterable[tuple[Any, ...]],
 ) -> list[Any]:
-    """A round of tasks in this thread."""
-    return [function(*chain(*kept), *item) for item in items]
+    """Run a round of tasks in this thread."""
+    return [function(*chain(*caches), *item) for item in items]
 
 
-def _there(
+def _run_on_workers(
     parallel: Parallel,
-    backend: Any,
+    backend: ParallelBackendBase,
+    caches: list[WorkerCache],
     function: Callable[..., Any],
-    kept: list[Kept],
-    items: list[tuple[Any, ...]],
+    items: Iterable[tuple[Any, ...]],
 ) -> list[Any]:
-    """A round of tasks by workers, once more where a cluster has lost one of them.
+    """Run a round of tasks on workers, once more where a cluster has lost a worker.
 
-    Tasks are pure functions of what they are sent, so that a repetition has the same
+    Tasks are pure functions of their arguments, so that a repetition has the same
     results.
     """
+    items = list(items)
     try:
-        return _sent(parallel, backend, function, kept, items)
+        return _send(parallel, backend, caches, function, items)
     except Exception as error:
         if not _is_loss_of_a_worker(error):
             raise
-    for values in kept:
-        values.forget_sent()
+    for cache in caches:
+        cache.forget_sent()
     try:
-        return _sent(parallel, backend, function, kept, items)
+        return _send(parallel, backend, caches, function, items)
     except Exception as error:
         if _is_loss_of_a_worker(error):
             error.add_note(
@@ -176,27 +183,28 @@ def _there(
         raise
 
 
-def _sent(
+def _send(
     parallel: Parallel,
-    backend: Any,
+    backend: ParallelBackendBase,
+    caches: list[WorkerCache],
     function: Callable[..., Any],
-    kept: list[Kept],
     items: list[tuple[Any, ...]],
 ) -> list[Any]:
-    """A round of tasks by workers."""
-    # with a single one joblib runs tasks in this process, which cannot read what was
-    # sent to that worker
+    """Run a round of tasks on workers."""
+    # with a single worker joblib runs tasks in this process, which cannot read data
+    # that the worker was sent
     if on_cluster(backend) and backend.effective_n_jobs(parallel.n_jobs) == 1:
-        return _here(function, kept, items)
-    there = [values.on(backend) for values in kept]
-    tasks = [delayed(_task)(function, len(there), *there, *item) for item in items]
-    return list(parallel(tasks))
+        return _run_here(caches, function, items)
+    task = delayed(_task)
+    constants = [cache.on(backend) for cache in caches]
+    calls = [task(function, len(constants), *constants, *item) for item in items]
+    return list(parallel(calls))
 
 
 def _is_loss_of_a_worker(error: Exception) -> bool:
     """Whether a cluster has lost tasks or data, and no task has failed by itself."""
-    of_dask = type(error).__module__.partition(".")[0] == "distributed"
-    return of_dask or isinstance(error, CancelledError)
+    package = type(error).__module__.partition(".")[0]
+    return package == "distributed" or isinstance(error, CancelledError)
 
 
 def parallel_map(
@@ -211,12 +219,12 @@ def parallel_map(
     Parameters
     ----------
     function : callable
-        Top-level and pure, so that any joblib backend can run it.
+        Pure, and defined at the top level, so that any joblib backend can run it.
     items : iterable of tuples
         Arguments of each call. Their number and content do not depend on `n_jobs`,
         so neither do the results.
     n_jobs, *constants, in_threads
-        As of :func:`workers`.
+        See :func:`workers`.
     """
     with workers(n_jobs, *constants, in_threads=in_threads) as run:
         return run(function, items)
@@ -249,12 +257,13 @@ def parallel_stream(
     Notes
     -----
     `items` may be a generator, which is read when its items are needed. A window of
-    two items for each worker is dealt out when the last is done; otherwise workers
-    would run ahead of the one who reads, without a limit. Results in memory are one, or
-    those of a window.
+    two items for each worker is distributed when the window before it is done;
+    otherwise workers would run ahead of the reader, without a limit. One result, or the
+    results of a window, are in memory.
     """
-    left = iter(items)
+    stream = iter(items)
     with workers(n_jobs, *constants, in_threads=in_threads) as run:
         jobs = n_workers(n_jobs)
-        while window := list(islice(left, 1 if jobs == 1 else 2 * jobs)):
+        size = 1 if jobs == 1 else 2 * jobs
+        while window := list(islice(stream, size)):
             yield from run(function, window)

@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgpx._parallel import (
-    Kept,
+    WorkerCache,
     blas_jobs,
     parallel_map,
     parallel_stream,
@@ -116,7 +116,7 @@ def test_what_all_calls_share_comes_first(backend, in_threads):
         assert list(stream) == expected
         with workers(None, 2.0, 1.0, **how) as run:
             assert run(scaled, items) == expected
-        with workers(None, Kept(2.0), 1.0, **how) as run:
+        with workers(None, WorkerCache(2.0), 1.0, **how) as run:
             assert run(scaled, items) == expected
             here = {os.getpid()} == set(run(process, items))
             assert here == (in_threads or backend == "threading")

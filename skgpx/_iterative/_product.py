@@ -14,7 +14,7 @@ from skgpx._draws import ones
 from skgpx._draws._features import factor_features
 from skgpx._numerics import kernel_products
 from skgpx._numerics.kernel_products import TILE, RadialTerms
-from skgpx._parallel import Kept, blas_jobs, on_cluster, parallel_stream
+from skgpx._parallel import WorkerCache, blas_jobs, on_cluster, parallel_stream
 from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
 
 Array = NDArray[np.float64]
@@ -115,7 +115,7 @@ class KernelProduct:
         self._features = np.column_stack([np.empty((len(X), 0)), *features])
         table = _table(radial, len(X)) if radial else None
         self._tiles = _Tiles(X, table, others, every)
-        self._kept = Kept(self._tiles)
+        self._kept = WorkerCache(self._tiles)
 
     @property
     def compiled(self) -> bool:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numba
+import numpy as np
 from numba import types
 from numba.core import config, event
+from numba.core.base import BaseContext
 from numba.core.caching import (
     CompileResultCacheImpl,
     FunctionCache,
@@ -22,17 +24,33 @@ from numba.core.caching import (
     _CacheLocator,
 )
 from numba.core.ccallback import CFunc
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.sigutils import normalize_signature
+from numpy.typing import NDArray
 
 _SOURCES = Path(__file__).parent
+
+# What stands for a `Formula` in the arguments of a kernel.
+CompiledFormula = Callable[
+    [
+        NDArray[np.float64],
+        NDArray[np.float64],
+        NDArray[np.float64],
+        bool,
+        NDArray[np.float64],
+        NDArray[np.float64],
+    ],
+    None,
+]
 
 
 def _fingerprint() -> str:
     """Hash of the sources of this folder.
 
-    A cached kernel records the modification time of its own file only, not of the
-    files whose kernels it calls; one folder per fingerprint makes a stale build of
-    a caller impossible.
+    A cached kernel records the modification time of its own file, but not of the files
+    of the kernels that it calls; one folder per fingerprint makes a stale build of a
+    caller impossible.
     """
     digest = hashlib.sha256()
     for source in sorted(_SOURCES.glob("*.py")):
@@ -50,39 +68,49 @@ def _writable(folder: Path) -> bool:
 
 
 def _cache_folders() -> tuple[list[str], str | None]:
-    """Folders that compiled kernels are read from, and the one they are written to.
+    """Folders of compiled kernels.
 
-    The environment variables SKGPX_NUMBA_CACHE and NUMBA_CACHE_DIR come first,
-    then the package's own folder, then the user's cache folder. The first that is
-    writable takes new kernels. Those before it are read where they exist, such as the
-    kernels that an image of a container brings.
+    The environment variables SKGPX_NUMBA_CACHE and NUMBA_CACHE_DIR come first, then the
+    package's own folder, then the user's cache folder. New kernels are written to the
+    first folder that is writable. Folders before it are read where they exist, such as
+    the kernels that an image of a container brings.
+
+    Returns
+    -------
+    read_folders : list of str
+        Folders that kernels are read from, in this order.
+    write_folder : str or None
+        Folder that kernels are written to.
     """
-    named = [os.environ.get(v) for v in ("SKGPX_NUMBA_CACHE", "NUMBA_CACHE_DIR")]
-    roots = [Path(root) for root in named if root]
+    roots = []
+    for variable in ("SKGPX_NUMBA_CACHE", "NUMBA_CACHE_DIR"):
+        root = os.environ.get(variable)
+        if root:
+            roots.append(Path(root))
     roots.append(_SOURCES / "__pycache__")
-    user = os.path.expanduser("~/.cache/skgpx")
+    user_cache = os.path.expanduser("~/.cache/skgpx")
     # a user without an entry in the password database may have no home
-    if not user.startswith("~"):
-        roots.append(Path(user))
-    read: list[str] = []
-    for root in roots:
-        folder = root / f"kernels-{_FINGERPRINT}"
+    if not user_cache.startswith("~"):
+        roots.append(Path(user_cache))
+    read_folders: list[str] = []
+    for root_folder in roots:
+        folder = root_folder / f"kernels-{_FINGERPRINT}"
         if _writable(folder):
-            return [*read, str(folder)], str(folder)
+            return [*read_folders, str(folder)], str(folder)
         if os.access(folder, os.R_OK | os.X_OK):
-            read.append(str(folder))
-    return read, None
+            read_folders.append(str(folder))
+    return read_folders, None
 
 
 _FINGERPRINT = _fingerprint()
 _READ_FOLDERS, _WRITE_FOLDER = _cache_folders()
-# Folders that could not be read or written, of which a line was logged.
+# Folders that could not be read or written, each with one line in the log.
 _TROUBLED: set[str] = set()
 _LOGGER = logging.getLogger("skgpx")
 
 
 class _Announcement(event.Listener):
-    """One line when the first kernel of a machine is compiled.
+    """One line in the log when the first kernel of a machine is compiled.
 
     The logger writes it to stderr where logging is not configured. A file in the folder
     of the kernels keeps all other processes from repeating it.
@@ -91,28 +119,28 @@ class _Announcement(event.Listener):
     def __init__(self) -> None:
         self.made = False
 
-    def on_start(self, event: Any) -> None:
-        """Announce why the call that is under way will take longer."""
-        # a listener gets the functions of others, those of `exec` included
-        function = getattr((event.data or {}).get("dispatcher"), "py_func", None)
-        ours = str(getattr(function, "__module__", "")).startswith("skgpx.")
-        if self.made or not ours:
+    def on_start(self, event: event.Event) -> None:
+        """Announce why the current call takes longer."""
+        # a listener also sees the functions of others, even of `exec`
+        data = event.data or {}
+        function = getattr(data.get("dispatcher"), "py_func", None)
+        module = str(getattr(function, "__module__", ""))
+        if self.made or not module.startswith("skgpx."):
             return
         self.made = True
+        storage = "in every process: no folder is writable"
         if _WRITE_FOLDER is not None:
+            storage = f"kept in {_WRITE_FOLDER}"
             try:
                 (Path(_WRITE_FOLDER) / "announced").touch(exist_ok=False)
             except OSError:
                 return
-        kept = "in every process: no folder is writable"
-        if _WRITE_FOLDER is not None:
-            kept = f"kept in {_WRITE_FOLDER}"
         _LOGGER.warning(
             "Compiling once, some seconds (%s); skgpx.compile_kernels() does it ahead.",
-            kept,
+            storage,
         )
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self, event: event.Event) -> None:
         """A listener must have this method."""
 
 
@@ -130,8 +158,8 @@ _OPTIONS = {
     "error_model": "numpy",
     "fastmath": {"contract"},
 }
-# ``reassoc`` also allows the terms of a sum to be taken in the order of the lanes of a
-# vector, the same whatever the data.
+# ``reassoc`` also allows a sum to be taken in the order of the lanes of a vector, an
+# order that does not depend on the data.
 _REDUCTION_OPTIONS = {**_OPTIONS, "fastmath": {"contract", "reassoc"}}
 
 _WRITTEN = types.Array(types.float64, 1, "C")
@@ -145,7 +173,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def reduction(function: Callable[..., Any]) -> Any:
-    """Compile as `kernel` does, a function whose inner loops sum.
+    """Compile as `kernel` does; inner loops may reorder their sums.
 
     Use it only where a sum in a register is worth it: terms that are written to an
     array and added by a product with ones need no relaxation.
@@ -154,22 +182,68 @@ def reduction(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    dispatcher = numba.njit(**options)(function)
+    dispatcher = numba.njit(pipeline_class=_KernelCompiler, **options)(function)
     if not config.DISABLE_JIT:
         dispatcher._cache = _KernelCache(function)
     return dispatcher
 
 
 def _callback(function: Callable[..., Any]) -> Any:
-    """``numba.cfunc``, whose own cache is that of the user, with the one of kernels."""
-    result: Any = CFunc(function, normalize_signature(_FORMULA), {}, dict(_OPTIONS))
+    """``numba.cfunc``, which would use the user's cache, with the cache of kernels."""
+    result: Any = CFunc(
+        function,
+        normalize_signature(_FORMULA),
+        locals={},
+        options=dict(_OPTIONS),
+        pipeline_class=_KernelCompiler,
+    )
     result._cache = _KernelCache(function)
     result.compile()
     return result
 
 
+class _KernelLibrary(JITCodeLibrary):
+    """Machine code of a kernel, which calls its own copies of other kernels.
+
+    numba copies the kernels that a kernel calls into its machine code as weak symbols.
+    The linker replaces a weak symbol by the first definition that the process has
+    loaded, which was optimised in another kernel and may round differently: results
+    would depend on which kernels were compiled or loaded before. The copies therefore
+    become local symbols once the kernel is optimised.
+    """
+
+    def _finalize_final_module(self) -> None:
+        self._copies = []
+        for function in self._final_module.functions:
+            is_copy = function.linkage.name == "linkonce_odr"
+            if is_copy and not function.is_declaration:
+                function.linkage = "internal"
+                self._copies.append(function.name)
+        super()._finalize_final_module()
+
+    def _get_module_for_linking(self) -> Any:
+        """The module for kernels that call this one, which hold each copy once."""
+        if self._shared_module is None:
+            module = super()._get_module_for_linking()
+            for name in self._copies:
+                module.get_function(name).linkage = "linkonce_odr"
+        return self._shared_module
+
+
+class _KernelCompiler(Compiler):
+    """numba's compiler, which writes machine code to a `_KernelLibrary`."""
+
+    def define_pipelines(self) -> list[Any]:
+        """The stages of the compiler, which ask for the library."""
+        codegen = self.state.targetctx.codegen()
+        library = _KernelLibrary(codegen, self.state.func_id.func_qualname)
+        library.enable_object_caching()
+        self.state.library = library
+        return super().define_pipelines()
+
+
 class _KernelLocator(_CacheLocator):
-    """Tells numba where kernels are, without asking whether that is writable."""
+    """Tells numba where kernels are, without a test whether the folder is writable."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._line = function.__code__.co_firstlineno
@@ -188,11 +262,11 @@ class _KernelLocator(_CacheLocator):
         return _WRITE_FOLDER or ""
 
     def get_source_stamp(self) -> str:
-        """The name of the folder has the sources: times of files do not matter."""
+        """The folder is named after the sources; times of files do not matter."""
         return _FINGERPRINT
 
     def get_disambiguator(self) -> str:
-        """What distinguishes functions of one name in one file."""
+        """The line of the function distinguishes functions of one name in a file."""
         return str(self._line)
 
 
@@ -201,7 +275,7 @@ class _KernelCacheImpl(CompileResultCacheImpl):
 
 
 class _KernelCache(FunctionCache):
-    """Kernels on disk: a fit never fails because of them.
+    """Kernels on disk, which never make a fit fail.
 
     A file that cannot be read counts as absent and is overwritten; a kernel that cannot
     be written is compiled again in the next process.
@@ -217,7 +291,11 @@ class _KernelCache(FunctionCache):
             for folder in _READ_FOLDERS
         }
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(
+        self,
+        sig: tuple[types.Type, ...],
+        target_context: BaseContext,
+    ) -> CompileResult | None:
         """The kernel of a signature, from the first folder that has it."""
         for folder, file in self._folders.items():
             self._cache_file = file
@@ -231,7 +309,11 @@ class _KernelCache(FunctionCache):
                 return kernel
         return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(
+        self,
+        sig: tuple[types.Type, ...],
+        data: CompileResult,
+    ) -> None:
         """Write the kernel of a signature, if there is a folder for it."""
         if _WRITE_FOLDER is None:
             return
@@ -242,14 +324,14 @@ class _KernelCache(FunctionCache):
             _report_trouble(_WRITE_FOLDER, error)
 
     def _forget(self, folder: str) -> None:
-        """Replace a damaged index by an empty one, which can be added to."""
+        """Replace a damaged index by an empty one, which takes new kernels."""
         if folder == _WRITE_FOLDER:
             with suppress(OSError):
                 self._folders[folder].flush()
 
 
 def _report_trouble(folder: str, error: Exception) -> None:
-    """One line for each folder whose kernels cannot be read or written."""
+    """Log one line for each folder with kernels that cannot be read or written."""
     if folder in _TROUBLED:
         return
     _TROUBLED.add(folder)
@@ -266,8 +348,8 @@ def _report_trouble(folder: str, error: Exception) -> None:
 def inlined(function: Callable[..., Any]) -> Any:
     """Make ``function`` a part of the kernels that call it.
 
-    A kernel is optimised once more inside each kernel that calls it; parts that have
-    a single caller are not compiled on their own, which halves the first fit.
+    A kernel is optimised once more inside each kernel that calls it; a function with a
+    single caller is not compiled on its own, which halves the first fit.
     """
     return numba.njit(inline="always", **_OPTIONS)(function)
 
@@ -275,9 +357,10 @@ def inlined(function: Callable[..., Any]) -> Any:
 class Formula:
     """A function on arrays that kernels take as an argument and call by its address.
 
-    A kernel that calls it does not contain it, so that neither is compiled again for
-    the other. The arguments are three arrays that are read, a flag, and two arrays that
-    are written, all flat. Compiled, or read from the disk, at its first use.
+    A kernel does not contain the formula that it calls, so that neither is compiled
+    again for the other. The arguments are three arrays that are read, a flag, and two
+    arrays that are written, all flat. The formula is compiled, or read from the disk,
+    at its first use.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -285,7 +368,7 @@ class Formula:
 
     @cached_property
     def address(self) -> Any:
-        """What stands for the function in the arguments of a kernel."""
+        """The argument of a kernel that stands for the function."""
         if config.DISABLE_JIT:
             return self._function
         return _callback(self._function)

@@ -11,9 +11,11 @@ from skgpx._numerics._jit import kernel
 
 Array = NDArray[np.float64]
 
-# β₁, β₂ and ε of the paper, and not defaults of arguments: to see that one is left out
-# takes a call of compiled code from Python 50 µs.
-_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
+# β₁, β₂ and ε of the paper. They are not defaults of arguments: a call of compiled code
+# from Python takes 50 µs more where an argument is left out.
+_BETA_1 = 0.9
+_BETA_2 = 0.999
+_EPSILON = 1e-8
 
 
 @kernel
@@ -32,7 +34,7 @@ def adam_step(
     parameters : ndarray, C-contiguous
         Of any shape; changed.
     gradient : ndarray, C-contiguous, of the same shape
-        Of what is minimised.
+        Of the function that is minimised.
     first, second : ndarray, C-contiguous, of the same shape
         Running means of the gradient and of its square, zero before the first step;
         changed.
@@ -48,14 +50,18 @@ def adam_step(
     (Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015,
     Algorithm 1). The step does not depend on the scale of the gradient.
     """
-    theta, g = parameters.reshape(-1), gradient.reshape(-1)
-    m, v = first.reshape(-1), second.reshape(-1)
-    mean = learning_rate / (1.0 - _BETA_1**step)
-    root = 1.0 / math.sqrt(1.0 - _BETA_2**step)
+    theta = parameters.reshape(-1)
+    g = gradient.reshape(-1)
+    m = first.reshape(-1)
+    v = second.reshape(-1)
+    # η / (1 - β₁ᵗ) and 1 / √(1 - β₂ᵗ)
+    rate = learning_rate / (1.0 - _BETA_1**step)
+    scale = 1.0 / math.sqrt(1.0 - _BETA_2**step)
     for i in range(theta.size):
         m[i] = _BETA_1 * m[i] + (1.0 - _BETA_1) * g[i]
         v[i] = _BETA_2 * v[i] + (1.0 - _BETA_2) * g[i] * g[i]
-        theta[i] -= mean * m[i] / (root * math.sqrt(v[i]) + _EPSILON)
+        root = math.sqrt(v[i])
+        theta[i] -= rate * m[i] / (scale * root + _EPSILON)
 
 
 @kernel
@@ -65,4 +71,5 @@ def cosine_decay(step: int, n_steps: int, learning_rate: float) -> float:
     Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts",
     ICLR 2017, eq. (5), without restarts.
     """
-    return learning_rate * 0.5 * (1.0 + math.cos(math.pi * step / n_steps))
+    angle = math.pi * step / n_steps
+    return learning_rate * 0.5 * (1.0 + math.cos(angle))

@@ -1,4 +1,4 @@
-"""How many threads BLAS uses: one, but for what is large."""
+"""The number of threads of BLAS: one, except for large matrices."""
 
 from __future__ import annotations
 
@@ -13,31 +13,45 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Order from which a factorisation is left to the threads of the user. Two threads gain
-# at most a half below it, and lose several times that where the cores are busy: they
-# wait for one another by spinning.
+# Order from which a factorisation is left to the threads of the user. Below it two
+# threads gain at most a half, and lose several times as much where the cores are busy:
+# they wait for one another by spinning.
 _LARGE = 2000
 
 
 class _Contexts(local):
-    """Contexts around the work of one thread, and how many of them divide it."""
+    """Contexts around the work of one thread.
 
-    depth = divided = 0
+    Attributes
+    ----------
+    depth : int
+        Number of contexts.
+    divided : int
+        Number of contexts with workers that share the work.
+    """
+
+    depth = 0
+    divided = 0
 
 
-_HERE, _LOCK = _Contexts(), Lock()
-# Libraries and their threads before the first context of the process, and the threads
-# of Python that are within contexts.
+_HERE = _Contexts()
+_LOCK = Lock()
+# Libraries with their number of threads before the first context of the process, and
+# the number of Python's threads within contexts.
 _PROCESS: dict[str, Any] = {"before": [], "n_threads": 0}
-_FOUND: dict[str, Any] = {"modules": 0, "libraries": []}
+# The loaded libraries, and the number of modules when they were looked for.
+_LOADED: dict[str, Any] = {"modules": 0, "libraries": []}
 
 
 def current_blas_threads() -> int:
-    """Threads that the user leaves to BLAS; one within work that is divided already."""
+    """Threads that the user leaves to BLAS; one within work that workers share."""
     with _LOCK:
-        held = [count for _, count in _PROCESS["before"]]
-        found = held or [library.num_threads for library in _libraries()]
-    return 1 if _HERE.divided else min(found, default=1)
+        counts = [count for _, count in _PROCESS["before"]]
+        if not counts:
+            counts = [library.num_threads for library in _libraries()]
+    if _HERE.divided:
+        return 1
+    return min(counts, default=1)
 
 
 @contextmanager
@@ -45,7 +59,7 @@ def one_blas_thread(divided: bool = False) -> Iterator[None]:
     """Have BLAS use one thread, in all threads of the process.
 
     Contexts may overlap, also in several threads and in any order; the last one to end
-    restores what was there before the first.
+    restores the numbers of threads before the first.
 
     Parameters
     ----------
@@ -56,15 +70,19 @@ def one_blas_thread(divided: bool = False) -> Iterator[None]:
     if not _HERE.depth:
         with _LOCK:
             if not _PROCESS["n_threads"]:
-                _PROCESS["before"] = [(one, one.num_threads) for one in _libraries()]
+                _PROCESS["before"] = [
+                    (library, library.num_threads) for library in _libraries()
+                ]
             _PROCESS["n_threads"] += 1
             # with OpenMP below OpenBLAS each thread has a number of its own
             _set_numbers(1)
-    _HERE.depth, _HERE.divided = _HERE.depth + 1, _HERE.divided + divided
+    _HERE.depth += 1
+    _HERE.divided += divided
     try:
         yield
     finally:
-        _HERE.depth, _HERE.divided = _HERE.depth - 1, _HERE.divided - divided
+        _HERE.depth -= 1
+        _HERE.divided -= divided
         if not _HERE.depth:
             with _LOCK:
                 _PROCESS["n_threads"] -= 1
@@ -80,8 +98,8 @@ def threads_for(order: int) -> Iterator[None]:
     One thread stays one for small matrices, for a share of divided work, and while
     another thread of the process computes.
     """
-    alone = _HERE.depth and not _HERE.divided and _PROCESS["n_threads"] == 1
-    if order < _LARGE or not alone:
+    is_shared = _HERE.divided or _PROCESS["n_threads"] > 1
+    if order < _LARGE or not _HERE.depth or is_shared:
         yield
         return
     with _LOCK:
@@ -94,22 +112,27 @@ def threads_for(order: int) -> Iterator[None]:
 
 
 class OneBlasThread:
-    """Mixin whose public methods, those of all subclasses, hold BLAS to one thread."""
+    """Mixin for classes with public methods that hold BLAS to one thread.
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    It wraps the methods of all subclasses.
+    """
+
+    def __init_subclass__(cls, **options: object) -> None:
         for name in dir(cls):
             member = inspect.getattr_static(cls, name)
-            public = name == "__call__" or not name.startswith("_")
-            ours = inspect.isfunction(member) and member.__module__.startswith("skgpx.")
-            if public and ours and not hasattr(member, "holds_blas"):
-                setattr(cls, name, _held(member))
+            if name.startswith("_") and name != "__call__":
+                continue
+            if not inspect.isfunction(member) or hasattr(member, "holds_blas"):
+                continue
+            if member.__module__.startswith("skgpx."):
+                setattr(cls, name, _with_one_thread(member))
         super().__init_subclass__(**options)
 
 
 def _reset_after_fork() -> None:
-    """Count only the thread that lives on in a forked process, and free the lock.
+    """Count only the thread that goes on in a forked process, and free the lock.
 
-    Other threads of the parent may have held BLAS to one thread, or held the lock.
+    Other threads of the parent may have held BLAS to one thread, or the lock.
     """
     global _LOCK
     _LOCK = Lock()
@@ -123,23 +146,23 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)
 
 
-def _held(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_one_thread(function: Callable[..., Any]) -> Callable[..., Any]:
     # a context as a decorator would be a frame between warnings and their callers
     @wraps(function)
-    def held(*args: Any, **options: Any) -> Any:
+    def call(*args: object, **options: object) -> Any:
         with one_blas_thread():
             return function(*args, **options)
 
-    held.holds_blas = True  # type: ignore[attr-defined]
-    return held
+    call.holds_blas = True  # type: ignore[attr-defined]
+    return call
 
 
 def _set_numbers(number: int | None = None) -> None:
-    """Threads of every library; None stands for those before the first context.
+    """Set the threads of every library; None restores the numbers before the contexts.
 
-    From version 3.8 threadpoolctl ignores all threads but the one that came first, for
-    as long as that lives or holds a limit. Here the number is kept for all of them.
-    That thread has its right again when it needs it, at the end of its limit.
+    From version 3.8 on, threadpoolctl obeys only the first thread that sets a limit,
+    as long as the thread lives or holds the limit. Here any thread may set the number.
+    The first thread regains control when it needs it, at the end of its limit.
     """
     for library, before in _PROCESS["before"]:
         count = before if number is None else number
@@ -151,11 +174,13 @@ def _set_numbers(number: int | None = None) -> None:
 
 
 def _libraries() -> list[Any]:
-    """The loaded BLAS libraries; looked for again, which takes milliseconds, only after
-    something was imported.
+    """The loaded BLAS libraries.
+
+    They are looked for, which takes milliseconds, only after an import.
     """
-    if _FOUND["modules"] != len(sys.modules):
-        found = ThreadpoolController().select(user_api="blas").lib_controllers
-        _FOUND.update(modules=len(sys.modules), libraries=list(found))
-    libraries: list[Any] = _FOUND["libraries"]
+    if _LOADED["modules"] != len(sys.modules):
+        controller = ThreadpoolController().select(user_api="blas")
+        _LOADED["libraries"] = list(controller.lib_controllers)
+        _LOADED["modules"] = len(sys.modules)
+    libraries: list[Any] = _LOADED["libraries"]
     return libraries

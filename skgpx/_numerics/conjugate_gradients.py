@@ -15,10 +15,10 @@ Array = NDArray[np.float64]
 
 # Products after which the residual is computed again, in double precision.
 _CHECKED = 50
-# Most of the recomputed residual that may have been rounding of the recursion.
+# Largest fraction of the recomputed residual that rounding of the recursion may cause.
 _DRIFT = 0.3
-# Part of a direction that the others leave, below which it is rounding and is left out:
-# it would not be conjugate to those before.
+# A direction that depends on the others up to this fraction is rounding and is left
+# out: it would not be conjugate to earlier directions.
 _DEPENDENT = 1e-5
 
 
@@ -37,8 +37,8 @@ class Progress(NamedTuple):
     solution : ndarray of shape (n, k)
     n_products : int
     change : float
-        Of the values ``K X`` by the last product: root mean square over the rows, in
-        the unit of the solver, the largest of all columns.
+        Change of the values ``K X`` by the last product: root mean square over the
+        rows, in the unit of the solver, the largest of all columns.
     """
 
     solution: Array
@@ -58,7 +58,7 @@ class Solution(NamedTuple):
     change : float
         See `Progress`.
     n_products : int
-        Products with K, those in double precision included.
+        Products with K, including products in double precision.
     converged : bool
     """
 
@@ -83,11 +83,11 @@ def solve(
 ) -> Solution:
     """Solve ``(K + diag(noise)) X = B`` for all columns of B together.
 
-    Block conjugate gradients [1]_: each column is the best of the space that the
-    residuals of all columns have spanned, and all share one product a step. Directions
-    are orthonormal, without those that depend on others. The residual follows from a
-    recursion; now and then it is computed again in double precision, and products stay
-    in single precision for as long as that does not matter.
+    Block conjugate gradients [1]_: each column is optimal in the space that the
+    residuals of all columns have spanned, and all columns share one product a step.
+    Directions are orthonormal; dependent directions are left out. The residual follows
+    from a recursion; now and then it is computed again in double precision, and
+    products stay in single precision for as long as that does not matter.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ def solve(
         close to the inverse of ``K + diag(noise)``.
     B : ndarray of shape (n, k)
     start : ndarray of shape (n, k), default=None
-        Of the solution; None is zero.
+        First approximation of the solution; None is zero.
     tol : float
-        Steps end when the predictions ``K X`` have changed by less than this twice in
+        Steps end when the predictions ``K X`` have changed by less than `tol` twice in
         succession: root mean square over the rows, in units of `unit`, all columns.
     unit : float
         Unit of the changes, such as the standard deviation of the noise.
@@ -125,33 +125,49 @@ def solve(
        Linear Algebra and its Applications 29, 1980.
     """
     state = _State(product, noise, precondition, B, start)
-    size = np.sqrt(np.sum(B**2, axis=0))
     changes: list[float] = []
-    converged = stopped = False
+    converged = False
+    stopped = False
     for step in range(1, max_iter + 1):
         change = state.step()
         changes.append(float(change / unit))
-        converged = max(changes[-2:]) < tol and len(changes) > 1
+        converged = len(changes) > 1 and max(changes[-2:]) < tol
         if callback is not None:
             progress = Progress(state.X, state.n_products, changes[-1])
             stopped = callback(progress)
-        ended = converged or stopped or step == max_iter
-        if ended or step % _CHECKED == 0:
+        finished = converged or stopped or step == max_iter
+        # the residual in double precision
+        if finished or step % _CHECKED == 0:
             trusted = state.check()
-            # rounding, not the solution, has come to an end
+            # the steps were small by rounding, not at the solution
             if converged and not trusted and step < max_iter:
                 converged = False
                 changes.clear()
-                ended = stopped
-        if ended:
+                finished = stopped
+        if finished:
             break
-    residuals = np.sqrt(np.sum(state.true**2, axis=0)) / np.where(size > 0.0, size, 1.0)
-    last = changes[-1] if changes else np.inf
-    return Solution(state.X, residuals, last, state.n_products, converged)
+    norms = _column_norms(B)
+    residuals = _column_norms(state.residual) / np.where(norms > 0.0, norms, 1.0)
+    return Solution(
+        values=state.X,
+        residuals=residuals,
+        change=changes[-1] if changes else np.inf,
+        n_products=state.n_products,
+        converged=converged,
+    )
 
 
 class _State:
-    """Solution, residual and directions of block conjugate gradients."""
+    """Solution, residual and directions of block conjugate gradients.
+
+    Attributes
+    ----------
+    X, R : ndarray of shape (n, k)
+        Solution, and its residual by the recursion.
+    residual : ndarray of shape (n, k)
+        The residual that was last computed in double precision.
+    n_products : int
+    """
 
     def __init__(
         self,
@@ -161,42 +177,59 @@ class _State:
         B: Array,
         start: Array | None,
     ):
-        self._product, self._noise = product, noise[:, np.newaxis]
-        self._precondition, self._B = precondition, B
-        self.X = np.zeros(B.shape) if start is None else start.copy()
-        self.n_products, self._exact = 0, False
-        self.R = B.copy()
-        if start is not None:
-            self.R = self._residual()
-        self.true, self._checked = self.R, float(np.sum(self.R**2))
-        self._P = self._fresh()
+        self._product = product
+        self._noise = noise[:, np.newaxis]
+        self._precondition = precondition
+        self._B = B
+        self._exact = False
+        self.n_products = 0
+        if start is None:
+            self.X = np.zeros(B.shape)
+            self.R = B.copy()
+        else:
+            self.X = start.copy()
+            self.R = self._exact_residual()
+        self.residual = self.R
+        self._checked_square = float(np.sum(self.R**2))
+        self._P = self._restart()
 
-    def _fresh(self) -> Array:
-        """Directions that remember none before."""
+    def _restart(self) -> Array:
+        """Directions that follow from the residual alone, P = M⁻¹ R."""
         Z = self._precondition(self.R)
-        size = np.sqrt(np.sum(Z**2, axis=0))
-        self._weights = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0.0)
+        norms = _column_norms(Z)
+        self._weights = np.zeros_like(norms)
+        np.divide(1.0, norms, out=self._weights, where=norms > 0.0)
         return self._orthonormal(Z)
 
     def _orthonormal(self, directions: Array) -> Array:
-        """Orthonormal basis of directions, relative to those of the beginning."""
+        """Orthonormal basis of directions, in units of their norms at the restart."""
         weighted = directions * self._weights
         Q, R, _ = qr(weighted, mode="economic", pivoting=True, check_finite=False)
-        left = np.abs(np.diagonal(R))
-        kept = left > _DEPENDENT * left.max(initial=0.0)
-        independent: Array = np.ascontiguousarray(Q[:, kept])
-        return independent
+        pivots = np.abs(np.diagonal(R))
+        is_independent = pivots > _DEPENDENT * pivots.max(initial=0.0)
+        basis: Array = np.ascontiguousarray(Q[:, is_independent])
+        return basis
 
-    def _residual(self) -> Array:
+    def _exact_residual(self) -> Array:
+        """``B - (K + D) X`` in double precision."""
         self.n_products += 1
         values = self._product(self.X, exact=True)
         return self._B - values - self._noise * self.X
 
     def step(self) -> float:
-        """Minimise along the directions; how much ``K X`` has changed."""
-        P, R = self._P, self.R
+        """Minimise along the directions.
+
+        Returns
+        -------
+        change : float
+            Root mean square of the change of ``K X`` over the rows, the largest of all
+            columns; infinite where directions began anew instead.
+        """
+        P = self._P
+        R = self.R
         if not P.shape[1]:
             return 0.0
+        # Q = (K + D) P
         values = self._product(P, exact=self._exact)
         self.n_products += 1
         Q = values + self._noise * P
@@ -206,40 +239,57 @@ class _State:
         except np.linalg.LinAlgError:
             # rounding of single precision exceeds the smallest eigenvalues
             self._exact = True
-            self.R, self._P = self._residual(), self._fresh()
+            residual = self._exact_residual()
+            self._P = self._restart()
+            self.R = residual
             return np.inf
-        steps = _solved(L, P.T @ R)
-        self.X += P @ steps
-        R -= Q @ steps
+        # α = (PᵀQ)⁻¹ PᵀR,  X ← X + P α,  R ← R - Q α
+        alpha = _solve_factored(L, P.T @ R)
+        self.X += P @ alpha
+        R -= Q @ alpha
+        # P ← orthonormal basis of Z - P (PᵀQ)⁻¹ QᵀZ with Z = M⁻¹ R
         Z = self._precondition(R)
-        self._P = self._orthonormal(Z - P @ _solved(L, Q.T @ Z))
-        change = values @ steps
-        return float(np.sqrt(np.mean(change**2, axis=0).max()))
+        beta = _solve_factored(L, Q.T @ Z)
+        self._P = self._orthonormal(Z - P @ beta)
+        change = values @ alpha
+        mean_squares = np.mean(change**2, axis=0)
+        return float(np.sqrt(mean_squares.max()))
 
     def check(self) -> bool:
-        """Compute the residual again; whether nothing more is to be gained.
+        """Compute the residual in double precision, and restart where it has drifted.
 
-        The recursion was right, and goes on as it is: with another residual directions
-        would lose their conjugacy; or double precision is at its end. Otherwise they
-        begin anew, and products are exact from now on unless the residual
-        still falls.
+        A recursion that was right goes on as it is: with another residual directions
+        would lose their conjugacy. Otherwise directions begin anew, and products are
+        exact from now on unless the residual still falls.
+
+        Returns
+        -------
+        trusted : bool
+            Whether further steps gain nothing: the recursion was right, or double
+            precision is at its end.
         """
-        true = self._residual()
-        drift = np.sqrt(np.sum((true - self.R) ** 2, axis=0))
-        left = np.sqrt(np.sum(true**2, axis=0))
-        rounding = 1e-14 * np.sqrt(np.sum(self._B**2, axis=0))
-        trusted = bool(np.all(drift <= np.maximum(_DRIFT * left, rounding)))
-        self.true, total = true, float(np.sum(true**2))
-        was_exact, stalled = self._exact, total > 1e-2 * self._checked
-        self._checked = total
-        if trusted:
+        residual = self._exact_residual()
+        drift = _column_norms(residual - self.R)
+        rounding = 1e-14 * _column_norms(self._B)
+        tolerance = np.maximum(_DRIFT * _column_norms(residual), rounding)
+        square = float(np.sum(residual**2))
+        stalled = square > 1e-2 * self._checked_square
+        self.residual = residual
+        self._checked_square = square
+        if np.all(drift <= tolerance):
             return True
+        was_exact = self._exact
         self._exact = was_exact or stalled
-        self.R = true
-        self._P = self._fresh()
+        self.R = residual
+        self._P = self._restart()
         return was_exact and stalled
 
 
-def _solved(L: Array, B: Array) -> Array:
+def _column_norms(A: Array) -> Array:
+    norms: Array = np.sqrt(np.sum(A**2, axis=0))
+    return norms
+
+
+def _solve_factored(L: Array, B: Array) -> Array:
     """``(L Lᵀ)⁻¹ B``."""
     return solve_lower_transpose(L, solve_lower(L, B))

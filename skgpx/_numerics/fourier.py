@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,25 +77,37 @@ class FourierIndex:
         return len(self.sine)
 
     def part(self, chosen: slice | Integers) -> FourierIndex:
-        """Some of the functions, with the ranks they have here."""
-        return FourierIndex(self.waves[chosen], self.sine[chosen], self.ranks[chosen])
+        """Select functions, which keep their ranks."""
+        return FourierIndex(
+            waves=self.waves[chosen],
+            sine=self.sine[chosen],
+            ranks=self.ranks[chosen],
+        )
 
     def scales(self) -> Array:
         """Factor of ``√2 cos`` or ``√2 sin``: one, and √½ for the constant."""
-        constant = ~self.waves.any(axis=1)
-        return np.where(constant, np.sqrt(0.5), 1.0)
+        is_constant = ~self.waves.any(axis=1)
+        return np.where(is_constant, np.sqrt(0.5), 1.0)
 
     def distinct(self) -> tuple[Integers, NDArray[np.intp]]:
-        """Distinct waves (R, d), and which of them each function has, (m,)."""
+        """Distinct waves of the functions.
+
+        Returns
+        -------
+        waves : ndarray of shape (R, d)
+        positions : ndarray of shape (m,)
+            Position of the wave of each function among them.
+        """
         reach = self.reach()
         # one number for each wave
         steps = np.cumprod(np.append(1, 2 * reach[:-1] + 1))
-        _, first, place = np.unique(
-            (self.waves + reach) @ steps,
+        numbers = (self.waves + reach) @ steps
+        _, first, positions = np.unique(
+            numbers,
             return_index=True,
             return_inverse=True,
         )
-        return self.waves[first], place
+        return self.waves[first], positions
 
     def reach(self) -> Integers:
         """Largest wave number of each input, shape (d,)."""
@@ -106,12 +118,12 @@ class FourierIndex:
 
 
 def function_list(waves: Integers) -> FourierIndex:
-    """Constant, then sine and cosine of each wave in the order given.
+    """List the constant, then sine and cosine of each wave in this order.
 
     Parameters
     ----------
     waves : ndarray of shape (R, d)
-        Without the zero wave, one of each ±k.
+        Not zero; one of each ±k.
 
     Returns
     -------
@@ -120,18 +132,25 @@ def function_list(waves: Integers) -> FourierIndex:
         ranks, 1, 2.5, 2.5, 4.5, 4.5, ...: the prior is stationary.
     """
     R, d = waves.shape
-    both = np.concatenate((np.zeros((1, d), np.int64), np.repeat(waves, 2, axis=0)))
+    zero = np.zeros((1, d), np.int64)
+    pairs = np.repeat(waves, 2, axis=0)
     j = np.arange(2 * R + 1)
-    ranks = np.where(j == 0, 1.0, 2.0 * ((j + 1) // 2) + 0.5)
-    return FourierIndex(both, j % 2 == 1, ranks)
+    pair = (j + 1) // 2
+    return FourierIndex(
+        waves=np.concatenate((zero, pairs)),
+        sine=j % 2 == 1,
+        ranks=np.where(j == 0, 1.0, 2.0 * pair + 0.5),
+    )
 
 
 def half_space(reach: Integers) -> Integers:
     """Waves with ``|k_i| <= reach_i``, one of each ±k, without zero; shape (R, d)."""
     axes = [np.arange(-r, r + 1) for r in reach]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(reach))
+    coordinates = np.meshgrid(*axes, indexing="ij")
+    grid = np.stack(coordinates, axis=-1).reshape(-1, len(reach))
     # the grid is symmetric about its middle, which is zero
-    waves: Integers = grid[len(grid) // 2 + 1 :].astype(np.int64)
+    middle = len(grid) // 2
+    waves: Integers = grid[middle + 1 :].astype(np.int64)
     return waves
 
 
@@ -151,49 +170,55 @@ def by_length(d: int, size: int) -> FourierIndex:
         Of ``size`` functions; in one dimension 1, sin 1, cos 1, sin 2, ...
     """
     R = max(1, size // 2)
-    # a ball of radius r holds at least ... enough waves; grow until it does
+    # grow a ball until it holds R waves
     reach = int(np.ceil((2.0 * R) ** (1.0 / d))) // 2 + 1
     while True:
         waves = half_space(np.full(d, reach))
-        square = np.sum(waves**2, axis=1)
-        inside = square <= reach**2
-        if np.count_nonzero(inside) >= R:
+        squares = np.sum(waves**2, axis=1)
+        in_ball = squares <= reach**2
+        if np.count_nonzero(in_ball) >= R:
             break
         reach += max(1, reach // 8)
-    waves, square = waves[inside], square[inside]
-    order = np.lexsort((*waves.T[::-1], square))[:R]
+    waves = waves[in_ball]
+    squares = squares[in_ball]
+    # by length; waves of one length by their first number, then the second
+    order = np.lexsort((*waves.T[::-1], squares))[:R]
     return function_list(waves[order]).part(slice(size))
 
 
 def _names(index: FourierIndex) -> list[tuple[bool, *tuple[int, ...]]]:
     """A hashable name of each function: whether it is a sine, and its wave."""
+    sines = index.sine.tolist()
     waves = index.waves.tolist()
-    return [(s, *wave) for s, wave in zip(index.sine.tolist(), waves, strict=True)]
+    return [(sine, *wave) for sine, wave in zip(sines, waves, strict=True)]
 
 
-def raised(index: FourierIndex, waves: Integers) -> FourierIndex:
-    """Reorder functions so that the pairs of some waves follow the constant.
+def boost_waves(index: FourierIndex, waves: Integers) -> FourierIndex:
+    """Reorder functions: the pairs of these waves follow the constant.
 
     Parameters
     ----------
     index : FourierIndex
         Complete from the constant on.
     waves : ndarray of shape (R, d)
-        Distinct and not zero; those that are not in the list are added to it, with a
-        rank after all others.
+        Distinct and not zero; waves that the list lacks are added to it, with a rank
+        after all others.
     """
     if not len(waves):
         return index
-    first = function_list(waves)
-    listed = dict(zip(_names(index), index.ranks.tolist(), strict=True))
-    last = 2.0 * len(index) + 1.0
-    ranks = [listed.get(name, last) for name in _names(first)]
-    chosen = {tuple(wave) for wave in first.waves.tolist()}
-    later = np.array([tuple(w) not in chosen for w in index.waves.tolist()], bool)
+    boosted = function_list(waves)
+    # ranks of the boosted functions in the list
+    rank_of = dict(zip(_names(index), index.ranks.tolist(), strict=True))
+    last_rank = 2.0 * len(index) + 1.0
+    ranks = [rank_of.get(name, last_rank) for name in _names(boosted)]
+    # the other functions, in their order
+    boosted_waves = {tuple(wave) for wave in boosted.waves.tolist()}
+    is_other = [tuple(wave) not in boosted_waves for wave in index.waves.tolist()]
+    remainder = index.part(np.flatnonzero(is_other))
     return FourierIndex(
-        np.concatenate((first.waves, index.waves[later])),
-        np.concatenate((first.sine, index.sine[later])),
-        np.concatenate((ranks, index.ranks[later])),
+        waves=np.concatenate((boosted.waves, remainder.waves)),
+        sine=np.concatenate((boosted.sine, remainder.sine)),
+        ranks=np.concatenate((ranks, remainder.ranks)),
     )
 
 
@@ -214,7 +239,8 @@ def multiple_angles(turns: Array, out: Array) -> None:
     out : ndarray of shape (2, R + 1, n), C-contiguous
         Out: cosines and sines. Errors grow like the multiple times 4e-16.
     """
-    n, R = turns.size, out.shape[1] - 1
+    n = turns.size
+    R = out.shape[1] - 1
     for i in range(n):
         out[0, 0, i] = 1.0
         out[1, 0, i] = 0.0
@@ -225,12 +251,17 @@ def multiple_angles(turns: Array, out: Array) -> None:
             out[1, 1, i] = cos_turns(turns[i] - 0.25)
     for k in range(2, R + 1):
         # exp(ik) = exp(ia) exp(ib) with a + b = k, a and b about half
-        a, b = k // 2, k - k // 2
-        ca, sa, cb, sb = out[0, a], out[1, a], out[0, b], out[1, b]
-        c, s = out[0, k], out[1, k]
+        a = k // 2
+        b = k - a
+        cos_a = out[0, a]
+        sin_a = out[1, a]
+        cos_b = out[0, b]
+        sin_b = out[1, b]
+        cos_k = out[0, k]
+        sin_k = out[1, k]
         for i in range(n):
-            c[i] = ca[i] * cb[i] - sa[i] * sb[i]
-            s[i] = sa[i] * cb[i] + ca[i] * sb[i]
+            cos_k[i] = cos_a[i] * cos_b[i] - sin_a[i] * sin_b[i]
+            sin_k[i] = sin_a[i] * cos_b[i] + cos_a[i] * sin_b[i]
 
 
 def angle_tables(
@@ -252,24 +283,27 @@ def angle_tables(
         Overwritten by the next block. Always whole blocks, so that no row depends on
         the others; in the last one only the first columns belong to rows.
     """
-    # whole vectors, and few enough that the tables stay in the second-level cache
-    rows = (1 << 15) // sum(r + 1 for r in reach)
-    rows = max(32, min(256, rows // 32 * 32))
-    tables = [np.zeros((2, r + 1, rows)) for r in reach]
-    angles = np.zeros((len(reach), rows))
-    for start in range(0, len(turns), rows):
-        block = turns[start : start + rows]
+    # full vector registers, and tables that stay in the second-level cache
+    n_multiples = sum(r + 1 for r in reach)
+    size = (1 << 15) // n_multiples
+    size = max(32, min(256, size // 32 * 32))
+    tables = [np.zeros((2, r + 1, size)) for r in reach]
+    angles = np.zeros((len(reach), size))
+    for start in range(0, len(turns), size):
+        block = turns[start : start + size]
         angles[:, : len(block)] = block.T
         for angle, table in zip(angles, tables, strict=True):
             multiple_angles(angle, table)
-        yield slice(start, start + len(block)), tables
+        rows = slice(start, start + len(block))
+        yield rows, tables
 
 
 def row_products(tables: Sequence[Array]) -> Array:
     """All products of one row of each table, shape (product of heights, b)."""
     product = tables[0]
     for table in tables[1:]:
-        product = (product[:, np.newaxis] * table).reshape(-1, table.shape[-1])
+        products = product[:, np.newaxis] * table
+        product = products.reshape(-1, table.shape[-1])
     return product
 
 
@@ -286,15 +320,20 @@ def from_real(values: Array, reach: Sequence[int]) -> Complex:
     -------
     sums : ndarray of shape (2 reach_1 + 1, ..., 2 reach_d + 1)
     """
-    shape = [size for r in reach for size in (2, r + 1)]
+    shape: list[int] = []
+    for r in reach:
+        shape += [2, r + 1]
     sums: Complex = np.asarray(values, np.complex128).reshape(shape)
     for j in range(len(reach)):
         # axis j holds cos and sin, axis j + 1 the multiples
-        parts = np.moveaxis(sums, j, 0)
-        positive, negative = parts[0] + 1j * parts[1], parts[0] - 1j * parts[1]
+        cosine, sine = np.moveaxis(sums, j, 0)
+        # exp(±iq) = cos q ± i sin q
+        positive = cosine + 1j * sine
+        negative = cosine - 1j * sine
         upper = np.moveaxis(positive, j, 0)
         lower = np.moveaxis(negative, j, 0)[:0:-1]
-        sums = np.moveaxis(np.concatenate((lower, upper)), 0, j)
+        both_sides = np.concatenate((lower, upper))
+        sums = np.moveaxis(both_sides, 0, j)
     return sums
 
 
@@ -306,14 +345,17 @@ def to_real(values: Complex) -> Array:
     d = values.ndim
     for j in range(d):
         axis = 2 * j
-        moved = np.moveaxis(values, axis, 0)
-        R = len(moved) // 2
-        upper, lower = moved[R:], moved[R::-1]
+        by_wave = np.moveaxis(values, axis, 0)
+        R = len(by_wave) // 2
+        upper = by_wave[R:]
+        lower = by_wave[R::-1]
         # v exp(iq) + v' exp(-iq) = (v + v') cos q + i (v - v') sin q
-        cosine, sine = upper + lower, 1j * (upper - lower)
+        cosine = upper + lower
+        sine = 1j * (upper - lower)
+        # the zero wave stands on both sides
         cosine[0] *= 0.5
-        both = np.stack((cosine, sine))
-        values = np.moveaxis(both, (0, 1), (axis, axis + 1))
+        coefficients = np.stack((cosine, sine))
+        values = np.moveaxis(coefficients, (0, 1), (axis, axis + 1))
     real: Array = np.ascontiguousarray(values.real)
     return real
 
@@ -333,32 +375,52 @@ def reach_of(table: WaveTable) -> Integers:
 
 def strides_of(table: WaveTable) -> Integers:
     """Steps of the flat position for one unit of each wave number."""
-    return np.cumprod(np.array((*table.shape[1:], 1))[::-1])[::-1]
+    sides = np.array((*table.shape[1:], 1))
+    steps = np.cumprod(sides[::-1])
+    return steps[::-1]
 
 
 def waves_of(table: WaveTable, waves: Integers) -> Complex:
     """``e_q`` of waves (m, d), zero outside the table; shape (m,)."""
     reach = reach_of(table)
-    inside = np.all(np.abs(waves) <= reach, axis=1)
-    flat = np.clip(waves, -reach, reach) + reach
-    return np.where(inside, table.ravel()[flat @ strides_of(table)], 0.0)
+    in_table = np.all(np.abs(waves) <= reach, axis=1)
+    places = np.clip(waves, -reach, reach) + reach
+    positions = places @ strides_of(table)
+    values = table.ravel()[positions]
+    return np.where(in_table, values, 0.0)
 
 
 def amplitudes(index: FourierIndex) -> Complex:
     """``u_j`` of Fourier functions ``φ_j = Re u_j exp(2πi k_j·t)``, shape (m,)."""
-    return np.sqrt(2.0) * index.scales() * np.where(index.sine, -1j, 1.0)
+    phases = np.where(index.sine, -1j, 1.0)
+    return np.sqrt(2.0) * index.scales() * phases
 
 
-def _products(index: FourierIndex, table: WaveTable) -> Any:
-    """Places in a flat table, and coefficients, of both waves of ``φ_i φ_j``.
+def _products(
+    index: FourierIndex,
+    table: WaveTable,
+) -> Iterator[tuple[Integers, Complex]]:
+    """Both waves of ``φ_i φ_j``, their sum and their difference.
 
     ``φ_i φ_j = ½ Re(u_i u_j exp(2πi (k_i + k_j)·t) + u_i conj(u_j) exp(2πi (k_i -
     k_j)·t))``.
+
+    Yields
+    ------
+    positions : ndarray of shape (m, m)
+        Of the wave in the flat table.
+    coefficients : ndarray of shape (m, m)
     """
-    places, u = index.waves @ strides_of(table), 0.5 * amplitudes(index)
+    k = index.waves @ strides_of(table)
+    u = amplitudes(index)
+    half = 0.5 * u
     middle = table.size // 2
-    yield np.add.outer(places, places) + middle, np.outer(u, 2.0 * u)
-    yield np.subtract.outer(places, places) + middle, np.outer(u, 2.0 * np.conj(u))
+    # k_i + k_j
+    sums = np.add.outer(k, k) + middle
+    yield sums, np.outer(half, u)
+    # k_i - k_j
+    differences = np.subtract.outer(k, k) + middle
+    yield differences, np.outer(half, np.conj(u))
 
 
 def gram(index: FourierIndex, table: WaveTable) -> Array:
@@ -370,15 +432,17 @@ def gram(index: FourierIndex, table: WaveTable) -> Array:
     table : WaveTable
         Sums of the weights; reaches twice as far as the functions (not checked).
     """
-    values = table.ravel()
-    parts = ((u * values[q]).real for q, u in _products(index, table))
-    total: Array = sum(parts, start=np.zeros((len(index), len(index))))
+    sums = table.ravel()
+    total = np.zeros((len(index), len(index)))
+    for positions, coefficients in _products(index, table):
+        total += (coefficients * sums[positions]).real
     return total
 
 
 def moment(index: FourierIndex, table: WaveTable) -> Array:
     """``Φᵀ diag(w) y`` from sums of waves times y, shape (m,)."""
-    moments: Array = (amplitudes(index) * waves_of(table, index.waves)).real
+    sums = waves_of(table, index.waves)
+    moments: Array = (amplitudes(index) * sums).real
     return moments
 
 
@@ -398,23 +462,27 @@ def collapse(index: FourierIndex, covariance: Array) -> WaveTable:
         :func:`gram`. Reaches twice as far as the functions. O(m^2).
     """
     table = np.zeros(4 * index.reach() + 1, np.complex128)
-    values = table.reshape(-1)
-    for q, u in _products(index, table):
+    flat = table.reshape(-1)
+    for positions, coefficients in _products(index, table):
+        # real and imaginary parts of the sums
         for unit in (1.0, 1j):
-            part = (covariance * (u / unit).real).ravel()
-            values += unit * np.bincount(q.ravel(), part, len(values))
+            terms = covariance * (coefficients / unit).real
+            sums = np.bincount(positions.ravel(), terms.ravel(), len(flat))
+            flat += unit * sums
     return table
 
 
 def combination(index: FourierIndex, coefficients: Array) -> WaveTable:
     """``φ(x)ᵀ a`` as a sum of waves, as far as :func:`collapse` reaches."""
     table = np.zeros(4 * index.reach() + 1, np.complex128)
-    places = table.size // 2 + index.waves @ strides_of(table)
-    np.add.at(table.reshape(-1), places, amplitudes(index) * coefficients)
+    middle = table.size // 2
+    positions = middle + index.waves @ strides_of(table)
+    terms = amplitudes(index) * coefficients
+    np.add.at(table.reshape(-1), positions, terms)
     return table
 
 
-def convolved(sums: WaveTable, function: WaveTable, reach: Integers) -> WaveTable:
+def convolve(sums: WaveTable, function: WaveTable, reach: Integers) -> WaveTable:
     """``Σ_i w_i f(t_i) exp(2πi k·t_i)`` for ``|k| <= reach``.
 
     Parameters
@@ -430,14 +498,19 @@ def convolved(sums: WaveTable, function: WaveTable, reach: Integers) -> WaveTabl
     ``Σ_q h_q e_(k+q)`` with ``h_q = ½ (v_q + conj v_-q)``: a convolution, by fast
     Fourier transforms.
     """
-    half = 0.5 * (function + np.conj(np.flip(function)))
-    sides = zip(sums.shape, half.shape, strict=True)
+    h = 0.5 * (function + np.conj(np.flip(function)))
+    sides = zip(sums.shape, h.shape, strict=True)
     shape = [fft.next_fast_len(a + b - 1) for a, b in sides]
-    # h_-q = conj h_q turns the correlation into a convolution
-    whole = fft.ifftn(fft.fftn(sums, shape) * fft.fftn(np.flip(half), shape))
+    # Σ_q h_q e_(k+q) is the convolution of e with the flipped h
+    sums_transform = fft.fftn(sums, shape)
+    h_transform = fft.fftn(np.flip(h), shape)
+    convolution = fft.ifftn(sums_transform * h_transform)
+    # waves up to the reach
     middle = reach_of(sums) + reach_of(function)
-    kept = tuple(slice(m - r, m + r + 1) for m, r in zip(middle, reach, strict=True))
-    table: WaveTable = whole[kept]
+    lower = middle - reach
+    upper = middle + reach + 1
+    window = tuple(map(slice, lower, upper))
+    table: WaveTable = convolution[window]
     return table
 
 
@@ -455,14 +528,17 @@ def evaluate(tables: Sequence[WaveTable], turns: Array) -> Array:
     ``Π (2 reach_i + 2)`` multiplications for a row and a table.
     """
     reach = [int(r) for r in reach_of(tables[0])]
-    first = 2 * reach[0] + 2
-    real = np.stack([to_real(t).reshape(first, -1) for t in tables], axis=1)
-    coefficients = real.reshape(first, -1)
+    height = 2 * reach[0] + 2
+    by_table = [to_real(table).reshape(height, -1) for table in tables]
+    coefficients = np.stack(by_table, axis=1).reshape(height, -1)
     out = np.empty((len(turns), len(tables)))
     for rows, angles in angle_tables(turns, reach):
-        flat = [a.reshape(-1, a.shape[-1]) for a in angles]
-        sums = (coefficients.T @ flat[0]).reshape(len(tables), -1, flat[0].shape[1])
-        if len(flat) > 1:
-            sums = sums * row_products(flat[1:])
-        out[rows] = sums.sum(axis=1).T[: rows.stop - rows.start]
+        waves = [table.reshape(-1, table.shape[-1]) for table in angles]
+        n_rows = rows.stop - rows.start
+        # sum over the waves of the first input, then of all others
+        sums = coefficients.T @ waves[0]
+        sums = sums.reshape(len(tables), -1, waves[0].shape[1])
+        if len(waves) > 1:
+            sums = sums * row_products(waves[1:])
+        out[rows] = sums.sum(axis=1).T[:n_rows]
     return out

@@ -43,9 +43,11 @@ BINS_PER_WAVE = 5
 def _half_bins() -> tuple[Array, Array]:
     """Maps (p, p) of moments in a left and a right half to the bin: ``(v ∓ 1) / 2``."""
     r, q = np.ogrid[:N_MOMENTS, :N_MOMENTS]
-    # Σ ((v - 1) / 2)^q = 2^-q Σ_r binom(q, r) (-1)^(q - r) Σ v^r
+    # Σ ((v ∓ 1) / 2)^q = 2^-q Σ_r binom(q, r) (∓1)^(q - r) Σ v^r
     right = comb(q, r) * 0.5**q
-    return right * (-1.0) ** np.abs(q - r), right
+    signs = (-1.0) ** np.abs(q - r)
+    left = right * signs
+    return left, right
 
 
 _HALVES = _half_bins()
@@ -58,13 +60,14 @@ class BinMoments:
     Attributes
     ----------
     values : ndarray of shape (B, 1 + t, p)
-        ``Σ w u^q``, and ``Σ w y u^q`` of each target, with u in [-1, 1] the place in
-        the bin.
+        ``Σ w u^q``, and ``Σ w y u^q`` of each target, with u in [-1, 1] the position
+        in the bin.
     size : int
-        Period of the waves in bins, at most as many as there are or any number more:
-        bins beyond the interval are empty.
+        Period of the waves in bins. It may exceed B: bins beyond the interval are
+        empty.
     levels : dict
-        Moments in wider bins, once they are needed; shared with other periods.
+        Moments in wider bins by their width, computed at their first use; shared with
+        other periods.
     """
 
     values: Array
@@ -83,48 +86,67 @@ class BinMoments:
 
     def add(self, other: BinMoments) -> BinMoments:
         """Moments of both sets of rows, in the wider bins of the two."""
-        bins = min(len(self.values), len(other.values))
-        one, two = (m._coarser(len(m.values) // bins) for m in (self, other))
-        return BinMoments(one + two, self.size * bins // len(self.values))
+        n_bins = min(len(self.values), len(other.values))
+        values = self._widen(len(self.values) // n_bins)
+        other_values = other._widen(len(other.values) // n_bins)
+        size = self.size * n_bins // len(self.values)
+        return BinMoments(values + other_values, size)
 
-    def less(self, shift: Any) -> BinMoments:
-        """Moments with a constant, or that of each target, subtracted from y."""
+    def less(self, shift: float | Array) -> BinMoments:
+        """Moments after a constant, or one of each target, is subtracted from y."""
         values = self.values.copy()
         values[:, 1:] -= np.reshape(shift, (-1, 1)) * values[:, :1]
         return BinMoments(values, self.size)
 
     def periodic(self, periods: float) -> BinMoments:
-        """For waves whose period is so many intervals, rounded up to sixteenths."""
-        part = len(self.values) // 16
-        size = part * max(1, math.ceil(16.0 * periods - 1e-9))
-        return self if size == self.size else replace(self, size=size)
+        """Moments for waves of a period of so many intervals, up to sixteenths."""
+        sixteenth = len(self.values) // 16
+        size = sixteenth * max(1, math.ceil(16.0 * periods - 1e-9))
+        if size == self.size:
+            return self
+        return replace(self, size=size)
 
-    def _coarser(self, factor: int) -> Array:
-        """Moments in bins so many times as wide, a power of two."""
-        for key in (1 << i for i in range(1, factor.bit_length())):
-            if key not in self.levels:
-                fine = self.levels.get(key // 2, self.values)
-                wide = fine[::2] @ _HALVES[0] + fine[1::2] @ _HALVES[1]
-                self.levels[key] = wide
+    def _widen(self, factor: int) -> Array:
+        """Moments in bins wider by a factor, a power of two."""
+        left, right = _HALVES
+        for level in range(1, factor.bit_length()):
+            width = 1 << level
+            if width not in self.levels:
+                fine = self.levels.get(width // 2, self.values)
+                self.levels[width] = fine[::2] @ left + fine[1::2] @ right
         return self.levels.get(factor, self.values)
 
-    def tables(self, reach: Any) -> tuple[WaveTable, WaveTable]:
-        """Sums of waves up to ``reach`` (1,) with the weights, half as far with y too.
+    def tables(self, reach: int | Integers) -> tuple[WaveTable, WaveTable]:
+        """Sums of waves, no further than the largest wave.
 
-        Those with y have the targets on the first axis. No further than the largest
-        wave.
+        Parameters
+        ----------
+        reach : int, or ndarray of shape (1,)
+
+        Returns
+        -------
+        sums : WaveTable
+            Of the weights, up to the reach.
+        moments : WaveTable
+            Of the weights times y, up to half the reach; targets on the first axis.
         """
-        reach, factor, size = int(np.squeeze(reach)), 1, self.size
-        while len(self.values) > 32 * factor and size // 2 >= (BINS_PER_WAVE * reach):
-            factor, size = 2 * factor, size // 2
-        moments = self._coarser(factor)
-        most = min(reach, size // BINS_PER_WAVE)
-        factors = _exponential_polynomials(np.pi / size, most + 1)
-        one = _sums_from_moments(moments[:, 0], size, factors)
-        short = factors[:, : reach // 2 + 1]
-        targets = moments[:, 1:].transpose(1, 0, 2)
-        two = [_two_sided(_sums_from_moments(m, size, short)) for m in targets]
-        return _two_sided(one), np.stack(two)
+        reach = int(np.squeeze(reach))
+        # the widest bins that resolve these waves
+        factor = 1
+        size = self.size
+        while len(self.values) > 32 * factor and size // 2 >= BINS_PER_WAVE * reach:
+            factor *= 2
+            size //= 2
+        moments = self._widen(factor)
+        largest_wave = min(reach, size // BINS_PER_WAVE)
+        factors = _exponential_polynomials(np.pi / size, largest_wave + 1)
+        sums = _sums_from_moments(moments[:, 0], size, factors)
+        factors_of_y = factors[:, : reach // 2 + 1]
+        tables = []
+        for target_moments in moments[:, 1:].transpose(1, 0, 2):
+            target_sums = _sums_from_moments(target_moments, size, factors_of_y)
+            tables.append(_two_sided(target_sums))
+        return _two_sided(sums), np.stack(tables)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"values": self.values, "size": self.size, "levels": {}}
@@ -141,9 +163,9 @@ def bin_moments(
     y: Array,
     weights: Array | None,
     box: Box,
-    shift: Any,
+    shift: float | Array,
     bins: int,
-) -> tuple[BinMoments, Any]:
+) -> tuple[BinMoments, float | Array]:
     """Bin moments of one block of rows, and ``Σ w (y - shift)²`` of each target.
 
     Parameters
@@ -161,11 +183,24 @@ def bin_moments(
         Number of bins B, a power of two.
     """
     t = y.size // len(y)
-    values, squares = np.zeros((bins, 1 + t, N_MOMENTS)), np.zeros(t)
-    w = np.empty(0) if weights is None else weights
-    where = float(box.origin[0]), float(box.period[0]), np.zeros(t) + shift
-    _add_rows(x, y.reshape(-1, t), w, *where, values.reshape(-1), squares)
-    return BinMoments(values, bins), squares if y.ndim > 1 else float(squares[0])
+    values = np.zeros((bins, 1 + t, N_MOMENTS))
+    squares = np.zeros(t)
+    if weights is None:
+        weights = np.empty(0)
+    _add_rows(
+        x,
+        y.reshape(-1, t),
+        weights,
+        float(box.origin[0]),
+        float(box.period[0]),
+        np.zeros(t) + shift,
+        values.reshape(-1),
+        squares,
+    )
+    moments = BinMoments(values, bins)
+    if y.ndim == 1:
+        return moments, float(squares[0])
+    return moments, squares
 
 
 @kernel
@@ -181,32 +216,40 @@ def _add_rows(
 ) -> None:
     """Add moments of all rows to flat values (B (1 + t) p), ``Σ w y²`` to (t,)."""
     stride = N_MOMENTS * (1 + y.shape[1])
-    bins, block = values.size // stride, 256
-    places, inside = np.empty(block, np.int64), np.empty(block)
+    bins = values.size // stride
+    block = 256
+    # where the moments of a row are, and its position u in the bin
+    starts = np.empty(block, np.int64)
+    positions = np.empty(block)
     for first in range(0, x.size, block):
         size = min(block, x.size - first)
         for i in range(size):
             scaled = (x[first + i] - origin) / period * bins
-            place = max(0, min(int(scaled), bins - 1))
-            places[i] = stride * place
-            inside[i] = 2.0 * (scaled - place) - 1.0
+            number = max(0, min(int(scaled), bins - 1))
+            starts[i] = stride * number
+            positions[i] = 2.0 * (scaled - number) - 1.0
         for j in range(y.shape[1]):
-            part = 0.0
+            square = 0.0
             for i in range(size):
-                k, u, z = places[i], inside[i], y[first + i, j] - shift[j]
-                w = weights[first + i] if weights.size else 1.0
-                part += w * z * z
+                k = starts[i]
+                u = positions[i]
+                z = y[first + i, j] - shift[j]
+                w = 1.0
+                if weights.size:
+                    w = weights[first + i]
+                square += w * z * z
                 if j == 0:
                     _add_powers(values, k, u, w)
                 _add_powers(values, k + 12 * (j + 1), u, w * z)
-            squares[j] += part
+            squares[j] += square
 
 
 @inlined
 def _add_powers(values: Array, k: int, u: float, w: float) -> None:
     """Add w, w u, ..., w u^11 to values from position k: short chains of products."""
     u2 = u * u
-    u3, w4 = u2 * u, w * (u2 * u2)
+    u3 = u2 * u
+    w4 = w * (u2 * u2)
     w8 = w4 * (u2 * u2)
     values[k] += w
     values[k + 1] += w * u
@@ -224,11 +267,13 @@ def _add_powers(values: Array, k: int, u: float, w: float) -> None:
 
 def _sums_from_moments(moments: Array, size: int, factors: Complex) -> Complex:
     """``Σ w exp(2πi k t)`` from moments (B, p) and the factors (p, K) of k < K."""
-    # bins that are a period apart have the same waves
-    moments = np.pad(moments, ((0, -len(moments) % size), (0, 0)))
-    moments = moments.reshape(-1, size, moments.shape[1]).sum(axis=0)
+    # bins that are a period apart see the same waves
+    padding = -len(moments) % size
+    padded = np.pad(moments, ((0, padding), (0, 0)))
+    folded = padded.reshape(-1, size, moments.shape[1]).sum(axis=0)
     # Σ_b exp(2πi k b/B) M_bq
-    waves = np.conj(fft.rfft(moments, axis=0)[: factors.shape[1]])
+    n_waves = factors.shape[1]
+    waves = np.conj(fft.rfft(folded, axis=0)[:n_waves])
     sums: Complex = np.einsum("kq,qk->k", waves, factors)
     return sums
 
@@ -236,18 +281,21 @@ def _sums_from_moments(moments: Array, size: int, factors: Complex) -> Complex:
 def _exponential_polynomials(a: float, count: int) -> Complex:
     """Coefficients of ``exp(i a k (u + 1)) ≈ Σ_q c_qk u^q``, u in [-1, 1], k < count.
 
-    They interpolate in the zeros of a Chebyshev polynomial: an error of at most ``4
-    J_p(a k)``, where that of the Taylor series is 2^(p-2) times larger.
+    The polynomials interpolate in the zeros of a Chebyshev polynomial. Their error is
+    at most ``4 J_p(a k)``; the error of the Taylor series is 2^(p-2) times larger.
     """
-    nodes = np.cos(np.pi * (np.arange(N_MOMENTS) + 0.5) / N_MOMENTS)
+    angles = np.pi * (np.arange(N_MOMENTS) + 0.5) / N_MOMENTS
+    nodes = np.cos(angles)
     waves = np.exp(1j * a * np.outer(nodes + 1.0, np.arange(count)))
-    coefficients: Complex = np.linalg.solve(np.vander(nodes, increasing=True), waves)
+    powers = np.vander(nodes, increasing=True)
+    coefficients: Complex = np.linalg.solve(powers, waves)
     return coefficients
 
 
 def _two_sided(sums: Complex) -> WaveTable:
     """Table over -reach..reach from 0..reach: conjugates for negative waves."""
-    return np.concatenate((np.conj(sums[:0:-1]), sums))
+    negative = np.conj(sums[:0:-1])
+    return np.concatenate((negative, sums))
 
 
 # ---- Sums of waves -------------------------------------------------------------------
@@ -281,11 +329,11 @@ class FourierSums(NamedTuple):
         """Sums over both sets of rows."""
         return FourierSums(self.sums + other.sums, self.moments + other.moments)
 
-    def less(self, shift: Any) -> FourierSums:
-        """Sums with a constant, or that of each target, subtracted from y."""
-        inner = tuple(slice(r, 3 * r + 1) for r in self.reach)
-        less = np.multiply.outer(np.atleast_1d(shift), self.sums[inner])
-        return self._replace(moments=self.moments - less)
+    def less(self, shift: float | Array) -> FourierSums:
+        """Sums after a constant, or one of each target, is subtracted from y."""
+        window = tuple(slice(r, 3 * r + 1) for r in self.reach)
+        shifts = np.multiply.outer(np.atleast_1d(shift), self.sums[window])
+        return self._replace(moments=self.moments - shifts)
 
 
 def fourier_sums(
@@ -311,30 +359,40 @@ def fourier_sums(
     first inputs with that of the last, ``Π (4 K_i + 2)`` multiplications a row, and
     ``Π (2 K_i + 2)`` for each target.
     """
-    short, long = [int(r) for r in reach], [2 * int(r) for r in reach]
-    sums, moment = (
-        np.zeros((int(np.prod([2 * r + 2 for r in k[:-1]])), 2 * k[-1] + 2))
-        for k in (long, short)
-    )
+    reach_of_y = [int(r) for r in reach]
+    reach_of_weights = [2 * r for r in reach_of_y]
     weighted = np.atleast_2d(weights * y.T)
-    moments = np.zeros((len(weighted), *moment.shape))
-    for rows, tables in angle_tables(turns, long):
+    sums = np.zeros(_shape_of_products(reach_of_weights))
+    moments = np.zeros((len(weighted), *_shape_of_products(reach_of_y)))
+    for rows, blocks in angle_tables(turns, reach_of_weights):
         size = rows.stop - rows.start
-        tables = [table[:, :, :size] for table in tables]
+        tables = [block[:, :, :size] for block in blocks]
         sums += _products(tables, weights[rows])
-        halves = [table[:, : r + 1] for table, r in zip(tables, short, strict=True)]
-        for moment, target in zip(moments, weighted, strict=True):
-            moment += _products(halves, target[rows])
-    of_targets = np.stack([from_real(moment, short) for moment in moments])
-    return FourierSums(from_real(sums, long), of_targets)
+        tables_of_y = [
+            table[:, : r + 1] for table, r in zip(tables, reach_of_y, strict=True)
+        ]
+        for target_moments, target in zip(moments, weighted, strict=True):
+            target_moments += _products(tables_of_y, target[rows])
+    moment_tables = [from_real(real, reach_of_y) for real in moments]
+    return FourierSums(
+        sums=from_real(sums, reach_of_weights),
+        moments=np.stack(moment_tables),
+    )
+
+
+def _shape_of_products(reach: list[int]) -> tuple[int, int]:
+    """Products of cosines and sines of the first inputs, and waves of the last."""
+    heights = [2 * r + 2 for r in reach]
+    return int(np.prod(heights[:-1])), heights[-1]
 
 
 def _products(tables: list[Array], weights: Array) -> Array:
     """``Σ w`` of the products of one row of each table, the last in columns."""
-    flat = [table.reshape(-1, table.shape[-1]) for table in tables]
-    if len(flat) == 1:
-        return (flat[0] @ weights)[np.newaxis]
-    product: Array = row_products(flat[:-1]) @ (flat[-1] * weights).T
+    waves = [table.reshape(-1, table.shape[-1]) for table in tables]
+    last = waves.pop()
+    if not waves:
+        return (last @ weights)[np.newaxis]
+    product: Array = row_products(waves) @ (last * weights).T
     return product
 
 
@@ -347,10 +405,10 @@ class SeriesStatistics:
     box : Box
         Where the functions live; the same for all summands.
     shift : float, or ndarray of shape (t,) for t targets
-        Subtracted from y, best near its mean; a sum takes that of its first summand.
+        Subtracted from y, best near its mean; a sum has the shift of its first summand.
     sums : BinMoments or FourierSums
-        In one dimension bin moments, of which every wave up to a fifth of the number
-        of bins can be had; in more, sums of fixed waves.
+        In one dimension bin moments, which give every wave up to a fifth of the number
+        of bins; in several dimensions sums of fixed waves.
     weight : float
         ``Σ w``.
     total, square : float, or ndarray of shape (t,)
@@ -358,11 +416,11 @@ class SeriesStatistics:
     """
 
     box: Box
-    shift: Any
+    shift: float | Array
     sums: BinMoments | FourierSums
     weight: float
-    total: Any
-    square: Any
+    total: float | Array
+    square: float | Array
 
     def __add__(self, other: SeriesStatistics) -> SeriesStatistics:
         """Statistics of both sets of rows; boxes and shapes agree (not checked)."""
@@ -375,24 +433,25 @@ class SeriesStatistics:
             square=self.square + other.square,
         )
 
-    def moved(self, shift: Any) -> SeriesStatistics:
-        """The same rows with another constant subtracted from y."""
-        by = shift - self.shift
-        if np.all(by == 0.0):
+    def moved(self, shift: float | Array) -> SeriesStatistics:
+        """Statistics of these rows with another constant subtracted from y."""
+        c = shift - self.shift
+        if np.all(c == 0.0):
             return self
-        square = self.square - 2.0 * by * self.total + by**2 * self.weight
+        # Σ w (y - c)² = Σ w y² - 2 c Σ w y + c² Σ w
+        square = self.square - 2.0 * c * self.total + c**2 * self.weight
         return replace(
             self,
             shift=shift,
-            sums=self.sums.less(by),
-            total=self.total - by * self.weight,
+            sums=self.sums.less(c),
+            total=self.total - c * self.weight,
             square=np.maximum(square, 0.0),
         )
 
     def on(self, box: Box) -> SeriesStatistics:
-        """The same bin moments for waves of another period, rounded up to bins.
+        """These bin moments for waves of another period, rounded up to bins.
 
-        Sums of several inputs are about one box, and stay as they are.
+        Sums of several inputs belong to one box, and stay as they are.
         """
         sums = self.sums
         if not isinstance(sums, BinMoments):
@@ -407,14 +466,23 @@ class SeriesStatistics:
         return self.sums.reach
 
     def tables(self, reach: Integers) -> tuple[WaveTable, WaveTable]:
-        """``Σ w exp(2πi q·t)`` to twice the reach, with each ``y - shift`` to once."""
-        one, other = self.sums.tables(2 * reach)
-        return one, other
+        """Sums of waves.
+
+        Returns
+        -------
+        sums : WaveTable
+            ``Σ w exp(2πi q·t)``, up to twice the reach.
+        moments : WaveTable
+            ``Σ w (y - shift) exp(2πi q·t)``, up to the reach; targets on the first
+            axis.
+        """
+        sums, moments = self.sums.tables(2 * reach)
+        return sums, moments
 
     def normal_equations(
         self,
         index: FourierIndex,
-        scale: Any = 1.0,
+        scale: float | Array = 1.0,
     ) -> WeightStatistics:
         """Sums for these functions, not whitened, of ``(y - shift) / scale``.
 
@@ -432,10 +500,13 @@ class SeriesStatistics:
                 "with more bins (or a larger reach), or take fewer functions."
             )
         sums, tables = self.tables(index.reach())
-        moments = np.stack([moment(index, table) for table in tables], axis=-1)
+        # Φᵀ diag(w) y of each target
+        columns = [moment(index, table) for table in tables]
+        moments = np.stack(columns, axis=-1)
+        moments = moments.reshape(len(index), *np.shape(self.square))
         return WeightStatistics(
             gram(index, sums),
-            moments.reshape(len(index), *np.shape(self.square)) / scale,
+            moments / scale,
             self.square / scale**2,
             0.0,
             self.weight,
@@ -447,7 +518,7 @@ def sketched_statistics(
     y: Array,
     weights: Array | None,
     box: Box,
-    shift: Any,
+    shift: float | Array,
     bins: int,
 ) -> SeriesStatistics:
     """Statistics of one block of rows with one input, by bin moments.
@@ -471,9 +542,16 @@ def sketched_statistics(
     """
     x = np.ascontiguousarray(X[:, 0])
     moments, square = bin_moments(x, y, weights, box, shift, bins)
+    # the moments of order zero are Σ w and Σ w y
     weight, *totals = moments.values[:, :, 0].sum(axis=0)
-    total = np.array(totals).reshape(np.shape(square))[()]
-    return SeriesStatistics(box, shift, moments, float(weight), total, square)
+    return SeriesStatistics(
+        box=box,
+        shift=shift,
+        sums=moments,
+        weight=float(weight),
+        total=np.array(totals).reshape(np.shape(square))[()],
+        square=square,
+    )
 
 
 def direct_statistics(
@@ -481,7 +559,7 @@ def direct_statistics(
     y: Array,
     weights: Array | None,
     box: Box,
-    shift: Any,
+    shift: float | Array,
     reach: Integers,
 ) -> SeriesStatistics:
     """Statistics of one block of rows with two or more inputs, by sums of waves.
@@ -490,11 +568,22 @@ def direct_statistics(
     wave number of the functions, for each input. O(n Π (4 reach_i + 2)) time.
     """
     centred = y - shift
-    w = np.ones(len(y)) if weights is None else weights
-    sums = fourier_sums(box.turns(X), centred, w, np.asarray(reach, np.int64))
-    each = [(w * one, one) for one in np.atleast_2d(centred.T)]
-    total, square = (
-        np.reshape(values, centred.shape[1:])[()]
-        for values in ([a.sum() for a, _ in each], [a @ b for a, b in each])
+    if weights is None:
+        weights = np.ones(len(y))
+    turns = box.turns(X)
+    sums = fourier_sums(turns, centred, weights, np.asarray(reach, np.int64))
+    totals = []
+    squares = []
+    for target in np.atleast_2d(centred.T):
+        weighted = weights * target
+        totals.append(weighted.sum())
+        squares.append(weighted @ target)
+    shape = centred.shape[1:]
+    return SeriesStatistics(
+        box=box,
+        shift=shift,
+        sums=sums,
+        weight=float(weights.sum()),
+        total=np.reshape(totals, shape)[()],
+        square=np.reshape(squares, shape)[()],
     )
-    return SeriesStatistics(box, shift, sums, float(w.sum()), total, square)

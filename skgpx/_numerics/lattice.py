@@ -24,9 +24,10 @@ from scipy import fft
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Variance in negative eigenvalues, as a fraction, that is negligible. Nodes of the
-# largest torus that an embedding grows to: 8 MB for one function.
-_NEGLIGIBLE, _LARGEST_TORUS = 1e-6, 2**20
+# Negligible fraction of the variance in negative eigenvalues.
+_NEGLIGIBLE = 1e-6
+# Nodes of the largest torus that an embedding grows to: 8 MB for one function.
+_LARGEST_TORUS = 2**20
 # Lags of a torus at which a covariance is evaluated at a time.
 _LAGS = 2**16
 
@@ -59,19 +60,20 @@ def embed(
     eigenvalues : ndarray, one axis for each input
         Not negative; their mean is the variance.
     clipped : float
-        Size of the negative ones as a fraction of the sum of all: these have been set
-        to zero, and the others scaled such that the variance is right.
+        Size of the negative eigenvalues as a fraction of the sum of all. They are set
+        to zero, and the positive ones scaled such that the variance is right.
     """
     torus = tuple(fft.next_fast_len(2 * n) for n in shape)
     while True:
         eigenvalues = _eigenvalues(covariance, torus, spacing)
-        total = eigenvalues.sum()
+        variance = eigenvalues.sum()
         positive = np.maximum(eigenvalues, 0.0)
-        clipped = float(positive.sum() / total - 1.0)
-        longer = tuple(fft.next_fast_len(n + n // 2) for n in torus)
-        if clipped <= _NEGLIGIBLE or np.prod(longer) > _LARGEST_TORUS:
-            return positive * (total / positive.sum()), clipped
-        torus = longer
+        clipped = float(positive.sum() / variance - 1.0)
+        larger_torus = tuple(fft.next_fast_len(n + n // 2) for n in torus)
+        if clipped <= _NEGLIGIBLE or np.prod(larger_torus) > _LARGEST_TORUS:
+            scale = variance / positive.sum()
+            return positive * scale, clipped
+        torus = larger_torus
 
 
 def _eigenvalues(
@@ -80,13 +82,16 @@ def _eigenvalues(
     spacing: Array,
 ) -> Array:
     """Fourier transform of the covariance at the shortest lag to each node."""
-    lags = [fft.fftfreq(n, 1.0 / n) * h for n, h in zip(torus, spacing, strict=True)]
-    values = np.empty(int(np.prod(torus)))
-    for first in range(0, len(values), _LAGS):
-        nodes = np.arange(first, min(first + _LAGS, len(values)))
+    # 0, 1, ..., n/2, ..., -2, -1 times the spacing, along each axis
+    axes = [fft.fftfreq(n, 1.0 / n) * h for n, h in zip(torus, spacing, strict=True)]
+    n_nodes = int(np.prod(torus))
+    values = np.empty(n_nodes)
+    for first in range(0, n_nodes, _LAGS):
+        last = min(first + _LAGS, n_nodes)
+        nodes = np.arange(first, last)
         positions = np.unravel_index(nodes, torus)
-        columns = [axis[p] for axis, p in zip(lags, positions, strict=True)]
-        values[nodes] = covariance(np.column_stack(columns))
+        lags = [axis[p] for axis, p in zip(axes, positions, strict=True)]
+        values[nodes] = covariance(np.column_stack(lags))
     eigenvalues: Array = fft.fftn(values.reshape(torus)).real
     return eigenvalues
 
@@ -96,10 +101,14 @@ def _eigenvalues(
 
 def spline_transfer(torus: Sequence[int]) -> Array:
     """Eigenvalues of the map from coefficients of a cubic spline to values at nodes."""
+    d = len(torus)
     transfer = np.ones(tuple(torus))
     for axis, n in enumerate(torus):
-        factor = (2.0 + np.cos(2.0 * np.pi * np.arange(n) / n)) / 3.0
-        transfer *= np.expand_dims(factor, [k for k in range(len(torus)) if k != axis])
+        # (2 + cos ω) / 3, of the values 1/6, 4/6, 1/6 of a spline at its nodes
+        omega = 2.0 * np.pi * np.arange(n) / n
+        factor = (2.0 + np.cos(omega)) / 3.0
+        other_axes = [k for k in range(d) if k != axis]
+        transfer *= np.expand_dims(factor, other_axes)
     return transfer
 
 
@@ -109,7 +118,7 @@ def draw(
     size: int,
     rng: np.random.Generator,
 ) -> Array:
-    """Draws of the process with circulant covariance, at the nodes of a lattice.
+    """Draw from the process with circulant covariance, at the nodes of a lattice.
 
     Parameters
     ----------
@@ -135,10 +144,11 @@ def draw(
         white = np.empty(roots.shape, dtype=np.complex128)
         white.real = rng.standard_normal(roots.shape)
         white.imag = rng.standard_normal(roots.shape)
-        waves = fft.fftn(roots * white, norm="ortho", overwrite_x=True)[corner].ravel()
-        values[:, first] = waves.real
+        on_torus = fft.fftn(roots * white, norm="ortho", overwrite_x=True)
+        pair = on_torus[corner].ravel()
+        values[:, first] = pair.real
         if first + 1 < size:
-            values[:, first + 1] = waves.imag
+            values[:, first + 1] = pair.imag
     return values
 
 
@@ -151,10 +161,12 @@ def multiply(roots: Array, shape: Sequence[int], vectors: Array) -> Array:
         pair = vectors[first : first + 2]
         padded = np.zeros(roots.shape, dtype=np.complex128)
         padded[corner] = (pair[0] + 1j * pair[-1]).reshape(shape)
-        waves = fft.ifftn(roots**2 * fft.fftn(padded, overwrite_x=True))[corner]
-        product[first] = waves.real.ravel()
+        waves = fft.fftn(padded, overwrite_x=True)
+        on_torus = fft.ifftn(roots**2 * waves)
+        pair_product = on_torus[corner]
+        product[first] = pair_product.real.ravel()
         if len(pair) == 2:
-            product[first + 1] = waves.imag.ravel()
+            product[first + 1] = pair_product.imag.ravel()
     return product
 
 
@@ -165,7 +177,7 @@ def spline_weights(
     positions: Array,
     shape: Sequence[int],
 ) -> tuple[Index, Array, Array]:
-    """Coefficients that a cubic spline combines, their weights and their slopes.
+    """Coefficients that a cubic spline combines, with weights and their slopes.
 
     Parameters
     ----------
@@ -182,25 +194,37 @@ def spline_weights(
     slopes : ndarray of shape (n, 4^d, d)
         Derivatives of the weights in the positions.
     """
-    cell = np.clip(np.floor(positions).astype(np.intp), 0, np.asarray(shape) - 4)
-    t = positions - cell
-    by_axis = np.stack(
-        ((1.0 - t) ** 3, 3.0 * t**3 - 6.0 * t**2 + 4.0,
-         3.0 * (t + t**2 - t**3) + 1.0, t**3)
-    ) / 6.0  # fmt: skip
-    slope_by_axis = np.stack(
-        (-0.5 * (1.0 - t) ** 2, 1.5 * t**2 - 2.0 * t, 0.5 + t - 1.5 * t**2, 0.5 * t**2)
-    )
     n, d = positions.shape
+    last_cell = np.asarray(shape) - 4
+    cell = np.clip(np.floor(positions).astype(np.intp), 0, last_cell)
+    # the four cubic pieces at t in [0, 1], and their derivatives, of each axis
+    t = positions - cell
+    pieces = (
+        (1.0 - t) ** 3,
+        3.0 * t**3 - 6.0 * t**2 + 4.0,
+        3.0 * (t + t**2 - t**3) + 1.0,
+        t**3,
+    )
+    piece_slopes = (
+        -0.5 * (1.0 - t) ** 2,
+        1.5 * t**2 - 2.0 * t,
+        0.5 + t - 1.5 * t**2,
+        0.5 * t**2,
+    )
+    axis_weights = np.stack(pieces) / 6.0
+    axis_slopes = np.stack(piece_slopes)
+    # steps of the flat position along each axis
     steps = np.append(np.cumprod(shape[:0:-1])[::-1], 1).astype(np.intp)
     coefficients = np.empty((n, 4**d), dtype=np.intp)
-    weights, slopes = np.empty((n, 4**d)), np.empty((n, 4**d, d))
+    weights = np.empty((n, 4**d))
+    slopes = np.empty((n, 4**d, d))
+    # products over the axes
     for k, corner in enumerate(itertools.product(range(4), repeat=d)):
-        factors = [by_axis[j, :, axis] for axis, j in enumerate(corner)]
         coefficients[:, k] = (cell + corner) @ steps
+        factors = [axis_weights[j, :, axis] for axis, j in enumerate(corner)]
         weights[:, k] = np.prod(factors, axis=0)
         for axis, j in enumerate(corner):
-            others = factors[:axis] + factors[axis + 1 :]
-            slope = slope_by_axis[j, :, axis]
-            slopes[:, k, axis] = np.prod([slope, *others], axis=0)
+            other_factors = factors[:axis] + factors[axis + 1 :]
+            slope = axis_slopes[j, :, axis]
+            slopes[:, k, axis] = np.prod([slope, *other_factors], axis=0)
     return coefficients, weights, slopes

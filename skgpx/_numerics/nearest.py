@@ -12,18 +12,19 @@ from skgpx._numerics._jit import inlined, reduction
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Rows whose predecessors are found by all their distances, and the growth of the trees
-# in which those of later rows are found.
-_FIRST, _GROWTH = 1024, 1.5
+# Points whose predecessors are selected among all distances.
+_FIRST = 1024
+# Growth of the trees in which the predecessors of later points are searched.
+_GROWTH = 1.5
 
 
 def predecessors(points: Array, m: int, n_jobs: int = 1) -> tuple[Index, Index]:
-    """The m nearest predecessors of each point in the given order.
+    """Search the m nearest predecessors of each point in this order.
 
     Parameters
     ----------
     points : ndarray of shape (n, d)
-        In random order: the cost is that of n searches in a tree.
+        In random order, for which the cost is n searches in a tree.
     m : int
     n_jobs : int, default=1
         Threads.
@@ -31,42 +32,58 @@ def predecessors(points: Array, m: int, n_jobs: int = 1) -> tuple[Index, Index]:
     Returns
     -------
     index : ndarray of shape (n, min(m, n - 1))
-        Positions, of which the first `count` of a row are neighbours; others are zero.
+        Positions. The first `count` entries of a row are neighbours; the others are
+        zero.
     count : ndarray of shape (n,)
     """
     n = len(points)
     m = min(m, n - 1)
-    index, count = np.zeros((n, m), np.intp), np.minimum(np.arange(n), m)
+    index = np.zeros((n, m), np.intp)
+    count = np.minimum(np.arange(n), m)
+    # the first points: among all distances
     first = min(n, max(_FIRST, 2 * m))
     distances = cdist(points[:first], points[:first], "sqeuclidean")
     distances[np.triu_indices(first)] = np.inf
-    index[:first] = np.argsort(distances, axis=1, kind="stable")[:, :m]
+    order = np.argsort(distances, axis=1, kind="stable")
+    index[:first] = order[:, :m]
+    # later points: in trees, which also hold points that come after them
     while first < n:
         last = min(n, int(_GROWTH * first))
-        tree, rows, k = KDTree(points[:last]), np.arange(first, last), 2 * m
+        tree = KDTree(points[:last])
+        rows = np.arange(first, last)
+        k = 2 * m
         while len(rows):
-            # some of the nearest points come later
             k = min(k, last)
-            near = tree.query(points[rows], k, workers=n_jobs)[1].reshape(-1, k)
-            before = near < rows[:, np.newaxis]
-            enough = np.sum(before, axis=1) >= m
-            order = np.argsort(~before[enough], axis=1, kind="stable")[:, :m]
-            index[rows[enough]] = np.take_along_axis(near[enough], order, axis=1)
-            rows, k = rows[~enough], 2 * k
+            _, positions = tree.query(points[rows], k, workers=n_jobs)
+            neighbors = positions.reshape(-1, k)
+            precedes = neighbors < rows[:, np.newaxis]
+            complete = np.sum(precedes, axis=1) >= m
+            # predecessors first, in the order of their distances
+            order = np.argsort(~precedes[complete], axis=1, kind="stable")[:, :m]
+            nearest = np.take_along_axis(neighbors[complete], order, axis=1)
+            index[rows[complete]] = nearest
+            # more neighbours for the other points
+            rows = rows[~complete]
+            k *= 2
         first = last
-    index[np.arange(m) >= count[:, np.newaxis]] = 0
+    is_surplus = np.arange(m) >= count[:, np.newaxis]
+    index[is_surplus] = 0
     return index, count
 
 
 @inlined
 def _next_row(A: Array, j: int) -> None:
-    """Row j of a Cholesky factor, in place; zero where nothing is left of it."""
-    row, floor = A[j], 1e-10 * A[j, j]
+    """Row j of a Cholesky factor, in place; the pivot of a dependent row is zero."""
+    row = A[j]
+    floor = 1e-10 * A[j, j]
+    # L_jk = (A_jk - Σ_q L_jq L_kq) / L_kk
     for k in range(j):
-        other, total = A[k], row[k]
+        previous = A[k]
+        total = row[k]
         for q in range(k):
-            total -= row[q] * other[q]
-        row[k] = total / other[k] if other[k] > 0.0 else 0.0
+            total -= row[q] * previous[q]
+        row[k] = total / previous[k] if previous[k] > 0.0 else 0.0
+    # L_jj² = A_jj - Σ_k L_jk²
     pivot = row[j]
     for k in range(j):
         pivot -= row[k] * row[k]
@@ -91,14 +108,17 @@ def solve_local(C: Array, count: Index, rhs: Array) -> None:
     are set to zero: less than 1e-10 of their variance is left.
     """
     for i in range(len(C)):
-        A, b, size = C[i], rhs[i], count[i]
+        A = C[i]
+        b = rhs[i]
+        size = count[i]
+        # L z = b, while the rows of L are computed
         for j in range(size):
             _next_row(A, j)
-            # forward substitution on the way
             value = b[j]
             for k in range(j):
                 value -= A[j, k] * b[k]
             b[j] = value / A[j, j] if A[j, j] > 0.0 else 0.0
+        # Lᵀ x = z
         for j in range(size - 1, -1, -1):
             if A[j, j] > 0.0:
                 b[j] /= A[j, j]

@@ -1,13 +1,13 @@
 """Multilayer perceptrons with tanh: values and gradients.
 
-Arrays in, arrays out: what is minimised, and by which steps, is the business of the
-caller. Parameters are a flat vector, as `adam_step` and optimisers expect, or several:
-leading axes are networks side by side.
+The caller chooses the loss and the steps. Parameters are a flat vector, as `adam_step`
+and optimisers expect, or several vectors: leading axes are networks side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 
 class Perceptron(NamedTuple):
-    """Sizes of the layers of a network; the parameters are a vector beside it.
+    """Sizes of the layers of a network; the parameters are a vector of their own.
 
     Attributes
     ----------
@@ -27,8 +27,7 @@ class Perceptron(NamedTuple):
 
     Notes
     -----
-    The parameters are those of one layer after the other: its weights (inputs, outputs)
-    by rows, then its biases.
+    The parameters come layer by layer: weights (inputs, outputs) by rows, then biases.
 
     Examples
     --------
@@ -48,22 +47,24 @@ class Perceptron(NamedTuple):
     @property
     def n_parameters(self) -> int:
         """Length p of the vector of parameters."""
-        pairs = zip(self.sizes[:-1], self.sizes[1:], strict=True)
-        return sum((n + 1) * m for n, m in pairs)
+        return sum((n + 1) * m for n, m in pairwise(self.sizes))
 
     def layers(self, parameters: Array) -> list[tuple[Array, Array]]:
         """Weights (..., inputs, outputs) and biases (..., outputs), as views."""
-        views, first = [], 0
-        for n, m in zip(self.sizes[:-1], self.sizes[1:], strict=True):
-            middle, last = first + n * m, first + (n + 1) * m
-            weights = parameters[..., first:middle]
-            weights = weights.reshape(*parameters.shape[:-1], n, m)
-            views.append((weights, parameters[..., middle:last]))
-            first = last
-        return views
+        networks = parameters.shape[:-1]
+        layers = []
+        start = 0
+        for n, m in pairwise(self.sizes):
+            middle = start + n * m
+            stop = middle + m
+            weights = parameters[..., start:middle]
+            biases = parameters[..., middle:stop]
+            layers.append((weights.reshape(*networks, n, m), biases))
+            start = stop
+        return layers
 
     def start(self, rng: np.random.Generator) -> Array:
-        """Random parameters: biases zero, weights such that signals keep their size.
+        """Draw parameters: biases zero, weights such that signals keep their size.
 
         Uniform with variance ``2 / (inputs + outputs)`` (Glorot and Bengio,
         "Understanding the difficulty of training deep feedforward neural networks",
@@ -71,7 +72,8 @@ class Perceptron(NamedTuple):
         """
         parameters = np.zeros(self.n_parameters)
         for weights, _ in self.layers(parameters):
-            limit = np.sqrt(6.0 / sum(weights.shape))
+            n_inputs, n_outputs = weights.shape
+            limit = np.sqrt(6.0 / (n_inputs + n_outputs))
             weights[:] = rng.uniform(-limit, limit, weights.shape)
         return parameters
 
@@ -84,7 +86,7 @@ class Perceptron(NamedTuple):
         parameters: Array,
         X: Array,
     ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
-        """Outputs, and a function from their gradients to those of all that they use.
+        """Outputs, and a function that propagates gradients back.
 
         In the precision of the arguments, single or double.
 
@@ -97,34 +99,39 @@ class Perceptron(NamedTuple):
         -------
         outputs : ndarray of shape (..., n, outputs)
         pullback : callable
-            Maps ``dL / d outputs`` to those in the parameters (..., p) and in X (...,
-            n, inputs), at twice the cost of the outputs. It holds the signals of all
-            layers.
+            Maps ``dL / d outputs`` to the gradients of L in the parameters (..., p) and
+            in X (..., n, inputs), at twice the cost of the outputs. It holds the
+            signals of all layers.
         """
         signals = self._signals(parameters, X)
         layers = self.layers(parameters)
 
         def pullback(gradient: Array) -> tuple[Array, Array]:
             slopes = np.empty_like(parameters)
-            places = self.layers(slopes)
+            layer_slopes = self.layers(slopes)
             for i in reversed(range(len(layers))):
-                weights, biases = places[i]
-                np.matmul(signals[i].swapaxes(-1, -2), gradient, out=weights)
-                np.sum(gradient, axis=-2, out=biases)
-                gradient = gradient @ layers[i][0].swapaxes(-1, -2)
+                weights, _ = layers[i]
+                weight_slopes, bias_slopes = layer_slopes[i]
+                inputs = signals[i]
+                np.matmul(inputs.swapaxes(-1, -2), gradient, out=weight_slopes)
+                np.sum(gradient, axis=-2, out=bias_slopes)
+                gradient = gradient @ weights.swapaxes(-1, -2)
+                # tanh' = 1 - tanh²
                 if i:
-                    gradient *= 1.0 - signals[i] ** 2
+                    gradient *= 1.0 - inputs**2
             return slopes, gradient
 
         return signals[-1], pullback
 
     def _signals(self, parameters: Array, X: Array) -> list[Array]:
         """Inputs of each layer, and the outputs of the last."""
-        signals, layers = [X], self.layers(parameters)
+        layers = self.layers(parameters)
+        last_layer = len(layers) - 1
+        signals = [X]
         for i, (weights, biases) in enumerate(layers):
             signal = signals[-1] @ weights
             signal += biases[..., np.newaxis, :]
-            if i < len(layers) - 1:
+            if i < last_layer:
                 np.tanh(signal, out=signal)
             signals.append(signal)
         return signals

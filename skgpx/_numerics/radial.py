@@ -23,7 +23,12 @@ _PAIRS = 32
 
 
 @kernel
-def radial_rows(code: int, points: Array, centres: Array, out: Array) -> None:
+def radial_rows(
+    code: int,
+    points: Array,
+    centres: Array,
+    out: Array,
+) -> None:
     """Write ``k(z_j, x_i)`` for points (d, n) and centres (m, d) into out (m, n).
 
     Parameters
@@ -39,7 +44,13 @@ def radial_rows(code: int, points: Array, centres: Array, out: Array) -> None:
 
 
 @kernel
-def radial_slopes(code: int, points: Array, centres: Array, K: Array, W: Array) -> None:
+def radial_slopes(
+    code: int,
+    points: Array,
+    centres: Array,
+    K: Array,
+    W: Array,
+) -> None:
     """As `radial_rows`, and write ``w = -(dk/dr) / r`` into W (m, n)."""
     for j in range(len(centres)):
         _squared_distances(points, centres[j], K[j])
@@ -47,14 +58,21 @@ def radial_slopes(code: int, points: Array, centres: Array, K: Array, W: Array) 
 
 
 @kernel
-def radial_triangle(code: int, amplitude: float, X: Array, K: Array, W: Array) -> None:
+def radial_triangle(
+    code: int,
+    amplitude: float,
+    X: Array,
+    K: Array,
+    W: Array,
+) -> None:
     """Write the lower triangles of ``a k(x_i, x_j)`` and of ``w = -a (dk/dr) / r``.
 
     X has shape (n, d), K and W (n, n), whose entries above the diagonal stay.
     """
     points = np.ascontiguousarray(X.T)
     for i in range(len(X)):
-        k, w = K[i, : i + 1], W[i, : i + 1]
+        k = K[i, : i + 1]
+        w = W[i, : i + 1]
         _squared_distances(points, X[i], k)
         _profile_and_slope(code, k, w)
         for j in range(i + 1):
@@ -68,19 +86,27 @@ def radial_stack(code: int, points: Array, out: Array) -> None:
 
     Into the lower triangles of out (s, m, m), whose other entries stay.
     """
-    for one in range(len(points)):
-        columns = np.ascontiguousarray(points[one].T)
+    for s in range(len(points)):
+        columns = np.ascontiguousarray(points[s].T)
         for i in range(points.shape[1]):
-            row = out[one, i, : i + 1]
-            _squared_distances(columns, points[one, i], row)
+            row = out[s, i, : i + 1]
+            _squared_distances(columns, points[s, i], row)
             _profile(code, row)
 
 
 @kernel
-def radial_sum(code: int, X: Array, centres: Array, weights: Array, out: Array) -> None:
+def radial_sum(
+    code: int,
+    X: Array,
+    centres: Array,
+    weights: Array,
+    out: Array,
+) -> None:
     """Add ``Σ_j v_j k(z_j, x_i)`` at the rows of X (n, d) to out (n,)."""
     n, d = X.shape
-    points, row, total = np.zeros((d, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
+    points = np.zeros((d, _BLOCK))
+    row = np.empty(_BLOCK)
+    total = np.empty(_BLOCK)
     for first in range(0, n, _BLOCK):
         size = min(_BLOCK, n - first)
         for i in range(size):
@@ -122,26 +148,30 @@ def radial_pairs(
         Added to; the gradient is in the scaled inputs.
     """
     d, m = centres.shape
-    k, slopes = np.empty((_PAIRS, m)), np.zeros((_PAIRS, m))
-    ones, total, mass = np.ones(m), np.empty(_PAIRS), np.empty(_PAIRS)
-    pulled = np.empty((_PAIRS, d))
+    k = np.empty((_PAIRS, m))
+    w = np.zeros((_PAIRS, m))
+    ones = np.ones(m)
+    # Σ v k, Σ v w and Σ v w z of each pair
+    values = np.empty(_PAIRS)
+    mass = np.empty(_PAIRS)
+    mean = np.empty((_PAIRS, d))
     for first in range(0, len(points), _PAIRS):
         size = min(_PAIRS, len(points) - first)
         for p in range(size):
             _squared_distances(centres, points[first + p], k[p])
-            _profile_and_slope(code, k[p], slopes[p])
+            _profile_and_slope(code, k[p], w[p])
             v = weights[index[first + p]]
             for j in range(m):
                 k[p, j] *= v[j]
-                slopes[p, j] *= v[j]
+                w[p, j] *= v[j]
+        np.dot(k, ones, values)
+        np.dot(w, ones, mass)
+        np.dot(w, centres.T, mean)
         # ∇ Σ v k(r) = -Σ v w (x - z)
-        np.dot(k, ones, total)
-        np.dot(slopes, ones, mass)
-        np.dot(slopes, centres.T, pulled)
         for p in range(size):
-            value[first + p] += total[p]
+            value[first + p] += values[p]
             for q in range(d):
-                gradient[first + p, q] += pulled[p, q] - points[first + p, q] * mass[p]
+                gradient[first + p, q] += mean[p, q] - points[first + p, q] * mass[p]
 
 
 @inlined
@@ -149,16 +179,21 @@ def _squared_distances(points: Array, centre: Array, out: Array) -> None:
     """Sum of squares, up to two inputs per pass."""
     d = len(points)
     if d % 2 == 1:
-        x, z = points[0], centre[0]
+        x = points[0]
+        z = centre[0]
         for i in range(out.size):
             out[i] = (x[i] - z) * (x[i] - z)
     else:
         out[:] = 0.0
     for q in range(d % 2, d, 2):
-        x, z, other, zz = points[q], centre[q], points[q + 1], centre[q + 1]
+        x = points[q]
+        z = centre[q]
+        x_next = points[q + 1]
+        z_next = centre[q + 1]
         for i in range(out.size):
-            one, two = x[i] - z, other[i] - zz
-            out[i] += one * one + two * two
+            r = x[i] - z
+            r_next = x_next[i] - z_next
+            out[i] += r * r + r_next * r_next
 
 
 @inlined

@@ -7,12 +7,12 @@ and its slope in s; the score of the density is ``∇ log p(ω) = 2 ℓ² ω (lo
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics._jit import Formula, kernel
+from skgpx._numerics._jit import CompiledFormula, Formula, kernel
 from skgpx._numerics.elementary import exp
 
 Array = NDArray[np.float64]
@@ -21,21 +21,21 @@ NORMAL, STUDENT_T, NORMAL_MIXTURE = range(3)
 
 
 class RadialDensity(NamedTuple):
-    """Which formula, and its parameters.
+    """A formula and its parameters.
 
     Attributes
     ----------
     code : int
         NORMAL, STUDENT_T or NORMAL_MIXTURE.
     parameters : ndarray of shape (p,)
-        As the formula of the code names them.
+        In the order that the formula of the code states.
     """
 
     code: int
     parameters: Array
 
     @property
-    def formula(self) -> Any:
+    def formula(self) -> CompiledFormula:
         """The compiled formula, an argument for kernels."""
         return _FORMULAS[self.code].address
 
@@ -49,7 +49,7 @@ class RadialDensity(NamedTuple):
 
 @kernel
 def _evaluate(
-    formula: Any,
+    formula: CompiledFormula,
     parameters: Array,
     squares: Array,
     values: Array,
@@ -110,9 +110,9 @@ def _normal_mixture(
         total = 0.0
         weighted = 0.0
         for k in range(K):
-            part = exp(logs[k] - largest)
-            total += part
-            weighted += part * p[K + k]
+            weight = exp(logs[k] - largest)
+            total += weight
+            weighted += weight * p[K + k]
         slopes[i] = -weighted / total
         if with_value:
             values[i] = largest + math.log(total)

@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 
 from skgpx._numerics import radial
-from skgpx._numerics._jit import kernel
+from skgpx._numerics._jit import CompiledFormula, kernel
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.spectral import RadialDensity
@@ -37,7 +36,7 @@ Score = Callable[[Array], Array]
 
 # Rows of the kernel matrix that are in memory at a time.
 _BLOCK = 256
-# Steps after which the bandwidths of a fixed density are found again: they change
+# Steps after which the bandwidths of a fixed density are computed again: they change
 # slowly, and sorting takes time.
 _REFRESH = 5
 
@@ -89,14 +88,15 @@ def _sort(x: Array) -> None:
 def _median_square(x: Array) -> float:
     """:func:`median_squares` of one column (n,), sorted; O(n log n), without pairs."""
     n = x.size
-    # of the n² differences the n smallest are zero, and each other one occurs twice
-    first = ((n * n - 1) // 2 - n) // 2 + 1
-    second = first if n % 2 else (n * n // 2 - n) // 2 + 1
-    low = _difference(x, first)
+    # the n smallest of the n² differences are zero, and each other one occurs twice
+    low_rank = ((n * n - 1) // 2 - n) // 2 + 1
+    high_rank = low_rank if n % 2 else (n * n // 2 - n) // 2 + 1
+    low = _difference(x, low_rank)
     high = low
-    if second > max(first, 0):
+    if high_rank > max(low_rank, 0):
         count, _, above = _up_to(x, low)
-        high = low if count >= second else above
+        if count < high_rank:
+            high = above
     return 0.5 * (low * low + high * high)
 
 
@@ -104,11 +104,12 @@ def _median_square(x: Array) -> float:
 def _difference(x: Array, rank: int) -> float:
     """The difference of this rank, from 1, among the pairs of a sorted column.
 
-    The bounds of the bisection are differences that occur: it ends with the element.
+    Both bounds of the bisection are differences of pairs: it ends at the element.
     """
     if rank < 1:
         return 0.0
-    low, high = 0.0, x[-1] - x[0]
+    low = 0.0
+    high = x[-1] - x[0]
     while low < high:
         middle = low + 0.5 * (high - low)
         count, below, above = _up_to(x, middle if middle < high else low)
@@ -121,8 +122,22 @@ def _difference(x: Array, rank: int) -> float:
 
 @kernel
 def _up_to(x: Array, bound: float) -> tuple[int, float, float]:
-    """Number of differences up to a bound, the largest of them, the next larger one."""
-    count, below, above, j = 0, 0.0, np.inf, 0
+    """Differences of pairs of a sorted column up to a bound.
+
+    Returns
+    -------
+    count : int
+        Number of differences up to the bound.
+    below : float
+        The largest of them.
+    above : float
+        The smallest difference above the bound.
+    """
+    count = 0
+    below = 0.0
+    above = np.inf
+    # the first element within the bound of x_i
+    j = 0
     for i in range(x.size):
         while x[i] - x[j] > bound:
             j += 1
@@ -139,19 +154,20 @@ def bandwidths(pool: Array, factors: Array) -> Array:
 
     With the factor d about the median of the squared distances, for columns of one
     spread; with 1 points hardly see one another for large d. The factor itself where
-    the median is zero: of a single point, or a column of equal ones.
+    the median is zero: of a single point, or a constant column.
     """
     squares = median_squares(pool)
     for k in range(squares.size):
-        squares[k] = factors[k] * (squares[k] if squares[k] > 0.0 else 1.0)
+        median = squares[k] if squares[k] > 0.0 else 1.0
+        squares[k] = factors[k] * median
     return squares
 
 
 def see_others(points: Array, squares: Array) -> NDArray[np.bool_]:
-    """Points (P,) whose kernel with another one is at least 1e-21.
+    """Whether the kernel of each point with another point is at least 1e-21, (P,).
 
-    The force on the others is their own slope, to the last bit. Judged by at most 1024
-    columns, evenly spaced: all of them are only farther apart.
+    The force on a point that sees no other is its own slope, to the last bit. The test
+    takes at most 1024 columns, evenly spaced: in all columns points are farther apart.
 
     Parameters
     ----------
@@ -160,12 +176,13 @@ def see_others(points: Array, squares: Array) -> NDArray[np.bool_]:
         Squared bandwidths h.
     """
     d = len(squares)
-    chosen = np.linspace(0, d - 1, min(d, 1024)).astype(np.intp)
-    scaled = points[:, chosen] / np.sqrt(squares[chosen])
+    columns = np.linspace(0, d - 1, min(d, 1024)).astype(np.intp)
+    scaled = points[:, columns] / np.sqrt(squares[columns])
     distances = squareform(pdist(scaled, "sqeuclidean"))
     np.fill_diagonal(distances, np.inf)
-    seen: NDArray[np.bool_] = np.min(distances, axis=1) < 100.0
-    return seen
+    # exp(-100 / 2) = 2e-22
+    has_neighbor: NDArray[np.bool_] = np.min(distances, axis=1) < 100.0
+    return has_neighbor
 
 
 @kernel
@@ -194,38 +211,39 @@ def stein_force(
     """
     R, d = points.shape
     P = len(pool)
-    columns = np.empty((d, P))
-    factors = np.empty((P, 2 * d + 1))
-    near = np.empty((R, d))
+    # z / √h and x / √h, and the rows (g_j, z_j / √h, 1)
+    z = np.empty((d, P))
+    x = np.empty((R, d))
+    terms = np.empty((P, 2 * d + 1))
     for j in range(P):
-        factors[j, 2 * d] = 1.0
+        terms[j, 2 * d] = 1.0
     for k in range(d):
         root = math.sqrt(squares[k])
-        # distances are exact where points are many bandwidths from the origin
+        # around the mean, distances are exact many bandwidths from the origin
         centre = 0.0
         for j in range(P):
             centre += pool[j, k] / P
         for j in range(P):
-            z = (pool[j, k] - centre) / root
-            columns[k, j] = z
-            factors[j, k] = slopes[j, k]
-            factors[j, d + k] = z
+            z[k, j] = (pool[j, k] - centre) / root
+            terms[j, k] = slopes[j, k]
+            terms[j, d + k] = z[k, j]
         for i in range(R):
-            near[i, k] = (points[i, k] - centre) / root
+            x[i, k] = (points[i, k] - centre) / root
     force = np.empty((R, d))
     size = min(_BLOCK, R)
     K = np.empty((size, P))
     sums = np.empty((size, 2 * d + 1))
     for first in range(0, R, size):
         n = min(size, R - first)
-        radial.radial_rows(radial.RBF, columns, near[first : first + n], K[:n])
+        radial.radial_rows(radial.RBF, z, x[first : first + n], K[:n])
         # Σ_j k (g_j, z_j / √h, 1)
-        np.dot(K[:n], factors, sums[:n])
+        np.dot(K[:n], terms, sums[:n])
         for i in range(n):
             for k in range(d):
-                away = near[first + i, k] * sums[i, 2 * d] - sums[i, d + k]
-                away *= repulsion / math.sqrt(squares[k])
-                force[first + i, k] = sums[i, k] + away
+                # α Σ_j k (x - z_j) / h
+                push = x[first + i, k] * sums[i, 2 * d] - sums[i, d + k]
+                push *= repulsion / math.sqrt(squares[k])
+                force[first + i, k] = sums[i, k] + push
     return force
 
 
@@ -248,11 +266,11 @@ def move(
     points, force : ndarray of shape (R, d)
         The points are changed.
     paces : ndarray of shape (R, d)
-        Units of the step of each coordinate; zero keeps one where it is.
+        Units of the step of each coordinate; zero for a coordinate that stays.
     means : ndarray of shape (2, R, d)
         Running means of Adam; changed.
     step : int
-        From 0 on.
+        Number of the step, from 0 on.
     rate : float
         Largest change in these units.
     """
@@ -285,14 +303,14 @@ def svgd_step(
     points : ndarray of shape (R, d)
         Changed.
     slopes : ndarray of shape (R, d)
-        Of the log density at the points.
+        Gradients of the log density at the points.
     squares : ndarray of shape (d,)
         Squared bandwidths; replaced by `bandwidths` with these factors if `fresh`.
     repulsion : float
         α.
     mirrored : bool
-        Whether the pool has the mirror images of the points too, with the slopes of an
-        even density there.
+        Whether the pool also has the mirror images of the points, with the slopes of an
+        even density.
     paces, means, step, rate
         Of :func:`move`.
     """
@@ -308,9 +326,9 @@ def svgd_step(
                 pool[R + i, k] = -points[i, k]
                 pool_slopes[R + i, k] = -slopes[i, k]
     if fresh:
-        found = bandwidths(pool, factors)
+        new_squares = bandwidths(pool, factors)
         for k in range(d):
-            squares[k] = found[k]
+            squares[k] = new_squares[k]
     force = stein_force(points, pool, pool_slopes, squares, repulsion)
     for i in range(R):
         for k in range(d):
@@ -318,7 +336,7 @@ def svgd_step(
     move(points, force, paces, means, step, rate)
 
 
-def transported(
+def transport(
     points: Array,
     density: RadialDensity | Score,
     n_steps: int,
@@ -328,13 +346,13 @@ def transported(
 ) -> Array:
     """Move points by SVGD until they follow an even density, shape (R, d).
 
-    The pool is that of the points and their mirror images: frequencies ω and -ω are one
-    wave. The whole loop is compiled where the density has a formula.
+    The pool is the points and their mirror images: frequencies ω and -ω are one wave.
+    The whole loop is compiled where the density has a formula.
 
     Parameters
     ----------
     points : ndarray of shape (R, d)
-        Where they start, best with the location and spread of the density.
+        Start, best with the location and spread of the density.
     density : RadialDensity or callable
         ``h(|x scales|²)``; or ``∇ log p`` at points (R, d), an odd function.
     n_steps : int
@@ -342,18 +360,20 @@ def transported(
     learning_rate : float
         Of the first step, in units of the points; it decays to zero as a cosine.
     factors : ndarray of shape (d,)
-        Of the bandwidths, see `bandwidths`.
+        Factors of the bandwidths, see `bandwidths`.
     scales : ndarray of shape (d,), optional
-        Of a RadialDensity; ones by default.
+        Scales of a RadialDensity; ones by default.
     """
     moved = np.array(points, dtype=np.float64, order="C")
+    if scales is None:
+        scales = np.ones(moved.shape[1])
     with one_blas_thread():
         if isinstance(density, RadialDensity):
-            _transport(
+            _transport_radial(
                 moved,
                 density.formula,
                 density.parameters,
-                np.ones(moved.shape[1]) if scales is None else np.square(scales),
+                np.square(scales),
                 n_steps,
                 learning_rate,
                 factors,
@@ -367,23 +387,32 @@ def transported(
             fresh = step % _REFRESH == 0
             rate = cosine_decay(step, n_steps, learning_rate)
             svgd_step(
-                moved, slopes, squares, factors, fresh, 1.0, True,
-                paces, means, step, rate,
-            )  # fmt: skip
+                moved,
+                slopes,
+                squares,
+                factors,
+                fresh,
+                1.0,
+                True,
+                paces,
+                means,
+                step,
+                rate,
+            )
     return moved
 
 
 @kernel
-def _transport(
+def _transport_radial(
     points: Array,
-    formula: Any,
+    formula: CompiledFormula,
     parameters: Array,
     curvatures: Array,
     n_steps: int,
     learning_rate: float,
     factors: Array,
 ) -> None:
-    """:func:`transported`, in place, for ``h(Σ curvatures x²)`` of a formula."""
+    """:func:`transport`, in place, for ``h(Σ curvatures x²)`` of a formula."""
     R, d = points.shape
     squares = np.empty(d)
     radii = np.empty(R)

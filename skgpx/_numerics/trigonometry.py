@@ -1,8 +1,8 @@
 """Sums of cosines and sines at many points, in loops that a compiler vectorises.
 
 Angles are in turns (one turn is 2π): the range reduction is then exact. Inner loops
-run over the rows, which fills vector registers without changing the order of summation
-within a row; blocks of rows are always full. So the value at a row does not depend on
+run over the rows, which fills vector registers and keeps the order of summation within
+a row; blocks of rows are always full. The value at a row therefore does not depend on
 the other rows.
 """
 
@@ -59,24 +59,35 @@ def _cosine_and_sine(phase: float) -> tuple[float, float]:
     turn = phase - np.rint(phase)
     h = abs(turn) - 0.25
     u = h * h
-    return -h * _sine_series(u), np.copysign(_cosine_series(u), turn)
+    cosine = -h * _sine_series(u)
+    sine = np.copysign(_cosine_series(u), turn)
+    return cosine, sine
 
 
 @inlined
-def _project(frequency: Array, points: Array, offset: float, phase: Array) -> None:
+def _project(
+    frequency: Array,
+    points: Array,
+    offset: float,
+    phase: Array,
+) -> None:
     """phase = offset + ω·x for points (d, n), two inputs per pass."""
     d = len(points)
     if d % 2 == 1:
-        w, x = frequency[0], points[0]
+        omega = frequency[0]
+        x = points[0]
         for i in range(phase.size):
-            phase[i] = offset + w * x[i]
+            phase[i] = offset + omega * x[i]
     else:
         for i in range(phase.size):
             phase[i] = offset
     for q in range(d % 2, d, 2):
-        w, x, v, y = frequency[q], points[q], frequency[q + 1], points[q + 1]
+        omega = frequency[q]
+        x = points[q]
+        omega_next = frequency[q + 1]
+        x_next = points[q + 1]
         for i in range(phase.size):
-            phase[i] += w * x[i] + v * y[i]
+            phase[i] += omega * x[i] + omega_next * x_next[i]
 
 
 @kernel
@@ -103,11 +114,14 @@ def cosines_and_sines(
     -----
     About 1 ns per pair and 0.05 ns per input (AVX-512 in two halves).
     """
-    R, n = len(frequencies), points.shape[1]
+    R = len(frequencies)
+    n = points.shape[1]
     phase = np.empty(n)
     for r in range(R):
         _project(frequencies[r], points, 0.0, phase)
-        a, cosine, sine = amplitudes[r], out[r], out[R + r]
+        a = amplitudes[r]
+        cosine = out[r]
+        sine = out[R + r]
         for i in range(n):
             c, s = _cosine_and_sine(phase[i])
             cosine[i] = a * c
@@ -127,7 +141,9 @@ def shifted_cosines(
     One cosine for each frequency: half the work of a cosine and a sine.
     """
     n, d = X.shape
-    points, phase, total = np.zeros((d, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
+    points = np.zeros((d, _BLOCK))
+    phase = np.empty(_BLOCK)
+    total = np.empty(_BLOCK)
     for first in range(0, n, _BLOCK):
         size = min(_BLOCK, n - first)
         for i in range(size):
@@ -173,25 +189,33 @@ def cosines_and_sines_at_pairs(
         Added to.
     """
     d, R = frequencies.shape
-    terms, slopes = np.empty((_PAIRS, R)), np.empty((_PAIRS, R))
-    block, pulled = np.zeros((_PAIRS, d)), np.empty((_PAIRS, d))
-    total, ones = np.empty(_PAIRS), np.ones(R)
+    block = np.zeros((_PAIRS, d))
+    # phases, then the terms of the sum; their slopes in the phases
+    terms = np.empty((_PAIRS, R))
+    slopes = np.empty((_PAIRS, R))
+    ones = np.ones(R)
+    total = np.empty(_PAIRS)
+    total_slope = np.empty((_PAIRS, d))
     for first in range(0, len(points), _PAIRS):
         size = min(_PAIRS, len(points) - first)
         copy(points[first : first + size], block[:size])
         np.dot(block, frequencies, terms)
         for p in range(size):
-            row, term, slope = weights[index[first + p]], terms[p], slopes[p]
-            a, b = row[:R], row[R:]
+            coefficients = weights[index[first + p]]
+            a = coefficients[:R]
+            b = coefficients[R:]
+            term = terms[p]
+            slope = slopes[p]
             for r in range(R):
-                c, s = _cosine_and_sine(term[r])
-                c, s = amplitudes[r] * c, amplitudes[r] * s
+                cosine, sine = _cosine_and_sine(term[r])
+                c = amplitudes[r] * cosine
+                s = amplitudes[r] * sine
                 term[r] = a[r] * c + b[r] * s
                 slope[r] = 6.283185307179586 * (b[r] * c - a[r] * s)
         slopes[size:] = 0.0
         np.dot(terms, ones, total)
-        np.dot(slopes, frequencies.T, pulled)
+        np.dot(slopes, frequencies.T, total_slope)
         for p in range(size):
             value[first + p] += total[p]
             for k in range(d):
-                gradient[first + p, k] += pulled[p, k]
+                gradient[first + p, k] += total_slope[p, k]

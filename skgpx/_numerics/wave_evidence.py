@@ -8,13 +8,12 @@ of amplitudes a, ``Φ = [a cos Z, a sin Z]`` (n, m) with m = 2 R; as in ``regres
 A pair of waves has the mean of the features of both, ``a/2 [cos Z + cos Z', sin Z +
 sin Z']``, as in generalised spectral kernels: a process that is not stationary.
 
-Rows go through in blocks; nothing has the size n², and beside the blocks nothing n m.
+Rows pass in blocks: no array has n² numbers, and only the blocks have m rows.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +23,32 @@ from skgpx._numerics._jit import kernel
 from skgpx._numerics.regression import WeightStatistics, log_evidence_of
 
 Array = NDArray[np.float64]
-# Memory to be used again: Φᵀ and S Φᵀ of a block, ΦᵀΦ, the inverse root or S.
-Workspace = tuple[Array, Array, Array, Array]
-
 # Rows whose features, and products with S, are in memory at a time: with 200 waves 6 MB
 # each.
 _BLOCK = 2048
 
 
+class Workspace(NamedTuple):
+    """Memory to be used again.
+
+    Attributes
+    ----------
+    features, product : ndarray
+        Flat: Φᵀ and S Φᵀ of a block.
+    gram : ndarray of shape (m, m)
+        ΦᵀΦ.
+    inverse : ndarray of shape (m, m)
+        The inverse root of B, or S.
+    """
+
+    features: Array
+    product: Array
+    gram: Array
+    inverse: Array
+
+
 class Waves(NamedTuple):
-    """What the features are made of, and the noise around them.
+    """Frequencies and amplitudes of the features, and the noise.
 
     Attributes
     ----------
@@ -48,41 +63,48 @@ class Waves(NamedTuple):
 
     frequencies: Array
     amplitudes: Array
-    noise_variance: Any
+    noise_variance: float | Array
 
     def singles(self) -> list[Waves]:
-        """Waves whose features add up to these: of pairs two, with amplitudes a / 2."""
+        """Waves with features that add up to these: of pairs two, with a / 2 each."""
         if self.frequencies.ndim == 2:
             return [self]
-        halves = 0.5 * self.amplitudes
+        amplitudes = 0.5 * self.amplitudes
         return [
-            self._replace(frequencies=omega, amplitudes=halves)
+            self._replace(frequencies=omega, amplitudes=amplitudes)
             for omega in self.frequencies.swapaxes(0, 1)
         ]
 
-    def features(self, X: Array, space: Array | None = None) -> Array:
+    def features(self, X: Array, memory: Array | None = None) -> Array:
         """Features (m, n) at rows X (n, d): cosines, then sines.
 
-        In the memory of `space`, if that is given: flat, for m n numbers or more.
+        In `memory`, if there is any: flat, for m n numbers or more.
         """
         if self.frequencies.ndim == 3:
             first, second = self.singles()
-            total = first.features(X, space)
+            total = first.features(X, memory)
             total += second.features(X)
             return total
-        shape = 2 * len(self.frequencies), len(X)
-        flat = np.empty(math.prod(shape)) if space is None else space
-        out = flat[: math.prod(shape)].reshape(shape)
+        m = 2 * len(self.frequencies)
+        n = len(X)
+        if memory is None:
+            memory = np.empty(m * n)
+        features = memory[: m * n].reshape(m, n)
         turns = self.frequencies / (2.0 * np.pi)
         points = np.ascontiguousarray(X.T)
-        trigonometry.cosines_and_sines(points, turns, self.amplitudes, out)
-        return out
+        trigonometry.cosines_and_sines(points, turns, self.amplitudes, features)
+        return features
 
     def workspace(self, n_rows: int) -> Workspace:
         """Memory for gradients with so many rows; new memory costs time to fill."""
-        m, n = 2 * len(self.frequencies), min(n_rows, _BLOCK)
-        flat = np.empty(m * n), np.empty(m * n)
-        return *flat, np.empty((m, m)), np.empty((m, m))
+        m = 2 * len(self.frequencies)
+        n = min(n_rows, _BLOCK)
+        return Workspace(
+            features=np.empty(m * n),
+            product=np.empty(m * n),
+            gram=np.empty((m, m)),
+            inverse=np.empty((m, m)),
+        )
 
 
 class WaveGradient(NamedTuple):
@@ -95,7 +117,7 @@ class WaveGradient(NamedTuple):
     frequencies : ndarray of shape (R, d) or (R, 2, d)
         Derivative in W.
     inputs : ndarray of shape (n, d) or None
-        Derivative in the inputs of the rows, if that was requested.
+        Derivative in the inputs of the rows, if requested.
     """
 
     value: float
@@ -106,9 +128,9 @@ class WaveGradient(NamedTuple):
 def wave_evidence(X: Array, y: Array, weights: Array, waves: Waves) -> float:
     """Log evidence ``log N(y | 0, ΦΦᵀ + σ²I)`` in nats; O(n m² + t m³).
 
-    Rows X (n, d) and y, (n,) or (n, t) for t targets, over which the evidence is
-    summed, have frequency weights (n,). In the notation ``A = ΦᵀΦ +
-    σ²I`` of [1]_, whose equation (9) has another sign before ``R log σ²``::
+    Rows X (n, d) and y have frequency weights (n,); y has shape (n,), or (n, t) for t
+    targets, over which the evidence is summed. In the notation ``A = ΦᵀΦ + σ²I`` of
+    [1]_ (equation (9) there has another sign before ``R log σ²``)::
 
         (|Φᵀy|²_{A⁻¹} - yᵀy) / (2σ²) - ½ log|A| + R log σ² - n/2 log(2πσ²)
 
@@ -116,7 +138,8 @@ def wave_evidence(X: Array, y: Array, weights: Array, waves: Waves) -> float:
     ----------
     .. [1] Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
     """
-    return _solved(X, y, weights, waves, waves.workspace(len(y)))[0]
+    value, _, _ = _solve(X, y, weights, waves, waves.workspace(len(y)))
+    return value
 
 
 def wave_gradient(
@@ -136,80 +159,112 @@ def wave_gradient(
     weights : ndarray of shape (n,)
     waves : Waves
     space : Workspace, optional
-        Of `Waves.workspace`.
+        From `Waves.workspace`.
     inputs : bool, default=False
-        Whether the derivative in the inputs is wanted, at ``2 n R d`` more.
+        Whether to compute the derivative in the inputs, for ``2 n R d`` more
+        operations.
 
     Notes
     -----
     For each block one symmetric product, ``ΦᵀΦ``, and one product ``S Φᵀ``, with the
     sum over targets of ``S / σ²`` in place of S; one Cholesky factor and one inverse
-    a target: ``3 n m² + t m³`` multiplications and additions. The derivative in the
-    features of a pair is that in the features of each of its waves.
+    a target: ``3 n m² + t m³`` multiplications and additions. The features of a pair
+    and of each of its waves have one derivative.
     """
-    space = waves.workspace(len(y)) if space is None else space
-    value, mean, spread = _solved(X, y, weights, waves, space)
-    targets, noise = np.atleast_2d(y.T), np.reshape(waves.noise_variance, (-1, 1))
+    if space is None:
+        space = waves.workspace(len(y))
+    value, means, spread = _solve(X, y, weights, waves, space)
+    m = len(spread)
+    targets = np.atleast_2d(y.T)
+    noise = np.reshape(waves.noise_variance, (-1, 1))
     singles = waves.singles()
-    by_wave = np.zeros((len(singles), *singles[0].frequencies.shape))
-    by_row = np.zeros(X.shape) if inputs else None
+    frequency_slopes = np.zeros((len(singles), *singles[0].frequencies.shape))
+    input_slopes = np.zeros(X.shape) if inputs else None
     for first in range(0, len(y), _BLOCK):
         block = slice(first, first + _BLOCK)
-        points, w = X[block], weights[block, np.newaxis]
+        points = X[block]
+        w = weights[block, np.newaxis]
+        n = len(points)
         # the features of a single block are still in the workspace
-        shape = len(spread), len(points)
-        features = space[0][: math.prod(shape)].reshape(shape)
-        if len(points) < len(X):
-            features = waves.features(points, space[0])
-        product = space[1][: features.size].reshape(shape)
+        features = space.features[: m * n].reshape(m, n)
+        if n < len(X):
+            features = waves.features(points, space.features)
+        # Σ S Φᵀ / σ² and e / σ² = (y - w̄ᵀ Φᵀ) / σ²
+        product = space.product[: m * n].reshape(m, n)
         np.matmul(spread, features, out=product)
-        misfits = (targets[:, block] - mean @ features) / noise
-        for single, by_single in zip(singles, by_wave, strict=True):
+        misfits = (targets[:, block] - means @ features) / noise
+        for single, slopes in zip(singles, frequency_slopes, strict=True):
             single_features = features
-            by_feature = product
+            feature_slopes = product
             if len(singles) == 2:
-                # the derivative in the sum is that in the features of each wave
+                # ∂/∂Φᵀ of the sum of both waves holds for each of them
                 single_features = single.features(points)
-                by_feature = product.copy()
-            _to_phase_slopes(single_features, mean, misfits, by_feature)
-            slopes = by_feature[: len(by_feature) // 2]
-            by_single += slopes @ (w * points)
-            if by_row is not None:
-                by_row[block] += w * (slopes.T @ single.frequencies)
-    by_frequency = by_wave.swapaxes(0, 1).reshape(waves.frequencies.shape)
-    return WaveGradient(value, by_frequency, by_row)
+                feature_slopes = product.copy()
+            _to_phase_slopes(single_features, means, misfits, feature_slopes)
+            # phases Z = X Wᵀ
+            phase_slopes = feature_slopes[: m // 2]
+            slopes += phase_slopes @ (w * points)
+            if input_slopes is not None:
+                input_slopes[block] += w * (phase_slopes.T @ single.frequencies)
+    by_frequency = frequency_slopes.swapaxes(0, 1)
+    return WaveGradient(
+        value=value,
+        frequencies=by_frequency.reshape(waves.frequencies.shape),
+        inputs=input_slopes,
+    )
 
 
-def _solved(
+def _solve(
     X: Array,
     y: Array,
     weights: Array,
     waves: Waves,
     space: Workspace,
 ) -> tuple[float, Array, Array]:
-    """Log evidence, w̄ of each target, (t, m), and the sum over them of ``S / σ²``."""
-    flat, _, gram, inverse = space
-    targets, root_weights = np.atleast_2d(y.T), np.sqrt(weights)
-    moments = np.zeros((len(targets), len(gram)))
+    """The posterior of the weights, for each target.
+
+    Returns
+    -------
+    value : float
+        Log evidence, summed over targets.
+    means : ndarray of shape (t, m)
+        w̄ of each target.
+    spread : ndarray of shape (m, m)
+        Sum of ``S / σ²`` over targets.
+    """
+    targets = np.atleast_2d(y.T)
+    root_weights = np.sqrt(weights)
     noises = np.broadcast_to(waves.noise_variance, len(targets))
+    # ΦᵀΦ and Φᵀy
+    gram = space.gram
+    moments = np.zeros((len(targets), len(gram)))
     for first in range(0, len(y), _BLOCK):
         block = slice(first, first + _BLOCK)
-        features = waves.features(X[block], flat)
-        weighted = features
-        if np.any(root_weights[block] != 1.0):
-            weighted = features * root_weights[block]
-        linalg.add_gram(weighted, gram, fresh=first == 0)
-        moments += (root_weights[block] * targets[:, block]) @ weighted.T
-    value, means, spread = 0.0, np.empty_like(moments), np.zeros_like(gram)
-    for mean, z, moment, noise in zip(means, targets, moments, noises, strict=True):
+        roots = root_weights[block]
+        features = waves.features(X[block], space.features)
+        if np.any(roots != 1.0):
+            features = features * roots
+        linalg.add_gram(features, gram, fresh=first == 0)
+        moments += (roots * targets[:, block]) @ features.T
+    value = 0.0
+    means = np.empty_like(moments)
+    spread = np.zeros_like(gram)
+    for t, noise in enumerate(noises):
+        # B = I + ΦᵀΦ / σ²,  B⁻¹ = RᵀR
         B = gram.copy()
         linalg.scale_and_shift(B, 1.0 / noise, 1.0)
-        root = linalg.inverse_root(B, inverse)
-        half = root @ (moment / noise)
-        square = float(weights @ z**2)
-        sums = WeightStatistics(gram, moment, square, 0.0, float(weights.sum()))
-        value += log_evidence_of(sums, noise, half, -linalg.log_determinant(root))
-        mean[:] = half @ root
+        root = linalg.inverse_root(B, space.inverse)
+        half = root @ (moments[t] / noise)
+        sums = WeightStatistics(
+            gram,
+            moments[t],
+            float(weights @ targets[t] ** 2),
+            0.0,
+            float(weights.sum()),
+        )
+        log_determinant = -linalg.log_determinant(root)
+        value += log_evidence_of(sums, noise, half, log_determinant)
+        means[t] = half @ root
         spread += linalg.square_triangle(root) / noise
     return value, means, spread
 
@@ -227,12 +282,18 @@ def _to_phase_slopes(
     (t, n); in the phases it is the slope in the sine times the cosine, less the slope
     in the cosine times the sine.
     """
-    R, n = len(product) // 2, product.shape[1]
+    R = len(product) // 2
+    n = product.shape[1]
     for r in range(R):
-        cosine, sine = features[r], features[R + r]
-        by_cosine, by_sine = product[r], product[R + r]
+        cosine = features[r]
+        sine = features[R + r]
+        # slopes with the other sign, S Φᵀ / σ² - w̄ eᵀ / σ²
+        by_cosine = product[r]
+        by_sine = product[R + r]
         for j in range(len(means)):
-            a, b, misfit = means[j, r], means[j, R + r], misfits[j]
+            a = means[j, r]
+            b = means[j, R + r]
+            misfit = misfits[j]
             for i in range(n):
                 by_cosine[i] -= a * misfit[i]
                 by_sine[i] -= b * misfit[i]

@@ -13,7 +13,7 @@ from skgpx._numerics.fourier import (
     Integers,
     WaveTable,
     combination,
-    convolved,
+    convolve,
     function_list,
     half_space,
     reach_of,
@@ -199,7 +199,7 @@ def significant_frequencies(objective: Objective, prior: Prior) -> Integers:
         strict=True,
     ):
         fit = fitted_waves(prior, regression, eigenvalues, noise_variance)
-        fitted = waves_of(convolved(sums, fit, reach_of(table)), tested.waves)
+        fitted = waves_of(convolve(sums, fit, reach_of(table)), tested.waves)
         residual = waves_of(table, tested.waves) / scale - fitted
         precision = objective.data_precision(prior, tested.eigenvalues, noise_variance)
         # P_k of this target

@@ -35,10 +35,10 @@ from skgpx._numerics.fourier import (
     Box,
     FourierIndex,
     Integers,
+    boost_waves,
     by_length,
     function_list,
     half_space,
-    raised,
 )
 from skgpx._numerics.regression import Spectrum
 from skgpx.kernels import free_slopes, rule_of
@@ -452,7 +452,7 @@ class BoostedEigenvalues:
             )
         index = self.rule.index(box, size)
         varying = np.array([w for w in self.waves if any(w)], np.int64)
-        return raised(index, varying.reshape(-1, d)).part(slice(size))
+        return boost_waves(index, varying.reshape(-1, d)).part(slice(size))
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""

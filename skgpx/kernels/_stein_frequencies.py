@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from skgpx._numerics.spectral import RadialDensity
-from skgpx._numerics.svgd import median_squares, transported
+from skgpx._numerics.svgd import median_squares, transport
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import rule_of
 from skgpx.kernels._spectral_density import (
@@ -107,7 +107,7 @@ def stein_frequencies(
         scales = kernel.length_scale * unit
     factors = _bandwidth_factors(start / unit, input_variances * unit**2)
     # descent; the first step is 0.1, where frequencies have spread one
-    moved = unit * transported(start / unit, density, n_steps, 0.1, factors, scales)
+    moved = unit * transport(start / unit, density, n_steps, 0.1, factors, scales)
     if isinstance(spectrum, EllipticalSpectrum) and type(kernel) is not RBF:
         moved = spectrum.with_even_radii(moved)
     # SVGD gains nothing where there are too few points for the columns

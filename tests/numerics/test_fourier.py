@@ -7,13 +7,13 @@ from scipy.stats import multivariate_normal
 
 from skgpx._numerics.fourier import (
     Box,
+    boost_waves,
     by_length,
     collapse,
     combination,
-    convolved,
+    convolve,
     evaluate,
     half_space,
-    raised,
     reach_of,
 )
 from skgpx._numerics.fourier_sums import (
@@ -64,9 +64,9 @@ def test_by_length_takes_the_shortest_waves(d, size):
     assert np.sum(square < square[-1]) == min(shorter, size) or square[-1] == 0
 
 
-def test_raised_waves_follow_the_constant():
+def test_boosted_waves_follow_the_constant():
     index = by_length(1, 9)
-    found = raised(index, np.array([[3], [7]]))
+    found = boost_waves(index, np.array([[3], [7]]))
     np.testing.assert_array_equal(found.waves[:5, 0], [0, 3, 3, 7, 7])
     np.testing.assert_array_equal(found.waves[5:, 0], [1, 1, 2, 2, 4, 4])
     # ranks are those of the prior, and after all of them
@@ -117,7 +117,7 @@ def test_sums_of_a_function_times_waves_are_a_convolution(case):
     reach = index.reach()
     sums, _ = fourier_sums(turns, y, w, reach)
     expected = fourier_sums(turns, phi @ a, w, reach).moments
-    found = convolved(sums, combination(index, a), reach)
+    found = convolve(sums, combination(index, a), reach)
     assert np.array_equal(reach_of(found), reach)
     error = np.abs(found - expected).max()
     assert error < 1e-13 * np.abs(a).sum() * w.sum()

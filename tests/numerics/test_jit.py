@@ -4,9 +4,12 @@ import errno
 import logging
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 from numba.core import config, event
 from numba.core.caching import IndexDataCacheFile
@@ -57,6 +60,45 @@ def compiled_kernels(monkeypatch, read, write):
     finally:
         event.unregister("numba:compile", listener)
     return listener.number
+
+
+# A step of Adam, optimised on its own, and a second time as a part of `move`.
+STEP = """
+import numpy as np
+from skgpx._numerics.svgd import move
+rng = np.random.default_rng(0)
+points, force = rng.standard_normal((2, 37, 3))
+means = np.zeros((2, 37, 3))
+for step in range(2):
+    move(points, force, np.ones((37, 3)), means, step, 0.1)
+print(points.tobytes().hex(), means.tobytes().hex())
+"""
+
+
+@needs_jit
+def test_the_process_that_compiles_has_the_bits_of_those_that_read(tmp_path):
+    def run():
+        environment = {**os.environ, "SKGPX_NUMBA_CACHE": str(tmp_path)}
+        command = [sys.executable, "-c", STEP]
+        return subprocess.run(
+            command, env=environment, check=True, capture_output=True, text=True
+        )
+
+    compiled = run()
+    assert "Compiling once" in compiled.stderr
+    read = run()
+    assert not read.stderr
+    assert read.stdout == compiled.stdout
+
+
+@needs_jit
+def test_a_kernel_calls_copies_of_its_own():
+    inner = _jit.kernel(lambda x: 2.0 * x.sum())
+    outer = _jit.kernel(lambda x: inner(x) + inner(x + 1.0))
+    assert outer(np.ones(3)) == 18.0
+    library = outer.overloads[outer.signatures[0]].library
+    linkages = {function.linkage.name for function in library.get_defined_functions()}
+    assert linkages <= {"external", "internal", "private"}
 
 
 @needs_jit

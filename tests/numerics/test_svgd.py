@@ -11,7 +11,7 @@ from skgpx._numerics.svgd import (
     median_squares,
     see_others,
     stein_force,
-    transported,
+    transport,
 )
 from skgpx.kernels import spectral_score
 from skgpx.kernels._spectral_density import radial_density
@@ -90,7 +90,7 @@ def test_far_points_neither_overflow_nor_interact():
 
 def test_a_single_point_and_equal_points_stay_finite():
     for points in (np.zeros((1, 2)), np.ones((5, 2))):
-        moved = transported(points, lambda x: -x, 20, 0.1, np.full(2, 2.0))
+        moved = transport(points, lambda x: -x, 20, 0.1, np.full(2, 2.0))
         assert np.all(np.isfinite(moved))
 
 
@@ -98,19 +98,19 @@ def test_points_end_with_the_moments_of_the_density(rng):
     L = np.array([[1.0, 0.0], [0.8, 0.5]])
     precision = np.linalg.inv(L @ L.T)
     start = rng.normal(size=(25, 2))
-    moved = transported(start, lambda x: -x @ precision, 150, 0.1, np.full(2, 2.0))
+    moved = transport(start, lambda x: -x @ precision, 150, 0.1, np.full(2, 2.0))
     np.testing.assert_allclose(moved.T @ moved / 25, L @ L.T, atol=0.08)
 
 
 def test_the_start_and_the_order_of_points(rng):
     start, order = rng.normal(size=(15, 3)), rng.permutation(15)
     kept, how = start.copy(), (lambda x: -x, 50, 0.1, np.full(3, 3.0))
-    moved = transported(start, *how)
+    moved = transport(start, *how)
     np.testing.assert_array_equal(start, kept)
-    np.testing.assert_array_equal(moved, transported(start, *how))
-    other = transported(start[order], *how)
+    np.testing.assert_array_equal(moved, transport(start, *how))
+    other = transport(start[order], *how)
     np.testing.assert_allclose(other, moved[order], rtol=1e-6, atol=1e-8)
-    still = transported(start, how[0], 0, *how[2:])
+    still = transport(start, how[0], 0, *how[2:])
     np.testing.assert_array_equal(still, start)
 
 
@@ -161,7 +161,7 @@ def test_compiled_loops_are_the_loop_in_numpy(kernel, rng):
         return spectral_score(kernel, x)
 
     expected = plain_transport(start, score, 12, 0.1, factors)
-    by_formula = transported(start, radial_density(kernel, 2), 12, 0.1, factors, scales)
-    by_call = transported(start, score, 12, 0.1, factors)
+    by_formula = transport(start, radial_density(kernel, 2), 12, 0.1, factors, scales)
+    by_call = transport(start, score, 12, 0.1, factors)
     assert_allclose(by_formula, expected, rtol=1e-10)
     assert_allclose(by_call, expected, rtol=1e-10)
