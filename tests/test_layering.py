@@ -94,6 +94,8 @@ ARRAYS = {"numpy", "scipy"}
 THIRD_PARTY = {
     "_numerics": ARRAYS | {"numba", "threadpoolctl"},
     "_parallel": {"joblib"},
+    # types only: it is loaded when the first picture is drawn
+    "inspection": ARRAYS | {"sklearn", "matplotlib"},
 }
 OTHERS_MAY = ARRAYS | {"sklearn"}
 # The only doors to scikit-learn's private modules and to its young callback API.
