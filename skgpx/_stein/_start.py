@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._numerics.regression import posterior, weight_statistics
+from skgpx._numerics.regression import noise_share, posterior, weight_statistics
 from skgpx._numerics.wave_evidence import Waves
 from skgpx._stein._features import kernel_waves
 from skgpx._stein._waves import Centring, WaveMixture
@@ -164,11 +164,9 @@ def leave_one_out(rows: Rows, waves: Waves) -> tuple[Array, Array]:
     mean, variance = posterior(sums, noise_variance).latent(features)
     mean = mean[:, :, 0].reshape(rows.y.shape)
     variance = variance[:, :, 0].reshape(rows.y.shape)
-    # h = diag(Φ S Φᵀ) / σ², the diagonal of the matrix from y to fitted values
-    leverage = (rows.weights * (variance / noise_variance).T).T
-    free = np.maximum(1.0 - leverage, 1e-3)
+    share = noise_share(variance, noise_variance, rows.weights, least=1e-3)
     # (y - φᵀw) / (1 - h), of variance σ² / (1 - h)
-    return (rows.y - mean) / free, noise_variance / free
+    return (rows.y - mean) / share, noise_variance / share
 
 
 def _strongest_wave(rows: Rows, errors: Array) -> tuple[Array, float] | None:
