@@ -42,7 +42,7 @@ from skgpx._spectral_vgp._search import MAX_FUNCTIONS, search
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows, canonical_rows
 from skgpx.bases import BoostedEigenvalues, FourierSeries, OrderedEigenvalues
-from skgpx.diagnostics import Finding, only_noise, too_few_basis_functions
+from skgpx.diagnostics import Finding, no_signal, too_few_basis_functions
 
 Array = NDArray[np.float64]
 Fit = tuple[dict[str, Any], tuple[Finding | None, ...]]
@@ -217,10 +217,13 @@ class FourierState:
             "effective_dimension_": effective_dimension(model),
             "_record": record,
         }
+        signal = None
+        if prior.only_noise and not candidates.is_default:
+            signal = no_signal(gain=0.0)
         # n λ_m / σ² of the last function, for the target of the least noise
         last_variance = objective.weight * spectrum.eigenvalues[-1]
         findings = (
-            only_noise(prior.only_noise and not candidates.is_default),
+            signal,
             too_few_basis_functions(
                 m,
                 largest=MAX_FUNCTIONS if candidates.grows else None,
