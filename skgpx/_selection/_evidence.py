@@ -93,7 +93,7 @@ class ExactEvidence:
         likelihood = self.likelihood.with_theta(theta[p:])
         noise_variance = float(likelihood.variance(0.0))
         K, pullback = triangle_and_pullback(kernel, self._all_rows.X)
-        L, white, value = _whiten(K, self._all_rows, noise_variance, g)
+        L, white, value = whiten(K, self._all_rows, noise_variance, g)
         # ∂ log p(a | b) / ∂C = ∂ log p(a, b) / ∂C - ∂ log p(b) / ∂C
         slope_given = _density_slope(L[:g, :g].copy(), white[:g])
         slope = _density_slope(L, white)
@@ -112,7 +112,7 @@ class ExactEvidence:
         """Evidence of another kernel and noise, without a gradient; O(n^3 / 3)."""
         try:
             K = triangle_and_pullback(kernel, self._all_rows.X)[0]
-            return _whiten(K, self._all_rows, noise_variance, self._n_given)[2]
+            return whiten(K, self._all_rows, noise_variance, self._n_given)[2]
         except np.linalg.LinAlgError:
             return -np.inf
 
@@ -125,7 +125,7 @@ def _density_slope(L: Array, white: Array) -> Array:
     return slope
 
 
-def _whiten(
+def whiten(
     K: Array,
     rows: Rows,
     noise_variance: float,
@@ -156,35 +156,6 @@ def _whiten(
     squares = white[n_given:] ** 2
     total = white.shape[1] * np.sum(log_terms) + np.sum(squares)
     return L, white, -0.5 * float(total)
-
-
-def wave_gains(
-    rows: Rows,
-    kernel: Kernel,
-    noise_variance: float,
-    omega: Array,
-) -> Array:
-    """Log evidence, in nats, that a wave of each frequency adds to the process.
-
-    Its two amplitudes are estimated by least squares under the covariance of the
-    process: a periodogram of the residuals from the kernel, in its single column.
-    Where there is no wave the gains are standard exponential variables.
-    """
-    K = triangle_and_pullback(kernel, rows.X)[0]
-    L, white, _ = _whiten(K, rows, noise_variance)
-    phases = (rows.X - rows.X.mean()) * omega
-    c = solve_lower(L, np.cos(phases))
-    s = solve_lower(L, np.sin(phases))
-    # ½ bᵀ G⁻¹ b with b = Fᵀ C⁻¹ y, G = Fᵀ C⁻¹ F and F the columns cos and sin
-    yc = white.T @ c
-    ys = white.T @ s
-    cc = np.sum(c * c, axis=0)
-    ss = np.sum(s * s, axis=0)
-    cs = np.sum(c * s, axis=0)
-    gains: Array = 0.5 * (yc**2 * ss - 2.0 * yc * ys * cs + ys**2 * cc)
-    # on a grid the sines of the shortest wave are zero
-    gains /= np.maximum(cc * ss - cs**2, 1e-10 * cc * ss)
-    return np.max(gains, axis=0)
 
 
 def null_evidence(rows: Rows, likelihood: Likelihood) -> float:

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 from skgpx._numerics.fourier import Box, FourierIndex, Integers, by_length, moment
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import WeightStatistics
-from skgpx._selection import stretched
+from skgpx._selection import NormalPrior, stretched
 from skgpx._spectral_vgp._domain import Region, kernel_box, widths
 from skgpx.bases import (
     BoostedEigenvalues,
@@ -37,8 +37,16 @@ FIRST_FUNCTIONS = {1: 101, 2: 201, 3: 301}
 # Largest number of waves of one input that are sorted by their power: sums for them
 # take 13 MB.
 MAX_ORDERED_WAVES = 6553
-# Factors of the lengthscales, and share of the variance that is noise, to start from.
-_STARTS = ((1.0, 0.1), (0.2, 0.1), (0.04, 0.1), (4.0, 0.1))
+# Share of the variance of y that is noise, where searches start and the hyperprior of
+# the default kernels has its centre.
+NOISE_SHARE = 0.1
+# Factors of the lengthscales to start from.
+_STARTS = (1.0, 0.2, 0.04, 4.0)
+# Standard deviations of the hyperprior, of the logarithms. That of the noise is wider
+# than `NOISE_PRIOR`: many rows, of which there are only sums, may have little noise.
+_NOISE_STD = 3.0
+_AMPLITUDE_STD = 2.0
+_LENGTHSCALE_STD = 1.5
 # Orders of the default kernels from smooth to rough, and the lengthscale of each that
 # resembles an RBF of lengthscale one.
 _FAMILIES = {np.inf: 1.0, 2.5: 1.5, 1.5: 2.0, 0.5: 4.0}
@@ -173,11 +181,11 @@ class Candidates:
     ) -> Iterator[tuple[BoostedEigenvalues, float]]:
         """Rules and noise variances to start from."""
         if not self.learned:
-            yield rule, self.noise_variance or 0.1 * self.variance
+            yield rule, self.noise_variance or NOISE_SHARE * self.variance
             return
         kernel = innermost_kernel(rule)
         inner = rule.rule
-        for factor, noise_share in _STARTS:
+        for factor in _STARTS:
             if kernel is not None:
                 inner = inner.with_theta(stretched(kernel, np.log(factor)).theta)
             else:
@@ -186,9 +194,9 @@ class Candidates:
                 functions = rule.index(box, self.n_functions)
                 spectrum = inner.spectrum(functions, box)
                 total = float(spectrum.eigenvalues.sum()) + spectrum.tail
-                ratio = (1.0 - noise_share) * self.variance / total
+                ratio = (1.0 - NOISE_SHARE) * self.variance / total
                 inner = inner.with_theta(inner.theta + np.log(ratio))
-            noise_variance = self.noise_variance or noise_share * self.variance
+            noise_variance = self.noise_variance or NOISE_SHARE * self.variance
             yield rule.around(inner), noise_variance
 
     def log_hyperprior(self, point: Array) -> tuple[float, Array]:
@@ -202,16 +210,18 @@ class Candidates:
             # the noise is last among stated priors, and first in the search
             value, slopes = stated_log_density(self.stated, np.roll(point, -1))
             return value, np.roll(slopes, 1)
-        std = np.full(len(point), 1.5)
-        std[:2] = 3.0, 2.0
-        mean = np.r_[np.log(0.1 * self.variance), self.rules[0].theta]
+        noise = self.noise_hyperprior()
+        mean = np.append(noise.mean, self.rules[0].theta)
+        std = np.full(len(point), _LENGTHSCALE_STD)
+        std[0] = noise.std
+        std[1] = _AMPLITUDE_STD
         z = (point - mean) / std
         return -0.5 * float(z @ z), -z / std
 
-    def noise_hyperprior(self) -> tuple[float, float]:
-        """Mean and standard deviation of ``log σ²`` of one target."""
-        std = 3.0 if self.is_default else np.inf
-        return np.log(0.1 * self.variance), std
+    def noise_hyperprior(self) -> NormalPrior:
+        """Hyperprior of ``log σ²`` of one target; flat under a user's kernel."""
+        std = _NOISE_STD if self.is_default else np.inf
+        return NormalPrior(np.log(NOISE_SHARE * self.variance), std)
 
     def next_family(self, prior: Prior) -> Prior | None:
         """A prior of the next, rougher family that resembles this one, if any."""

@@ -21,6 +21,7 @@ from skgpx._callbacks import (
 from skgpx._latent import LatentModel
 from skgpx._row_budgets import THINNED_ROWS
 from skgpx._row_statistics import AdditiveModel
+from skgpx._selection import MIN_GAIN
 from skgpx._spectral_vgp._candidates import Parameters, Prior
 from skgpx._spectral_vgp._credible import (
     ball_radius,
@@ -30,7 +31,6 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
 from skgpx._spectral_vgp._population import FourierState, fit_population
 from skgpx._spectral_vgp._sample import SparseState, fit_sample
-from skgpx._spectral_vgp._search import MIN_GAIN
 from skgpx._types import RandomState
 from skgpx._validation import (
     HasMethods,

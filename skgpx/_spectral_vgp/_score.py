@@ -169,12 +169,12 @@ class Objective:
         residual = self.weight * spectrum.tail
         statistics = whitened(prior.sums, spectrum.eigenvalues, residual)
         low, high = self.log_noise_bounds(prior)
-        mean, std = self.candidates.noise_hyperprior()
+        hyperprior = self.candidates.noise_hyperprior()
         return TargetRegressions(statistics).best_noise(
             low,
             high,
-            mean,
-            std,
+            hyperprior.mean,
+            hyperprior.std,
             white=spectrum.tail if self.candidates.tail_is_noise else 0.0,
         )
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.regression import best_noise_variance, whitened
+from skgpx._selection import MIN_GAIN
 from skgpx._spectral_vgp._candidates import Prior
 from skgpx._spectral_vgp._score import Objective
 from skgpx._spectral_vgp._waves import boost_waves
@@ -16,8 +17,6 @@ Array = NDArray[np.float64]
 
 # Largest number of functions in a search, and in a basis.
 MAX_SEARCHED_FUNCTIONS, MAX_FUNCTIONS = 501, 1501
-# Nats an observation that twice as many functions, or inducing points, must gain.
-MIN_GAIN = 0.01
 # Nats that a rougher family must gain.
 _MIN_FAMILY_GAIN = 1.0
 # Share of the posterior variance that functions outside of the basis may add.

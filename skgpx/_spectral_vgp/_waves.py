@@ -27,8 +27,8 @@ from skgpx._numerics.regression import (
     precision_root,
     whitened,
 )
-from skgpx._selection import FALSE_ALARMS
-from skgpx._spectral_vgp._candidates import Prior, kernel_of
+from skgpx._selection import false_alarm_level
+from skgpx._spectral_vgp._candidates import NOISE_SHARE, Prior, kernel_of
 from skgpx._spectral_vgp._domain import widths
 from skgpx._spectral_vgp._score import Objective
 
@@ -82,7 +82,8 @@ def search_waves(
     spectrum = spectrum_objective(objective, prior, n_widths)
     box = spectrum.statistics.box
     price = wave_price(spectrum.statistics)
-    starts = [(spectrum.candidates.rules[0], 0.1 * spectrum.candidates.variance)]
+    noise_variance = NOISE_SHARE * spectrum.candidates.variance
+    starts = [(spectrum.candidates.rules[0], noise_variance)]
     if not prior.only_noise:
         starts.append((prior.rule.rule, prior.noise_variance))
 
@@ -137,7 +138,7 @@ def spectrum_objective(
 def wave_price(statistics: SeriesStatistics) -> float:
     """Nats for a wave: one in so many data sets of noise has one."""
     n_waves = float(np.prod(2.0 * statistics.reach() + 1.0)) / 2.0
-    return float(np.log(n_waves / FALSE_ALARMS))
+    return false_alarm_level(n_waves)
 
 
 # ---- Waves with more power than prior and noise explain ------------------------------
@@ -178,7 +179,7 @@ def significant_frequencies(objective: Objective, prior: Prior) -> Integers:
     statistics = objective.statistics
     sums, moments = statistics.tables(statistics.reach())
     tested = list_waves(prior, moments[0])
-    level = np.log(len(moments) * len(tested.waves) / FALSE_ALARMS)
+    level = false_alarm_level(len(moments) * len(tested.waves))
     eigenvalues = prior.rule.spectrum(prior.functions, prior.box).eigenvalues
     regressions = whitened(prior.sums, eigenvalues, 0.0)
     noise_variances = np.ravel(objective.noise_of_targets(prior))

@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.regression import noise_share, posterior, weight_statistics
 from skgpx._numerics.wave_evidence import Waves
+from skgpx._selection import MIN_GAIN, false_alarm_level
 from skgpx._stein._features import kernel_waves
 from skgpx._stein._waves import Centring, WaveMixture
 from skgpx._validation import Rows
@@ -19,6 +20,9 @@ Rng = np.random.Generator
 _HALF_NORMAL = 0.6744897501960817
 # Standard deviation of half the difference of the two frequencies of a pair.
 _SEPARATION = 0.3
+# Probability that noise has a wave that stands out: seldom, as the errors of a start
+# are correlated, and every wave that is found is followed by another test.
+_FALSE_ALARMS = np.exp(-7.0)
 
 
 def starting_waves(
@@ -172,8 +176,8 @@ def leave_one_out(rows: Rows, waves: Waves) -> tuple[Array, Array]:
 def _strongest_wave(rows: Rows, errors: Array) -> tuple[Array, float] | None:
     """Frequency (d,) and amplitude of the strongest wave, if it stands out.
 
-    It gains 0.01 nats an observation, and 7 nats more than the largest of the waves
-    that were tried would by chance.
+    It gains 0.01 nats an observation, and more than the strongest of the waves that
+    were tried would by chance.
     """
     n, d = rows.X.shape
     weighted = (rows.weights * errors.T).T.reshape(n, -1)
@@ -202,7 +206,9 @@ def _strongest_wave(rows: Rows, errors: Array) -> tuple[Array, float] | None:
             amplitude = np.sqrt(2.0 * power * sizes[target]) / rows.weights.sum()
     # Of independent residuals, twice the power is chi-squared of two degrees.
     gain = -0.5 * np.log1p(-min(2.0 * power / n, 0.999))
-    if n_tried == 0 or gain < 0.01 or power < np.log(n_tried) + 7.0:
+    if n_tried == 0 or gain < MIN_GAIN:
+        return None
+    if power < false_alarm_level(n_tried, _FALSE_ALARMS):
         return None
     return omega, float(amplitude)
 

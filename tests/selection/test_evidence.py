@@ -12,10 +12,10 @@ from skgpx._selection._evidence import (
     SparseEvidence,
     null_evidence,
     sparse_value,
-    wave_gains,
 )
 from skgpx._selection._maximise import Objective
 from skgpx._selection._sparse import best_noise
+from skgpx._selection._waves import wave_gains
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.kernels import GREKernel
