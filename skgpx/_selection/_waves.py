@@ -89,9 +89,10 @@ def wave_gains(
     process: a periodogram of the residuals from the kernel, in its single column.
     Where there is no wave the gains are standard exponential variables.
     """
-    K = triangle_and_pullback(kernel, rows.X)[0]
+    K, _ = triangle_and_pullback(kernel, rows.X)
     L, white, _ = whiten(K, rows, noise_variance)
-    phases = (rows.X - rows.X.mean()) * omega
+    centred = rows.X - rows.X.mean()
+    phases = centred * omega
     c = solve_lower(L, np.cos(phases))
     s = solve_lower(L, np.sin(phases))
     # F = [cos, sin], b = Fᵀ C⁻¹ y, G = Fᵀ C⁻¹ F
@@ -101,7 +102,8 @@ def wave_gains(
     ss = np.sum(s * s, axis=0)
     cs = np.sum(c * s, axis=0)
     # ½ bᵀ G⁻¹ b, G⁻¹ by its determinant
-    gains: Array = 0.5 * (yc**2 * ss - 2.0 * yc * ys * cs + ys**2 * cc)
+    squares = yc**2 * ss - 2.0 * yc * ys * cs + ys**2 * cc
+    gains: Array = 0.5 * squares
     determinant = cc * ss - cs**2
     # on a grid the sines of the shortest wave are zero
     gains /= np.maximum(determinant, 1e-10 * cc * ss)
