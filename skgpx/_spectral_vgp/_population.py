@@ -90,7 +90,8 @@ class FourierState:
         present = self.statistics
         if len(self.domain) == 1:
             # so many waves that sums can be added to these
-            reach = np.array([len(present.sums.values) // 10])
+            n_waves = len(present.sums.values) // 10
+            reach = np.array([n_waves])
         else:
             reach = present.reach()
         sums = row_sums(rows, self.domain, present.box, reach, n_jobs, present.shift)
@@ -119,12 +120,13 @@ class FourierState:
         if not np.array_equal(self.domain, other.domain):
             return False
         # with one input sums serve any box
+        if len(self.domain) == 1:
+            return True
         first = self.statistics
         second = other.statistics
-        return len(self.domain) == 1 or (
-            np.array_equal(first.box, second.box)
-            and np.array_equal(first.reach(), second.reach())
-        )
+        if not np.array_equal(first.box, second.box):
+            return False
+        return np.array_equal(first.reach(), second.reach())
 
     def _plus(
         self,
@@ -162,8 +164,8 @@ class FourierState:
         objective = objective_for(self.searched, self.parameters, region)
 
         def report_prior(prior: Prior) -> bool:
-            units = objective.weight * float(np.log(objective.scale).sum())
-            evidence = prior.bound - units
+            log_units = float(np.log(objective.scale).sum())
+            evidence = prior.bound - objective.weight * log_units
             return report(prior, evidence, lambda: self._solution(objective, prior)[0])
 
         prior = search(objective, self.start, report_prior)
@@ -351,8 +353,9 @@ def bound_of(objective: Objective, prior: Prior) -> float:
     spectrum = prior.rule.spectrum(prior.functions, prior.box)
     residual = objective.weight * spectrum.tail
     regression = whitened(prior.sums, spectrum.eigenvalues, residual)
-    units = objective.weight * float(np.log(objective.scale).sum())
-    return log_evidence(regression, prior.noise_variance) - units
+    bound = log_evidence(regression, prior.noise_variance)
+    log_units = float(np.log(objective.scale).sum())
+    return bound - objective.weight * log_units
 
 
 # ---- Waves for which there are sums --------------------------------------------------

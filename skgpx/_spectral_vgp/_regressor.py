@@ -681,8 +681,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         noise_variance = self.noise_variance_
         mean, variance = self.posterior_.marginals(checked.X).moments()
         mean = mean.reshape(checked.y.shape)
+        variance = variance.reshape(checked.y.shape)
         # residuals of the rows of a fit have the variance σ² - var f
-        noise_share = 1.0 - variance.reshape(checked.y.shape) / noise_variance
+        noise_share = 1.0 - variance / noise_variance
         noise_share = np.maximum(noise_share, 0.1)
         prior = None
         if self.kernel_ is not None and not noise_is_known:
