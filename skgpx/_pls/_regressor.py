@@ -479,11 +479,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # None stands for Gaussian()
-        gaussian = self.likelihood is None or getattr(
-            self.likelihood,
-            "has_closed_form",
-            False,
+        # None stands for Gaussian(); the parameter is not checked yet
+        likelihood: object = self.likelihood
+        gaussian = likelihood is None or (
+            isinstance(likelihood, Likelihood) and likelihood.has_closed_form
         )
         tags.target_tags.multi_output = gaussian and self.method in ("auto", "exact")
         return tags
