@@ -102,8 +102,8 @@ class NoiseScale:
 
     def squares(self, h: Array) -> Array:
         """Squared scales (n,) for values of h."""
-        inside = np.clip(h, self.lowest, self.highest)
-        squares: Array = np.exp(2.0 * (self.intercept + self.slope * inside))
+        clipped = np.clip(h, self.lowest, self.highest)
+        squares: Array = np.exp(2.0 * (self.intercept + self.slope * clipped))
         return squares
 
     def scaled(self, factor: float) -> NoiseScale:
