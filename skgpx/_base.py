@@ -50,20 +50,22 @@ class LatentEstimator(Reporting, BaseEstimator):
         """Predictive distribution at rows, with their exposures, noise or censoring."""
         X = self._rows_to_predict(X)
         likelihood = self.likelihood_
-        known = row_quantity(likelihood, len(X), **quantities)
-        if known is None:
-            known = self._noise_at(X)
+        quantity = row_quantity(likelihood, len(X), **quantities)
+        if quantity is None:
+            quantity = self._noise_at(X)
         n_targets = self.posterior_.n_outputs // likelihood.n_outputs_
         if n_targets > 1:
             # several targets: the noise of each at each row
-            noise = likelihood.variance(0.0) if known is None else known[:, np.newaxis]
-            known = np.broadcast_to(noise, (len(X), n_targets))
+            noise = likelihood.variance(0.0)
+            if quantity is not None:
+                noise = quantity[:, np.newaxis]
+            quantity = np.broadcast_to(noise, (len(X), n_targets))
             likelihood = likelihood.with_noise(1.0)
         distribution = PredictiveDistribution(
             self.posterior_,
             likelihood,
             X,
-            relative(likelihood, known),
+            relative(likelihood, quantity),
             getattr(self, "random_state", None),
             getattr(self, "n_jobs", None),
         )

@@ -125,10 +125,10 @@ class Rows(NamedTuple):
 
     def take(self, chosen: Selection) -> Rows:
         """The rows at these positions."""
-        known = None
+        quantity = None
         if self.known is not None:
-            known = self.known[chosen]
-        return Rows(self.X[chosen], self.y[chosen], self.weights[chosen], known)
+            quantity = self.known[chosen]
+        return Rows(self.X[chosen], self.y[chosen], self.weights[chosen], quantity)
 
     def thinned(self, largest: int) -> Rows:
         """Every k-th row, with the smallest k that leaves at most `largest` rows."""
@@ -136,15 +136,15 @@ class Rows(NamedTuple):
 
     def followed_by(self, other: Rows) -> Rows:
         """These rows, and then the rows of another set."""
-        known = None
+        quantity = None
         # both sets have a quantity of each row, or neither has
         if self.known is not None and other.known is not None:
-            known = np.concatenate((self.known, other.known))
+            quantity = np.concatenate((self.known, other.known))
         return Rows(
             X=np.concatenate((self.X, other.X)),
             y=np.concatenate((self.y, other.y)),
             weights=np.concatenate((self.weights, other.weights)),
-            known=known,
+            known=quantity,
         )
 
     @property
@@ -791,13 +791,14 @@ def in_unit_scale(
     units : Units
         A new row has the mean of the variances of the noise, if they are known.
     """
-    X, y, weights, known = rows
+    X, y, weights, quantity = rows
     noise: KnownNoise | None = None
     if isinstance(likelihood, NoiseOfRows):
-        noise = known_noise(known, y, weights, likelihood.noise_parameter, kernel)
+        noise = known_noise(quantity, y, weights, likelihood.noise_parameter, kernel)
     if noise is not None:
-        likelihood, known = likelihood.with_noise(noise.reference), noise.relative
-    canonical = canonical_rows(X, y, weights, known)
+        likelihood = likelihood.with_noise(noise.reference)
+        quantity = noise.relative
+    canonical = canonical_rows(X, y, weights, quantity)
     shift, scale, _ = Units() if units is None else units
     if normalize_y and likelihood.location_scale and units is None:
         w = canonical.weights if noise is None else canonical.precisions

@@ -441,10 +441,10 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
             return Bernoulli() if n_classes == 2 else Categorical()
         if self.likelihood.takes_classes(n_classes):
             return self.likelihood
-        others = ", Bernoulli" if n_classes == 2 else ""
+        bernoulli = ", Bernoulli" if n_classes == 2 else ""
         raise ValueError(
             f"GWIClassifier with {n_classes} classes expects a likelihood of classes "
-            f"(Categorical, RobustMax{others}); got {self.likelihood!r}."
+            f"(Categorical, RobustMax{bernoulli}); got {self.likelihood!r}."
         )
 
 

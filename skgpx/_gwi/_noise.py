@@ -29,7 +29,7 @@ from skgpx._numerics.mixture import LatentMixture
 from skgpx._table import Training, take_rows
 from skgpx._validation import check_likelihood_given
 from skgpx.kernels import split_noise
-from skgpx.likelihoods import Gaussian, StudentT
+from skgpx.likelihoods import Gaussian, Likelihood, StudentT
 
 Array = NDArray[np.float64]
 
@@ -102,8 +102,8 @@ class NoiseScale:
 
     def squares(self, h: Array) -> Array:
         """Squared scales (n,) for values of h."""
-        inside = np.clip(h, self.lowest, self.highest)
-        squares: Array = np.exp(2.0 * (self.intercept + self.slope * inside))
+        clipped = np.clip(h, self.lowest, self.highest)
+        squares: Array = np.exp(2.0 * (self.intercept + self.slope * clipped))
         return squares
 
     def scaled(self, factor: float) -> NoiseScale:
@@ -132,7 +132,7 @@ def likelihood_of_errors(
     likelihood: Gaussian | StudentT | str | None,
 ) -> Gaussian | StudentT:
     """Likelihood of a name; None is normal noise. ``df=None`` is learned."""
-    if likelihood == "student_t":
+    if isinstance(likelihood, str) and likelihood == "student_t":
         return StudentT(df=None)  # type: ignore[arg-type]
     if likelihood is None or isinstance(likelihood, str):
         return Gaussian()
@@ -143,8 +143,13 @@ def is_plain(
     likelihood: Gaussian | StudentT | str | None,
     noise_model: BaseEstimator | str | None,
 ) -> bool:
-    """Whether the noise is normal and the same everywhere."""
-    return noise_model is None and likelihood_of_errors(likelihood).has_closed_form
+    """Whether the noise is normal and the same everywhere.
+
+    Tags ask this of parameters that are not checked yet.
+    """
+    errors = likelihood_of_errors(likelihood)
+    is_normal = isinstance(errors, Likelihood) and errors.has_closed_form
+    return noise_model is None and is_normal
 
 
 def is_noise_kept(kernel: Kernel | None, optimizer: str | None) -> bool:

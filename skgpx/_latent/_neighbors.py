@@ -171,11 +171,12 @@ class NeighborModel(FunctionModel):
         values = np.append(self.y, (y[:, 0] - mean) / scale)
         noise = noise_variance / scale**2
         residual, nearest, count = self.residual.with_rows(X, noise)
-        features = residual.features[-len(X) :]
+        n = len(self.y)
+        features = residual.features[n:]
         b, variance = residual.given_nearest(X, features, nearest, count)
         explained = (b[:, np.newaxis] @ residual.features[nearest])[:, 0]
         features = features - explained
-        level = values[-len(X) :] - np.einsum("pn,pn->p", b, values[nearest])
+        level = values[n:] - np.einsum("pn,pn->p", b, values[nearest])
         variance = variance + noise
         w = self.weights.mean[:, 0]
         root = self.weights.root[0]

@@ -34,9 +34,7 @@ from skgpx._validation import (
 from skgpx.diagnostics import Finding, conclude
 from skgpx.likelihoods import Gaussian, Likelihood
 
-# Rows whose residuals are looked at, and the share of the prior variance that the basis
-# may leave out of these.
-_CHECKED_ROWS = 4000
+# Largest share of the prior variance of the checked rows that the basis leaves out.
 _MAX_LEFT_OUT = 0.01
 
 
@@ -63,8 +61,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. Accuracy and cost grow with it. For
         Gaussian noise "auto" adds points until the bound is within 0.001 nats per row
-        of the exact evidence, between 100 and ``min(2500, sqrt(2.5e11 / n))``; for
-        other likelihoods it starts at ``3 sqrt(n)``, at least 100. See Notes.
+        of the exact evidence, up to ``min(2500, sqrt(2.5e11 / n))`` or 100, whichever
+        is larger; for other likelihoods it starts at ``3 sqrt(n)``, at least 100. See
+        Notes.
     inducing : str, array or callable, default="greedy"
         "greedy" selection by conditional variance, which depends neither on duplicates
         nor on the order of rows (for Gaussian noise, random rows instead where
@@ -223,7 +222,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     of g is small compared with the posterior variance of f. For other likelihoods there
     are ``3 sqrt(n)`` points, and with one latent function up to 500 while twice as many
     gain evidence; at most as many as keep a step of all chains, ``4 n M n_particles``
-    operations, below 8e9. There are at least 100 in any case.
+    operations, below 8e9. Neither this limit nor the one for Gaussian noise is ever
+    below 100.
 
     With ``n_neighbors="auto"`` nearest rows are taken if at most 1000 inducing inputs,
     or as many as chains can afford, do not suffice, if `n_inducing` and `method` are
@@ -479,11 +479,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # None stands for Gaussian()
-        gaussian = self.likelihood is None or getattr(
-            self.likelihood,
-            "has_closed_form",
-            False,
+        # None stands for Gaussian(); the parameter is not checked yet
+        likelihood: object = self.likelihood
+        gaussian = likelihood is None or (
+            isinstance(likelihood, Likelihood) and likelihood.has_closed_form
         )
         tags.target_tags.multi_output = gaussian and self.method in ("auto", "exact")
         return tags

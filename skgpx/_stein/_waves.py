@@ -310,8 +310,8 @@ class SteinState:
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SteinState:
         """State after more rows."""
         standard = rows._replace(y=(rows.y - self.shift) / self.scale)
-        more = self.mixture.statistics(standard, n_jobs)
-        return replace(self, statistics=_add(self.statistics, more))
+        sums = self.mixture.statistics(standard, n_jobs)
+        return replace(self, statistics=_add(self.statistics, sums))
 
     def merged(self, other: SteinState) -> SteinState:
         """State of the rows of both; those that chose the frequencies count once.

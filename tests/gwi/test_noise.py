@@ -15,8 +15,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import get_tags
 
-from skgpx import GWIRegressor, predict_dist
+from skgpx import GWIRegressor, PLSRegressor, predict_dist
 from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
 pytestmark = pytest.mark.filterwarnings("ignore:At held-out", "ignore:Residuals are")
@@ -313,3 +314,11 @@ def test_noise_that_a_kernel_fixes_is_refused_before_anything_is_fitted(
 def test_several_targets_are_refused():
     with pytest.raises(ValueError, match="expects one target"):
         fit(rows=(X, np.column_stack((Y, Y))), likelihood="student_t")
+
+
+@pytest.mark.parametrize("likelihood", [5, Gaussian, np.ones(2)])
+@pytest.mark.parametrize("estimator", [GWIRegressor, PLSRegressor])
+def test_tags_do_not_depend_on_parameters_that_are_refused(estimator, likelihood):
+    """Representations and cross-validation read them before any check."""
+    tags = get_tags(estimator(likelihood=likelihood))
+    assert not tags.target_tags.multi_output

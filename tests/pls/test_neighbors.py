@@ -257,6 +257,17 @@ def test_what_neighbours_cannot_do_is_refused():
         model.posterior_.term(RBF(1.0))
 
 
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
+def test_no_observations_change_nothing():
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (40, 2))
+    model = fixed(RBF(1.0), 0.1, 5, n_inducing=8).fit(X, X[:, 0]).posterior_
+    after = model.condition(X[:0], np.empty((0, 1)), np.empty(0))
+    for moment, expected in zip(
+        after.marginals(X).moments(), model.marginals(X).moments(), strict=True
+    ):
+        assert_allclose(moment, expected, rtol=1e-12)
+
+
 def test_observations_one_by_one_or_together():
     X, y = table(150)
     model = fixed(KERNELS["matern"], 0.05, 12).fit(X[:140], y[:140]).posterior_
