@@ -44,7 +44,6 @@ __all__ = [
     "input_outliers",
     "multiplicative_variation",
     "no_signal",
-    "only_noise",
     "overdispersion",
     "potential_not_resolved",
     "residual_autocorrelation",
@@ -564,36 +563,33 @@ def input_outliers(X: Array, kept: NDArray[np.bool_], column: int) -> Finding | 
 # ---- Hyperparameters -----------------------------------------------------------------
 
 
-def no_signal(gain: float, least: float, y: Array, weights: Array) -> Finding | None:
+def no_signal(
+    gain: float,
+    least: float = 0.0,
+    rows: Rows | None = None,
+) -> Finding | None:
     """Whether the latent function gains no more evidence on pure noise than `least`.
 
     Parameters
     ----------
     gain, least : float
-        In nats.
-    y, weights : ndarray of shape (n,)
+        In nats; a search that has preferred noise around a constant has a gain of zero.
+    rows : Rows, optional
+        A signal is not expected of fewer than 200 observations, or of a constant y.
     """
-    # a signal is not expected of few observations
-    if gain > least or weights.sum() < 200 or not np.any(y != y[0]):
+    if gain > least:
         return None
+    if rows is not None:
+        varies = np.any(rows.y != rows.y[0])
+        if rows.weights.sum() < 200 or not varies:
+            return None
     return Finding(
         "no signal",
         "No dependence of y on X was found: the latent function gains "
-        f"{max(gain, 0.0):.2g} nats of evidence on pure noise, and predictions stay "
-        "close to the mean of y. Check the columns of X, or give a kernel whose "
-        "lengthscales start near the scale of the variation.",
-    )
-
-
-def only_noise(chosen: bool) -> Finding | None:
-    """Whether a search has `chosen` noise around a constant, of several candidates."""
-    if not chosen:
-        return None
-    return Finding(
-        "no signal",
-        "No dependence of y on X was found: no hyperparameters have a larger evidence "
-        "than noise around a constant, which is what predictions are. If there is more "
-        "in the data, give more rows, a smoother kernel, or kernel=None.",
+        f"{max(gain, 0.0):.2g} nats of evidence on noise around a constant, and "
+        "predictions stay close to the mean of y. Check the columns of X, or give more "
+        "rows or another kernel: None, or one whose lengthscales start near the scale "
+        "of the variation.",
     )
 
 

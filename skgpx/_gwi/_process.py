@@ -9,7 +9,11 @@ from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
 from skgpx._numerics.linalg import solve_lower_transpose
-from skgpx._numerics.regression import posterior_mean_from, precision_root
+from skgpx._numerics.regression import (
+    noise_share,
+    posterior_mean_from,
+    precision_root,
+)
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
@@ -150,8 +154,8 @@ def leave_one_out(
 
     Notes
     -----
-    With the leverage ``h = ω φᵀSφ / σ²``, S the posterior covariance of the weights,
-    the error is ``(y - φᵀw) / (1 - h)`` and the variance ``φᵀSφ / (1 - h) + var g``.
+    With the leverage h of :func:`skgpx._numerics.regression.noise_share` the error is
+    ``(y - φᵀw) / (1 - h)`` and the variance ``φᵀSφ / (1 - h) + var g``.
     """
     basis = process.basis
     errors = np.empty(rows.y.shape)
@@ -162,9 +166,8 @@ def leave_one_out(
         mean, explained = process.weights.latent(features)
         mean = mean[:, :, 0].reshape(y.shape)
         explained = explained[:, :, 0].reshape(y.shape)
-        leverage = (rows.weights[block] * explained.T).T / noise_variance
-        free = np.maximum(1.0 - leverage, 1e-9)
-        errors[block] = (y - mean) / free
+        share = noise_share(explained, noise_variance, rows.weights[block], least=1e-9)
+        errors[block] = (y - mean) / share
         residual = basis.residual_variance(rows.X[block], features)
-        variance[block] = ((explained / free).T + residual).T
+        variance[block] = ((explained / share).T + residual).T
     return errors, variance

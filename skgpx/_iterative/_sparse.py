@@ -18,7 +18,7 @@ from skgpx._numerics.linalg import (
     solve_lower,
     solve_lower_transpose,
 )
-from skgpx._numerics.regression import precision_root
+from skgpx._numerics.regression import noise_share, precision_root
 from skgpx._parallel import blas_jobs, n_workers, parallel_map, parallel_stream
 from skgpx._row_statistics import neighbor_whitening
 from skgpx.bases import NeighborResidual, Nystroem
@@ -221,8 +221,7 @@ class SparseRows:
             features = self.features[rows] / scale[:, np.newaxis]
             residual = np.maximum(1.0 / scale**2 - noise, 0.0)
         h = np.sum(self.posterior.half(features) ** 2, axis=1)
-        # Sherman-Morrison: without the information of the row itself
-        h /= np.maximum(1.0 - h / (residual + noise), 1e-6)
+        h /= noise_share(h, residual + noise, least=1e-6)
         return np.minimum(h, np.sum(features**2, axis=1)), residual
 
 

@@ -133,6 +133,33 @@ def posterior(
     )
 
 
+def noise_share(
+    variance: Array,
+    noise_variance: float | Array,
+    weights: float | Array = 1.0,
+    least: float = 1e-9,
+) -> Array:
+    """Share of the noise in the variance of each row given all others, ``1 - h``.
+
+    With the leverage ``h = ω φᵀSφ / σ²``, S the covariance of :func:`posterior`, the
+    other rows predict ``N(y - (y - φᵀw̄) / (1 - h), φᵀSφ / (1 - h) + σ² / ω)``, by the
+    Sherman-Morrison formula.
+
+    Parameters
+    ----------
+    variance : ndarray of shape (n,) or (n, t)
+        ``φᵀSφ`` at the rows.
+    noise_variance : float, or ndarray of shape (t,) or (n,)
+        σ² of all targets, of each target, or of each row of one target.
+    weights : float or ndarray of shape (n,), default=1.0
+        ω.
+    least : float, default=1e-9
+        Smallest share, against rounding.
+    """
+    leverage = (weights * variance.T).T / noise_variance
+    return np.maximum(1.0 - leverage, least)
+
+
 def posterior_mean_from(
     statistics: WeightStatistics,
     noise_variance: float,

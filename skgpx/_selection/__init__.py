@@ -1,6 +1,6 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
-from skgpx._selection._candidates import NOISE_PRIOR, stretched
+from skgpx._selection._candidates import NOISE_PRIOR, NormalPrior, stretched
 from skgpx._selection._evidence import (
     rough_latent_values,
     rough_start,
@@ -14,9 +14,10 @@ from skgpx._selection._prior import (
     learn_prior,
     with_base_rates,
 )
-from skgpx._selection._select import FALSE_ALARMS, SearchBudget
+from skgpx._selection._select import SearchBudget
 from skgpx._selection._sparse import (
     MAX_INDUCING_NON_GAUSSIAN,
+    MIN_GAIN,
     final_noise,
     grow,
     inducing_by_capacity,
@@ -24,17 +25,20 @@ from skgpx._selection._sparse import (
     most_points,
     regress_targets,
 )
+from skgpx._selection._waves import false_alarm_level
 from skgpx._selection._working_responses import WorkingResponses
 
 __all__ = [
-    "FALSE_ALARMS",
     "MAX_INDUCING_NON_GAUSSIAN",
+    "MIN_GAIN",
     "NOISE_PRIOR",
     "Hyperparameters",
+    "NormalPrior",
     "SearchBudget",
     "SearchRecord",
     "WorkingResponses",
     "counted_once",
+    "false_alarm_level",
     "final_noise",
     "grow",
     "inducing_by_capacity",

@@ -51,6 +51,10 @@ _AMPLITUDE = NormalPrior(1.0, 1.5)
 NOISE_PRIOR = NormalPrior(-2.0, 2.0)
 _SLOPE = NormalPrior(-1.0, 1.5)
 _STANDARD = NormalPrior(0.0, 1.0)
+# Lengthscales where searches start, and short ones of single columns, as shares of
+# long ones.
+_START_FACTORS = (1.0, 1.0 / 4.0, 1.0 / 16.0, 1.0 / 64.0)
+_SHORT_FACTORS = (1.0 / 8.0, 1.0 / 32.0)
 # Up to so many parameters the ties are a dense matrix; of more, a sparse one, which is
 # nearly an identity.
 _MOST_DENSE = 256
@@ -158,10 +162,11 @@ class Candidate:
         is_gaussian = likelihood is not None and likelihood.has_closed_form
         if is_gaussian and not any(self.stated[-1:]):
             noise_prior = NOISE_PRIOR
+        noise_mean = noise_prior.mean + np.log(self.unit)
         scales_log_density, scales_slope = _normal_log_density(
             scales,
-            np.full_like(scales, noise_prior.mean + np.log(self.unit)),
-            np.full_like(scales, noise_prior.std),
+            mean=np.full_like(scales, noise_mean),
+            std=np.full_like(scales, noise_prior.std),
         )
         # priors of parameters that the user states, at the parameters themselves
         p = len(self.offset)
@@ -181,15 +186,18 @@ class Candidate:
         u = self.coordinates_of(self.kernel)
         if not np.any(self.is_length_scale) and not any(self.stated):
             return [u]
-        starts = [
-            np.where(self.is_length_scale, self.log_long + np.log(factor), u)
-            for factor in (1.0, 1.0 / 4.0, 1.0 / 16.0, 1.0 / 64.0)
-        ]
+        starts = []
+        for factor in _START_FACTORS:
+            log_length_scale = self.log_long + np.log(factor)
+            start = np.where(self.is_length_scale, log_length_scale, u)
+            starts.append(start)
+        long = starts[0]
         for i, distribution in enumerate(self.stated[: len(u)]):
             if distribution is not None:
-                starts[0][i] = np.log(distribution.median()) - self.offset[i]
+                log_median = np.log(distribution.median())
+                long[i] = log_median - self.offset[i]
         if self.is_given:
-            return [u, starts[0]]
+            return [u, long]
         return starts
 
     def short_starts(self, columns: NDArray[np.intp]) -> list[Array]:
@@ -199,21 +207,25 @@ class Candidate:
         """
         if np.sum(self.is_length_scale) < 2:
             return []
-        u = self.starts()[0]
-        return [
-            u + np.log(factor) * (np.arange(len(u)) == column)
-            for factor in (1.0 / 8.0, 1.0 / 32.0)
-            for column in columns
-        ]
+        long = self.starts()[0]
+        starts = []
+        for factor in _SHORT_FACTORS:
+            for column in columns:
+                is_short = np.arange(len(long)) == column
+                starts.append(long + np.log(factor) * is_short)
+        return starts
 
     def with_one_length_scale(self, name: str) -> Candidate:
         """Tie the lengthscales of all columns, in the units of the offset."""
-        position = np.arange(self.n_free)
+        # the first lengthscale stands for all
         first = int(np.argmax(self.is_length_scale))
-        free = np.flatnonzero(~self.is_length_scale | (position == first))
+        is_free = ~self.is_length_scale
+        is_free[first] = True
+        free = np.flatnonzero(is_free)
         ties = np.zeros((self.n_free, len(free)))
         ties[free, np.arange(len(free))] = 1.0
-        ties[self.is_length_scale, free.tolist().index(first)] = 1.0
+        shared = int(np.searchsorted(free, first))
+        ties[self.is_length_scale, shared] = 1.0
         return replace(
             self,
             name=name,
@@ -260,9 +272,12 @@ def _block_diagonal(first: Ties, second: Array) -> Ties:
 def _normal_log_density(u: Array, mean: Array, std: Array) -> tuple[float, Array]:
     """Log density of independent normals of finite std, and its gradient."""
     finite = np.isfinite(std)
-    deviation = np.where(finite, u - mean, 0.0) / std
-    constant = np.sum(np.log(std[finite] * np.sqrt(2.0 * np.pi)))
-    return float(-0.5 * deviation @ deviation - constant), -deviation / std
+    deviation = np.where(finite, u - mean, 0.0)
+    z = deviation / std
+    normalisation = std[finite] * np.sqrt(2.0 * np.pi)
+    constant = np.sum(np.log(normalisation))
+    value = float(-0.5 * z @ z - constant)
+    return value, -z / std
 
 
 # ---- Parts that are added to a candidate ---------------------------------------------
@@ -278,11 +293,14 @@ def with_trend(candidate: Candidate, rows: Rows) -> Candidate:
     numeric = np.setdiff1d(np.arange(n_columns), categories)
     X = np.ascontiguousarray(rows.X[:, numeric])
     d = len(numeric)
-    column_std = default_kernel(X, rows.weights).k2.length_scale / (2.0 * np.sqrt(d))
-    unit = np.full(d, np.sqrt(candidate.unit)) / column_std
-    prior = NormalPrior(_SLOPE.mean - 0.5 * np.log(d), _SLOPE.std)
+    default_scales = default_kernel(X, rows.weights).k2.length_scale
+    column_std = default_scales / (2.0 * np.sqrt(d))
+    latent_std = np.sqrt(candidate.unit)
+    unit = np.full(d, latent_std) / column_std
+    mean = _SLOPE.mean - 0.5 * np.log(d)
+    prior = NormalPrior(mean, _SLOPE.std)
     trend = Linear(
-        slope=np.exp(prior.mean) * unit,
+        slope=np.exp(mean) * unit,
         slope_bounds=np.outer(unit, (1e-3, 1e2)),
         centre=np.average(X, axis=0, weights=rows.weights),
     )
@@ -300,8 +318,9 @@ def with_autoregression(candidate: Candidate, rows: Rows, step: float) -> Candid
 
     Its amplitude has the prior of the noise: it is a part of y.
     """
-    scale = 0.5 * float(default_kernel(rows.X, rows.weights).k2.length_scale)
-    bounds = (1e-2 * step, 1e2 * float(np.ptp(rows.X)))
+    scale = _column_std(rows)
+    span = float(np.ptp(rows.X))
+    bounds = (1e-2 * step, 1e2 * span)
     memory = Matern(step, bounds, nu=0.5)
     return candidate.plus(
         _share_of_y(-4.0, candidate.unit) * memory,
@@ -317,9 +336,10 @@ def with_season(candidate: Candidate, rows: Rows, period: float) -> Candidate:
 
     Its amplitude has the prior of the noise: it is a part of y.
     """
-    scale = 0.5 * float(default_kernel(rows.X, rows.weights).k2.length_scale)
+    scale = _column_std(rows)
     span = float(np.ptp(rows.X))
-    change = RBF(max(0.1 * span, period), (period, 1e2 * span))
+    memory = max(0.1 * span, period)
+    change = RBF(memory, (period, 1e2 * span))
     cycle = ExpSineSquared(
         length_scale=1.0,
         periodicity=period,
@@ -337,9 +357,16 @@ def with_season(candidate: Candidate, rows: Rows, period: float) -> Candidate:
     )
 
 
+def _column_std(rows: Rows) -> float:
+    """Standard deviation of the single column, half its default lengthscale."""
+    default = default_kernel(rows.X, rows.weights)
+    return 0.5 * float(default.k2.length_scale)
+
+
 def _share_of_y(log_share: float, unit: float) -> ConstantKernel:
     """Amplitude of a part of y."""
-    return ConstantKernel(np.exp(log_share) * unit, (1e-5 * unit, 1e3 * unit))
+    bounds = (1e-5 * unit, 1e3 * unit)
+    return ConstantKernel(np.exp(log_share) * unit, bounds)
 
 
 # ---- Candidates of a user's kernel, and of None --------------------------------------
@@ -373,6 +400,9 @@ def of_kernel(
     is_length_scale = np.zeros(p, dtype=bool)
     default_scales = default_kernel(rows.X, rows.weights).k2.length_scale
     column_std = np.broadcast_to(default_scales, (d,)) / (2.0 * np.sqrt(d))
+    ties: Ties = np.eye(p)
+    if p > _MOST_DENSE:
+        ties = sparse.eye_array(p, format="csr")
     for entry, part in theta_entries(kernel):
         if entry.endswith("constant_value"):
             offset[part] = np.log(unit)
@@ -381,8 +411,10 @@ def of_kernel(
                 std[part] = _AMPLITUDE.std
         elif entry.endswith("length_scale"):
             entry_std = column_std[columns_of_entry(kernel, entry, d)]
-            is_isotropic = part.stop - part.start <= 1
-            offset[part] = np.log(np.mean(entry_std) if is_isotropic else entry_std)
+            n_scales = part.stop - part.start
+            if n_scales <= 1:
+                entry_std = np.mean(entry_std)
+            offset[part] = np.log(entry_std)
             mean[part] = _LENGTHSCALE.mean + 0.5 * np.log(d)
             if not is_given:
                 std[part] = _LENGTHSCALE.std
@@ -391,7 +423,7 @@ def of_kernel(
         name=name,
         kernel=kernel,
         offset=offset,
-        ties=np.eye(p) if p <= _MOST_DENSE else sparse.eye_array(p, format="csr"),
+        ties=ties,
         mean=mean,
         std=std,
         is_length_scale=is_length_scale,
@@ -474,10 +506,12 @@ def _in_one_unit(candidate: Candidate) -> Candidate:
     scales = np.asarray(rbf.length_scale)
     bounds = np.asarray(rbf.length_scale_bounds)
     unit = float(np.sqrt(np.mean(scales**2)))
-    rbf = RBF(np.full_like(scales, unit), unit * bounds / scales[:, np.newaxis])
+    unit_bounds = unit * bounds / scales[:, np.newaxis]
+    unit_rbf = RBF(np.full_like(scales, unit), unit_bounds)
     offset = candidate.offset.copy()
     offset[candidate.is_length_scale] += np.log(unit / scales)
-    return replace(candidate, kernel=candidate.kernel.k1 * rbf, offset=offset)
+    kernel = candidate.kernel.k1 * unit_rbf
+    return replace(candidate, kernel=kernel, offset=offset)
 
 
 def stretched(kernel: Kernel, log_factor: float) -> Kernel:
@@ -487,4 +521,5 @@ def stretched(kernel: Kernel, log_factor: float) -> Kernel:
         return kernel
     for entries in length_scale_entries(kernel):
         theta[entries] += log_factor
-    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+    low, high = kernel.bounds.T
+    return kernel.clone_with_theta(np.clip(theta, low, high))

@@ -93,39 +93,44 @@ class ExactEvidence:
         likelihood = self.likelihood.with_theta(theta[p:])
         noise_variance = float(likelihood.variance(0.0))
         K, pullback = triangle_and_pullback(kernel, self._all_rows.X)
-        L, white, value = _whiten(K, self._all_rows, noise_variance, g)
+        L, white, value = whiten(K, self._all_rows, noise_variance, g)
         # ∂ log p(a | b) / ∂C = ∂ log p(a, b) / ∂C - ∂ log p(b) / ∂C
-        slope_given = _density_slope(L[:g, :g].copy(), white[:g])
+        L_given = L[:g, :g].copy()
+        slope_given = _density_slope(L_given, white[:g])
         slope = _density_slope(L, white)
         slope[:g, :g] -= slope_given
         gradient = pullback(slope)
         if len(likelihood.theta):
             # C_ii = k(x, x) + σ²/ω, and the second term holds -½ Σ (ω - 1) log σ²
-            of_noise = noise_variance * float(np.sum(np.diagonal(slope) / omega))
+            row_slopes = np.diagonal(slope) / omega
+            noise_slope = noise_variance * float(np.sum(row_slopes))
             n_repetitions = float(np.sum(omega[g:] - 1.0))
             n_targets = white.shape[1]
-            of_noise -= 0.5 * n_targets * n_repetitions
-            gradient = np.append(gradient, of_noise)
+            noise_slope -= 0.5 * n_targets * n_repetitions
+            gradient = np.append(gradient, noise_slope)
         return value, gradient
 
     def value(self, kernel: Kernel, noise_variance: float) -> float:
         """Evidence of another kernel and noise, without a gradient; O(n^3 / 3)."""
         try:
-            K = triangle_and_pullback(kernel, self._all_rows.X)[0]
-            return _whiten(K, self._all_rows, noise_variance, self._n_given)[2]
+            K, _ = triangle_and_pullback(kernel, self._all_rows.X)
+            _, _, value = whiten(K, self._all_rows, noise_variance, self._n_given)
         except np.linalg.LinAlgError:
             return -np.inf
+        return value
 
 
 def _density_slope(L: Array, white: Array) -> Array:
     """``∂ log N(y|0, C) / ∂C = ½ (C⁻¹y yᵀC⁻¹ - c C⁻¹)``, lower triangle; L is lost."""
+    n_targets = white.shape[1]
     alpha = solve_lower_transpose(L, white)
+    # C⁻¹ in the place of L
     invert_factorised(L)
-    slope: Array = 0.5 * (alpha @ alpha.T - white.shape[1] * L)
+    slope: Array = 0.5 * (alpha @ alpha.T - n_targets * L)
     return slope
 
 
-def _whiten(
+def whiten(
     K: Array,
     rows: Rows,
     noise_variance: float,
@@ -144,61 +149,45 @@ def _whiten(
     log_density : float
         Of the rows after the first `n_given` ones, conditioned on these.
     """
+    # C = k(X, X) + diag(σ² / ω) = L Lᵀ
     omega = rows.precisions
     C = np.array(K, order="C")
-    C[np.diag_indices_from(C)] += noise_variance / omega
+    diagonal = np.diag_indices_from(C)
+    C[diagonal] += noise_variance / omega
     L = cholesky(C, jitter=0.0).L
-    white = solve_lower(L, rows.y.reshape(len(L), -1))
+    targets = rows.y.reshape(len(L), -1)
+    white = solve_lower(L, targets)
     # -2 log N(y | 0, C) = Σ 2 log L_ii + log 2π + |L⁻¹y|²
-    normalisation = 2.0 * np.log(np.diagonal(L)) + np.log(2.0 * np.pi)
-    repetitions = (omega - 1.0) * np.log(2.0 * np.pi * noise_variance) + np.log(omega)
+    log_determinant = 2.0 * np.log(np.diagonal(L))
+    normalisation = log_determinant + np.log(2.0 * np.pi)
+    log_noise = np.log(2.0 * np.pi * noise_variance)
+    repetitions = (omega - 1.0) * log_noise + np.log(omega)
+    # of the rows that are not given
     log_terms = (normalisation + repetitions)[n_given:]
     squares = white[n_given:] ** 2
-    total = white.shape[1] * np.sum(log_terms) + np.sum(squares)
+    n_targets = white.shape[1]
+    total = n_targets * np.sum(log_terms) + np.sum(squares)
     return L, white, -0.5 * float(total)
-
-
-def wave_gains(
-    rows: Rows,
-    kernel: Kernel,
-    noise_variance: float,
-    omega: Array,
-) -> Array:
-    """Log evidence, in nats, that a wave of each frequency adds to the process.
-
-    Its two amplitudes are estimated by least squares under the covariance of the
-    process: a periodogram of the residuals from the kernel, in its single column.
-    Where there is no wave the gains are standard exponential variables.
-    """
-    K = triangle_and_pullback(kernel, rows.X)[0]
-    L, white, _ = _whiten(K, rows, noise_variance)
-    phases = (rows.X - rows.X.mean()) * omega
-    c = solve_lower(L, np.cos(phases))
-    s = solve_lower(L, np.sin(phases))
-    # ½ bᵀ G⁻¹ b with b = Fᵀ C⁻¹ y, G = Fᵀ C⁻¹ F and F the columns cos and sin
-    yc = white.T @ c
-    ys = white.T @ s
-    cc = np.sum(c * c, axis=0)
-    ss = np.sum(s * s, axis=0)
-    cs = np.sum(c * s, axis=0)
-    gains: Array = 0.5 * (yc**2 * ss - 2.0 * yc * ys * cs + ys**2 * cc)
-    # on a grid the sines of the shortest wave are zero
-    gains /= np.maximum(cc * ss - cs**2, 1e-10 * cc * ss)
-    return np.max(gains, axis=0)
 
 
 def null_evidence(rows: Rows, likelihood: Likelihood) -> float:
     """Evidence, in nats, of latent functions that are zero, with the best noise."""
     if not likelihood.has_closed_form:
-        without_function = row_target(np.zeros((len(rows.y), 1)), rows, likelihood)
+        zero_feature = np.zeros((len(rows.y), 1))
+        without_function = row_target(zero_feature, rows, likelihood)
         start = np.zeros((1, likelihood.n_outputs_))
-        return -float(laplace.find_mode(without_function, start).energy)
+        mode = laplace.find_mode(without_function, start)
+        return -float(mode.energy)
     y = rows.y.reshape(len(rows.X), -1)
     omega = rows.precisions
     square = float(np.sum(omega @ y**2))
-    n = float(omega.sum()) * y.shape[1]
-    variance = float(with_noise(likelihood, square / n).variance(0.0))
-    return -0.5 * float(n * np.log(2.0 * np.pi * variance) + square / variance)
+    n_targets = y.shape[1]
+    n = float(omega.sum()) * n_targets
+    # noise of the mean square, within its bounds
+    noise = with_noise(likelihood, square / n)
+    variance = float(noise.variance(0.0))
+    normalisation = n * np.log(2.0 * np.pi * variance)
+    return -0.5 * float(normalisation + square / variance)
 
 
 def with_noise(likelihood: AnyLikelihood, noise_variance: float) -> AnyLikelihood:
@@ -206,12 +195,14 @@ def with_noise(likelihood: AnyLikelihood, noise_variance: float) -> AnyLikelihoo
     if not len(likelihood.theta):
         return likelihood
     low, high = np.exp(likelihood.theta_bounds[0])
-    return likelihood.with_theta(np.log([np.clip(noise_variance, low, high)]))
+    clipped = np.clip(noise_variance, low, high)
+    return likelihood.with_theta(np.log([clipped]))
 
 
 def mean_square(rows: Rows) -> float:
     """Mean square of y, averaged over targets: the noise variance without a signal."""
-    return float(np.mean(np.average(rows.y**2, axis=0, weights=rows.precisions)))
+    mean_squares = np.average(rows.y**2, axis=0, weights=rows.precisions)
+    return float(np.mean(mean_squares))
 
 
 def within_variance(likelihood: AnyLikelihood, rows: Rows) -> AnyLikelihood:
@@ -292,19 +283,25 @@ class SparseEvidence:
         diagonal, pullback_diagonal = diagonal_and_pullback(kernel, self.rows.X)
         # Φ = K_xz L⁻ᵀ with L Lᵀ = K_zz, and var g = k(x, x) - |φ|²
         L = cholesky(Kzz).L
-        features = np.ascontiguousarray(solve_lower(L, Kxz.T).T)
-        residual = diagonal - np.einsum("ij,ij->i", features, features)
-        evidence = self._evidence(features, np.maximum(residual, 0.0), likelihood)
+        half = solve_lower(L, Kxz.T)
+        features = np.ascontiguousarray(half.T)
+        explained = np.einsum("ij,ij->i", features, features)
+        difference = diagonal - explained
+        residual = np.maximum(difference, 0.0)
+        evidence = self._evidence(features, residual, likelihood)
         # var g also moves with the features
-        slope_residual = np.where(residual > 0.0, evidence.residual, 0.0)
-        slope = evidence.features - 2.0 * slope_residual[:, np.newaxis] * features
+        slope_residual = np.where(difference > 0.0, evidence.residual, 0.0)
+        column = slope_residual[:, np.newaxis]
+        slope = evidence.features - 2.0 * column * features
         # Φ enters through ΦΦᵀ only: with G the derivative in Φ,
         # K̄_xz = G L⁻¹ and K̄_zz = -½ L⁻ᵀ (ΦᵀG) L⁻¹
         slope_cross = solve_lower_transpose(L, slope.T).T
         inner = solve_lower_transpose(L, features.T @ slope)
         inner = solve_lower_transpose(L, inner.T)
-        gradient = pullback_cross(slope_cross) + pullback_diagonal(slope_residual)
-        gradient -= pullback_inducing(0.25 * (inner + inner.T))
+        slope_inducing = 0.25 * (inner + inner.T)
+        gradient = pullback_cross(slope_cross)
+        gradient = gradient + pullback_diagonal(slope_residual)
+        gradient -= pullback_inducing(slope_inducing)
         return evidence.value, np.append(gradient, evidence.parameters)
 
     def _evidence(
@@ -329,6 +326,7 @@ class SparseEvidence:
         start = self._mode
         if start is None:
             start = rough_start(target)
+        # factor f of each row has the likelihood
         factor = likelihood.row_form(rows.y, rows.weights, rows.known).factor
         if factor is not None:
             residual = factor**2 * residual
@@ -377,10 +375,13 @@ def row_target(features: Array, rows: Rows, likelihood: Likelihood) -> langevin.
     quantity of their own (exposure, censoring, noise) are rewritten in terms of one
     likelihood, see `RowForm`.
     """
+    n, m = features.shape
     c = likelihood.n_outputs_
-    m = features.shape[1]
     form = likelihood.row_form(rows.y, rows.weights, rows.known)
     code = likelihood.kernel_code
+    if code is None:
+        code = langevin.NUMPY
+    parameters = likelihood.kernel_parameters()
     offset = likelihood.base_latent_[np.newaxis]
     if form.factor is not None:
         factor = form.factor[:, np.newaxis]
@@ -388,12 +389,12 @@ def row_target(features: Array, rows: Rows, likelihood: Likelihood) -> langevin.
         offset = factor * offset
     return langevin.Target(
         likelihood=form.likelihood,
-        code=langevin.NUMPY if code is None else code,
-        parameters=np.asarray(likelihood.kernel_parameters(), dtype=np.float64),
+        code=code,
+        parameters=np.asarray(parameters, dtype=np.float64),
         features=np.ascontiguousarray(features),
         y=np.ascontiguousarray(form.y),
         weights=np.ascontiguousarray(form.weights),
-        std=np.zeros((len(rows.y), c)),
+        std=np.zeros((n, c)),
         nodes=np.zeros((1, c)),
         node_weights=np.ones(1),
         centre=np.zeros((1, m * c)),
@@ -414,6 +415,8 @@ def rough_latent_values(target: langevin.Target) -> Array:
     likelihood: Any = target.likelihood
     if isinstance(likelihood, SmoothedLikelihood):
         likelihood = likelihood.likelihood
-    rough = np.asarray(likelihood.initial_latent(target.y), dtype=np.float64)
-    centred: Array = rough.reshape(len(target.y), -1) - target.offset
+    rough = likelihood.initial_latent(target.y)
+    rough = np.asarray(rough, dtype=np.float64)
+    rough = rough.reshape(len(target.y), -1)
+    centred: Array = rough - target.offset
     return centred

@@ -200,18 +200,20 @@ def _starts_by_regression(
         values = values[:, :1]
     elif values.shape[1] > 1:
         # at most three contrasts, as independent of each other as the functions
-        contrasts = np.linalg.svd(values, full_matrices=False)[2][:3]
-        values = values @ contrasts.T
+        _, _, contrasts = np.linalg.svd(values, full_matrices=False)
+        values = values @ contrasts[:3].T
     units = [
         standardisation(column, rows.weights, robust=likelihood.heavy_tailed)
         for column in values.T
     ]
     shift, scale = np.transpose(units)
-    y = np.sqrt(family[0].unit) * (values - shift) / scale.max()
+    latent_std = np.sqrt(family[0].unit)
+    y = latent_std * (values - shift) / scale.max()
     rows = rows._replace(y=y)
     normal = Gaussian().prepare(y[:, 0], rows.weights)
     results = screen(rows, normal, family, tolerance=1e-3)
-    best = int(np.argmax([result.posterior for result in results]))
+    posteriors = [result.posterior for result in results]
+    best = int(np.argmax(posteriors))
     if results[best].has_signal:
         starts = results[: best + 1]
         if second_is_scale:
@@ -226,11 +228,15 @@ def _starts_by_regression(
 
 def _start_of_scale(result: SearchResult, rows: Rows) -> list[SearchResult]:
     """Lengthscales that also suit the logarithms of the residuals, if these vary."""
+    noise_variance = result.likelihood.variance(0.0)
     C = result.kernel(rows.X)
-    C[np.diag_indices_from(C)] += result.likelihood.variance(0.0) / rows.weights
+    diagonal = np.diag_indices_from(C)
+    C[diagonal] += noise_variance / rows.weights
     # C⁻¹ y is proportional to the residuals
-    log_sizes = np.log(np.abs(np.linalg.solve(C, rows.y)) + 1e-12)
-    rows = rows._replace(y=log_sizes - np.mean(log_sizes))
+    residuals = np.linalg.solve(C, rows.y)
+    log_sizes = np.log(np.abs(residuals) + 1e-12)
+    centred = log_sizes - np.mean(log_sizes)
+    rows = rows._replace(y=centred)
     candidate = result.candidate
     (scale,) = screen(rows, result.likelihood, [candidate], tolerance=1e-3)
     if not scale.has_signal:
@@ -242,5 +248,7 @@ def _start_of_scale(result: SearchResult, rows: Rows) -> list[SearchResult]:
 
 def rough_latent(rows: Rows, likelihood: Likelihood) -> Array:
     """Rough latent values of the rows around their base, (n, c)."""
-    rough = np.asarray(likelihood.rough_latent(rows.y, rows.known), dtype=np.float64)
-    return rough.reshape(len(rows.y), -1) - likelihood.base_latent_
+    rough = likelihood.rough_latent(rows.y, rows.known)
+    rough = np.asarray(rough, dtype=np.float64)
+    rough = rough.reshape(len(rows.y), -1)
+    return rough - likelihood.base_latent_

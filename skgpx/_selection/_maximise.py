@@ -92,13 +92,15 @@ class Objective:
         self.candidate = candidate
         self.evidences = evidences
         self.likelihood = evidences[0].likelihood
-        self.bounds = np.concatenate((candidate.bounds, self.likelihood.theta_bounds))
+        likelihood_bounds = self.likelihood.theta_bounds
+        self.bounds = np.concatenate((candidate.bounds, likelihood_bounds))
         self._last_point: Array | None = None
         self._last_result: tuple[float, Array] = (np.nan, np.empty(0))
 
     def __call__(self, point: Array) -> tuple[float, Array]:
         """Value and gradient; a large number without a slope where it fails."""
-        if self._last_point is None or not np.array_equal(point, self._last_point):
+        last_point = self._last_point
+        if last_point is None or not np.array_equal(point, last_point):
             self._last_point = point.copy()
             self._last_result = self._evaluate(point)
         return self._last_result
@@ -117,7 +119,10 @@ class Objective:
         log_prior, prior_slope = candidate.log_prior(point, self.likelihood)
         log_posterior = log_prior + sum(value for value, _ in terms)
         slope = np.sum([gradient for _, gradient in terms], axis=0)
-        slope = np.concatenate((candidate.ties.T @ slope[:p], slope[p:])) + prior_slope
+        # θ = offset + ties u
+        coordinate_slope = candidate.ties.T @ slope[:p]
+        slope = np.concatenate((coordinate_slope, slope[p:]))
+        slope = slope + prior_slope
         if not (np.isfinite(log_posterior) and np.all(np.isfinite(slope))):
             return hopeless
         return -float(log_posterior), -slope
@@ -137,16 +142,18 @@ def maximise(
     gain less than the tolerance each, in nats an observation.
     """
     objective = Objective(candidate, evidences)
-    start = objective.likelihood if likelihood is None else likelihood
+    if likelihood is None:
+        likelihood = objective.likelihood
     weight = sum(float(block.rows.weights.sum()) for block in evidences)
-    point = np.concatenate((u, start.theta))
+    point = np.concatenate((u, likelihood.theta))
     if len(point):
         point = np.clip(point, *objective.bounds.T)
         point = _descend(objective, point, max_iter, tolerance * weight)
     u, scales = np.split(point, [candidate.n_free])
     likelihood = objective.likelihood.with_theta(scales)
-    log_prior = candidate.log_prior(point, likelihood)[0]
-    evidence = -objective(point)[0] - log_prior
+    log_prior, _ = candidate.log_prior(point, likelihood)
+    loss, _ = objective(point)
+    evidence = -loss - log_prior
     rows = reduce(Rows.followed_by, [block.rows for block in evidences])
     return SearchResult(
         candidate=candidate,

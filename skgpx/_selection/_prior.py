@@ -209,13 +209,7 @@ def learn_prior(
     # 4 its findings
     has_signal = result.has_signal
     is_given = families[0][0].is_given
-    no_signal = diagnostics.no_signal(
-        result.gain,
-        MIN_EVIDENCE_GAIN,
-        rows.y,
-        rows.weights,
-    )
-    findings = [no_signal]
+    findings = [diagnostics.no_signal(result.gain, MIN_EVIDENCE_GAIN, rows)]
     if is_given or (has_signal and not likelihood.has_closed_form):
         at_bounds = diagnostics.at_bounds(
             result.kernel,

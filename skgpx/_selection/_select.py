@@ -31,16 +31,15 @@ from skgpx._selection._candidates import (
     with_season,
     with_trend,
 )
-from skgpx._selection._evidence import ExactEvidence, wave_gains
+from skgpx._selection._evidence import ExactEvidence
 from skgpx._selection._maximise import Objective, SearchResult, best_of, maximise
+from skgpx._selection._waves import significant_period
 from skgpx._validation import Rows
 from skgpx.kernels import decays, length_scales
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 
-# Probability that noise without a season has a significant wave.
-FALSE_ALARMS = 0.01
 MOST_SEASONS = 2
 # The most columns in each of which a search may start at a short lengthscale.
 _MOST_SHORT_COLUMNS = 100
@@ -318,7 +317,12 @@ def _search_seasons(
     long = linear.candidate.starts()[0]
     previous = linear
     while len(seasons) < MOST_SEASONS:
-        period = significant_period(best, split)
+        period = significant_period(
+            rows,
+            best.kernel,
+            noise_variance=float(best.likelihood.variance(0.0)),
+            searched=split.training.X,
+        )
         if period is None:
             break
         candidate = previous.candidate
@@ -340,31 +344,6 @@ def _search_seasons(
         previous = season
         seasons.append(season)
     return seasons
-
-
-def significant_period(best: SearchResult, split: Split) -> float | None:
-    """Period of a significant wave in the residuals from a kernel, None without any.
-
-    It is the longest significant period that has the strongest wave as a harmonic.
-    """
-    X = split.training.X
-    n_frequencies = len(np.unique(X)) - 1
-    if n_frequencies < 8:
-        return None
-    # from three cycles to the shortest wave of the rows, twice as dense as peaks
-    step = np.pi / float(np.ptp(X))
-    omega = step * np.arange(6.0, n_frequencies)
-    noise = float(best.likelihood.variance(0.0))
-    gains = wave_gains(split.screening, best.kernel, noise, omega)
-    # the gains of noise are exponential: Bonferroni's bound on the largest of them
-    is_significant = gains > np.log(len(omega) / FALSE_ALARMS)
-    if not np.any(is_significant):
-        return None
-    strongest = omega[np.argmax(gains)]
-    multiple = np.round(strongest / omega)
-    is_base = np.abs(multiple * omega - strongest) < 0.6 * multiple * step
-    is_base &= multiple < 5
-    return float(2.0 * np.pi / omega[np.argmax(is_significant & is_base)])
 
 
 # ---- Of abundant rows: the density of neighbourhoods given their predecessors --------

@@ -41,6 +41,9 @@ Array = NDArray[np.float64]
 MAX_INDUCING = 2500
 MAX_INDUCING_NON_GAUSSIAN = 500
 MAX_INDUCING_SEARCHED = 400
+# Nats an observation, and in all, that twice the capacity of a model must gain.
+MIN_GAIN = 0.01
+_MIN_TOTAL_GAIN = 10.0
 
 
 # ---- Capacity by doubling ------------------------------------------------------------
@@ -76,7 +79,7 @@ def grow(
     while size < largest:
         doubled = min(2 * size, largest)
         doubled_value = score(doubled)
-        if doubled_value - value < max(0.01 * n, 10.0):
+        if doubled_value - value < max(MIN_GAIN * n, _MIN_TOTAL_GAIN):
             break
         size = doubled
         value = doubled_value

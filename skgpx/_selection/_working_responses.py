@@ -92,7 +92,8 @@ class WorkingResponses(NamedTuple):
         variance: Array | None = None,
     ) -> WorkingResponses:
         """Of rows at latent values (n,) of one function, less its base."""
-        target = smoothed(row_target(np.ones((len(rows.y), 1)), rows, likelihood))
+        feature = np.ones((len(rows.y), 1))
+        target = smoothed(row_target(feature, rows, likelihood))
         factor = target.features[:, 0]
         omega = target.weights
         f = target.offset[:, 0] + factor * latent
@@ -100,18 +101,24 @@ class WorkingResponses(NamedTuple):
         if variance is None:
             variance = np.zeros(len(latent))
             values = f[:, np.newaxis, np.newaxis]
-            nll = target.likelihood.row_nll(target.y, values)[:, 0]
-            slope = target.likelihood.row_gradient(target.y, values)[:, 0, 0]
-            curvature = target.likelihood.row_curvature(target.y, values)[:, 0, 0, 0]
+            row_likelihood = target.likelihood
+            nll = row_likelihood.row_nll(target.y, values)[:, 0]
+            slope = row_likelihood.row_gradient(target.y, values)[:, 0, 0]
+            curvature = row_likelihood.row_curvature(target.y, values)[:, 0, 0, 0]
         else:
             nodes, masses = expectation_nodes(1)
-            std = (factor * np.sqrt(variance))[:, np.newaxis]
-            averaged = target._replace(std=std, nodes=nodes, node_weights=masses)
+            std = factor * np.sqrt(variance)
+            averaged = target._replace(
+                std=std[:, np.newaxis],
+                nodes=nodes,
+                node_weights=masses,
+            )
             nll, slope, curvature = laplace.row_averages(averaged, f)
         curvature = factor**2 * curvature
         # a row without curvature has little information, but some: it may have
         # curvature at the place to which its mean goes
-        information = float(np.average(np.maximum(curvature, 0.0), weights=omega))
+        positive = np.maximum(curvature, 0.0)
+        information = float(np.average(positive, weights=omega))
         curvature = np.maximum(curvature, _LEAST_INFORMATION * information)
         return cls(
             latent=latent,
@@ -141,8 +148,9 @@ def working_responses(
     noise_variance : float
         Harmonic mean of the noise variances of the working responses; NaN for `start`.
     """
-    sample = subset(rows, rng.permutation(len(rows.y))[:MODE_ROWS])
-    # the mode of the latent function
+    # 1 the mode of the latent function, by few inducing points
+    order = rng.permutation(len(rows.y))
+    sample = subset(rows, order[:MODE_ROWS])
     Z = select_inducing(
         inducing,
         sample.X,
@@ -151,36 +159,44 @@ def working_responses(
         rng,
         sample.weights,
     )
-    features = Nystroem.from_kernel(start.kernel, Z)(sample.X)
+    basis = Nystroem.from_kernel(start.kernel, Z)
+    features = basis(sample.X)
     target = smoothed(row_target(features, sample, start.likelihood))
     if is_smoothed(target):
         return start, np.nan
-    mode = laplace.find_mode(target, rough_start(target), 1e-2)
+    rough = rough_start(target)
+    mode = laplace.find_mode(target, rough, 1e-2)
     latent = features @ mode.weights[:, 0]
     responses = WorkingResponses.of(sample, start.likelihood, latent)
     z = responses.y
     noise = responses.noise
-    # the mean square of the slopes of a likelihood is its information; few rows are
-    # without curvature, as rows are where the likelihood is not log-concave
-    slopes = np.sum(((z - latent) / noise) ** 2)
+    # 2 do they describe the likelihood? The mean square of its slopes is its
+    # information; few rows are without curvature, as they are where it is not
+    # log-concave
+    difference = z - latent
+    slopes = np.sum((difference / noise) ** 2)
     information = np.sum(1.0 / noise)
-    flat_share = np.mean((z - latent) ** 2 / noise > 1e3)
+    flat_share = np.mean(difference**2 / noise > 1e3)
     if not (slopes < 4.0 * information and flat_share < 0.02):
         return start, np.nan
-    # regression on the working responses, in which no row counts more than once; its
+    # 3 regression on the working responses, in which no row counts more than once; its
     # noise is free where the likelihood has a scale in units of the latent function
     level = float(noise.min())
     normal_rows = Rows(sample.X, z, np.ones(len(z)), noise / level)
     likelihood = start.likelihood
     scale_is_free = likelihood.location_scale and len(likelihood.theta)
-    normal = Gaussian() if scale_is_free else Gaussian(level)
+    normal = Gaussian(level)
+    if scale_is_free:
+        normal = Gaussian()
     normal = normal.prepare(z, normal_rows.weights, normal_rows.known)
     if scale_is_free:
         normal = with_noise(normal, level)
     budget = SearchBudget(screening_rows=SEARCHED_ROWS)
     split = Split.of(normal_rows, budget, rng)
-    result = train([start._replace(likelihood=normal)], split)
-    ratio = float(result.likelihood.variance(0.0)) / level
+    normal_start = start._replace(likelihood=normal)
+    result = train([normal_start], split)
+    trained_noise = float(result.likelihood.variance(0.0))
+    ratio = trained_noise / level
     if scale_is_free:
         likelihood = likelihood.scaled(ratio**0.5)
     mean_noise = ratio * len(z) / float(information)

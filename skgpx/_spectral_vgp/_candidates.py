@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 from skgpx._numerics.fourier import Box, FourierIndex, Integers, by_length, moment
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import WeightStatistics
-from skgpx._selection import stretched
+from skgpx._selection import NormalPrior, stretched
 from skgpx._spectral_vgp._domain import Region, kernel_box, widths
 from skgpx.bases import (
     BoostedEigenvalues,
@@ -37,8 +37,15 @@ FIRST_FUNCTIONS = {1: 101, 2: 201, 3: 301}
 # Largest number of waves of one input that are sorted by their power: sums for them
 # take 13 MB.
 MAX_ORDERED_WAVES = 6553
-# Factors of the lengthscales, and share of the variance that is noise, to start from.
-_STARTS = ((1.0, 0.1), (0.2, 0.1), (0.04, 0.1), (4.0, 0.1))
+# Share of the variance of y that is noise, where searches start and the hyperprior of
+# the default kernels has its centre.
+NOISE_SHARE = 0.1
+# Factors of the lengthscales to start from.
+_STARTS = (1.0, 0.2, 0.04, 4.0)
+# Standard deviations of the hyperprior, of the logarithms.
+_NOISE_STD = 3.0
+_AMPLITUDE_STD = 2.0
+_LENGTHSCALE_STD = 1.5
 # Orders of the default kernels from smooth to rough, and the lengthscale of each that
 # resembles an RBF of lengthscale one.
 _FAMILIES = {np.inf: 1.0, 2.5: 1.5, 1.5: 2.0, 0.5: 4.0}
@@ -86,8 +93,8 @@ class Prior(NamedTuple):
     def cycles(self) -> Array:
         """Frequencies of these waves, without the longest of one input: a trend."""
         waves = self.waves
-        has_trend = waves.shape[1] == 1 and np.array_equal(waves[:1], [[1]])
-        if has_trend:
+        has_one_input = waves.shape[1] == 1
+        if has_one_input and np.array_equal(waves[:1], [[1]]):
             waves = waves[1:]
         frequencies: Array = waves / self.box.period
         return frequencies
@@ -173,22 +180,24 @@ class Candidates:
     ) -> Iterator[tuple[BoostedEigenvalues, float]]:
         """Rules and noise variances to start from."""
         if not self.learned:
-            yield rule, self.noise_variance or 0.1 * self.variance
+            yield rule, self.noise_variance or NOISE_SHARE * self.variance
             return
         kernel = innermost_kernel(rule)
         inner = rule.rule
-        for factor, noise_share in _STARTS:
+        for factor in _STARTS:
             if kernel is not None:
-                inner = inner.with_theta(stretched(kernel, np.log(factor)).theta)
+                stretched_kernel = stretched(kernel, np.log(factor))
+                inner = inner.with_theta(stretched_kernel.theta)
             else:
                 # a scale under which Σ λ_j is the variance of the signal
                 box = self.box(rule)
                 functions = rule.index(box, self.n_functions)
                 spectrum = inner.spectrum(functions, box)
                 total = float(spectrum.eigenvalues.sum()) + spectrum.tail
-                ratio = (1.0 - noise_share) * self.variance / total
+                signal_variance = (1.0 - NOISE_SHARE) * self.variance
+                ratio = signal_variance / total
                 inner = inner.with_theta(inner.theta + np.log(ratio))
-            noise_variance = self.noise_variance or noise_share * self.variance
+            noise_variance = self.noise_variance or NOISE_SHARE * self.variance
             yield rule.around(inner), noise_variance
 
     def log_hyperprior(self, point: Array) -> tuple[float, Array]:
@@ -200,18 +209,24 @@ class Candidates:
         """
         if not self.is_default:
             # the noise is last among stated priors, and first in the search
-            value, slopes = stated_log_density(self.stated, np.roll(point, -1))
+            noise_last = np.roll(point, -1)
+            value, slopes = stated_log_density(self.stated, noise_last)
             return value, np.roll(slopes, 1)
-        std = np.full(len(point), 1.5)
-        std[:2] = 3.0, 2.0
-        mean = np.r_[np.log(0.1 * self.variance), self.rules[0].theta]
+        noise = self.noise_hyperprior()
+        mean = np.append(noise.mean, self.rules[0].theta)
+        std = np.full(len(point), _LENGTHSCALE_STD)
+        std[0] = noise.std
+        std[1] = _AMPLITUDE_STD
         z = (point - mean) / std
-        return -0.5 * float(z @ z), -z / std
+        value = -0.5 * float(z @ z)
+        return value, -z / std
 
-    def noise_hyperprior(self) -> tuple[float, float]:
-        """Mean and standard deviation of ``log σ²`` of one target."""
-        std = 3.0 if self.is_default else np.inf
-        return np.log(0.1 * self.variance), std
+    def noise_hyperprior(self) -> NormalPrior:
+        """Hyperprior of ``log σ²`` of one target; flat under a user's kernel."""
+        mean = np.log(NOISE_SHARE * self.variance)
+        if self.is_default:
+            return NormalPrior(mean, _NOISE_STD)
+        return NormalPrior(mean, np.inf)
 
     def next_family(self, prior: Prior) -> Prior | None:
         """A prior of the next, rougher family that resembles this one, if any."""
@@ -219,9 +234,9 @@ class Candidates:
         if not self.is_default or family >= len(self.rules):
             return None
         lengthscales = list(_FAMILIES.values())
-        ratio = lengthscales[family] / lengthscales[family - 1]
-        shape = self.rules[family].kernel
-        kernel = shape.clone_with_theta(prior.rule.theta)
+        ratio = lengthscales[family] / lengthscales[prior.family]
+        rougher = self.rules[family].kernel
+        kernel = rougher.clone_with_theta(prior.rule.theta)
         kernel = stretched(kernel, np.log(ratio))
         rule = prior.rule.around(KernelEigenvalues(kernel))
         return prior._replace(rule=rule, family=family)
@@ -298,14 +313,15 @@ def fixed_noise_variance(parameters: Parameters, scale: float | Array) -> float 
     """Noise variance of ``y / scale`` that is not searched for, if it is fixed."""
     if parameters["noise_variance"] is not None:
         # targets of one noise have one scale
-        return float(parameters["noise_variance"] / np.ravel(scale)[0] ** 2)
-    if not isinstance(parameters["kernel"], Kernel):
+        unit = np.ravel(scale)[0]
+        return float(parameters["noise_variance"] / unit**2)
+    kernel = parameters["kernel"]
+    if not isinstance(kernel, Kernel):
         return None
-    _, level, bounds = split_noise(parameters["kernel"])
-    is_fixed = parameters["optimizer"] is None or isinstance(bounds, str)
-    if not is_fixed:
-        return None
-    return level
+    _, level, bounds = split_noise(kernel)
+    if parameters["optimizer"] is None or isinstance(bounds, str):
+        return level
+    return None
 
 
 # ---- Families ------------------------------------------------------------------------
@@ -331,7 +347,9 @@ def families(
     # standard deviation of a uniform distribution
     std = widths(seen) / np.sqrt(12.0)
     std = np.where(std > 0.0, std, 1.0)
-    shortest = min(1e-2, np.sqrt(12.0) * max(weight, 1.0) ** (-1.0 / d))
+    # the spacing of the rows
+    spacing = np.sqrt(12.0) * max(weight, 1.0) ** (-1.0 / d)
+    shortest = min(1e-2, spacing)
     lengthscale: Any = 2.0 * np.sqrt(d) * std
     bounds = np.column_stack((shortest * std, 1e3 * std))
     if d == 1:
@@ -359,7 +377,8 @@ def order_by_data(
     over targets in units of each, and over the sine and the cosine where these have one
     eigenvalue, so that the order does not depend on the origin.
     """
-    statistics = statistics.on(Box(domain[:, 0], widths(domain)))
+    box = Box(domain[:, 0], widths(domain))
+    statistics = statistics.on(box)
     n_waves = min(
         (int(statistics.weight) - 1) // 2,
         MAX_ORDERED_WAVES,
@@ -370,9 +389,11 @@ def order_by_data(
     _, tables = statistics.tables(np.array([n_waves]))
     # φ_jᵀy of each target, in columns
     moments = np.stack([moment(functions, table) for table in tables], axis=1)
-    power = np.sum((moments / np.ravel(scale)) ** 2, axis=1)
+    coefficients = moments / np.ravel(scale)
+    power = np.sum(coefficients**2, axis=1)
     if rule.paired:
-        wave_power = power[1:].reshape(-1, 2).sum(axis=1)
+        pair_powers = power[1:].reshape(-1, 2)
+        wave_power = pair_powers.sum(axis=1)
         waves = np.argsort(-wave_power, kind="stable")
         pairs = 2 * waves[:, np.newaxis] + np.array([1, 2])
         order = np.append(0, pairs)
@@ -390,20 +411,26 @@ def kernel_of(rule: EigenvalueRule) -> Kernel | None:
     A kernel in which a user has boosted waves is a series: its box is the domain.
     """
     inner = getattr(rule, "rule", rule)
-    return inner.kernel if isinstance(inner, KernelEigenvalues) else None
+    if isinstance(inner, KernelEigenvalues):
+        return inner.kernel
+    return None
 
 
 def innermost_kernel(rule: EigenvalueRule) -> Kernel | None:
     """Kernel that has the hyperparameters of a rule; None for other rules."""
     if isinstance(rule, BoostedEigenvalues):
         return innermost_kernel(rule.rule)
-    return rule.kernel if isinstance(rule, KernelEigenvalues) else None
+    if isinstance(rule, KernelEigenvalues):
+        return rule.kernel
+    return None
 
 
 def shrink(rule: EigenvalueRule, variance: float) -> EigenvalueRule:
     """The rule scaled down to next to no variance, except in boosted waves."""
     if isinstance(rule, BoostedEigenvalues):
-        return rule.around(shrink(rule.rule, variance))
+        inner = shrink(rule.rule, variance)
+        return rule.around(inner)
     if isinstance(rule, KernelEigenvalues):
-        return KernelEigenvalues(ConstantKernel(variance, "fixed") * rule.kernel)
+        amplitude = ConstantKernel(variance, "fixed")
+        return KernelEigenvalues(amplitude * rule.kernel)
     return rule.with_theta(np.log([variance]))

@@ -19,11 +19,14 @@ def domain_grid(domain: Array, size: int = 1024) -> Array:
     """Points evenly spread over a domain (d, 2): midpoints, or a Sobol net."""
     d = len(domain)
     if d == 1:
-        unit = ((np.arange(size) + 0.5) / size)[:, np.newaxis]
+        midpoints = (np.arange(size) + 0.5) / size
+        unit = midpoints[:, np.newaxis]
     else:
-        net = qmc.Sobol(d, scramble=False).random(size)
+        sequence = qmc.Sobol(d, scramble=False)
+        net = sequence.random(size)
         unit = (net + 0.5 / size) % 1.0
-    return domain[:, 0] + unit * (domain[:, 1] - domain[:, 0])
+    low, high = domain.T
+    return low + unit * (high - low)
 
 
 def ball_radius(
@@ -43,18 +46,25 @@ def ball_radius(
     """
     basis: Any = model.basis
     box = getattr(basis, "box", None)
-    width = domain[:, 1] - domain[:, 0]
-    is_box = box is not None and np.allclose(width, box.period, rtol=1e-12, atol=0.0)
-    if points is not None or not is_box:
-        if points is None:
-            points = domain_grid(domain)
-        weights = np.linalg.eigvalsh(model.covariance(points, output)) / len(points)
-        square = chi_square_sum_quantile(np.maximum(weights, 0.0), coverage)
+    is_box = False
+    if box is not None:
+        low, high = domain.T
+        is_box = np.allclose(high - low, box.period, rtol=1e-12, atol=0.0)
+    if points is None and not is_box:
+        points = domain_grid(domain)
+    if points is not None:
+        covariance = model.covariance(points, output)
+        weights = np.linalg.eigvalsh(covariance) / len(points)
+        weights = np.maximum(weights, 0.0)
+        square = chi_square_sum_quantile(weights, coverage)
         return float(np.sqrt(square))
-    # Λ^½ S Λ^½ = half halfᵀ
-    roots = model.weights.moments()[1]
-    half = np.sqrt(basis.eigenvalues)[:, np.newaxis] * roots[output % len(roots)]
-    posterior_variances = np.linalg.svd(half, compute_uv=False) ** 2
+    # S = root rootᵀ, Λ^½ S Λ^½ = half halfᵀ
+    _, roots = model.weights.moments()
+    root = roots[output % len(roots)]
+    prior_std = np.sqrt(basis.eigenvalues)
+    half = prior_std[:, np.newaxis] * root
+    singular_values = np.linalg.svd(half, compute_uv=False)
+    posterior_variances = singular_values**2
     prior_variances = basis.spectrum[basis.n_basis :]
     weights = np.concatenate((posterior_variances, prior_variances))
     square = chi_square_sum_quantile(weights, coverage, basis.remainder)
@@ -69,7 +79,8 @@ def effective_dimension(model: LatentModel) -> Array:
     orthogonal on the rows this is ``Σ_j ν_j``, ``ν_j = n λ_j / (σ² + n λ_j)`` (3.1).
     """
     _, roots = model.weights.moments()
-    dimensions = roots.shape[1] - np.sum(roots**2, axis=(1, 2))
+    m = roots.shape[1]
+    dimensions = m - np.sum(roots**2, axis=(1, 2))
     return np.broadcast_to(dimensions, model.n_outputs)
 
 
@@ -86,16 +97,23 @@ def simultaneous_factor(
     O(N^3) and 20 000 draws. The standard error is about half a percent.
     """
     covariance = model.covariance(points, output)
-    std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-    varies = std > 0.0
-    correlation = (covariance / np.outer(std, std))[np.ix_(varies, varies)]
+    variance = np.maximum(np.diagonal(covariance), 0.0)
+    std = np.sqrt(variance)
+    varies = np.flatnonzero(std > 0.0)
+    correlation = covariance / np.outer(std, std)
+    correlation = correlation[np.ix_(varies, varies)]
+    # root rootᵀ is the correlation
     eigenvalues, vectors = np.linalg.eigh(correlation)
     root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-    root = root[:, eigenvalues > 1e-10 * eigenvalues[-1]]
+    matters = eigenvalues > 1e-10 * eigenvalues[-1]
+    root = root[:, matters]
+    rank = root.shape[1]
     suprema = []
     for _ in range(10):
-        draws = root @ rng.standard_normal((root.shape[1], 2000))
-        suprema.append(np.abs(draws).max(axis=0))
+        normals = rng.standard_normal((rank, 2000))
+        draws = root @ normals
+        supremum = np.abs(draws).max(axis=0)
+        suprema.append(supremum)
     return float(np.quantile(np.concatenate(suprema), coverage))
 
 
@@ -123,29 +141,37 @@ def chi_square_sum_quantile(
     quantile : float
         ``q`` with ``P(Q <= q) = level``, to a relative error of about 1e-9.
     """
-    weights = np.sort(weights[weights > 0.0])[::-1]
-    if not len(weights):
+    positive = weights[weights > 0.0]
+    if not len(positive):
         return constant
-    w = weights / weights.sum()
+    # from large to small, with the sum one
+    weights = np.sort(positive)[::-1]
+    total = weights.sum()
+    w = weights / total
     # terms with a variance that does not matter are replaced by their mean
-    tail_squares = np.cumsum((w**2)[::-1])[::-1]
+    ascending_squares = (w**2)[::-1]
+    tail_squares = np.cumsum(ascending_squares)[::-1]
     matters = tail_squares > 1e-10 * float(w @ w)
     remainder = float(np.sum(w[~matters]))
     w = w[matters]
     # near the quantile of the gamma distribution of equal mean and variance
     variance = 2.0 * float(w @ w)
-    gamma_quantile = float(gammaincinv(1.0 / variance, level)) * variance
+    unit_quantile = float(gammaincinv(1.0 / variance, level))
+    gamma_quantile = unit_quantile * variance
 
     def excess(log_x: float) -> float:
-        return _probability_error(w, float(np.exp(log_x)), level)
+        x = float(np.exp(log_x))
+        return _probability_error(w, x, level)
 
-    low = high = np.log(max(gamma_quantile, 1e-8))
+    low = np.log(max(gamma_quantile, 1e-8))
+    high = low
     while excess(low) > 0.0:
         low -= 0.2
     while excess(high) < 0.0:
         high += 0.2
-    x = float(np.exp(brentq(excess, low, high, xtol=1e-10)))
-    return constant + float(weights.sum()) * (x + remainder)
+    log_x = brentq(excess, low, high, xtol=1e-10)
+    x = float(np.exp(log_x))
+    return constant + float(total) * (x + remainder)
 
 
 def _probability_error(w: Array, x: float, level: float) -> float:
@@ -165,11 +191,13 @@ def _probability_error(w: Array, x: float, level: float) -> float:
         high = 0.0
     for _ in range(60):
         s = 0.5 * (low + high)
-        slope = x - float(np.sum(w / (1.0 + 2.0 * w * s))) - 1.0 / s
+        tilted_mean = float(np.sum(w / (1.0 + 2.0 * w * s)))
+        slope = x - tilted_mean - 1.0 / s
         if slope < 0.0:
             low = s
         else:
             high = s
+    # derivatives of log Π (1 + 2 w_j s)^(-1/2)
     ratio = 2.0 * w / (1.0 + 2.0 * w * s)
     second = 0.5 * float(ratio @ ratio)
     third = -float(np.sum(ratio**3))
@@ -178,11 +206,15 @@ def _probability_error(w: Array, x: float, level: float) -> float:
     step = 0.05 / np.sqrt(second + 1.0 / s**2)
     u = step * np.arange(240)
     points = s + 1j * u + curvature * u**2
-    steps = (1j + 2.0 * curvature * u) * (step / (1j * np.pi))
+    # the steps of s, over πi
+    slopes = 1j + 2.0 * curvature * u
+    steps = slopes * (step / (1j * np.pi))
     steps[0] *= 0.5
     # log Π (1 + 2 w_j s)^(-1/2)
-    log_transform = -0.5 * np.log1p(2.0 * np.outer(points, w)).sum(axis=1)
-    integrand = steps * np.exp(points * x + log_transform) / points
+    products = np.outer(points, w)
+    log_transform = -0.5 * np.log1p(2.0 * products).sum(axis=1)
+    transform = np.exp(points * x + log_transform)
+    integrand = steps * transform / points
     tail = float(np.sum(integrand).real)
     if above_mean:
         return 1.0 - level + tail

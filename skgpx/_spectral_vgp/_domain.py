@@ -17,6 +17,18 @@ from skgpx.kernels import expand, longest_length_scales
 Array = NDArray[np.float64]
 
 
+# Lengthscales between the data and their image beyond the joint, by the number of
+# inputs.
+_GAPS = {1: 8.0, 2: 8.0, 3: 4.0}
+# Largest width of the box in widths of the core: of a kernel that is given, of one that
+# is learned, by the number of inputs, and of a learned one of order 1/2.
+_LARGEST_RATIO = 50.0
+_LARGEST_LEARNED_RATIOS = {1: 50.0, 2: 2.0, 3: 1.5}
+_LARGEST_ROUGH_RATIO = 2.3
+# Largest range of a column in widths of its bulk, by the number of inputs.
+_LARGEST_BULK_RATIOS = {1: 20.0, 2: 5.0, 3: 4.0}
+
+
 class Region(NamedTuple):
     """Intervals of each input that a fit on Fourier functions has to do with.
 
@@ -37,18 +49,22 @@ class Region(NamedTuple):
 
 def widths(intervals: Array) -> Array:
     """Lengths (d,) of intervals (d, 2)."""
-    lengths: Array = intervals[:, 1] - intervals[:, 0]
+    low, high = intervals.T
+    lengths: Array = high - low
     return lengths
 
 
 def input_range(X: Array) -> Array:
     """Smallest and largest value of each column, shape (d, 2)."""
-    return np.stack((X.min(axis=0), X.max(axis=0)), axis=1)
+    low = X.min(axis=0)
+    high = X.max(axis=0)
+    return np.stack((low, high), axis=1)
 
 
 def joint_range(first: Array, second: Array) -> Array:
     """Smallest intervals (d, 2) that hold two sets of intervals (d, 2)."""
-    return input_range(np.hstack((first, second)).T)
+    limits = np.hstack((first, second))
+    return input_range(limits.T)
 
 
 def data_domain(X: Array) -> Array:
@@ -60,7 +76,8 @@ def data_domain(X: Array) -> Array:
     rounding = 1e-12 * np.maximum(np.abs(low), np.abs(high))
     room = np.maximum(20.0, 1e3 * rounding)
     width = np.where(width > rounding, width, room)
-    return np.stack((low - 0.25 * width, high + 0.25 * width), axis=1)
+    margin = 0.25 * width
+    return np.stack((low - margin, high + margin), axis=1)
 
 
 # ---- The box -------------------------------------------------------------------------
@@ -92,21 +109,29 @@ def kernel_box(region: Region, kernel: Kernel | None, learned: bool) -> Box:
     domain = region.domain
     if kernel is None:
         return domain_box(domain)
+    origin = domain[:, 0].copy()
     width = np.maximum(widths(region.core), 0.1 * widths(domain))
     d = len(width)
     scales = longest_length_scales(kernel, d)
     period = width + 4.0 * scales
     if d == 1 or not learned:
-        gap = 8.0 if d < 3 else 4.0
+        gap = _GAPS[d]
         period = np.maximum(period, widths(region.seen) + gap * scales)
-    largest_ratio = 50.0
+    largest_ratio = _LARGEST_RATIO
     if learned:
-        largest_ratio = {1: 50.0, 2: 2.0, 3: 1.5}[d]
-        factors = (factor for term in expand(kernel) for factor in term.factors)
-        is_rough = any(getattr(factor, "nu", np.inf) <= 0.5 for factor in factors)
-        if is_rough and d == 1:
-            largest_ratio = 2.3
-    return Box(domain[:, 0].copy(), np.minimum(period, largest_ratio * width))
+        largest_ratio = _LARGEST_LEARNED_RATIOS[d]
+        if d == 1 and _has_rough_part(kernel):
+            largest_ratio = _LARGEST_ROUGH_RATIO
+    return Box(origin, np.minimum(period, largest_ratio * width))
+
+
+def _has_rough_part(kernel: Kernel) -> bool:
+    """Whether a factor of the kernel has an order of 1/2 or less."""
+    for term in expand(kernel):
+        orders = [getattr(factor, "nu", np.inf) for factor in term.factors]
+        if min(orders, default=np.inf) <= 0.5:
+            return True
+    return False
 
 
 # ---- Outside -------------------------------------------------------------------------
@@ -130,13 +155,17 @@ def continue_series(
     width = widths(domain)
     scales = longest_length_scales(kernel, len(width))
     core = region.core
-    if np.all(period >= width + np.minimum(4.0 * scales, 0.5 * width)):
+    room = np.minimum(4.0 * scales, 0.5 * width)
+    if np.all(period >= width + room):
         core = domain
-    seen = region.seen
-    gap = period - widths(seen)
-    reach = np.maximum(np.minimum(0.5 * gap, gap - 3.0 * scales), 0.0)
-    surroundings = np.stack((seen[:, 0] - reach, seen[:, 1] + reach), axis=1)
-    return ContinuedSeries.of(series, joint_range(core, surroundings), kernel)
+    # the surroundings of the data
+    gap = period - widths(region.seen)
+    reach = np.minimum(0.5 * gap, gap - 3.0 * scales)
+    reach = np.maximum(reach, 0.0)
+    low, high = region.seen.T
+    surroundings = np.stack((low - reach, high + reach), axis=1)
+    answered = joint_range(core, surroundings)
+    return ContinuedSeries.of(series, answered, kernel)
 
 
 def warn_outside(
@@ -152,8 +181,10 @@ def warn_outside(
     """
     rows = basis.continuation.outside(X)
     if kernel is not None:
-        steps = X[rows] - np.clip(X[rows], *seen.T)
-        rows = rows[np.abs(basis.continuation.correlations(steps)) > 0.05]
+        nearest_seen = np.clip(X[rows], *seen.T)
+        steps = X[rows] - nearest_seen
+        correlations = basis.continuation.correlations(steps)
+        rows = rows[np.abs(correlations) > 0.05]
     if not len(rows):
         return
     low, high = basis.continuation.region.T
@@ -184,15 +215,17 @@ def without_input_outliers(rows: Rows) -> tuple[Rows, Finding | None]:
     finding : Finding or None
     """
     X = rows.X
-    d = X.shape[1]
-    low, high = np.quantile(X[:: 1 + len(X) // 20_000], (0.025, 0.975), axis=0)
+    n, d = X.shape
+    step = 1 + n // 20_000
+    low, high = np.quantile(X[::step], (0.025, 0.975), axis=0)
     bulk = high - low
     full = widths(input_range(X))
-    largest_ratio = {1: 20.0, 2: 5.0, 3: 4.0}[d]
-    too_wide = (full > largest_ratio * bulk) & (bulk > 0.0)
-    if len(X) < 40 or not too_wide.any():
+    is_wide = full > _LARGEST_BULK_RATIOS[d] * bulk
+    is_wide &= bulk > 0.0
+    if n < 40 or not is_wide.any():
         return rows, None
-    margin = np.where(too_wide, bulk, np.inf)
-    near_bulk = np.all((low - margin <= X) & (high + margin >= X), axis=1)
+    margin = np.where(is_wide, bulk, np.inf)
+    is_near = (low - margin <= X) & (high + margin >= X)
+    near_bulk = np.all(is_near, axis=1)
     column = int(np.argmax(full / margin))
     return rows.take(near_bulk), input_outliers(X, near_bulk, column)

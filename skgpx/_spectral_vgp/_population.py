@@ -42,7 +42,7 @@ from skgpx._spectral_vgp._search import MAX_FUNCTIONS, search
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._validation import Rows, canonical_rows
 from skgpx.bases import BoostedEigenvalues, FourierSeries, OrderedEigenvalues
-from skgpx.diagnostics import Finding, only_noise, too_few_basis_functions
+from skgpx.diagnostics import Finding, no_signal, too_few_basis_functions
 
 Array = NDArray[np.float64]
 Fit = tuple[dict[str, Any], tuple[Finding | None, ...]]
@@ -90,7 +90,8 @@ class FourierState:
         present = self.statistics
         if len(self.domain) == 1:
             # so many waves that sums can be added to these
-            reach = np.array([len(present.sums.values) // 10])
+            n_waves = len(present.sums.values) // 10
+            reach = np.array([n_waves])
         else:
             reach = present.reach()
         sums = row_sums(rows, self.domain, present.box, reach, n_jobs, present.shift)
@@ -119,12 +120,13 @@ class FourierState:
         if not np.array_equal(self.domain, other.domain):
             return False
         # with one input sums serve any box
+        if len(self.domain) == 1:
+            return True
         first = self.statistics
         second = other.statistics
-        return len(self.domain) == 1 or (
-            np.array_equal(first.box, second.box)
-            and np.array_equal(first.reach(), second.reach())
-        )
+        if not np.array_equal(first.box, second.box):
+            return False
+        return np.array_equal(first.reach(), second.reach())
 
     def _plus(
         self,
@@ -162,8 +164,8 @@ class FourierState:
         objective = objective_for(self.searched, self.parameters, region)
 
         def report_prior(prior: Prior) -> bool:
-            units = objective.weight * float(np.log(objective.scale).sum())
-            evidence = prior.bound - units
+            log_units = float(np.log(objective.scale).sum())
+            evidence = prior.bound - objective.weight * log_units
             return report(prior, evidence, lambda: self._solution(objective, prior)[0])
 
         prior = search(objective, self.start, report_prior)
@@ -217,10 +219,13 @@ class FourierState:
             "effective_dimension_": effective_dimension(model),
             "_record": record,
         }
+        signal = None
+        if prior.only_noise and not candidates.is_default:
+            signal = no_signal(gain=0.0)
         # n λ_m / σ² of the last function, for the target of the least noise
         last_variance = objective.weight * spectrum.eigenvalues[-1]
         findings = (
-            only_noise(prior.only_noise and not candidates.is_default),
+            signal,
             too_few_basis_functions(
                 m,
                 largest=MAX_FUNCTIONS if candidates.grows else None,
@@ -350,8 +355,9 @@ def bound_of(objective: Objective, prior: Prior) -> float:
     spectrum = prior.rule.spectrum(prior.functions, prior.box)
     residual = objective.weight * spectrum.tail
     regression = whitened(prior.sums, spectrum.eigenvalues, residual)
-    units = objective.weight * float(np.log(objective.scale).sum())
-    return log_evidence(regression, prior.noise_variance) - units
+    bound = log_evidence(regression, prior.noise_variance)
+    log_units = float(np.log(objective.scale).sum())
+    return bound - objective.weight * log_units
 
 
 # ---- Waves for which there are sums --------------------------------------------------

@@ -21,6 +21,7 @@ from skgpx._callbacks import (
 from skgpx._latent import LatentModel
 from skgpx._row_budgets import THINNED_ROWS
 from skgpx._row_statistics import AdditiveModel
+from skgpx._selection import MIN_GAIN
 from skgpx._spectral_vgp._candidates import Parameters, Prior
 from skgpx._spectral_vgp._credible import (
     ball_radius,
@@ -30,7 +31,6 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
 from skgpx._spectral_vgp._population import FourierState, fit_population
 from skgpx._spectral_vgp._sample import SparseState, fit_sample
-from skgpx._spectral_vgp._search import MIN_GAIN
 from skgpx._types import RandomState
 from skgpx._validation import (
     HasMethods,
@@ -681,8 +681,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         noise_variance = self.noise_variance_
         mean, variance = self.posterior_.marginals(checked.X).moments()
         mean = mean.reshape(checked.y.shape)
+        variance = variance.reshape(checked.y.shape)
         # residuals of the rows of a fit have the variance σ² - var f
-        noise_share = 1.0 - variance.reshape(checked.y.shape) / noise_variance
+        noise_share = 1.0 - variance / noise_variance
         noise_share = np.maximum(noise_share, 0.1)
         prior = None
         if self.kernel_ is not None and not noise_is_known:

@@ -77,7 +77,8 @@ class SparseState:
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> SparseState:
         """State after more rows."""
-        standardised = rows._replace(y=(rows.y - self.shift) / self.scale)
+        standardised_y = (rows.y - self.shift) / self.scale
+        standardised = rows._replace(y=standardised_y)
         sums = row_statistics(self.basis, standardised, n_jobs)
         return replace(
             self,
@@ -144,14 +145,17 @@ class SparseState:
         units = np.broadcast_to(self.scale, np.shape(noise_variance))
         # ΦᵀΦ / n: the sum of its eigenvalues is the mean of |φ(x)|²
         eigenvalues = np.linalg.eigvalsh(sums.gram)[::-1] / sums.weight
+        spectrum = np.maximum(eigenvalues, 0.0)
+        log_units = np.log(units).sum()
+        kernel = self.basis.kernel
         model = LatentModel(self.basis, weights)
         attributes = {
             "posterior_": model.affine(self.shift, self.scale),
             "noise_variance_": noise_variance * self.scale**2,
-            "log_evidence_": float(evidence - sums.weight * np.log(units).sum()),
-            "prior_": self.basis.kernel,
-            "kernel_": self.basis.kernel,
-            "spectrum_": np.multiply.outer(np.maximum(eigenvalues, 0.0), units**2),
+            "log_evidence_": float(evidence - sums.weight * log_units),
+            "prior_": kernel,
+            "kernel_": kernel,
+            "spectrum_": np.multiply.outer(spectrum, units**2),
             "cycles_": np.empty((0, len(self.seen))),
             "n_basis_": self.basis.n_basis,
             "effective_dimension_": effective_dimension(model),
@@ -170,7 +174,9 @@ class SparseState:
         if self.noise_bounds is None:
             n_targets = len(self.statistics.square)
             return targets, np.full(n_targets, self.noise_variance)
-        return targets, targets.best_noise(*np.log(self.noise_bounds), *NOISE_PRIOR)
+        low, high = np.log(self.noise_bounds)
+        noises = targets.best_noise(low, high, NOISE_PRIOR.mean, NOISE_PRIOR.std)
+        return targets, noises
 
 
 def fit_sample(
@@ -316,7 +322,10 @@ def _eigenvectors(
     """Leading eigenvectors at as many rows as can be decomposed."""
     X = rows.X
     weights = rows.weights
-    size = min(len(X), _MAX_FUNCTIONS if n_basis is None else n_basis)
+    largest = _MAX_FUNCTIONS
+    if n_basis is not None:
+        largest = n_basis
+    size = min(len(X), largest)
     if len(X) > _MAX_DECOMPOSED_ROWS:
         share = weights / weights.sum()
         chosen = rng.choice(len(X), _MAX_DECOMPOSED_ROWS, replace=False, p=share)
@@ -326,5 +335,6 @@ def _eigenvectors(
     if n_basis is None:
         # n λ_j >= σ², where e_j estimates n λ_j
         signal = basis.eigenvalues * rows.weights.sum() / weights.sum()
-        basis = basis.leading(max(1, int(np.sum(signal >= noise_variance))))
+        n_above_noise = int(np.sum(signal >= noise_variance))
+        basis = basis.leading(max(1, n_above_noise))
     return basis

@@ -78,14 +78,17 @@ class Objective:
         if self.rows is None:
             # rounded up to bins
             box = statistics.box
-        functions = rule.index(box, n_functions + 1 - n_functions % 2)
+        # a constant and whole pairs
+        n_functions = n_functions + 1 - n_functions % 2
+        functions = rule.index(box, n_functions)
         reach = functions.reach()
-        has_sums = np.array_equal(box.period, statistics.box.period)
-        has_sums = has_sums and np.all(reach <= statistics.reach())
+        is_same_box = np.array_equal(box.period, statistics.box.period)
+        has_sums = is_same_box and np.all(reach <= statistics.reach())
         if self.rows is not None and not has_sums:
             statistics = self.sums_for(box, reach)
-        within_reach = np.all(np.abs(functions.waves) <= statistics.reach(), axis=1)
-        functions = functions.part(np.flatnonzero(within_reach))
+        is_within = np.abs(functions.waves) <= statistics.reach()
+        with_sums = np.flatnonzero(np.all(is_within, axis=1))
+        functions = functions.part(with_sums)
         sums = statistics.normal_equations(functions, self.scale)
         return Prior(rule, noise_variance, box, functions, sums)
 
@@ -130,13 +133,16 @@ class Objective:
         spectrum = spectrum._replace(tail=0.0, tail_slopes=0.0 * tail_slopes)
         total = noise_variance + tail
         value, gradient = series_evidence(prior.sums, spectrum, total)
+        # σ² is the total less a tail that moves with theta
         slope = gradient[0] / total
-        return value, gradient + slope * np.r_[-tail, tail_slopes]
+        moves = np.append(-tail, tail_slopes)
+        return value, gradient + slope * moves
 
     def score(self, prior: Prior) -> Prior:
         """The prior with its bound and its score."""
         bound, _ = self.evidence(prior, prior.rule, prior.noise_variance)
-        point = np.r_[np.log(prior.noise_variance), prior.rule.theta]
+        log_noise = np.log(prior.noise_variance)
+        point = np.append(log_noise, prior.rule.theta)
         log_hyperprior, _ = self.candidates.log_hyperprior(point)
         return prior._replace(bound=bound, score=bound + log_hyperprior)
 
@@ -169,12 +175,12 @@ class Objective:
         residual = self.weight * spectrum.tail
         statistics = whitened(prior.sums, spectrum.eigenvalues, residual)
         low, high = self.log_noise_bounds(prior)
-        mean, std = self.candidates.noise_hyperprior()
+        hyperprior = self.candidates.noise_hyperprior()
         return TargetRegressions(statistics).best_noise(
             low,
             high,
-            mean,
-            std,
+            hyperprior.mean,
+            hyperprior.std,
             white=spectrum.tail if self.candidates.tail_is_noise else 0.0,
         )
 
@@ -192,7 +198,8 @@ class Objective:
         """
         region = self.candidates.region
         filled = np.maximum(widths(region.seen), 0.1 * widths(region.domain))
-        density = self.weight * float(np.prod(prior.box.period / filled))
+        volume_ratio = float(np.prod(prior.box.period / filled))
+        density = self.weight * volume_ratio
         precision: Array = density / noise_variance * eigenvalues
         return precision
 
@@ -233,12 +240,12 @@ class Objective:
         """Largest score from a start, with its functions."""
         candidates = self.candidates
         noise_variance = candidates.noise_variance or start.noise_variance
-        initial = np.r_[np.log(noise_variance), start.rule.theta]
+        initial = np.append(np.log(noise_variance), start.rule.theta)
         free = np.full(len(initial), candidates.learned)
         free[0] = candidates.noise_variance is None
         if not free.any():
-            fixed = start._replace(noise_variance=float(np.exp(initial[0])))
-            return self.score(fixed)
+            noise_variance = float(np.exp(initial[0]))
+            return self.score(start._replace(noise_variance=noise_variance))
 
         # the rows know the noise better than all else: a step in it is worth more
         unit = np.ones(len(initial))
@@ -248,9 +255,10 @@ class Objective:
             # of the scale of a series prior
             theta_bounds = np.log([(1e-8, 1e8)])
         else:
-            theta_bounds = kernel.bounds
-        bounds = np.vstack((self.log_noise_bounds(start), theta_bounds.reshape(-1, 2)))
+            theta_bounds = kernel.bounds.reshape(-1, 2)
+        bounds = np.vstack((self.log_noise_bounds(start), theta_bounds))
         bounds = bounds * unit[:, np.newaxis]
+        low, high = bounds[free].T
 
         def point_at(values: Array) -> Array:
             point = initial.copy()
@@ -267,11 +275,13 @@ class Objective:
             noise_variance = float(np.exp(point[0]))
             value, gradient = self.evidence(start, rule_at(point), noise_variance)
             log_hyperprior, slopes = candidates.log_hyperprior(point)
-            return -(value + log_hyperprior), -((gradient + slopes) / unit)[free]
+            score_slopes = (gradient + slopes) / unit
+            return -(value + log_hyperprior), -score_slopes[free]
 
+        scaled = initial * unit
         result = optimize.minimize(
             loss,
-            np.clip((initial * unit)[free], *bounds[free].T),
+            np.clip(scaled[free], low, high),
             jac=True,
             method="L-BFGS-B",
             bounds=bounds[free],
@@ -280,10 +290,11 @@ class Objective:
         )
         point = point_at(result.x)
         score = -float(result.fun)
+        log_hyperprior, _ = candidates.log_hyperprior(point)
         return start._replace(
             rule=rule_at(point),
             noise_variance=float(np.exp(point[0])),
-            bound=score - candidates.log_hyperprior(point)[0],
+            bound=score - log_hyperprior,
             score=score,
         )
 
@@ -305,13 +316,17 @@ def standardise(
     if not parameters["normalize_y"]:
         return statistics.moved(0.0), scale[()]
     weight = statistics.weight
-    if np.any(statistics.total**2 > 1e-24 * statistics.square * weight):
-        statistics = statistics.moved(statistics.shift + statistics.total / weight)
-    std = np.sqrt(np.maximum(statistics.square, 0.0) / weight)
+    rounding = 1e-24 * statistics.square * weight
+    if np.any(statistics.total**2 > rounding):
+        mean = statistics.shift + statistics.total / weight
+        statistics = statistics.moved(mean)
+    square = np.maximum(statistics.square, 0.0)
+    std = np.sqrt(square / weight)
     varies = std > 1e-14 * np.abs(statistics.shift)
     scale = np.where(varies, std, 1.0)
     if parameters["noise_variance"] is not None:
-        scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
+        common_scale = np.sqrt(np.mean(scale**2))
+        scale = np.full_like(scale, common_scale)
     return statistics, scale[()]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics.regression import best_noise_variance, whitened
+from skgpx._selection import MIN_GAIN
 from skgpx._spectral_vgp._candidates import Prior
 from skgpx._spectral_vgp._score import Objective
 from skgpx._spectral_vgp._waves import boost_waves
@@ -17,8 +18,6 @@ Array = NDArray[np.float64]
 # Largest number of functions in a search, and in a basis.
 MAX_SEARCHED_FUNCTIONS = 501
 MAX_FUNCTIONS = 1501
-# Nats an observation that twice as many functions, or inducing points, must gain.
-MIN_GAIN = 0.01
 # Nats that a rougher family must gain.
 _MIN_FAMILY_GAIN = 1.0
 # Share of the posterior variance that functions outside of the basis may add.
@@ -104,9 +103,9 @@ def try_rougher_family(objective: Objective, prior: Prior) -> Prior | None:
         wider = start.family * (candidates.n_functions - 1) + 1
         n_functions = max(n_functions, min(wider, MAX_SEARCHED_FUNCTIONS))
     rougher = objective.maximise(start, n_functions, least_score=prior.score)
-    if rougher.score <= prior.score + _MIN_FAMILY_GAIN:
-        return None
-    return rougher
+    if rougher.score > prior.score + _MIN_FAMILY_GAIN:
+        return rougher
+    return None
 
 
 def try_more_functions(objective: Objective, prior: Prior) -> Prior | None:
@@ -115,15 +114,17 @@ def try_more_functions(objective: Objective, prior: Prior) -> Prior | None:
     if not objective.candidates.grows or n_functions >= MAX_SEARCHED_FUNCTIONS:
         return None
     # what the tail costs the bound, n tail / (2 σ²)
-    tail = prior.rule.spectrum(prior.functions, prior.box).tail
-    if 0.5 * objective.weight * tail / prior.noise_variance < MIN_GAIN:
+    spectrum = prior.rule.spectrum(prior.functions, prior.box)
+    cost = 0.5 * objective.weight * spectrum.tail / prior.noise_variance
+    if cost < MIN_GAIN:
         return None
     doubled = min(2 * n_functions - 1, MAX_SEARCHED_FUNCTIONS)
     larger = objective.maximise(prior, doubled)
     has_grown = len(larger.functions) > n_functions
-    if not has_grown or larger.score <= prior.score + MIN_GAIN * objective.weight:
-        return None
-    return larger
+    least_gain = MIN_GAIN * objective.weight
+    if has_grown and larger.score > prior.score + least_gain:
+        return larger
+    return None
 
 
 def finalize(objective: Objective, prior: Prior) -> Prior:
@@ -170,7 +171,8 @@ def refit_noise(objective: Objective, prior: Prior) -> float:
         low, high = objective.candidates.noise_range
     residual = (spectrum.tail - white) * objective.weight
     statistics = whitened(prior.sums, spectrum.eigenvalues, residual)
-    total = best_noise_variance(statistics, prior.noise_variance + white)
+    start = prior.noise_variance + white
+    total = best_noise_variance(statistics, start)
     return float(np.clip(total - white, low, high))
 
 
@@ -194,17 +196,23 @@ def n_functions_needed(objective: Objective, prior: Prior) -> int:
     # the data reduce the variance beyond the list by no larger factor than its last
     smallest = max(eigenvalues[-1], np.finfo(float).tiny)
     tail_inflation = tail * inflation[-1] / smallest
-    left_out = _sums_beyond(inflation, tail_inflation)
+    inflation_beyond = _sums_beyond(inflation, tail_inflation)
     total_variance = posterior_variance.sum() + tail
-    for_variance = int(np.sum(left_out > _MAX_INFLATION * total_variance))
-    left_out = _sums_beyond(eigenvalues, tail)
-    for_bound = int(np.sum(0.5 * left_out > MIN_GAIN * noise_variance))
-    elbow = int(np.sum(objective.weight * eigenvalues >= noise_variance))
+    is_large = inflation_beyond > _MAX_INFLATION * total_variance
+    for_variance = int(np.sum(is_large))
+    # the cost of the tail for the bound, Σ_{j>m} λ_j / (2 σ²) an observation
+    variance_beyond = _sums_beyond(eigenvalues, tail)
+    is_costly = 0.5 * variance_beyond > MIN_GAIN * noise_variance
+    for_bound = int(np.sum(is_costly))
+    is_below_elbow = objective.weight * eigenvalues >= noise_variance
+    elbow = int(np.sum(is_below_elbow))
     needed = max(for_variance, for_bound, elbow, prior.rule.n_boosted)
-    return min(needed + 1 - needed % 2, MAX_FUNCTIONS)
+    odd = needed + 1 - needed % 2
+    return min(odd, MAX_FUNCTIONS)
 
 
 def _sums_beyond(values: Array, tail: float) -> Array:
     """``Σ_{j>m} values_j + tail`` for m = 0, 1, ..., shape (len(values) + 1,)."""
-    sums: Array = np.cumsum(np.append(tail, values[::-1]))[::-1]
+    from_last = np.append(tail, values[::-1])
+    sums: Array = np.cumsum(from_last)[::-1]
     return sums

@@ -27,8 +27,8 @@ from skgpx._numerics.regression import (
     precision_root,
     whitened,
 )
-from skgpx._selection import FALSE_ALARMS
-from skgpx._spectral_vgp._candidates import Prior, kernel_of
+from skgpx._selection import false_alarm_level
+from skgpx._spectral_vgp._candidates import NOISE_SHARE, Prior, kernel_of
 from skgpx._spectral_vgp._domain import widths
 from skgpx._spectral_vgp._score import Objective
 
@@ -51,12 +51,14 @@ def boost_waves(objective: Objective, prior: Prior) -> Prior:
     Under a kernel of one input a trend joins the waves if it gains more than its price.
     """
     periodic = search_waves(objective, prior, _SPECTRUM_WIDTHS, n_trends=0)
-    is_series = kernel_of(prior.rule) is None
-    if len(prior.box.period) > 1 or not len(periodic.waves) or is_series:
+    has_kernel = kernel_of(prior.rule) is not None
+    has_one_input = len(prior.box.period) == 1
+    n_waves = len(periodic.waves)
+    if not (n_waves and has_one_input and has_kernel):
         return periodic
     with_trend = search_waves(objective, prior, _TREND_WIDTHS, n_trends=1)
-    n_more = len(with_trend.waves) - len(periodic.waves)
-    price = n_more * wave_price(objective.statistics)
+    n_new = len(with_trend.waves) - n_waves
+    price = n_new * wave_price(objective.statistics)
     if with_trend.score > periodic.score + price:
         return with_trend
     return periodic
@@ -86,7 +88,8 @@ def search_waves(
     spectrum = spectrum_objective(objective, prior, n_widths)
     box = spectrum.statistics.box
     price = wave_price(spectrum.statistics)
-    starts = [(spectrum.candidates.rules[0], 0.1 * spectrum.candidates.variance)]
+    noise_variance = NOISE_SHARE * spectrum.candidates.variance
+    starts = [(spectrum.candidates.rules[0], noise_variance)]
     if not prior.only_noise:
         starts.append((prior.rule.rule, prior.noise_variance))
 
@@ -115,9 +118,9 @@ def search_waves(
             break
     n_cycles = len(best.waves) - n_trends
     pays = best.score > prior.score + n_cycles * price
-    if not n_cycles or not pays:
-        return prior
-    return best
+    if n_cycles and pays:
+        return best
+    return prior
 
 
 def spectrum_objective(
@@ -142,8 +145,9 @@ def spectrum_objective(
 
 def wave_price(statistics: SeriesStatistics) -> float:
     """Nats for a wave: one in so many data sets of noise has one."""
-    n_waves = float(np.prod(2.0 * statistics.reach() + 1.0)) / 2.0
-    return float(np.log(n_waves / FALSE_ALARMS))
+    n_integers = 2.0 * statistics.reach() + 1.0
+    n_waves = float(np.prod(n_integers)) / 2.0
+    return false_alarm_level(n_waves)
 
 
 # ---- Waves with more power than prior and noise explain ------------------------------
@@ -179,12 +183,13 @@ def significant_frequencies(objective: Objective, prior: Prior) -> Integers:
     :meth:`Objective.data_precision`, ``P_k = |R_k|² / (n σ² (1 + s_k))`` is nearly a
     standard exponential variable for a wave outside of the basis, and ``|R_k|² (1 +
     s_k) / (n σ²)`` for one inside. Of K waves of t targets the largest is significant
-    above ``log(t K / 0.01)``: noise has one in a hundred data sets, or fewer.
+    above ``log(t K / 0.01)``, the :func:`false_alarm_level` of so many waves.
     """
     statistics = objective.statistics
     sums, moments = statistics.tables(statistics.reach())
     tested = list_waves(prior, moments[0])
-    level = np.log(len(moments) * len(tested.waves) / FALSE_ALARMS)
+    n_targets = len(moments)
+    level = false_alarm_level(n_targets * len(tested.waves))
     eigenvalues = prior.rule.spectrum(prior.functions, prior.box).eigenvalues
     regressions = whitened(prior.sums, eigenvalues, 0.0)
     noise_variances = np.ravel(objective.noise_of_targets(prior))
@@ -203,18 +208,22 @@ def significant_frequencies(objective: Objective, prior: Prior) -> Integers:
         residual = waves_of(table, tested.waves) / scale - fitted
         precision = objective.data_precision(prior, tested.eigenvalues, noise_variance)
         # P_k of this target
-        factor = np.where(tested.in_basis, 1.0 + precision, 1.0 / (1.0 + precision))
+        shrinkage = 1.0 + precision
+        factor = np.where(tested.in_basis, shrinkage, 1.0 / shrinkage)
         target_power = np.abs(residual) ** 2 * factor
         target_power = target_power / (objective.weight * noise_variance)
         exceeds = (target_power > level) & ~tested.boosted
-        exceeds = exceeds & _not_explained(tested, target_power, exceeds, precision)
+        counts = _not_explained(tested, target_power, exceeds, precision)
+        exceeds = exceeds & counts
         power = np.maximum(power, target_power)
         significant = significant | exceeds
 
     # the side lobes of a strong wave are no waves
-    significant &= power > 0.1 * power[significant].max(initial=0.0)
-    strongest_first = np.argsort(-power[significant], kind="stable")
-    places = np.flatnonzero(significant)[strongest_first]
+    strongest = power[significant].max(initial=0.0)
+    significant &= power > 0.1 * strongest
+    places = np.flatnonzero(significant)
+    strongest_first = np.argsort(-power[places], kind="stable")
+    places = places[strongest_first]
     waves = tested.waves[places]
     return drop_aliases(waves, tested.length[places], power[places], sums)
 
@@ -264,7 +273,8 @@ def _not_explained(
     """
     counts = np.ones(len(power), bool)
     for i in np.flatnonzero(exceeds & (precision >= 1.0)):
-        longer = power[tested.length < tested.length[i]]
+        is_longer = tested.length < tested.length[i]
+        longer = power[is_longer]
         counts[i] = len(longer) >= 8 and float(np.median(longer)) < 0.1
     return counts
 
@@ -294,11 +304,12 @@ def drop_aliases(
     is_chosen = np.zeros(len(waves), bool)
     for i in range(len(waves)):
         # how alike two waves are on the rows: |Σ w exp(2πi (k ± l)·t)| / Σ w
-        of_difference = np.abs(waves_of(sums, waves - waves[i]))
-        of_sum = np.abs(waves_of(sums, waves + waves[i]))
-        likeness = np.maximum(of_difference, of_sum) / total
+        difference = waves_of(sums, waves - waves[i])
+        total_wave = waves_of(sums, waves + waves[i])
+        likeness = np.maximum(np.abs(difference), np.abs(total_wave)) / total
         is_longer = (length < length[i]) & (power >= 0.5 * power[i])
-        has_longer_alias = np.any((likeness > 0.97) & is_longer)
+        is_alias = likeness > 0.97
+        has_longer_alias = np.any(is_alias & is_longer)
         resembles_chosen = np.any(likeness[is_chosen] > 0.7)
         is_chosen[i] = not has_longer_alias and not resembles_chosen
     return waves[is_chosen][:_MAX_WAVES]

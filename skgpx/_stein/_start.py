@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._numerics.regression import posterior, weight_statistics
+from skgpx._numerics.regression import noise_share, posterior, weight_statistics
 from skgpx._numerics.wave_evidence import Waves
+from skgpx._selection import MIN_GAIN, false_alarm_level
 from skgpx._stein._features import kernel_waves
 from skgpx._stein._waves import Centring, WaveMixture
 from skgpx._validation import Rows
@@ -19,6 +20,9 @@ Rng = np.random.Generator
 _HALF_NORMAL = 0.6744897501960817
 # Standard deviation of half the difference of the two frequencies of a pair.
 _SEPARATION = 0.3
+# Probability that noise has a wave that stands out: seldom, as the errors of a start
+# are correlated, and every wave that is found is followed by another test.
+_FALSE_ALARMS = np.exp(-7.0)
 
 
 def starting_waves(
@@ -164,18 +168,16 @@ def leave_one_out(rows: Rows, waves: Waves) -> tuple[Array, Array]:
     mean, variance = posterior(sums, noise_variance).latent(features)
     mean = mean[:, :, 0].reshape(rows.y.shape)
     variance = variance[:, :, 0].reshape(rows.y.shape)
-    # h = diag(Φ S Φᵀ) / σ², the diagonal of the matrix from y to fitted values
-    leverage = (rows.weights * (variance / noise_variance).T).T
-    free = np.maximum(1.0 - leverage, 1e-3)
+    share = noise_share(variance, noise_variance, rows.weights, least=1e-3)
     # (y - φᵀw) / (1 - h), of variance σ² / (1 - h)
-    return (rows.y - mean) / free, noise_variance / free
+    return (rows.y - mean) / share, noise_variance / share
 
 
 def _strongest_wave(rows: Rows, errors: Array) -> tuple[Array, float] | None:
     """Frequency (d,) and amplitude of the strongest wave, if it stands out.
 
-    It gains 0.01 nats an observation, and 7 nats more than the largest of the waves
-    that were tried would by chance.
+    It gains 0.01 nats an observation, and more than the strongest of the waves that
+    were tried would by chance.
     """
     n, d = rows.X.shape
     weighted = (rows.weights * errors.T).T.reshape(n, -1)
@@ -204,7 +206,9 @@ def _strongest_wave(rows: Rows, errors: Array) -> tuple[Array, float] | None:
             amplitude = np.sqrt(2.0 * power * sizes[target]) / rows.weights.sum()
     # Of independent residuals, twice the power is chi-squared of two degrees.
     gain = -0.5 * np.log1p(-min(2.0 * power / n, 0.999))
-    if n_tried == 0 or gain < 0.01 or power < np.log(n_tried) + 7.0:
+    if n_tried == 0 or gain < MIN_GAIN:
+        return None
+    if power < false_alarm_level(n_tried, _FALSE_ALARMS):
         return None
     return omega, float(amplitude)
 

@@ -431,17 +431,26 @@ def test_counts_of_many_rows_take_neighbours_and_gain():
     exposure = rng.uniform(1.0, 4.0, 5600)
     y = rng.poisson(exposure * np.exp(f)).astype(float)
     seen, new = slice(0, 4600), slice(4600, None)
-    densities = []
-    for n_neighbors in ("auto", 0):
-        how = {"likelihood": Poisson(), "n_neighbors": n_neighbors, "random_state": 0}
-        with warnings.catch_warnings():
-            # too few points, without neighbours
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model = PLSRegressor(**how).fit(X[seen], y[seen], exposure=exposure[seen])
-        assert ("nearest rows" in str(model.report())) == (n_neighbors == "auto")
-        test = X[new], y[new]
-        densities.append(model.log_predictive_density(*test, exposure=exposure[new]))
-    gain = densities[0] - densities[1]
+    test = X[new], y[new]
+    model = PLSRegressor(likelihood=Poisson(), random_state=0)
+    model.fit(X[seen], y[seen], exposure=exposure[seen])
+    assert "nearest rows" in str(model.report())
+    density = model.log_predictive_density(*test, exposure=exposure[new])
+    # as many points, and the same kernel, without neighbours
+    sparse = PLSRegressor(
+        model.kernel_,
+        likelihood=Poisson(),
+        optimizer=None,
+        n_inducing=500,
+        n_neighbors=0,
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        # too few points, without neighbours
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        sparse.fit(X[seen], y[seen], exposure=exposure[seen])
+    assert "nearest rows" not in str(sparse.report())
+    gain = density - sparse.log_predictive_density(*test, exposure=exposure[new])
     assert gain.mean() > 2.0 * gain.std() / np.sqrt(1000)
 
 

@@ -12,10 +12,10 @@ from skgpx._selection._evidence import (
     SparseEvidence,
     null_evidence,
     sparse_value,
-    wave_gains,
 )
 from skgpx._selection._maximise import Objective
 from skgpx._selection._sparse import best_noise
+from skgpx._selection._waves import false_alarm_level, wave_gains
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.kernels import GREKernel
@@ -70,6 +70,13 @@ def test_wave_gains_are_those_of_least_squares():
         left = np.linalg.lstsq(np.linalg.solve(root, waves), white)[1][0]
         expected.append(0.5 * (white @ white - left))
     np.testing.assert_allclose(wave_gains(rows, kernel, 0.3, omega), expected)
+
+
+@pytest.mark.parametrize("probability", [0.01, 1e-3])
+def test_the_strongest_wave_of_noise_is_seldom_above_the_level(probability):
+    # the largest of 500 independent exponential gains
+    below = 1.0 - np.exp(-false_alarm_level(500, probability))
+    assert 1.0 - below**500 == pytest.approx(probability, rel=0.01)
 
 
 # ---- Inducing points -----------------------------------------------------------------
