@@ -151,7 +151,7 @@ class ThompsonSampler(OneBlasThread):
             n_initial = 2 * (d + 1)
         elif n_initial:
             n_initial = check_count(n_initial, "n_initial")
-        self.n_initial = int(n_initial)
+        self.n_initial = int(n_initial or 0)
         if refit_every is not None:
             refit_every = check_count(refit_every, "refit_every")
         self.refit_every = refit_every

@@ -193,6 +193,7 @@ def test_what_does_not_fit_is_refused():
     for arguments, message in BAD:
         with pytest.raises((ValueError, TypeError), match=message):
             ThompsonSampler(**{"bounds": BOUNDS, **arguments})
+    assert ThompsonSampler(BOUNDS, n_initial=None).n_initial == 0
     optimizer = ThompsonSampler(BOUNDS)
     for X, y, message in (
         ([1.0, 2.0], [1.0], r"X must have shape \(any, 2\)"),

@@ -235,8 +235,7 @@ def _whiten(
     return WeightParticles(whitened.reshape(centred.shape))
 
 
-# ---- Checks of estimators that functions are drawn from
-# ---------------------------------
+# ---- Checks of estimators that functions are drawn from ------------------------------
 
 
 def check_drawable(estimator: object) -> None:

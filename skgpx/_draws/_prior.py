@@ -192,8 +192,7 @@ def _has_exact_waves(spectra: Sequence[Spectrum]) -> bool:
     return len(spectra) == 1 and isinstance(spectrum, PeriodicSpectrum)
 
 
-# ---- Exact draws of any kernel, with a cache of their values
-# ---------------------------
+# ---- Exact draws of any kernel, with a cache of their values -------------------------
 
 
 class CachedPriorValues:

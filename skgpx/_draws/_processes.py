@@ -24,8 +24,9 @@ from skgpx._numerics.weights import GaussianWeights
 Array = NDArray[np.float64]
 
 
-# ---- Roots of covariances of variables, and their change by observations
-# --------------
+# ---- Roots of covariances, and their change by observations --------------------------
+
+
 class Observed(NamedTuple):
     """What was observed of variables ``v = [S 0; 0 I] ξ``, ``ξ ~ N(0, I)``.
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 _SOURCES = Path(__file__).parent
 
-# What stands for a `Formula` in the arguments of a kernel.
+# A `Formula` as the kernels take it among their arguments.
 CompiledFormula = Callable[
     [
         NDArray[np.float64],

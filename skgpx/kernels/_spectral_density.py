@@ -222,18 +222,16 @@ def spectral_score(kernel: Kernel, omega: Array) -> Array:
     array([[-0.5]])
     """
     shares, parts = _mixture(kernel, omega.shape[1])
-    scores = []
-    for part in parts:
-        rule = _required_rule(part, "score")
-        scores.append(rule(part, omega))
+    scores = np.stack([_required_rule(part, "score")(part, omega) for part in parts])
     if len(parts) == 1:
-        return scores[0]
+        only: Array = scores[0]
+        return only
     # ∇ log Σ_k s_k p_k = Σ_k r_k ∇ log p_k,  r_k = s_k p_k / Σ_l s_l p_l
     log_densities = _log_weighted_densities(shares, parts, omega)
     # a density of zero for every term would divide zero by zero
     log_densities = np.maximum(log_densities, -1e300)
     responsibilities = np.exp(log_densities - logsumexp(log_densities, axis=0))
-    average: Array = np.einsum("kr,krd->rd", responsibilities, np.stack(scores))
+    average: Array = np.einsum("kr,krd->rd", responsibilities, scores)
     return average
 
 

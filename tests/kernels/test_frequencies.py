@@ -278,6 +278,11 @@ def test_a_density_and_its_score():
     check_spectral_score(kernel, OMEGA)
     mixed = spectral_score(kernel + RBF(0.5), OMEGA)
     np.testing.assert_allclose(mixed, spectral_score(3.0 * twin + RBF(0.5), OMEGA))
+    # rows of another array type
+    register_kernel(
+        type(kernel), spectral_score=lambda k, w: cauchy_score(k, w).tolist()
+    )
+    assert spectral_score(kernel, OMEGA).shape == OMEGA.shape
     # another density forgets the score of the earlier one
     register_kernel(type(kernel), spectral_density=lambda k, w: cauchy_density(k, w))
     assert rule_of(kernel, "spectral_score") is None
