@@ -105,12 +105,16 @@ class Continuation:
         taper = _taper(length)[:, np.newaxis]
         gradient = slopes[:, 0] * is_read * taper
         # d taper / dτ = -12 (1 - |τ|)² τ
-        taper_factor = -12.0 * np.maximum(1.0 - length, 0.0) ** 2
-        correlation_part = values[:, 0] - self.level
-        gradient += (correlation_part * taper_factor)[:, np.newaxis] * turns
-        # per unit of the inputs
-        period = 1.0 if self.period is None else self.period
-        gradient /= self.fresh * period
+        complement = np.maximum(1.0 - length, 0.0)
+        taper_factor = -12.0 * complement**2
+        covariance = values[:, 0] - self.level
+        weighted_covariance = covariance * taper_factor
+        gradient += weighted_covariance[:, np.newaxis] * turns
+        # ρ is the covariance over its value at zero; per unit of the inputs
+        gradient_scale: float | Array = self.fresh
+        if self.period is not None:
+            gradient_scale = self.fresh * self.period
+        gradient /= gradient_scale
         # e moves with x along the sides of the region
         return np.where(steps == 0.0, 0.0, gradient)
 
@@ -206,18 +210,19 @@ class FadingFeatures:
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, 2 R)."""
-        E, factor, _ = self._place(X)
-        values: Array = factor[:, np.newaxis] * self.features(E)
+        inputs, factor, _ = self._place(X)
+        values: Array = factor[:, np.newaxis] * self.features(inputs)
         return values
 
     def contract(self, X: Array, weights: Array, out: Array) -> None:
         """Add ``self(X) @ weights`` to out."""
-        E, factor, _ = self._place(X)
+        inputs, factor, _ = self._place(X)
         rows = np.flatnonzero(factor)
-        if len(rows):
-            values = np.zeros((len(rows), out.shape[1]))
-            self.features.contract(E[rows], weights, values)
-            out[rows] += factor[rows, np.newaxis] * values
+        if not len(rows):
+            return
+        values = np.zeros((len(rows), out.shape[1]))
+        self.features.contract(inputs[rows], weights, values)
+        out[rows] += factor[rows, np.newaxis] * values
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
@@ -238,7 +243,8 @@ class FadingFeatures:
         rows = self.continuation.outside(X)
         if len(rows):
             rho_slopes = self.continuation.slopes(X[rows])
-            slopes[rows] += (factor_slope * values)[rows, np.newaxis] * rho_slopes
+            value_slopes = factor_slope * values
+            slopes[rows] += value_slopes[rows, np.newaxis] * rho_slopes
         return factor * values, slopes
 
 
@@ -412,11 +418,16 @@ class ContinuedSeries(FourierSeries):
     def all_features(self, X: Array) -> Array:
         """Functions that draws are combinations of, (n, `n_functions`)."""
         E, rho = self.continuation.place(X)
-        factor = rho[:, np.newaxis]
-        edge = self._with_level(factor * super().all_features(E), rho)
+        # ρ f(e) + (1 - ρ) E(c | w)
+        edge_factor = rho[:, np.newaxis]
+        faded = edge_factor * super().all_features(E)
+        edge = self._with_level(faded, rho)
+        # √(1 - ρ²) q
         prior_factor = independent_factor(rho)[:, np.newaxis]
         prior = prior_factor * self._independent(X)
-        level = np.sqrt(self._level.variance) * (1.0 - factor)
+        # the deviation of c from E(c | w), times 1 - ρ
+        level_std = np.sqrt(self._level.variance)
+        level = level_std * (1.0 - edge_factor)
         return np.concatenate((edge, prior, level), axis=1)
 
     def all_terms(self, weights: Array) -> tuple[LinearTerm, ...]:
@@ -424,10 +435,10 @@ class ContinuedSeries(FourierSeries):
         J = len(self.spectrum)
         (edge_term,) = super().all_terms(weights[:J])
         (prior_term,) = self._independent.all_terms(weights[J:-1])
-        # c = E(c | w) + √var(c | w) of the last weight
+        # c = E(c | w) + √var(c | w) times the last weight
         constant = self._level
-        level = np.sqrt(constant.variance) * weights[-1:]
-        level = level + constant.weight * weights[constant.place]
+        deviation = np.sqrt(constant.variance) * weights[-1:]
+        level = deviation + constant.weight * weights[constant.place]
         level_weights = np.concatenate((level, 0.0 * level))
         edge, prior, level_features = self._parts
         return (
@@ -483,15 +494,17 @@ class ContinuedSeries(FourierSeries):
         waves, power = self._powers
         continuation = self.continuation
         varies = waves.any(axis=1)
-        power[~varies] = np.maximum(power[~varies] - continuation.level, 0.0)
+        is_constant = ~varies
+        constant_power = power[is_constant] - continuation.level
+        power[is_constant] = np.maximum(constant_power, 0.0)
         total = max(float(power.sum()), np.finfo(float).tiny)
         power *= continuation.fresh / total
         # the constant, then cosines, then sines, with half of the power each
-        constant = waves[~varies]
+        constant = waves[is_constant]
         varying = waves[varies]
-        half = 0.5 * power[varies]
-        spectrum = np.concatenate((power[~varies], half, half))
+        half_power = 0.5 * power[varies]
         all_waves = np.concatenate((constant, varying, varying))
+        spectrum = np.concatenate((power[is_constant], half_power, half_power))
         n_functions = len(all_waves)
         is_sine = np.arange(n_functions) >= len(waves)
         index = FourierIndex(all_waves, is_sine, np.ones(n_functions))

@@ -106,18 +106,27 @@ def _check_positive(name: str, value: object) -> None:
         )
 
 
+def _proportional_spectrum(eigenvalues: Array, tail: float) -> Spectrum:
+    """Spectrum with eigenvalues and tail in proportion to τ."""
+    return Spectrum(
+        eigenvalues,
+        # ∂log λ / ∂log τ = 1
+        slopes=np.ones((len(eigenvalues), 1)),
+        tail=tail,
+        tail_slopes=np.array([tail]),
+    )
+
+
 class _InfiniteSequence(RankedEigenvalues):
     """An infinite sequence with a known sum."""
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
         d = len(box.period)
-        values = self.scale * self._sequence(index.ranks, d)
+        eigenvalues = self.scale * self._sequence(index.ranks, d)
         total = self.scale * self._total(d)
-        tail = max(float(total - values.sum()), 0.0)
-        # ∂log λ / ∂log τ = 1
-        slopes = np.ones((len(values), 1))
-        return Spectrum(values, slopes, tail, np.array([tail]))
+        tail = max(float(total - eigenvalues.sum()), 0.0)
+        return _proportional_spectrum(eigenvalues, tail)
 
     def _sequence(self, ranks: Array, d: int) -> Array:
         """``λ_j / τ`` at ranks j for d inputs."""
@@ -251,11 +260,14 @@ class ExponentialEigenvalues(_InfiniteSequence):
             ranks[1:] = 2.0 * (ranks[1:] // 2.0) + 0.5
         terms = self._sequence(ranks, d)
         # ∫ exp(-c x^(1/d)) dx from J on = d c^-d Γ(d, c J^(1/d))
-        limit = self.rate * J ** (1.0 / d)
-        integral = self.rate**-d * gamma(d + 1.0) * gammaincc(d, limit)
-        (value,) = self._sequence(np.array([J]), d)
-        slope = -self.rate / d * J ** (1.0 / d - 1.0) * value
-        remainder = integral + 0.5 * value - slope / 12.0
+        c = self.rate
+        upper_gamma = gamma(d + 1.0)
+        limit = c * J ** (1.0 / d)
+        integral = c**-d * upper_gamma * gammaincc(d, limit)
+        # the term of rank J and its slope in the rank
+        (term,) = self._sequence(np.array([J]), d)
+        slope = -c / d * J ** (1.0 / d - 1.0) * term
+        remainder = integral + 0.5 * term - slope / 12.0
         return float(terms.sum() + remainder)
 
 
@@ -285,15 +297,13 @@ class GivenEigenvalues(RankedEigenvalues):
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
         del box
-        v = self.scale * np.asarray(self.values)
+        values = self.scale * np.asarray(self.values)
         places = index.ranks.astype(np.int64) - 1
-        has_value = places < len(v)
+        has_value = places < len(values)
         safe_places = np.where(has_value, places, 0)
-        values = np.where(has_value, v[safe_places], 0.0)
-        unlisted = np.delete(v, places[has_value])
-        tail = float(np.sum(unlisted))
-        slopes = np.ones((len(index), 1))
-        return Spectrum(values, slopes, tail, np.array([tail]))
+        eigenvalues = np.where(has_value, values[safe_places], 0.0)
+        unlisted = np.delete(values, places[has_value])
+        return _proportional_spectrum(eigenvalues, tail=float(np.sum(unlisted)))
 
 
 @dataclass(frozen=True)
@@ -425,8 +435,11 @@ class BoostedEigenvalues:
     @property
     def n_boosted(self) -> int:
         """Functions that a basis must have: the constant, and a pair of each wave."""
-        inner = self.rule.n_boosted if isinstance(self.rule, BoostedEigenvalues) else 1
-        return inner + 2 * sum(any(wave) for wave in self.waves)
+        n_inner = 1
+        if isinstance(self.rule, BoostedEigenvalues):
+            n_inner = self.rule.n_boosted
+        n_varying = sum(any(wave) for wave in self.waves)
+        return n_inner + 2 * n_varying
 
     @property
     def theta(self) -> Array:
@@ -451,20 +464,24 @@ class BoostedEigenvalues:
                 f"{d} inputs; got waves={self.waves}."
             )
         index = self.rule.index(box, size)
-        varying = np.array([w for w in self.waves if any(w)], np.int64)
-        return boost_waves(index, varying.reshape(-1, d)).part(slice(size))
+        varying_waves = [wave for wave in self.waves if any(wave)]
+        boosted_waves = np.array(varying_waves, np.int64).reshape(-1, d)
+        boosted = boost_waves(index, boosted_waves)
+        return boosted.part(slice(size))
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
-        s: Spectrum = self.rule.spectrum(index, box)
+        spectrum: Spectrum = self.rule.spectrum(index, box)
+        eigenvalues = spectrum.eigenvalues
         is_boosted = np.zeros(len(index), bool)
         for wave in self.waves:
             is_boosted |= np.all(index.waves == wave, axis=1)
-        is_boosted &= s.eigenvalues < self.variance
+        is_boosted &= eigenvalues < self.variance
         # the variance of a boosted wave does not depend on the parameters of the rule
-        values = np.where(is_boosted, self.variance, s.eigenvalues)
-        slopes = np.where(is_boosted[:, np.newaxis], 0.0, s.slopes)
-        return Spectrum(values, slopes, s.tail, s.tail_slopes)
+        return spectrum._replace(
+            eigenvalues=np.where(is_boosted, self.variance, eigenvalues),
+            slopes=np.where(is_boosted[:, np.newaxis], 0.0, spectrum.slopes),
+        )
 
 
 # ---- Eigenvalues of stationary kernels on a box --------------------------------------
@@ -539,10 +556,12 @@ def eigenvalues_and_variance(
         # the value of a constant kernel is its variance
         if _is_constant(kernel.k1):
             constant = a[-1]
-            slopes = np.hstack((np.outer(b, da[-1]), constant * db))
+            constant_slopes = np.outer(b, da[-1])
+            slopes = np.hstack((constant_slopes, constant * db))
             return constant * b, slopes
         constant = b[-1]
-        slopes = np.hstack((constant * da, np.outer(a, db[-1])))
+        constant_slopes = np.outer(a, db[-1])
+        slopes = np.hstack((constant * da, constant_slopes))
         return constant * a, slopes
     # λ_k = S(ω_k) / Π period
     density, gradients = rule_of(kernel, "spectral_density")(kernel, omega)
@@ -596,40 +615,46 @@ class KernelEigenvalues:
         """List the functions with the largest eigenvalues, in decreasing order."""
         d = len(box.period)
         n_waves = max(1, size // 2)
-        if d == 1:
-            reach = np.full(1, n_waves)
-        else:
-            reach = np.full(d, int(0.5 * n_waves ** (1.0 / d)) + 1)
+        # largest wave number along each input
+        reach = np.full(d, n_waves)
+        if d > 1:
+            side = int(0.5 * n_waves ** (1.0 / d))
+            reach = np.full(d, side + 1)
         while True:
             waves = half_space(reach)
-            values = self._values(waves, box)
-            order = np.argsort(-values, kind="stable")[:n_waves]
+            eigenvalues = self._values(waves, box)
+            order = np.argsort(-eigenvalues, kind="stable")[:n_waves]
             suffices = len(waves) >= n_waves
-            smallest = values[order[-1]] if suffices else -1.0
+            smallest = -1.0
+            if suffices:
+                smallest = eigenvalues[order[-1]]
             # eigenvalues decrease in each wave number: look at the next on each axis
-            next_values = self._values(np.diag(reach + 1), box)
-            is_larger = next_values > smallest
+            next_eigenvalues = self._values(np.diag(reach + 1), box)
+            is_larger = next_eigenvalues > smallest
             if suffices and not np.any(is_larger):
                 functions = function_list(waves[order])
                 return functions.part(slice(size))
-            reach = np.where(is_larger, reach + 1 + reach // 4, reach)
+            wider_reach = reach + 1 + reach // 4
+            reach = np.where(is_larger, wider_reach, reach)
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
         omega = box.frequencies(index.waves)
-        all_values, all_gradients = eigenvalues_and_variance(self.kernel, omega, box)
-        values = all_values[:-1]
-        gradients = all_gradients[:-1]
-        total = all_values[-1]
-        tail = float(total - np.sum(values))
-        tail_slopes = all_gradients[-1] - gradients.sum(axis=0)
+        values, gradients = eigenvalues_and_variance(self.kernel, omega, box)
+        # the last entry is the sum over all functions
+        eigenvalues = values[:-1]
+        total = values[-1]
+        slopes = gradients[:-1]
+        total_slopes = gradients[-1]
+        tail = float(total - np.sum(eigenvalues))
+        tail_slopes = total_slopes - slopes.sum(axis=0)
         # a difference below rounding level counts as zero
         if tail <= 1e-14 * total:
             tail = 0.0
             tail_slopes = np.zeros_like(tail_slopes)
-        positive = np.maximum(values, np.finfo(float).tiny)
-        log_slopes = gradients / positive[:, np.newaxis]
-        return Spectrum(values, log_slopes, tail, tail_slopes)
+        positive = np.maximum(eigenvalues, np.finfo(float).tiny)
+        log_slopes = slopes / positive[:, np.newaxis]
+        return Spectrum(eigenvalues, log_slopes, tail, tail_slopes)
 
     def _values(self, waves: Integers, box: Box) -> Array:
         omega = box.frequencies(waves)
@@ -649,8 +674,9 @@ def _periodic_variance(kernel: Kernel, box: Box) -> tuple[float, Array]:
     if type(kernel) in (RBF, Matern):
         d = len(box.period)
         nu = float(getattr(kernel, "nu", np.inf))
-        scales = np.broadcast_to(np.asarray(kernel.length_scale, float), (d,))
-        variance, by_input = _mixture_variance(scales / box.period, nu)
+        length_scale = np.asarray(kernel.length_scale, float)
+        ratios = np.broadcast_to(length_scale, (d,)) / box.period
+        variance, by_input = _mixture_variance(ratios, nu)
         return variance, free_slopes(kernel.hyperparameter_length_scale, by_input)
     images = _sum_of_images(kernel, box)
     if images is None:
@@ -679,11 +705,15 @@ def _mixture_variance(ratios: Array, nu: float) -> tuple[float, Array]:
     log_g, log_weights = _gamma_nodes(ratios, nu)
     # Σ_n exp(-n² / 2ρ²) = θ(√(2π) ρ) at ρ = √g ℓ / period
     root_g = np.exp(0.5 * log_g)[:, np.newaxis]
-    log_theta, theta_slopes = _log_theta(np.sqrt(2.0 * np.pi) * root_g * ratios)
+    arguments = np.sqrt(2.0 * np.pi) * root_g * ratios
+    log_theta, theta_slopes = _log_theta(arguments)
     log_products = log_theta.sum(axis=1)
     # one for the point itself; its images are added without cancellation
-    variance = 1.0 + float(np.exp(log_weights) @ np.expm1(log_products))
-    return variance, np.exp(log_weights + log_products) @ theta_slopes
+    weights = np.exp(log_weights)
+    images = np.expm1(log_products)
+    variance = 1.0 + float(weights @ images)
+    weighted_products = np.exp(log_weights + log_products)
+    return variance, weighted_products @ theta_slopes
 
 
 def _gamma_nodes(ratios: Array, nu: float) -> tuple[Array, Array]:
@@ -694,15 +724,18 @@ def _gamma_nodes(ratios: Array, nu: float) -> tuple[Array, Array]:
     # a sum of waves grows at most as g^(d/2): the largest node is where that times
     # the density vanishes; below the smallest no image counts, exp(-9² / 2), or the
     # density vanishes
-    spread = 1.0 / np.sqrt(nu)
-    high = np.log1p(45.0 * (spread + spread**2) + 4.0 * d / nu)
+    std = 1.0 / np.sqrt(nu)
+    high = np.log1p(45.0 * (std + std**2) + 4.0 * d / nu)
     images_from = -2.0 * np.log(9.0 * np.max(ratios))
-    mass_from = -13.0 * spread - 45.0 / nu
-    low = min(max(images_from, mass_from), high)
+    mass_from = -13.0 * std - 45.0 / nu
+    low = max(images_from, mass_from)
+    low = min(low, high)
     # trapezoids, errors below 1e-15
-    step = min(0.2, 0.25 * spread)
+    step = min(0.2, 0.25 * std)
     log_g = np.arange(high, low - 0.2, -step)
-    exponents = nu * (np.log(nu) + log_g - np.exp(log_g))
+    # density of log g: (ν g)^ν exp(-ν g) / Γ(ν)
+    g = np.exp(log_g)
+    exponents = nu * (np.log(nu) + log_g - g)
     log_density = exponents - gammaln(nu)
     return log_g, log_density + np.log(step)
 
@@ -717,14 +750,17 @@ def _log_theta(x: Array) -> tuple[Array, Array]:
     # farther out all terms underflow, and their squares overflow
     bounded = np.clip(x, 1e-3, 1e3)
     y = np.where(is_short, 1.0 / bounded, bounded)
+    # Σ = 2 Σ_n exp(-π n² y²)
     n = np.arange(1.0, 5.0)
     exponents = np.pi * (n * y[..., np.newaxis]) ** 2
     terms = 2.0 * np.exp(-exponents)
     images = terms.sum(axis=-1)
     # d log(1 + Σ) / d log y
-    weighted = np.sum(exponents * terms, axis=-1)
-    growth = -2.0 * weighted / (1.0 + images)
-    log_theta = np.log1p(images) + np.log(np.maximum(x, 1.0))
+    weighted_exponents = np.sum(exponents * terms, axis=-1)
+    growth = -2.0 * weighted_exponents / (1.0 + images)
+    # log θ = log(1 + Σ), plus log x in the sum over k
+    log_factor = np.log(np.maximum(x, 1.0))
+    log_theta = np.log1p(images) + log_factor
     slopes = np.where(is_short, -growth, 1.0 + growth)
     return log_theta, slopes
 
@@ -734,15 +770,18 @@ def _sum_of_images(kernel: Kernel, box: Box) -> tuple[float, Array] | None:
     d = len(box.period)
     n_shells = {1: 27, 2: 9, 3: 3}[d]
     axis = np.arange(-n_shells, n_shells + 1)
-    grid = np.stack(np.meshgrid(*[axis] * d), axis=-1)
+    axes = [axis] * d
+    grid = np.stack(np.meshgrid(*axes), axis=-1)
     steps = grid.reshape(-1, d)
     # the point itself goes first: its row of the gradient is wanted
     shells = np.abs(steps).max(axis=1)
     order = np.argsort(shells, kind="stable")
-    K, gradient = kernel(steps[order] * box.period, eval_gradient=True)
+    images = steps[order] * box.period
+    K, gradient = kernel(images, eval_gradient=True)
+    covariances = K[0]
+    variance = covariances.sum()
     in_last_shell = shells[order] == n_shells
-    variance = K[0].sum()
-    if K[0, in_last_shell].sum() > 1e-15 * variance:
+    if covariances[in_last_shell].sum() > 1e-15 * variance:
         return None
     return float(variance), gradient[0].sum(axis=0)
 
@@ -751,10 +790,12 @@ def _sum_of_waves(kernel: Kernel, box: Box) -> tuple[float, Array]:
     """Sum of the eigenvalues of 1024 waves, or 64 or 16 along each of several axes."""
     d = len(box.period)
     n_waves = {1: 1024, 2: 64, 3: 16}[d]
+    reach = np.full(d, n_waves)
     zero = np.zeros((1, d), np.int64)
-    waves = np.concatenate((zero, half_space(np.full(d, n_waves))))
+    waves = np.concatenate((zero, half_space(reach)))
+    omega = box.frequencies(waves)
     spectral_density = rule_of(kernel, "spectral_density")
-    density, gradients = spectral_density(kernel, box.frequencies(waves))
+    density, gradients = spectral_density(kernel, omega)
     # a wave and its opposite have one entry; zero is its own opposite
     multiplicity = np.where(waves.any(axis=1), 2.0, 1.0)
     factors = multiplicity / np.prod(box.period)

@@ -296,11 +296,13 @@ class FourierSeries(FiniteBasis):
         # J functions carry all of the variance but for rounding
         variance_after = total - np.cumsum(prior.eigenvalues)
         n_carrying = 1 + int(np.sum(variance_after > _NOTHING * total))
-        J = max(m, min(len(functions), n_carrying))
+        n_carrying = min(len(functions), n_carrying)
+        J = max(m, n_carrying)
         eigenvalues = prior.eigenvalues[:J].copy()
         # the last half of the residual functions carry the variance of all later ones
         remainder = max(total - float(np.sum(eigenvalues)), 0.0)
-        carriers = slice(m + (J - m) // 2, J)
+        n_noncarriers = (J - m) // 2
+        carriers = slice(m + n_noncarriers, J)
         carried = float(np.sum(eigenvalues[carriers]))
         if carried > 0.0:
             eigenvalues[carriers] *= 1.0 + remainder / carried
@@ -411,11 +413,12 @@ class FourierSeries(FiniteBasis):
 
     def all_terms(self, weights: Array) -> tuple[LinearTerm, ...]:
         """Terms of the functions with whitened weights (J, c, s)."""
-        scale = np.sqrt(2.0 * self.spectrum) * self.functions.scales()
+        _, n_outputs, n_draws = weights.shape
         features, place = self._all_waves
+        scale = np.sqrt(2.0 * self.spectrum) * self.functions.scales()
         # cosines of all waves, then sines
         n_waves = len(features.waves)
-        wave_weights = np.zeros((2 * n_waves, *weights.shape[1:]))
+        wave_weights = np.zeros((2 * n_waves, n_outputs, n_draws))
         wave_weights[place] = scale[:, np.newaxis, np.newaxis] * weights
         return (LinearTerm(features, wave_weights),)
 
@@ -423,13 +426,16 @@ class FourierSeries(FiniteBasis):
     def _excess(self) -> tuple[Integers, Array]:
         """Doubled waves and cosines of the residual variance that do not cancel."""
         residual = self.functions.part(slice(self.n_basis, None))
+        eigenvalues = self.spectrum[self.n_basis :]
         # λ_c 2 cos² + λ_s 2 sin² = (λ_c + λ_s) + (λ_c - λ_s) cos 2
         signs = np.where(residual.sine, -1.0, 1.0)
         waves, place = residual.distinct()
         excess = np.zeros(len(waves))
-        np.add.at(excess, place, self.spectrum[self.n_basis :] * signs)
+        np.add.at(excess, place, eigenvalues * signs)
         # the constant function does not vary
-        counts = waves.any(axis=1) & (np.abs(excess) > 1e-15 * self.variance)
+        varies = waves.any(axis=1)
+        is_large = np.abs(excess) > 1e-15 * self.variance
+        counts = varies & is_large
         return 2 * waves[counts], excess[counts]
 
 
@@ -508,7 +514,8 @@ class SeriesMarginals:
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows of X (n, d), each of shape (n, c, 1)."""
-        values = evaluate(self._tables, self.basis.box.turns(X))
+        turns = self.basis.box.turns(X)
+        values = evaluate(self._tables, turns)
         mean = values[:, : self._n_outputs, np.newaxis]
         # Φᵀ C Φ + var g; g has the same variance for all outputs
         explained = np.maximum(values[:, self._n_outputs :], 0.0)

@@ -228,24 +228,28 @@ def _determinantal(
     candidates = _sampled(len(rows), _MAX_DECOMPOSED, rng)
     if n_inducing >= len(candidates):
         return candidates
-    K = kernel_matrix(kernel, rows[candidates], rows[candidates])
+    candidate_rows = rows[candidates]
+    K = kernel_matrix(kernel, candidate_rows, candidate_rows)
     eigenvalues, eigenvectors = np.linalg.eigh(K)
-    is_positive = eigenvalues > len(K) * np.finfo(float).eps * eigenvalues[-1]
+    rounding = len(K) * np.finfo(float).eps * eigenvalues[-1]
+    is_positive = eigenvalues > rounding
     eigenvalues = eigenvalues[is_positive]
     size = min(n_inducing, len(eigenvalues))
     # 1. eigenvectors
     members = _determinantal_eigenvectors(eigenvalues, size, rng)
     V = eigenvectors[:, is_positive][:, members]
-    # 2. rows of a Cholesky factor of V Vᵀ, with drawn pivots
-    factor = np.zeros((len(V), size))
+    # 2. rows of a Cholesky factor L of V Vᵀ, with random pivots
+    L = np.zeros((len(V), size))
     residual = np.sum(V**2, axis=1)
     pivots = np.empty(size, np.intp)
     for j in range(size):
-        i = rng.choice(len(residual), p=residual / residual.sum())
+        probabilities = residual / residual.sum()
+        i = rng.choice(len(residual), p=probabilities)
         pivots[j] = i
-        covariance = V @ V[i] - factor[:, :j] @ factor[i, :j]
-        factor[:, j] = covariance / np.sqrt(residual[i])
-        residual = np.maximum(residual - factor[:, j] ** 2, 0.0)
+        covariance = V @ V[i] - L[:, :j] @ L[i, :j]
+        column = covariance / np.sqrt(residual[i])
+        L[:, j] = column
+        residual = np.maximum(residual - column**2, 0.0)
         residual[i] = 0.0
     return candidates[pivots]
 

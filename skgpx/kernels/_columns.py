@@ -449,8 +449,9 @@ class Coregionalization(UnitVarianceKernel):
         codes = self._codes(X)
         K = self.n_categories
         # derivatives of every entry of B, (K, K, p)
-        units = np.eye(K * K).reshape(K, K, K, K)
-        slopes = np.array([[self._slopes(unit) for unit in row] for row in units])
+        units = np.eye(K * K).reshape(K * K, K, K)
+        entry_slopes = [self._slopes(unit) for unit in units]
+        slopes = np.reshape(entry_slopes, (K, K, -1))
         return self(X), slopes[codes[:, np.newaxis], codes]
 
     def __repr__(self) -> str:

@@ -164,19 +164,22 @@ class GREKernel(RuledKernel, DerivedKernel):
         return _widened(self.kernel)
 
     def _gradient(self, X: Array) -> tuple[Array, Array]:
+        # r = A Aᵀ + b k̄
         A = self.features(X)
-        root_masses = np.sqrt(self.masses)
-        background, gradient = self.background_kernel()(X, eval_gradient=True)
+        K, gradient = self.background_kernel()(X, eval_gradient=True)
+        background = self.background * K
         gradient = gradient * self.background
+        root_masses = np.sqrt(self.masses)
         tangents = stacked_gradient(self.kernel, X, self._points)
         for p in range(tangents.shape[2]):
             # ∂(A Aᵀ) = Ȧ Aᵀ + A Ȧᵀ
-            half = (tangents[:, :, p] * root_masses) @ A.T
+            tangent = tangents[:, :, p] * root_masses
+            half = tangent @ A.T
             gradient[:, :, p] += half + half.T
         # ∂r / ∂log b = b k̄
         if not self.hyperparameter_background.fixed:
-            gradient = np.dstack((gradient, self.background * background))
-        return A @ A.T + self.background * background, gradient
+            gradient = np.dstack((gradient, background))
+        return A @ A.T + background, gradient
 
     def diag(self, X: Array) -> Array:
         """Prior variances ``r(x_i, x_i)``, shape (n,)."""

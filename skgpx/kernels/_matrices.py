@@ -113,16 +113,25 @@ def triangle_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
     if type(kernel) is Sum:
         K1, pullback1 = triangle_and_pullback(kernel.k1, X)
         K2, pullback2 = triangle_and_pullback(kernel.k2, X)
-        return K1 + K2, lambda G: _joined(pullback1(G), pullback2(G))
+
+        def sum_pullback(G: Array) -> Array:
+            return _joined(pullback1(G), pullback2(G))
+
+        return K1 + K2, sum_pullback
+
     constant, shape = _amplitude_and_shape(kernel)
     code = radial_code(shape)
     if code is None:
         K, pullback = matrix_and_pullback(kernel, X)
         return K, lambda G: pullback(mirrored(G))
+
     scaled, _ = _scaled_points(X, None, shape.length_scale)
+    amplitude = 1.0
+    if constant is not None:
+        amplitude = float(constant.constant_value)
     # zeros above the diagonal: sums add whole matrices
-    K, W = np.zeros((2, len(X), len(X)))
-    amplitude = 1.0 if constant is None else float(constant.constant_value)
+    n = len(X)
+    K, W = np.zeros((2, n, n))
     radial.radial_triangle(code, amplitude, scaled, K, W)
 
     def radial_pullback(G: Array) -> Array:
@@ -159,7 +168,9 @@ def stacked_triangles(kernel: Kernel, points: Array) -> Array:
     if type(kernel) in (Sum, Product):
         K1 = stacked_triangles(kernel.k1, points)
         K2 = stacked_triangles(kernel.k2, points)
-        return K1 + K2 if type(kernel) is Sum else K1 * K2
+        if type(kernel) is Sum:
+            return K1 + K2
+        return K1 * K2
     if type(kernel) is ConstantKernel:
         return np.full((s, m, m), float(kernel.constant_value))
     rule = rule_of(kernel, "stacked")
@@ -296,12 +307,13 @@ def _blockwise(kernel: Kernel, X: Array, Y: Array | None) -> ValuesAndPullback:
     def pullback(G: Array) -> Array:
         slopes = np.zeros(kernel.n_dims)
         for rows in _blocks(len(X)):
+            block_rows = X[rows]
             for columns in _blocks(len(right)):
                 if Y is None and rows == columns:
                     # white noise counts here
-                    _, gradient = kernel(X[rows], eval_gradient=True)
+                    _, gradient = kernel(block_rows, eval_gradient=True)
                 else:
-                    gradient = stacked_gradient(kernel, X[rows], right[columns])
+                    gradient = stacked_gradient(kernel, block_rows, right[columns])
                 slopes += np.einsum("ij,ijp->p", G[rows, columns], gradient)
         return slopes
 
@@ -339,21 +351,33 @@ def _composed(evaluate: Rule, join: Callable[[Array, Array], Array]) -> Rule:
     hyperparameters, and adds slopes in the inputs.
     """
 
+    def power_rule(kernel: Kernel, *points: Array | None) -> ValuesAndPullback:
+        p = kernel.exponent
+        K, pullback = evaluate(kernel.kernel, *points)
+
+        def power_pullback(G: Array) -> Array:
+            # ∂Kᵖ = p Kᵖ⁻¹ ∂K
+            slope = p * K ** (p - 1)
+            return pullback(G * slope)
+
+        return K**p, power_pullback
+
     def rule(kernel: Kernel, *points: Array | None) -> ValuesAndPullback:
         if type(kernel) is Exponentiation:
-            p = kernel.exponent
-            K, pullback = evaluate(kernel.kernel, *points)
-            # the slope of Kᵖ is p Kᵖ⁻¹
-            return K**p, lambda G: pullback(G * (p * K ** (p - 1)))
+            return power_rule(kernel, *points)
         K1, pullback1 = evaluate(kernel.k1, *points)
         K2, pullback2 = evaluate(kernel.k2, *points)
-        if type(kernel) is Sum:
-            return K1 + K2, lambda G: join(pullback1(G), pullback2(G))
+
+        def sum_pullback(G: Array) -> Array:
+            # ∂(K1 + K2) = ∂K1 + ∂K2
+            return join(pullback1(G), pullback2(G))
 
         def product_pullback(G: Array) -> Array:
             # ∂(K1 K2) = K2 ∂K1 + K1 ∂K2
             return join(pullback1(G * K2), pullback2(G * K1))
 
+        if type(kernel) is Sum:
+            return K1 + K2, sum_pullback
         return K1 * K2, product_pullback
 
     return rule
@@ -446,9 +470,10 @@ def _profile(kernel: Kernel, left: Array, right: Array) -> tuple[Array, Array]:
         return K, W
     if type(kernel) is RationalQuadratic:
         # k = b^-α, w = k / b, b = 1 + r² / 2α
+        alpha = kernel.alpha
         squares = cdist(left, right, "sqeuclidean")
-        base = 1.0 + squares / (2.0 * kernel.alpha)
-        K = base**-kernel.alpha
+        base = 1.0 + squares / (2.0 * alpha)
+        K = base**-alpha
         return K, K / base
     # k = c tᵛ Kᵥ(t), dk/dt = -c tᵛ Kᵥ₋₁(t), t = √(2ν) r
     nu = float(kernel.nu)
@@ -456,8 +481,10 @@ def _profile(kernel: Kernel, left: Array, right: Array) -> tuple[Array, Array]:
     t = np.sqrt(2.0 * nu) * r
     t = np.maximum(t, np.finfo(float).eps)
     c = 2.0 ** (1.0 - nu) / gamma(nu)
-    K = c * t**nu * kv(nu, t)
-    W = 2.0 * nu * c * t ** (nu - 1.0) * kv(nu - 1.0, t)
+    bessel = kv(nu, t)
+    lower_bessel = kv(nu - 1.0, t)
+    K = c * t**nu * bessel
+    W = 2.0 * nu * c * t ** (nu - 1.0) * lower_bessel
     # the value at a kink is irrelevant: it multiplies r² = 0
     W[r <= 1e-8] = 0.0
     return K, W

@@ -34,9 +34,11 @@ def variance_nodes(alpha: float) -> tuple[Array, Array]:
 
     The trapezoidal rule in log τ errs by about ``exp(-π² / step)``.
     """
-    low = np.log(max(gammaincinv(alpha, 1e-60), 1e-100))
+    lowest = max(gammaincinv(alpha, 1e-60), 1e-100)
+    low = np.log(lowest)
     high = np.log(gammainccinv(alpha, 1e-90))
-    n_nodes = int(np.clip(int(6.0 * (high - low)), 120, 1200))
+    n_nodes = int(6.0 * (high - low))
+    n_nodes = min(max(n_nodes, 120), 1200)
     log_gamma = np.linspace(low, high, n_nodes)
     log_density = alpha * log_gamma - np.exp(log_gamma)
     log_tau = log_gamma - np.log(alpha)
@@ -53,14 +55,18 @@ def radial_density(kernel: Kernel, d: int) -> RadialDensity:
         log_tau, log_weights = variance_nodes(float(kernel.alpha))
         log_factors = log_weights - half * (log_2pi + log_tau)
         rates = 0.5 * np.exp(-log_tau)
-        return RadialDensity(NORMAL_MIXTURE, np.concatenate((log_factors, rates)))
+        parameters = np.concatenate((log_factors, rates))
+        return RadialDensity(NORMAL_MIXTURE, parameters)
     nu = float(getattr(kernel, "nu", np.inf))
     if nu == np.inf:
         # h = (2π)^(-d/2) exp(-s / 2)
-        return RadialDensity(NORMAL, np.array([-half * log_2pi]))
-    # h = c (1 + s / 2ν)^-(ν + d/2)
-    log_c = gammaln(nu + half) - gammaln(nu) - half * np.log(2.0 * np.pi * nu)
-    return RadialDensity(STUDENT_T, np.array([log_c, nu + half, 2.0 * nu]))
+        log_factor = -half * log_2pi
+        return RadialDensity(NORMAL, np.array([log_factor]))
+    # h = c (1 + s / 2ν)^-(ν + d/2), c = Γ(ν + d/2) / (Γ(ν) (2πν)^(d/2))
+    exponent = nu + half
+    log_volume = half * np.log(2.0 * np.pi * nu)
+    log_c = gammaln(exponent) - gammaln(nu) - log_volume
+    return RadialDensity(STUDENT_T, np.array([log_c, exponent, 2.0 * nu]))
 
 
 class _Elliptical(NamedTuple):
@@ -129,9 +135,10 @@ def _log_density_of_columns(kernel: Columns, omega: Array) -> Array:
     columns = kernel.indices(omega.shape[1])
     inner_omega = omega[:, columns]
     outer_omega = np.delete(omega, columns, axis=1)
-    has_density = np.all(inner_omega != 0.0, axis=1) & ~outer_omega.any(axis=1)
+    varies_inside = np.all(inner_omega != 0.0, axis=1)
+    varies_outside = outer_omega.any(axis=1)
     log_density = log_spectral_density(kernel.kernel, inner_omega)
-    return np.where(has_density, log_density, -np.inf)
+    return np.where(varies_inside & ~varies_outside, log_density, -np.inf)
 
 
 @is_rule("spectral_score", Columns)
@@ -284,19 +291,22 @@ def _fault_of_score(kernel: Kernel, omega: Array, score: Array) -> str:
 
 def _is_slope(kernel: Kernel, omega: Array, score: Array) -> bool:
     """Whether a score agrees with central differences of the density, if known."""
-    log_rule = rule_of(kernel, "log_spectral_density")
-    if log_rule is None and rule_of(kernel, "spectral_density") is None:
+    rules = ("log_spectral_density", "spectral_density")
+    if not any(rule_of(kernel, rule) for rule in rules):
         return True
-    steps = 1e-4 * np.linalg.norm(omega, axis=1, keepdims=True)
+    lengths = np.linalg.norm(omega, axis=1, keepdims=True)
+    steps = 1e-4 * lengths
     differences = np.empty_like(score)
     for k, axis in enumerate(np.eye(omega.shape[1])):
-        above = _log_density(kernel, omega + steps * axis)
-        below = _log_density(kernel, omega - steps * axis)
+        step = steps * axis
+        above = _log_density(kernel, omega + step)
+        below = _log_density(kernel, omega - step)
         differences[:, k] = 0.5 * (above - below)
     expected = score * steps
     errors = np.abs(differences - expected)
     largest = np.max(np.abs(expected), axis=1, keepdims=True)
-    return bool(np.all(errors <= 1e-2 * largest + 1e-9))
+    tolerance = 1e-2 * largest + 1e-9
+    return bool(np.all(errors <= tolerance))
 
 
 def _mixture(kernel: Kernel, d: int) -> tuple[Array, list[Kernel]]:

@@ -100,26 +100,29 @@ class EllipticalSpectrum:
         # waves shorter than 1e-6 lengthscales cannot be resolved, and their phases
         # would lose digits: from there on radii are on a logarithmic scale; they stay
         # distinct, as equal frequencies would add up to one strong wave
-        excess = np.log(np.maximum(r / 1e6, 1.0))
-        r = np.minimum(r, 1e6) * (1.0 + excess)
+        log_excess = np.log(np.maximum(r / 1e6, 1.0))
+        r = np.minimum(r, 1e6) * (1.0 + log_excess)
         return r[:, np.newaxis] * directions / self.kernel.length_scale
 
     def _radius(self, tail: Array) -> Array:
         """Radius ``|ℓω|`` that is exceeded with probability ``tail``, shape (R,)."""
         if type(self.kernel) is RationalQuadratic:
+            # quantile by the table of log odds
             tail_below_one = np.minimum(tail, 1.0 - 1e-16)
             log_odds = np.log1p(-tail_below_one) - np.log(tail)
             table = _radius_table(float(self.kernel.alpha), self.d)
-            log_radius = PchipInterpolator(table.log_odds, table.log_radii)(log_odds)
-            radius: Array = np.exp(log_radius)
+            quantile = PchipInterpolator(table.log_odds, table.log_radii)
+            radius: Array = np.exp(quantile(log_odds))
             return radius
         nu = float(getattr(self.kernel, "nu", np.inf))
         if nu == np.inf:
             # |ℓω|² has a chi-square distribution
             return np.sqrt(chdtri(self.d, tail))
         # |ℓω|² = 2ν (1 - B) / B with B ~ Beta(ν, d/2): small values are the tail
-        B = np.maximum(betaincinv(nu, 0.5 * self.d, tail), 1e-300)
-        return np.sqrt(2.0 * nu) * np.sqrt((1.0 - B) / B)
+        B = betaincinv(nu, 0.5 * self.d, tail)
+        B = np.maximum(B, 1e-300)
+        odds = (1.0 - B) / B
+        return np.sqrt(2.0 * nu) * np.sqrt(odds)
 
 
 def _directions(uniform: Array, d: int) -> Array:
@@ -153,16 +156,19 @@ def _radius_table(alpha: float, d: int) -> _RadiusTable:
     log_tau, log_weights = variance_nodes(alpha)
     std = np.exp(0.5 * log_tau)
     weights = np.exp(log_weights)
+    # given τ, r² / τ has a chi-square distribution: r² / 2τ ~ Gamma(d/2)
     low = np.sqrt(2.0 * gammaincinv(half, 1e-18)) * std[0]
     high = np.sqrt(2.0 * gammainccinv(half, 1e-90)) * std[-1]
     log_radii = np.linspace(np.log(low), np.log(high), 600)
-    # given τ, r² / τ has a chi-square distribution
     radii = np.exp(log_radii)[:, np.newaxis]
     half_squares = 0.5 * (radii / std) ** 2
+    # average over τ
     below = gammainc(half, half_squares) @ weights
     above = gammaincc(half, half_squares) @ weights
     is_resolved = (below > 1e-16) & (above > 1e-90)
-    log_odds = np.log(below[is_resolved]) - np.log(above[is_resolved])
+    below = below[is_resolved]
+    above = above[is_resolved]
+    log_odds = np.log(below) - np.log(above)
     return _RadiusTable(log_odds, log_radii[is_resolved])
 
 
@@ -182,7 +188,9 @@ class SampledSpectrum:
         sample = sampler(self.kernel, n_frequencies, self.d, rng)
         sample = np.asarray(sample, dtype=np.float64)
         if sample.shape != expected or not np.all(np.isfinite(sample)):
-            fault = " with infinite or NaN values" if sample.shape == expected else ""
+            fault = ""
+            if sample.shape == expected:
+                fault = " with infinite or NaN values"
             raise ValueError(
                 f"The spectral sampler of {type(self.kernel).__name__} must return "
                 f"finite frequencies of shape {expected}; got shape {sample.shape}"
@@ -202,11 +210,13 @@ class PeriodicSpectrum:
         """Harmonics, the high ones at small first coordinates, with random signs."""
         del rng
         waves, weights = self.series()
-        # P(J >= j), decreasing; J = the last j whose tail exceeds the coordinate
-        tails = np.cumsum(weights[::-1])[::-1]
-        places = np.searchsorted(-tails, -uniform[:, 0], side="right") - 1
+        # P(J >= j), decreasing; J is the last j with a tail above the coordinate
+        reversed_weights = weights[::-1]
+        tails = np.cumsum(reversed_weights)[::-1]
+        n_above = np.searchsorted(-tails, -uniform[:, 0], side="right")
+        places = np.maximum(n_above - 1, 0)
         signs = np.where(uniform[:, 1:] < 0.5, -1.0, 1.0)
-        return signs * waves[np.maximum(places, 0)]
+        return signs * waves[places]
 
     def series(self) -> tuple[Array, Array]:
         """Frequencies (J, 1) and weights (J,) of the cosine series, which is exact.
@@ -216,17 +226,20 @@ class PeriodicSpectrum:
         """
         s = float(self.kernel.length_scale) ** -2.0
         # Iⱼ(s) decays in j like a Gaussian of width √s, then faster
-        j = np.arange(int(30 + 10.0 * np.sqrt(min(s, 1e8))))
+        bounded = min(s, 1e8)
+        n_waves = int(30 + 10.0 * np.sqrt(bounded))
+        j = np.arange(n_waves)
         if s < 1e6:
             bessel = ive(j, s)
         else:
             # e⁻ˢ Iⱼ(s) is close to a normal density, and SciPy's function fails
-            bessel = np.exp(-0.5 * j * j / min(s, 1e8))
-        weights = np.where(j == 0, 1.0, 2.0) * bessel
+            bessel = np.exp(-0.5 * j * j / bounded)
+        multiplicity = np.where(j == 0, 1.0, 2.0)
+        weights = multiplicity * bessel
         is_visible = weights > 1e-17 * weights.max()
-        weights = weights[is_visible] / weights[is_visible].sum()
+        weights = weights[is_visible]
         waves = 2.0 * np.pi / self.kernel.periodicity * j[is_visible]
-        return waves[:, np.newaxis], weights
+        return waves[:, np.newaxis], weights / weights.sum()
 
 
 @dataclass(frozen=True)
@@ -417,7 +430,8 @@ def sample_spectra(
     uniform = uniform_points(n, sum(sizes), rng, method)
     # ω and -ω are the same wave: half of the directions suffice for one summand
     uniform[:, 1:2] *= 0.5
-    blocks = np.split(uniform, np.cumsum(sizes), axis=1)[:-1]
+    block_ends = np.cumsum(sizes)
+    blocks = np.split(uniform, block_ends, axis=1)[:-1]
     total = np.zeros((n, d))
     importance = np.ones(n)
     for spectrum, block in zip(spectra, blocks, strict=True):
@@ -441,11 +455,12 @@ def _orthogonal(spectrum: Spectrum, n: int, d: int, rng: np.random.Generator) ->
         return spectrum.frequencies(uniform, rng)
     # QR of normal matrices: uniform on the orthogonal ones, but for signs of columns
     n_matrices = math.ceil(n / d)
-    rotations, _ = np.linalg.qr(rng.standard_normal((n_matrices, d, d)))
+    normal = rng.standard_normal((n_matrices, d, d))
+    rotations, _ = np.linalg.qr(normal)
     signs = rng.choice((-1.0, 1.0), (n_matrices, 1, d))
-    directions = (signs * rotations).reshape(-1, d)[:n]
+    directions = (signs * rotations).reshape(-1, d)
     tail = uniform_points(n, 1, rng, "mc")[:, 0]
-    return spectrum.scale_directions(directions, tail)
+    return spectrum.scale_directions(directions[:n], tail)
 
 
 def uniform_points(n: int, d: int, rng: np.random.Generator, method: str) -> Array:
@@ -458,8 +473,10 @@ def uniform_points(n: int, d: int, rng: np.random.Generator, method: str) -> Arr
     else:
         # the net is balanced at powers of two only: draw such a number, keep n
         log2_size = int(n - 1).bit_length()
-        points = qmc.Sobol(d, seed=rng).random_base2(log2_size)[:n]
-    return np.clip(points, 2.0**-32, 1.0 - 2.0**-32)
+        net = qmc.Sobol(d, seed=rng).random_base2(log2_size)
+        points = net[:n]
+    margin = 2.0**-32
+    return np.clip(points, margin, 1.0 - margin)
 
 
 # ---- A stationary kernel as a sum of variances times correlations --------------------
@@ -487,7 +504,9 @@ def stationary_terms(kernel: Kernel, d: int) -> list[Monomial]:
     for variance, factors in expand(latent_kernel(kernel)):
         factors = merge_rbfs(factors)
         for factor in factors:
-            inner = factor.kernel if type(factor) is Columns else factor
+            inner = factor
+            if type(factor) is Columns:
+                inner = factor.kernel
             if spectrum_of(factor, d) is None and not rule_of(inner, "spectral_score"):
                 name = type(inner).__name__
                 raise ValueError(

@@ -125,10 +125,13 @@ def stein_frequencies(
 def _correlation_error(kernel: Kernel, frequencies: Array, differences: Array) -> float:
     """Mean square of ``mean_r cos(ω_r·δ) - k(δ) / k(0)`` over differences δ (n, d)."""
     d = differences.shape[1]
-    covariances = kernel(differences, np.zeros((1, d)))[:, 0]
+    origin = np.zeros((1, d))
+    covariances = kernel(differences, origin)[:, 0]
     correlations = covariances / stationary_variance(kernel, d)
-    approximations = np.cos(differences @ frequencies.T).mean(axis=1)
-    return float(np.mean((approximations - correlations) ** 2))
+    phases = differences @ frequencies.T
+    approximations = np.cos(phases).mean(axis=1)
+    errors = approximations - correlations
+    return float(np.mean(errors**2))
 
 
 def _bandwidth_factors(points: Array, variances: Array) -> Array:
@@ -141,7 +144,8 @@ def _bandwidth_factors(points: Array, variances: Array) -> Array:
     """
     d = points.shape[1]
     numerator = 1.4 * (d / 4.0) ** 0.2
-    factors = numerator / np.maximum(2.0 * variances * _medians(points), 1e-300)
+    denominator = 2.0 * variances * _medians(points)
+    factors = numerator / np.maximum(denominator, 1e-300)
     lower = max(0.15 * d**1.2, 0.04 * d**1.9)
     return np.clip(factors, lower, 8.0 * d)
 

@@ -89,13 +89,18 @@ def merge_rbfs(factors: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
 
     A product of RBFs is an RBF; squared inverse lengthscales are summed.
     """
-    rbfs = [factor for factor in factors if type(factor) is RBF]
-    if not rbfs:
+    remaining = []
+    inverse_squares = []
+    for factor in factors:
+        if type(factor) is RBF:
+            length_scale = np.asarray(factor.length_scale, float)
+            inverse_squares.append(length_scale**-2.0)
+        else:
+            remaining.append(factor)
+    if not inverse_squares:
         return factors
-    inverse_squares = [np.asarray(rbf.length_scale, float) ** -2.0 for rbf in rbfs]
-    length_scale = np.asarray(sum(inverse_squares)) ** -0.5
-    remaining = [factor for factor in factors if type(factor) is not RBF]
-    return (*remaining, RBF(length_scale))
+    merged = np.asarray(sum(inverse_squares)) ** -0.5
+    return (*remaining, RBF(merged))
 
 
 # Hyperparameters that are amplitudes, and the power of the kernel's variance they have.
@@ -241,7 +246,8 @@ def length_scales(kernel: Kernel, n_features: int) -> Array:
     for part, columns in parts_with("length_scale", kernel, np.arange(n_features)):
         part_scales = np.full(n_features, np.nan)
         part_scales[columns] = np.asarray(part.length_scale, dtype=np.float64)
-        missing = columns[np.isnan(scales[columns])]
+        is_missing = np.isnan(scales[columns])
+        missing = columns[is_missing]
         scales[missing] = part_scales[missing]
     return np.where(np.isnan(scales), 1.0, scales)
 
@@ -387,12 +393,14 @@ def default_kernel(X: Array, weights: Array | None = None) -> Product:
         ``ConstantKernel * RBF``. Constant columns count as having a standard
         deviation of 1.
     """
-    d = X.shape[1]
+    n, d = X.shape
     # in units of its largest entry, a standard deviation up to this is rounding
-    std = InputFrame.of(X, weights, 10.0 * np.finfo(np.float64).eps).scale
+    rounding = 10.0 * np.finfo(np.float64).eps
+    std = InputFrame.of(X, weights, rounding).scale
     length_scale = 2.0 * np.sqrt(d) * std
-    # an even spread over [0, 1] has a standard deviation of 1 / √12
-    lower = min(1e-2, np.sqrt(12.0) * len(X) ** (-1.0 / d))
+    # rows on a grid: an even spread over [0, 1] has a standard deviation of 1 / √12
+    spacing = np.sqrt(12.0) * n ** (-1.0 / d)
+    lower = min(1e-2, spacing)
     bounds = np.column_stack((lower * std, 1e3 * std))
     if d == 1:
         rbf = RBF(length_scale.item(), tuple(bounds[0].tolist()))

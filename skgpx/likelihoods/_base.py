@@ -244,15 +244,18 @@ class Likelihood(BaseEstimator):
         Used for preconditioning and approximations, never to define the target. The
         default is the positive part of a central difference of `gradient`.
         """
-        rise = _difference(self.gradient, y, f, 1e-4)
-        if rise.ndim < 4:
-            return np.maximum(rise, 0.0)
-        # several outputs: without the negative eigenvalues of the Hessian (n, s, c, c)
-        symmetric = 0.5 * (rise + np.swapaxes(rise, 1, 2))
+        second = _difference(self.gradient, y, f, 1e-4)
+        if second.ndim < 4:
+            return np.maximum(second, 0.0)
+        # several outputs: Hessians (n, s, c, c) without their negative eigenvalues
+        transposed = np.swapaxes(second, 1, 2)
+        symmetric = 0.5 * (second + transposed)
         hessian = np.moveaxis(symmetric, 3, 1)
-        values, vectors = np.linalg.eigh(hessian)
-        positive = np.maximum(values, 0.0)[..., np.newaxis, :]
-        positive_part = (vectors * positive) @ np.swapaxes(vectors, 2, 3)
+        eigenvalues, V = np.linalg.eigh(hessian)
+        # V max(Λ, 0) Vᵀ
+        positive = np.maximum(eigenvalues, 0.0)
+        scaled_vectors = V * positive[..., np.newaxis, :]
+        positive_part = scaled_vectors @ np.swapaxes(V, 2, 3)
         return np.moveaxis(positive_part, 1, 3)
 
     def takes_classes(self, n_classes: int) -> bool:  # noqa: ARG002
@@ -287,12 +290,11 @@ class Likelihood(BaseEstimator):
         of one where they are None. Override it where `sample` needs attributes that
         only `prepare` sets, such as the number of classes.
         """
-        unset = [name for name in self.scale_names if getattr(self, name) is None]
-        likelihood = self._replace(**dict.fromkeys(unset, 1.0))
+        scales = dict.fromkeys(self._unset_scales(), 1.0)
+        likelihood = self._replace(**scales)
         f = rng.standard_normal((n, self.n_outputs, 1))
-        if self.n_outputs == 1:
-            f = f[:, 0]
-        return doubles(likelihood.sample(f, rng))[:, 0]
+        targets = likelihood.sample(_one_output(f), rng)
+        return doubles(targets)[:, 0]
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError if y is outside the support, saying what it should be."""
@@ -377,15 +379,15 @@ class Likelihood(BaseEstimator):
         rows = self.row_form(y, weights, known)
 
         # scale parameters that are learned, with their starts and bounds
-        free = tuple(name for name in self.scale_names if getattr(self, name) is None)
+        free = self._unset_scales()
         scales = rows.likelihood._checked_starts(free, rows.y, rows.weights)
         starts = {name: scales[name][0] for name in free}
-        log_bounds = np.log([scales[name][1:] for name in free])
+        bounds = [scales[name][1:] for name in free]
         prepared = self._replace(
             **starts,
             free_=free,
             n_outputs_=self._count_outputs(rows.y),
-            _log_bounds=log_bounds.reshape(-1, 2),
+            _log_bounds=np.log(bounds).reshape(-1, 2),
         )
 
         base = rows.likelihood.base_latent(rows.y, rows.weights)
@@ -417,22 +419,26 @@ class Likelihood(BaseEstimator):
         has_no_base = type(self).base_latent is Likelihood.base_latent
         if has_no_base or self.n_outputs_ > 1 or variance <= 0.0:
             return self
+        present_mean = float(self.mean(self.base_latent_)[0])
+
+        def excess(base: float) -> float:
+            """``E[y]`` under ``f ~ N(base, variance)``, less the mean at present."""
+            prior = LatentMixture(
+                mean=np.full((1, 1, 1), base),
+                variance=np.full((1, 1, 1), variance),
+                weights=np.ones(1),
+            )
+            return float(self.predictive_mean(prior)[0]) - present_mean
+
         base = float(self.base_latent_[0])
         std = float(np.sqrt(variance))
-        target = float(self.mean(self.base_latent_)[0])
-        spread = np.full((1, 1, 1), variance)
-
-        def excess(candidate: float) -> float:
-            mean = np.full((1, 1, 1), candidate)
-            prior = LatentMixture(mean, spread, np.ones(1))
-            return float(self.predictive_mean(prior)[0]) - target
-
         low = base - 8.0 * std
         high = base + 8.0 * std
         with np.errstate(all="ignore"):
             if not excess(low) * excess(high) < 0.0:
                 return self
-            return self.with_base(optimize.brentq(excess, low, high, xtol=1e-6 * std))
+            root = optimize.brentq(excess, low, high, xtol=1e-6 * std)
+            return self.with_base(root)
 
     def at_rows(self, known: Array) -> Self:
         """Distribution of rows with this quantity (n,); f then has shape (n, s)."""
@@ -458,6 +464,10 @@ class Likelihood(BaseEstimator):
         """Prior mean of the latent function (c,); zeros before `prepare`."""
         base: Array = getattr(self, "base_latent_", np.zeros(n_outputs))
         return base
+
+    def _unset_scales(self) -> tuple[str, ...]:
+        """Names of the scale parameters that are None."""
+        return tuple(name for name in self.scale_names if getattr(self, name) is None)
 
     def _missing(self, method: str) -> str:
         return (
@@ -491,11 +501,13 @@ class Likelihood(BaseEstimator):
 
     def with_start(self, **starts: tuple[float, float, float]) -> Self:
         """Copy with (start, lower bound, upper bound) of free parameters replaced."""
-        bounds = np.array(self._log_bounds)
-        for name, (_, low, high) in starts.items():
-            bounds[self.free_.index(name)] = np.log([low, high])
-        values = {name: start for name, (start, _, _) in starts.items()}
-        return self._replace(**values, _log_bounds=bounds)
+        values = {}
+        log_bounds = np.array(self._log_bounds)
+        for name, (start, low, high) in starts.items():
+            row = self.free_.index(name)
+            values[name] = start
+            log_bounds[row] = np.log([low, high])
+        return self._replace(**values, _log_bounds=log_bounds)
 
     def rescaled(self, **factors: float) -> Self:
         """Copy with parameters multiplied by factors, bounds included; None stays.
@@ -509,8 +521,9 @@ class Likelihood(BaseEstimator):
             if getattr(self, name) is not None
         }
         if hasattr(self, "free_"):
-            log_factors = np.log([factors[name] for name in self.free_])
-            changes["_log_bounds"] = self._log_bounds + log_factors.reshape(-1, 1)
+            free_factors = [factors[name] for name in self.free_]
+            log_factors = np.log(free_factors).reshape(-1, 1)
+            changes["_log_bounds"] = self._log_bounds + log_factors
         return self._replace(**changes)
 
     def _checked_starts(
@@ -524,9 +537,12 @@ class Likelihood(BaseEstimator):
             return {}
         scales = self.starting_scales(y, weights)
         for name in free:
-            start = np.asarray(scales.get(name), dtype=np.float64)
-            ordered = start.shape == (3,) and 0.0 < start[1] <= start[0] <= start[2]
-            if not (ordered and np.all(np.isfinite(start))):
+            numbers = np.asarray(scales.get(name), dtype=np.float64)
+            valid = numbers.shape == (3,) and bool(np.all(np.isfinite(numbers)))
+            if valid:
+                start, low, high = numbers.tolist()
+                valid = 0.0 < low <= start <= high
+            if not valid:
                 raise ValueError(
                     f"starting_scales of {type(self).__name__} must map {name!r}, which"
                     " is None and therefore learned, to positive numbers (start, lower "
@@ -688,19 +704,22 @@ class Likelihood(BaseEstimator):
 
     def _rough_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Finite mean and variance (n,) of y, to start searches for quantiles."""
-        nodes, weights = atoms(mixture, 3)
+        f, weights = atoms(mixture, 3)
         with np.errstate(over="ignore", invalid="ignore"):
-            means = self.row_mean(nodes)
-            mean = means @ weights
-            squares = (means - mean[:, np.newaxis]) ** 2
-            variance = (squares + self.row_variance(nodes)) @ weights
+            conditional_means = self.row_mean(f)
+            mean = conditional_means @ weights
+            # Var y = E[(E[y | f] - E y)² + Var[y | f]]
+            squares = (conditional_means - mean[:, np.newaxis]) ** 2
+            total = squares + self.row_variance(f)
+            variance = total @ weights
         mean = np.where(np.isfinite(mean), mean, 0.0)
         if not np.all(np.isfinite(variance)):
-            # heavy tails: by the curvature of their middle
+            # heavy tails: the noise has the variance 1 / curvature at its mode
             variance = squares @ weights
             if self.location_scale:
-                peak = self.row_curvature(mean, mean[:, np.newaxis, np.newaxis])
-                variance = variance + 1.0 / peak[:, 0, 0, 0]
+                mode = mean[:, np.newaxis, np.newaxis]
+                precision = self.row_curvature(mean, mode)[:, 0, 0, 0]
+                variance = variance + 1.0 / precision
         usable = (variance > 0.0) & (variance < np.inf)
         return mean, np.where(usable, variance, 1.0)
 
@@ -750,9 +769,10 @@ def _difference(
     if f.ndim < 3:
         rise = function(y, f + h) - function(y, f - h)
         return np.asarray(rise / (2.0 * h))
-    outputs = np.arange(f.shape[1])[:, np.newaxis]
+    n_outputs = f.shape[1]
+    outputs = np.arange(n_outputs)[:, np.newaxis]
     slopes = []
-    for k in range(f.shape[1]):
+    for k in range(n_outputs):
         step = np.where(outputs == k, h, 0.0)
         rise = function(y, f + step) - function(y, f - step)
         width = 2.0 * h[:, k]

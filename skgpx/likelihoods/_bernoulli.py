@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_ndtr, logsumexp
+from scipy.special import expit
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import doubles
-from skgpx.likelihoods._links import PROBABILITY_LINKS, Linked
+from skgpx.likelihoods._links import (
+    PROBABILITY_LINKS,
+    Linked,
+    log_probability_above_zero,
+)
 
 Array = NDArray[np.float64]
 
@@ -50,16 +54,19 @@ class Bernoulli(Linked):
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-log p((2 y - 1) f)``: both links are symmetric."""
-        return -self._link().log_probability(np.multiply(_sign(y), f))
+        signed_latent = np.multiply(_sign(y), f)
+        return -self._link().log_probability(signed_latent)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-t (log p)'(t f)`` with ``t = 2 y - 1``."""
         sign = _sign(y)
-        return -sign * self._link().log_slope(np.multiply(sign, f))
+        signed_latent = np.multiply(sign, f)
+        return -sign * self._link().log_slope(signed_latent)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative, between 0 and 1 for both links."""
-        return self._link().log_curvature(np.multiply(_sign(y), f))
+        signed_latent = np.multiply(_sign(y), f)
+        return self._link().log_curvature(signed_latent)
 
     def mean(self, f: ArrayLike) -> Array:
         """``P(y = 1 | f)``."""
@@ -86,9 +93,9 @@ class Bernoulli(Linked):
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Link of the frequency of class 1, with half a row added to each class."""
+        count = weights @ y + 0.5
         total = float(weights.sum()) + 1.0
-        frequency = (weights @ y + 0.5) / total
-        return float(self._link().latent(frequency))
+        return float(self._link().latent(count / total))
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """``base + 2 (y - P(y = 1 | base))``: -1 and 1 where the base is 0."""
@@ -117,22 +124,24 @@ class Bernoulli(Linked):
         y = np.asarray(y)
         sign = _sign(y)[:, np.newaxis]
         if self.link == "probit":
-            # P(t (f + noise) > 0) with t = 2 y - 1
-            std = np.sqrt(1.0 + mixture.variance[:, 0])
-            z = mixture.mean[:, 0] / std
-            log_terms = log_ndtr(sign * z)
-            return np.asarray(logsumexp(log_terms, axis=1, b=mixture.weights))
+            # P(t (f + e) > 0) with t = 2 y - 1 and e ~ N(0, 1)
+            return log_probability_above_zero(
+                mean=sign * mixture.mean[:, 0],
+                variance=1.0 + mixture.variance[:, 0],
+                weights=mixture.weights,
+            )
 
         def evaluate(rows: NDArray[np.intp], f: Array) -> tuple[Array, float]:
-            return expit(sign[rows] * f[:, 0]), 0.0
+            probability = expit(sign[rows] * f[:, 0])
+            return probability, 0.0
 
         probability, _, _ = _predictive.moments(evaluate, mixture)
         with np.errstate(divide="ignore"):
             log_density = np.log(probability)
-        # where nodes beyond the bulk of f matter
-        small = np.flatnonzero(log_density < -12.0)
-        tail = super().predictive_log_density(y[small], mixture.rows(small))
-        log_density[small] = tail
+        # nodes beyond the bulk of f matter for small probabilities
+        rows = np.flatnonzero(log_density < -12.0)
+        tail = super().predictive_log_density(y[rows], mixture.rows(rows))
+        log_density[rows] = tail
         return log_density
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
@@ -142,4 +151,5 @@ class Bernoulli(Linked):
 
 
 def _sign(y: ArrayLike) -> Array:
+    """``2 y - 1``: -1 for class 0 and 1 for class 1."""
     return 2.0 * doubles(y) - 1.0

@@ -47,7 +47,9 @@ class Beta(Likelihood):
         """``log B(a, b) - (a - 1) log y - (b - 1) log(1 - y)``."""
         a, b = self._parameters(f)
         y = doubles(y)
-        log_kernel = (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y)
+        log_y = np.log(y)
+        log_complement = np.log1p(-y)
+        log_kernel = (a - 1.0) * log_y + (b - 1.0) * log_complement
         return np.asarray(betaln(a, b) - log_kernel)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
@@ -55,7 +57,8 @@ class Beta(Likelihood):
         a, b = self._parameters(f)
         slope = a * b / self._scale("precision")
         log_odds = logit(np.asarray(y))
-        return np.asarray(slope * (digamma(a) - digamma(b) - log_odds))
+        expected_log_odds = digamma(a) - digamma(b)
+        return np.asarray(slope * (expected_log_odds - log_odds))
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Fisher information ``φ² p² (1 - p)² (ψ'(a) + ψ'(b))``."""
@@ -98,8 +101,11 @@ class Beta(Likelihood):
     def starting_scales(self, y: Array, weights: Array) -> Scales:
         """Precision that explains the variance of y around one mean."""
         mean = float(np.average(y, weights=weights))
-        variance = float(np.average((y - mean) ** 2, weights=weights))
-        precision = mean * (1.0 - mean) / max(variance, 1e-300) - 1.0
+        squares = (y - mean) ** 2
+        variance = float(np.average(squares, weights=weights))
+        # the variance is p (1 - p) / (1 + φ)
+        variance = max(variance, 1e-300)
+        precision = mean * (1.0 - mean) / variance - 1.0
         start = float(np.clip(precision, 0.1, 100.0))
         return {"precision": (start, 1e-2, 1e6)}
 

@@ -51,26 +51,30 @@ class Binomial(Linked):
         y = doubles(y)
         f = np.asarray(f)
         n = self.known_
+        failures = n - y
         log_p = self._link().log_probability(f)
         log_q = self._link().log_probability(-f)
-        constant = betaln(n - y + 1.0, y + 1.0) + np.log(np.add(n, 1.0))
-        return np.asarray(constant - y * log_p - (n - y) * log_q)
+        # -log C(n, y) = log B(n - y + 1, y + 1) + log(n + 1)
+        constant = betaln(failures + 1.0, y + 1.0) + np.log(np.add(n, 1.0))
+        return np.asarray(constant - y * log_p - failures * log_q)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(n - y) (log p)'(-f) - y (log p)'(f)``: both links are symmetric."""
         y = np.asarray(y)
         f = np.asarray(f)
-        of_success = self._link().log_slope(f)
-        of_failure = self._link().log_slope(-f)
-        return np.asarray((self.known_ - y) * of_failure - y * of_success)
+        failures = self.known_ - y
+        success_slope = self._link().log_slope(f)
+        failure_slope = self._link().log_slope(-f)
+        return np.asarray(failures * failure_slope - y * success_slope)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative, between 0 and n for both links."""
         y = np.asarray(y)
         f = doubles(f)
-        of_success = self._link().log_curvature(f)
-        of_failure = self._link().log_curvature(-f)
-        return np.asarray((self.known_ - y) * of_failure + y * of_success)
+        failures = self.known_ - y
+        success_curvature = self._link().log_curvature(f)
+        failure_curvature = self._link().log_curvature(-f)
+        return np.asarray(failures * failure_curvature + y * success_curvature)
 
     def mean(self, f: ArrayLike) -> Array:
         """``n p``."""
@@ -79,18 +83,18 @@ class Binomial(Linked):
 
     def variance(self, f: ArrayLike) -> Array:
         """``n p (1 - p)``."""
-        failure = self._link().probability(-np.asarray(f))
-        return np.asarray(self.mean(f) * failure)
+        q = self._link().probability(-np.asarray(f))
+        return np.asarray(self.mean(f) * q)
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``I(n - y, y + 1)`` at ``1 - p``, the incomplete beta function."""
         y = np.floor(doubles(y))
         n = self.known_
-        failure = self._link().probability(-doubles(f))
+        q = self._link().probability(-doubles(f))
         # positive arguments also for y below 0 and above n
-        n_failures = np.maximum(n - y, 0.5)
-        n_successes = np.maximum(y, 0.0)
-        probability = betainc(n_failures, n_successes + 1.0, failure)
+        failures = np.maximum(n - y, 0.5)
+        successes = np.maximum(y, 0.0)
+        probability = betainc(failures, successes + 1.0, q)
         probability = np.where(y < 0.0, 0.0, probability)
         return np.where(y >= n, 1.0, probability)
 
@@ -102,9 +106,9 @@ class Binomial(Linked):
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Link of ``Σ y / Σ n``, with half a success and half a failure added."""
+        successes = weights @ y + 0.5
         trials = np.sum(weights * np.ravel(self.known_)) + 1.0
-        share = (weights @ y + 0.5) / trials
-        return float(self._link().latent(share))
+        return float(self._link().latent(successes / trials))
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Link of ``(y + 1/2) / (n + 1)``."""

@@ -6,12 +6,15 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, logsumexp
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
 from skgpx.likelihoods._gaussian import Gaussian
-from skgpx.likelihoods._links import ExpRate, ProbitProbability
+from skgpx.likelihoods._links import (
+    ExpRate,
+    ProbitProbability,
+    log_probability_above_zero,
+)
 from skgpx.likelihoods._log_rates import check_positive
 from skgpx.likelihoods._noise import NormalNoise, variance_start
 
@@ -67,7 +70,8 @@ class Tobit(NormalNoise):
         """``(f - y) / scale²``; ``∓(log Φ)' / scale`` of bounds."""
         exact = self._normal().gradient(y, f)
         slope = _PROBIT.log_slope(self._distance(y, f)) / self._scale("scale")
-        return np.where(self.known_ == 0.0, exact, -self.known_ * slope)
+        bound = -self.known_ * slope
+        return np.where(self.known_ == 0.0, exact, bound)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative, at most ``1 / scale²``."""
@@ -99,12 +103,14 @@ class Tobit(NormalNoise):
     def base_latent(self, y: Array, weights: Array) -> float:
         """Mean of the true values, with the expected value beyond each bound."""
         start, _, _ = self.starting_scales(y, weights)["scale"]
+        # the start is a tenth of the variance of y
         std = 10.0**0.5 * start
         flag = np.ravel(self.known_)
         mean = np.average(y, weights=weights)
-        # the EM algorithm for the mean
+        # the EM algorithm for the mean: E[true value | beyond y] = m ± s φ(z) / Φ(z)
         for _ in range(50):
-            expected = mean + flag * std * _PROBIT.log_slope(flag * (mean - y) / std)
+            z = flag * (mean - y) / std
+            expected = mean + flag * std * _PROBIT.log_slope(z)
             values = np.where(flag == 0.0, y, expected)
             mean = np.average(values, weights=weights)
         return float(mean)
@@ -122,12 +128,13 @@ class Tobit(NormalNoise):
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row, of bounds the log probability beyond them, (n,)."""
         exact = super().predictive_log_density(y, mixture)
-        distance = mixture.mean[:, 0] - np.asarray(y)[:, np.newaxis]
-        variance = mixture.variance[:, 0] + self._scale("scale") ** 2
-        std = np.sqrt(variance)
-        log_terms = log_ndtr(self.known_ * distance / std)
-        beyond = logsumexp(log_terms, axis=1, b=mixture.weights)
-        return np.where(np.ravel(self.known_) == 0.0, exact, beyond)
+        bounds = np.asarray(y)[:, np.newaxis]
+        log_beyond = log_probability_above_zero(
+            mean=self.known_ * (mixture.mean[:, 0] - bounds),
+            variance=mixture.variance[:, 0] + self._scale("scale") ** 2,
+            weights=mixture.weights,
+        )
+        return np.where(np.ravel(self.known_) == 0.0, exact, log_beyond)
 
     def _distance(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Distance of f from a bound, in standard deviations; positive beyond it."""
@@ -231,17 +238,14 @@ class LogNormal(Likelihood):
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Mean and variance of y, of mixtures of log-normal variables: closed form."""
-        mean, spread = self._mean_moments(mixture)
-        noise = np.expm1(self._scale("scale") ** 2) * (spread + mean**2)
+        mean, spread = self._moments_of_mean(mixture)
+        # E Var[y | f] = (exp(scale²) - 1) E (E[y | f])²
+        mean_square = spread + mean**2
+        noise = np.expm1(self._scale("scale") ** 2) * mean_square
         return mean, spread + noise
 
-    def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
-        """Variance of ``exp(f + scale² / 2)``, in closed form."""
-        _, variance = self._mean_moments(mixture)
-        return variance
-
-    def _mean_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """Mean and variance of ``E[y | f]``, (n,)."""
+    def _moments_of_mean(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of ``exp(f + scale² / 2)``, (n,), in closed form."""
         shifted = mixture.mean + 0.5 * self._scale("scale") ** 2
         return _LOG.moments(mixture._replace(mean=shifted))
 

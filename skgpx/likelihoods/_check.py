@@ -179,18 +179,26 @@ def _support(likelihood: Likelihood, y: Array) -> Problems:
 def _shapes(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     """Functions of (n,) targets and (n, c, s) latent values return full arrays."""
     n, c, s = f.shape
-    results = {
-        "nll": (likelihood.row_nll(y, f), (n, s)),
-        "gradient": (likelihood.row_gradient(y, f), (n, c, s)),
-        "curvature": (likelihood.row_curvature(y, f), (n, c, c, s)),
-        "mean": (likelihood.row_mean(f), (n, s)),
-        "variance": (likelihood.row_variance(f), (n, s)),
+    expected_shapes = {
+        "nll": (n, s),
+        "gradient": (n, c, s),
+        "curvature": (n, c, c, s),
+        "mean": (n, s),
+        "variance": (n, s),
     }
-    for name, (result, expected) in results.items():
-        if np.shape(result) != expected:
+    results = {
+        "nll": likelihood.row_nll(y, f),
+        "gradient": likelihood.row_gradient(y, f),
+        "curvature": likelihood.row_curvature(y, f),
+        "mean": likelihood.row_mean(f),
+        "variance": likelihood.row_variance(f),
+    }
+    for name, expected in expected_shapes.items():
+        shape = np.shape(results[name])
+        if shape != expected:
             yield (
                 f"{name} is not vectorised: expected shape {expected} from y (n, 1) and"
-                f" f (n, s) as rows; got {np.shape(result)}."
+                f" f (n, s) as rows; got {shape}."
             )
 
 
@@ -213,8 +221,9 @@ def _gradient(likelihood: Likelihood, y: Array, f: Array) -> Problems:
         yield "gradient has the wrong sign: it must be d nll / d f, not d log p / d f."
         return
     first = tuple(np.argwhere(wrong)[0])
+    row = first[0]
     yield (
-        f"gradient is not the derivative of nll: at y = {y[first[0]]:g}, f = "
+        f"gradient is not the derivative of nll: at y = {y[row]:g}, f = "
         f"{f[first]:g} it is {gradient[first]:g}, finite differences give "
         f"{numeric[first]:g}."
     )
@@ -358,16 +367,18 @@ def _moments(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
     std = np.std(draws, axis=1, keepdims=True) + 1e-300
     comparisons = {"mean": (draws, mean, 0.05 * std)}
     if np.all(np.isfinite(variance)):
-        comparisons["variance"] = ((draws - mean) ** 2, variance, 0.15 * std**2)
-    for name, (values, expected, slack) in comparisons.items():
+        squares = (draws - mean) ** 2
+        comparisons["variance"] = (squares, variance, 0.15 * std**2)
+    for name, (values, expected, tolerance) in comparisons.items():
         average = np.mean(values, axis=1, keepdims=True)
         gap = np.abs(average - expected)
         spread = np.std(values, axis=1, keepdims=True)
         error = spread / np.sqrt(draws.shape[1])
         # large both in standard errors and in size: with heavy tails the first
         # criterion alone is unreliable
-        agree = (gap <= 5.0 * error + 1e-12 * std) | (gap <= slack)
-        if not np.all(agree):
+        is_within_errors = gap <= 5.0 * error + 1e-12 * std
+        is_small = gap <= tolerance
+        if not np.all(is_within_errors | is_small):
             worst = int(np.argmax(gap / (error + 1e-300)))
             yield (
                 f"{name} contradicts sample: at f = {f[worst, 0, 0]:g} it is"
@@ -379,20 +390,21 @@ def _moments(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
 def _distribution(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
     """Distribution function: range, monotonicity, samples, integral of the density."""
     # closer where there are more samples: densities may have poles
-    grid = np.quantile(draws, np.linspace(0.02, 0.98, 401), axis=1).T
+    levels = np.linspace(0.02, 0.98, 401)
+    grid = np.quantile(draws, levels, axis=1).T
     if likelihood.discrete:
         # not beyond the largest sample: a class number has no density there
         lowest = np.floor(grid[:, :1])
         highest = np.floor(grid[:, -1:])
         grid = np.minimum(lowest + np.arange(400.0), highest)
     is_below = draws[:, np.newaxis] <= grid[:, :, np.newaxis]
-    below = np.mean(is_below, axis=2)
+    frequency = np.mean(is_below, axis=2)
     try:
         columns = [likelihood.row_cdf(y, f)[:, 0] for y in grid.T]
         cdf = np.stack(columns, axis=1)
     except NotImplementedError:
-        # of the samples instead, which is known to a few hundredths
-        cdf = below
+        # frequencies in the sample instead, which err by a few hundredths
+        cdf = frequency
         tolerance = 0.03
     else:
         tolerance = 0.01
@@ -402,7 +414,8 @@ def _distribution(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
             yield "cdf decreases in y."
         variance = np.clip(cdf * (1.0 - cdf), 1e-3, None)
         error = np.sqrt(variance / draws.shape[1])
-        if np.any(np.abs(below - cdf) > 5.0 * error):
+        gap = np.abs(frequency - cdf)
+        if np.any(gap > 5.0 * error):
             yield "cdf contradicts sample."
 
     # sums of probabilities, or the trapezoidal rule
@@ -412,8 +425,8 @@ def _distribution(likelihood: Likelihood, f: Array, draws: Array) -> Problems:
     if likelihood.discrete:
         mass = density[:, 1:] * (steps > 0.0)
     else:
-        sums = density[:, 1:] + density[:, :-1]
-        mass = 0.5 * sums * steps
+        edge_sums = density[:, 1:] + density[:, :-1]
+        mass = 0.5 * edge_sums * steps
     total = mass.sum(axis=1)
     expected = cdf[:, -1] - cdf[:, 0]
     gap = np.abs(total - expected)

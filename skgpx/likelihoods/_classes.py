@@ -63,8 +63,8 @@ class ClassNumbers(Likelihood):
     def variance(self, f: ArrayLike) -> Array:
         """Variance of the class number, shape (n, s)."""
         p = self.probabilities(doubles(f))
-        number = np.arange(float(p.shape[1]))
-        number = number[np.newaxis, :, np.newaxis]
+        n_classes = float(p.shape[1])
+        number = np.arange(n_classes)[:, np.newaxis]
         mean = np.sum(p * number, axis=1, keepdims=True)
         squares = (number - mean) ** 2
         return np.sum(p * squares, axis=1)
@@ -97,13 +97,15 @@ class ClassNumbers(Likelihood):
 
     def _class_counts(self, y: Array, weights: Array) -> Array:
         """Weighted rows of each class, half a row added, (K,)."""
-        return weights @ one_hot(y, self._count_outputs(y)) + 0.5
+        is_class = one_hot(y, self._count_outputs(y))
+        return weights @ is_class + 0.5
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """Log probability of the observed class."""
         p = self.predict_proba(mixture)
+        observed = of_observed(p, doubles(y))
         with np.errstate(divide="ignore"):
-            return np.log(of_observed(p, doubles(y)))
+            return np.log(observed)
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Mean and variance of the class number, shape (n,) each."""
@@ -240,30 +242,36 @@ class Categorical(ClassNumbers):
 
     def centred(self, variance: float) -> Self:
         """Copy with a prior that expects the class frequencies."""
-        spread = np.full((1, 1, 1), variance)
+        variances = np.full((1, 1, 1), variance)
 
         def expected(means: Array) -> Array:
-            return self.predict_proba(LatentMixture(means, spread, np.ones(1)))
+            prior = LatentMixture(means, variances, np.ones(1))
+            return self.predict_proba(prior)
 
         # the Gumbel noise behind a softmax has the variance π²/6
-        unit = float(np.sqrt(variance + np.pi**2 / 6.0))
-        base = matching_base(softmax(self.base_latent_), unit, expected)
+        total_variance = variance + np.pi**2 / 6.0
+        base = matching_base(
+            rates=softmax(self.base_latent_),
+            unit=float(np.sqrt(total_variance)),
+            probabilities=expected,
+        )
         return self.with_base(base)
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """``base_k + 2 ([k = y] - P(y = k | base))``, shape (n, K)."""
         y = doubles(y)
         base = self._base_of_classes(y)
-        return base + 2.0 * (one_hot(y, len(base)) - softmax(base))
+        residual = one_hot(y, len(base)) - softmax(base)
+        return base + 2.0 * residual
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """Log probability of the observed class."""
         y = np.asarray(y)
         log_density = super().predictive_log_density(y, mixture)
-        # smaller than a probability can be
-        tiny = np.flatnonzero(log_density < -600.0)
-        tail = Likelihood.predictive_log_density(self, y[tiny], mixture.rows(tiny))
-        log_density[tiny] = tail
+        # by logarithms where probabilities may underflow
+        rows = np.flatnonzero(log_density < -600.0)
+        tail = Likelihood.predictive_log_density(self, y[rows], mixture.rows(rows))
+        log_density[rows] = tail
         return log_density
 
     def predict_proba(self, mixture: LatentMixture) -> Array:
@@ -345,10 +353,10 @@ class RobustMax(ClassNumbers):
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one class number per row and draw, shape (n, s)."""
-        f = doubles(f)
-        p = self.probabilities(f)
+        p = self.probabilities(doubles(f))
+        n_rows, _, n_draws = p.shape
         cumulative = np.cumsum(p[:, :-1], axis=1)
-        uniform = rng.random((f.shape[0], 1, f.shape[2]))
+        uniform = rng.random((n_rows, 1, n_draws))
         classes = np.sum(cumulative < uniform, axis=1)
         return classes.astype(np.float64)
 
@@ -364,8 +372,10 @@ class RobustMax(ClassNumbers):
         largest = largest_probabilities(mixture)
         number = np.arange(float(largest.shape[1]))
         # E[y | f_k is the largest]
-        means = self._with_mistakes(np.eye(len(number))) @ number
-        deviations = means - (largest @ means)[:, np.newaxis]
+        p = self._with_mistakes(np.eye(len(number)))
+        class_means = p @ number
+        mean = largest @ class_means
+        deviations = class_means - mean[:, np.newaxis]
         return np.asarray(np.sum(largest * deviations**2, axis=1))
 
     def base_latent(self, y: Array, weights: Array) -> Array:
@@ -374,12 +384,17 @@ class RobustMax(ClassNumbers):
         Half a row is added to each class; the means sum to zero, shape (K,).
         """
         counts = self._class_counts(y, weights)
-        variance = np.ones((1, 1, 1))
+        variances = np.ones((1, 1, 1))
 
         def expected(means: Array) -> Array:
-            return largest_probabilities(LatentMixture(means, variance, np.ones(1)))
+            prior = LatentMixture(means, variances, np.ones(1))
+            return largest_probabilities(prior)
 
-        return matching_base(counts / counts.sum(), 1.0, expected)
+        return matching_base(
+            rates=counts / counts.sum(),
+            unit=1.0,
+            probabilities=expected,
+        )
 
     def centred(self, variance: float) -> Self:
         """Copy with a base in units of the prior standard deviation."""
@@ -389,7 +404,8 @@ class RobustMax(ClassNumbers):
         """``base_k + 2 ([k = y] - 1 / K)``, shape (n, K)."""
         y = doubles(y)
         base = self._base_of_classes(y)
-        return base + 2.0 * (one_hot(y, len(base)) - 1.0 / len(base))
+        residual = one_hot(y, len(base)) - 1.0 / len(base)
+        return base + 2.0 * residual
 
     def check_parameters(self) -> None:
         """Raise a ValueError unless epsilon is between zero and one half."""
@@ -400,6 +416,6 @@ class RobustMax(ClassNumbers):
             )
 
     def _with_mistakes(self, largest: Array) -> Array:
-        """Probabilities of classes, given that of each output to be the largest."""
+        """Probabilities of the classes, given the probabilities of the largest f."""
         mistake = self.epsilon / (largest.shape[1] - 1.0)
         return mistake + (1.0 - self.epsilon - mistake) * largest

@@ -69,12 +69,14 @@ class Gaussian(NoiseOfRows):
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``Phi((y - f) / sqrt(v))``."""
         std = np.sqrt(self._variance())
-        return np.asarray(ndtr(np.subtract(y, f) / std))
+        z = np.subtract(y, f) / std
+        return np.asarray(ndtr(z))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw from ``N(f, v)``."""
         std = np.sqrt(self._variance())
-        return np.add(f, std * rng.standard_normal(np.shape(f)))
+        noise = std * rng.standard_normal(np.shape(f))
+        return np.add(f, noise)
 
     def scaled(self, factor: float) -> Self:
         """Copy with the noise variance times ``factor**2``."""
@@ -158,18 +160,23 @@ class ShiftedMixture(NormalNoise):
         """``-log((1 - p) N(r | 0, v) + p N(r | shift, v))`` with ``r = y - f``."""
         v = self._scale("noise_variance")
         residual = np.subtract(y, f)
-        at_f = np.log1p(-self.probability) - 0.5 * residual**2 / v
-        shifted = np.log(self.probability) - 0.5 * (residual - self.shift) ** 2 / v
-        log_density = np.logaddexp(at_f, shifted)
-        return -log_density + 0.5 * np.log(2.0 * np.pi * v)
+        shifted_residual = residual - self.shift
+        log_plain = np.log1p(-self.probability) - 0.5 * residual**2 / v
+        log_shifted = np.log(self.probability) - 0.5 * shifted_residual**2 / v
+        log_kernel = np.logaddexp(log_plain, log_shifted)
+        constant = 0.5 * np.log(2.0 * np.pi * v)
+        return -log_kernel + constant
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-(r - shift P(b = 1 | r)) / v``."""
         v = self._scale("noise_variance")
         residual = np.subtract(y, f)
         prior_log_odds = logit(self.probability)
-        log_odds = prior_log_odds + self.shift * (residual - 0.5 * self.shift) / v
-        return -(residual - self.shift * expit(log_odds)) / v
+        # log P(b = 1 | r) / P(b = 0 | r)
+        excess = residual - 0.5 * self.shift
+        log_odds = prior_log_odds + self.shift * excess / v
+        expected_shift = self.shift * expit(log_odds)
+        return -(residual - expected_shift) / v
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``1 / v``, an upper bound of the second derivative."""
@@ -182,23 +189,26 @@ class ShiftedMixture(NormalNoise):
 
     def variance(self, f: ArrayLike) -> Array:
         """``noise_variance + probability (1 - probability) shift^2``."""
-        share = self.probability * (1.0 - self.probability)
-        of_shift = share * float(self.shift) ** 2
-        return np.full(np.shape(f), self._scale("noise_variance") + of_shift)
+        bernoulli_variance = self.probability * (1.0 - self.probability)
+        shift_variance = bernoulli_variance * float(self.shift) ** 2
+        variance = self._scale("noise_variance") + shift_variance
+        return np.full(np.shape(f), variance)
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Mix the two normal distribution functions."""
         std = np.sqrt(self._scale("noise_variance"))
         residual = np.subtract(y, f)
-        at_f = ndtr(residual / std)
+        plain = ndtr(residual / std)
         shifted = ndtr((residual - self.shift) / std)
-        return np.asarray((1.0 - self.probability) * at_f + self.probability * shifted)
+        p = self.probability
+        return np.asarray((1.0 - p) * plain + p * shifted)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw ``f + shift * b + e``."""
         std = np.sqrt(self._scale("noise_variance"))
-        is_shifted = rng.random(np.shape(f)) < self.probability
-        noise = std * rng.standard_normal(np.shape(f))
+        shape = np.shape(f)
+        is_shifted = rng.random(shape) < self.probability
+        noise = std * rng.standard_normal(shape)
         return np.add(f, self.shift * is_shifted + noise)
 
     def scaled(self, factor: float) -> Self:

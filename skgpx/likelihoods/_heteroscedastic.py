@@ -12,7 +12,7 @@ from skgpx._numerics.rows import mean_and_spread
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ExpRate
-from skgpx.likelihoods._noise import weighted_quartiles
+from skgpx.likelihoods._noise import robust_location_and_spread
 from skgpx.likelihoods._student_t import StudentT
 
 Array = NDArray[np.float64]
@@ -69,8 +69,8 @@ class _Heteroscedastic(Likelihood):
 
     def _log_scale(self, f: Array) -> Array:
         """``log scale + variation f₂``, (n, s)."""
-        log_ratio: Array = self._scale("variation") * np.clip(f[:, 1], -100.0, 100.0)
-        return np.log(self._scale("scale")) + log_ratio
+        bounded: Array = np.clip(f[:, 1], -100.0, 100.0)
+        return np.log(self._scale("scale")) + self._scale("variation") * bounded
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Negative log density of ε at the residual, plus the log scale."""
@@ -81,18 +81,21 @@ class _Heteroscedastic(Likelihood):
         """In both latent functions, (n, 2, s)."""
         z, log_scale = self._standardised(y, f)
         slope = self._unit().gradient(z, 0.0)
-        in_location = self.unit_ * np.exp(-log_scale) * slope
-        in_scale = self._scale("variation") * (1.0 + z * slope)
-        return np.stack((in_location, in_scale), axis=1)
+        location_slope = self.unit_ * np.exp(-log_scale) * slope
+        log_scale_slope = self._scale("variation") * (1.0 + z * slope)
+        return np.stack((location_slope, log_scale_slope), axis=1)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Fisher information, (n, 2, 2, s), which is diagonal."""
         _, log_scale = self._standardised(y, f)
+        n_rows, n_draws = log_scale.shape
+        fisher = np.zeros((n_rows, 2, 2, n_draws))
         of_location, of_log_scale = self._fisher_information()
-        fisher = np.zeros((len(log_scale), 2, 2, *log_scale.shape[1:]))
-        slope = self.unit_ * np.exp(-log_scale)
-        fisher[:, 0, 0] = of_location * slope**2
-        fisher[:, 1, 1] = of_log_scale * self._scale("variation") ** 2
+        # in units of the latent functions: u / scale, and the variation
+        location_slope = self.unit_ * np.exp(-log_scale)
+        log_scale_slope = self._scale("variation")
+        fisher[:, 0, 0] = of_location * location_slope**2
+        fisher[:, 1, 1] = of_log_scale * log_scale_slope**2
         return fisher
 
     def mean(self, f: ArrayLike) -> Array:
@@ -113,23 +116,25 @@ class _Heteroscedastic(Likelihood):
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one observation per row and draw."""
         f = doubles(f)
-        noise = self._unit().sample(np.zeros(f[:, 0].shape), rng)
-        return self.mean(f) + np.exp(self._log_scale(f)) * noise
+        location = self.mean(f)
+        scale = np.exp(self._log_scale(f))
+        noise = self._unit().sample(np.zeros(location.shape), rng)
+        return location + scale * noise
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Moments of y, in closed form: the variance of the noise is log-normal."""
         latent_mean, _ = mixture.moments()
         mean = self.centre_ + self.unit_ * latent_mean[:, 0]
-        # scale² exp(2 variation f₂), the exponential of another normal variable
+        # E scale² exp(2 variation f₂), the exponential of another normal variable
         factor = 2.0 * self._scale("variation")
+        shift = 2.0 * np.log(self._scale("scale"))
         variance = np.broadcast_to(mixture.variance, mixture.mean.shape)
-        log_square = 2.0 * np.log(self._scale("scale"))
-        log_squares = LatentMixture(
-            factor * mixture.mean[:, 1:] + log_square,
-            factor**2 * variance[:, 1:],
-            mixture.weights,
+        log_squared_scale = LatentMixture(
+            mean=factor * mixture.mean[:, 1:] + shift,
+            variance=factor**2 * variance[:, 1:],
+            weights=mixture.weights,
         )
-        squared_scale, _ = _LOG.moments(log_squares)
+        squared_scale, _ = _LOG.moments(log_squared_scale)
         noise = squared_scale * self._unit().variance(np.zeros(1))
         return mean, self.predictive_mean_variance(mixture) + noise
 
@@ -252,9 +257,4 @@ class HeteroscedasticStudentT(_Heteroscedastic):
         return of_location, of_log_scale
 
     def _location_and_unit(self, y: Array, weights: Array) -> tuple[float, float]:
-        low, middle, high = weighted_quartiles(y, weights)
-        # 1.349 standard deviations of a normal distribution
-        spread = (high - low) / 1.349
-        if spread > 1e-12 * np.max(np.abs(y)):
-            return float(middle), float(spread)
-        return super()._location_and_unit(y, weights)
+        return robust_location_and_spread(y, weights)

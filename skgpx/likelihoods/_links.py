@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import erfcx, expit, log_ndtr, logit, ndtr, ndtri
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfcx, expit, log_ndtr, logit, logsumexp, ndtr, ndtri
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._base import Likelihood, doubles
 
 Array = NDArray[np.float64]
 
@@ -97,22 +97,30 @@ class ExpRate:
         std = float(np.sqrt(variance))
         return base - min(0.5 * variance, std)
 
-    def moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """Mean and variance of the rate (n,), of mixtures of log-normal variables.
+    def moments(
+        self,
+        mixture: LatentMixture,
+        exposure: ArrayLike = 1.0,
+    ) -> tuple[Array, Array]:
+        """Mean and variance of ``exposure rate`` (n,), a mixture of log-normals.
 
         In closed form: where f is wide, the variance lies beyond the range of any rule
-        for its distribution, ``2 std²`` above the mean. At most 1e290.
+        for its distribution, ``2 std²`` above the mean. At most 1e290 for the rate.
         """
-        latent_variance = mixture.variance[:, 0]
+        m = mixture.mean[:, 0]
+        v = mixture.variance[:, 0]
         # E exp(f) = exp(m + v / 2), Var exp(f) = (E exp(f))² (exp(v) - 1)
-        means = self.rate(mixture.mean[:, 0] + 0.5 * latent_variance)
+        means = self.rate(m + 0.5 * v)
         with np.errstate(over="ignore"):
-            within = means**2 * np.expm1(np.minimum(latent_variance, 700.0))
+            within = means**2 * np.expm1(np.minimum(v, 700.0))
         within = np.minimum(within, 1e290)
+        # the law of total variance over the components
         mean = means @ mixture.weights
         between = (means - mean[:, np.newaxis]) ** 2
         variance = (within + between) @ mixture.weights
-        return mean, np.minimum(variance, 1e290)
+        variance = np.minimum(variance, 1e290)
+        exposures = np.ravel(exposure)
+        return exposures * mean, exposures**2 * variance
 
 
 class SquareRate:
@@ -132,12 +140,14 @@ class SquareRate:
 
     def slopes(self, f: Array) -> tuple[Array, Array]:
         """``2 f`` and ``2 f / (f^2 + 1e-8)``."""
-        return 2.0 * f, 2.0 * f / self.rate(f)
+        slope = 2.0 * f
+        return slope, slope / self.rate(f)
 
     def curvature(self, y: Array, f: Array) -> Array:
         """``2 + 2 y (f^2 - 1e-8) / rate^2`` where that is positive, else 2."""
         excess = f**2 - pointwise.SQUARE_FLOOR
-        second = 2.0 + 2.0 * y * excess / self.rate(f) ** 2
+        squared_rate = self.rate(f) ** 2
+        second = 2.0 + 2.0 * y * excess / squared_rate
         return np.where(second > 0.0, second, 2.0)
 
     def latent(self, rate: Array) -> Array:
@@ -150,6 +160,13 @@ RATE_LINKS: dict[str, Any] = {
     "exp": ExpRate(),
     "square": SquareRate(),
 }
+
+
+def draw_counts(rate: Array, rng: np.random.Generator) -> Array:
+    """Poisson counts, as floats."""
+    # NumPy draws counts as 64-bit integers
+    rate = np.minimum(rate, 9e18)
+    return doubles(rng.poisson(rate))
 
 
 # ---- Probabilities -------------------------------------------------------------------
@@ -208,7 +225,14 @@ class ProbitProbability:
         slope = self.log_slope(f)
         curvature = slope * (slope + f)
         asymptote = 1.0 - 1.0 / np.maximum(f**2, 1.0)
-        return np.clip(np.where(f < -1e4, asymptote, curvature), 0.0, 1.0)
+        curvature = np.where(f < -1e4, asymptote, curvature)
+        return np.clip(curvature, 0.0, 1.0)
+
+
+def log_probability_above_zero(mean: Array, variance: Array, weights: Array) -> Array:
+    """``log Σⱼ wⱼ Φ(mⱼ / √vⱼ)`` of normal mixtures with means m (n, j), shape (n,)."""
+    z = mean / np.sqrt(variance)
+    return np.asarray(logsumexp(log_ndtr(z), axis=1, b=weights))
 
 
 PROBABILITY_LINKS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from scipy.special import betainc, betaln, expit, gammainc, gammaln
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._base import Likelihood, Scales, check_integers, doubles
-from skgpx.likelihoods._links import ExpRate
+from skgpx.likelihoods._links import ExpRate, draw_counts
 
 Array = NDArray[np.float64]
 _LINK = ExpRate()
@@ -43,15 +43,17 @@ class LogRate(Likelihood):
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Logarithm of ``Σ y / Σ e``, with half a count added to a sum of counts."""
+        exposures = np.ravel(self.known_)
         total = weights @ y + 0.5 * self.discrete
-        exposure = np.sum(weights * np.ravel(self.known_))
-        return float(np.log(total / exposure))
+        rate = total / np.sum(weights * exposures)
+        return float(np.log(rate))
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """``log(y / e)``; for counts as for `Poisson`, with half a count added."""
-        half = 0.5 * self.discrete
-        exposure = np.ravel(self.known_) + half * np.exp(-self._base(1))
-        rate = (doubles(y) + half) / exposure
+        added_count = 0.5 * self.discrete
+        added_exposure = added_count * np.exp(-self._base(1))
+        exposure = np.ravel(self.known_) + added_exposure
+        rate = (doubles(y) + added_count) / exposure
         return np.log(rate.reshape(np.shape(y)))
 
     def centred(self, variance: float) -> Self:
@@ -62,28 +64,24 @@ class LogRate(Likelihood):
         """Shape that explains the variance of y around one rate."""
         rate = np.exp(self.base_latent(y, weights))
         mean = np.ravel(self.known_) * rate
-        squared_means = weights @ (np.ones(len(y)) * mean**2)
-        excess = weights @ ((y - mean) ** 2 - self.discrete * mean)
-        shape = squared_means / max(float(excess), 1e-300)
+        # Σ (y - μ)² = Σ μ²/shape, for counts plus Σ μ
+        squared_means = np.ones(len(y)) * mean**2
+        excesses = (y - mean) ** 2 - self.discrete * mean
+        total_excess = max(float(weights @ excesses), 1e-300)
+        shape = weights @ squared_means / total_excess
         start = float(np.clip(shape, 0.1, 100.0))
         return {"shape": (start, 1e-2, 1e6)}
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """``E μ``, and ``Var μ + E μ²/shape``, for counts plus ``E μ``; closed form."""
-        mean, variance = self._mean_moments(mixture)
-        noise = self.discrete * mean + (variance + mean**2) / self._scale("shape")
+        mean, variance = self._moments_of_mean(mixture)
+        mean_square = variance + mean**2
+        noise = self.discrete * mean + mean_square / self._scale("shape")
         return mean, variance + noise
 
-    def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
-        """``Var μ``, in closed form."""
-        _, variance = self._mean_moments(mixture)
-        return variance
-
-    def _mean_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """Mean and variance of μ, (n,)."""
-        mean, variance = _LINK.moments(mixture)
-        exposure = np.ravel(self.known_)
-        return exposure * mean, exposure**2 * variance
+    def _moments_of_mean(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of μ, (n,), in closed form."""
+        return _LINK.moments(mixture, self.known_)
 
     def _log_ratio(self, scale: ArrayLike, f: ArrayLike) -> Array:
         """``log(μ / scale)``."""
@@ -122,7 +120,10 @@ class NegativeBinomial(LogRate):
         y = doubles(y)
         a = self._scale("shape")
         t = self._log_ratio(a, f)
-        terms = a * np.logaddexp(0.0, t) + y * np.logaddexp(0.0, -t)
+        # -log of the probabilities a / (a + μ) and μ / (a + μ)
+        failure_nll = np.logaddexp(0.0, t)
+        success_nll = np.logaddexp(0.0, -t)
+        terms = a * failure_nll + y * success_nll
         return np.asarray(terms + betaln(a, y + 1.0) + np.log(a + y))
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
@@ -143,17 +144,16 @@ class NegativeBinomial(LogRate):
         """``I(a, floor(y) + 1)`` at ``a / (a + μ)``, the incomplete beta function."""
         count = np.floor(doubles(y))
         a = self._scale("shape")
-        success = expit(-self._log_ratio(a, f))
-        probability = betainc(a, np.maximum(count, 0.0) + 1.0, success)
+        ratio = expit(-self._log_ratio(a, f))
+        safe_count = np.maximum(count, 0.0)
+        probability = betainc(a, safe_count + 1.0, ratio)
         return np.where(count < 0.0, 0.0, probability)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw Poisson counts of gamma rates, as floats."""
         a = self._scale("shape")
-        # NumPy draws counts as 64-bit integers
         rate = rng.gamma(a, self.mean(f) / a)
-        rate = np.minimum(rate, 9e18)
-        return doubles(rng.poisson(rate))
+        return draw_counts(rate, rng)
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is a count."""

@@ -39,9 +39,9 @@ class NormalNoise(Likelihood):
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Moments of the latent mixture plus the moments of the noise."""
-        mean, variance = mixture.moments()
-        total = variance + self.variance(mean)
-        return self.mean(mean[:, 0]), total[:, 0]
+        latent_mean, latent_variance = mixture.moments()
+        variance = latent_variance + self.variance(latent_mean)
+        return self.mean(latent_mean[:, 0]), variance[:, 0]
 
     def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
         """Variance of the latent mixture, shape (n,)."""
@@ -78,8 +78,10 @@ class NormalNoise(Likelihood):
         shift, variance, log_weights = self._row_noise(-np.inf)
         if len(mixture.weights) * len(log_weights) > 1:
             return super().predictive_quantile(p, mixture)
+        mean = mixture.mean[:, 0] + shift
         std = np.sqrt(mixture.variance[:, 0] + variance)
-        return mixture.mean[:, 0] + shift + std * ndtri(np.atleast_1d(p))
+        z = ndtri(np.atleast_1d(p))
+        return mean + std * z
 
     def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
         """Continuous ranked probability score at y (n,), in the units of y, (n,).
@@ -89,15 +91,17 @@ class NormalNoise(Likelihood):
         shift, variance, log_weights = self._row_noise(-32.0)
         if len(mixture.weights) * len(log_weights) > 32:
             return super().predictive_crps(y, mixture)
-        # every component of f with every component of the noise
+        # every component of f with every component of the noise, (n, s, k)
         mean = mixture.mean[:, 0, :, np.newaxis] + shift
-        total = mixture.variance[:, 0, :, np.newaxis] + variance[:, np.newaxis]
-        std = np.sqrt(np.broadcast_to(total, mean.shape))
+        latent_variance = mixture.variance[:, 0, :, np.newaxis]
+        total_variance = latent_variance + variance[:, np.newaxis]
+        std = np.sqrt(np.broadcast_to(total_variance, mean.shape))
         weights = np.outer(mixture.weights, np.exp(log_weights))
+        n_rows = len(mean)
         return mixture_crps(
             np.asarray(y),
-            mean.reshape(len(mean), -1),
-            std.reshape(len(mean), -1),
+            mean.reshape(n_rows, -1),
+            std.reshape(n_rows, -1),
             weights.ravel(),
         )
 
@@ -185,11 +189,12 @@ class KnownNoise(NamedTuple):
     @classmethod
     def of(cls, noise_variance: Array, weights: Array) -> KnownNoise:
         """Variances (n,) of rows with these weights, not all zero."""
-        total = weights.sum()
-        reference = float(total / np.sum(weights / noise_variance))
+        total_weight = weights.sum()
+        total_precision = np.sum(weights / noise_variance)
+        reference = float(total_weight / total_precision)
+        mean = float(weights @ noise_variance / total_weight)
         relative = noise_variance / reference
         constant = 0.5 * float(weights @ np.log(relative))
-        mean = float(weights @ noise_variance / total)
         return cls(
             reference=reference,
             mean=mean,
@@ -210,6 +215,20 @@ def variance_start(y: Array, weights: Array) -> tuple[float, float, float]:
     stds = np.ravel(spread).tolist()
     variance = sum(std**2 for std in stds) / len(stds)
     return 0.1 * variance, 1e-8 * variance, 10.0 * variance
+
+
+def robust_location_and_spread(y: Array, weights: Array) -> tuple[float, float]:
+    """Median, and standard deviation of a normal distribution with these quartiles.
+
+    Mean and standard deviation where half of the targets are equal.
+    """
+    low, median, high = weighted_quartiles(y, weights)
+    # the quartiles of N(0, 1) are 1.349 apart
+    spread = (high - low) / 1.349
+    if spread > 1e-12 * np.max(np.abs(y)):
+        return median, spread
+    mean, std = mean_and_spread(y, weights, 1e-12)
+    return float(mean), float(std)
 
 
 def weighted_quartiles(y: Array, weights: Array) -> tuple[float, float, float]:

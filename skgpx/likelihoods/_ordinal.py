@@ -92,7 +92,8 @@ class Ordinal(Likelihood):
         """Return the second derivative, between 0 and 1."""
         low, high = self._edges(y, f)
         at_low, at_high = self._density_ratios(low, high)
-        second = high * at_high - low * at_low + (at_high - at_low) ** 2
+        slope = at_high - at_low
+        second = high * at_high - low * at_low + slope**2
         return np.clip(second, 0.0, 1.0)
 
     def mean(self, f: ArrayLike) -> Array:
@@ -102,9 +103,11 @@ class Ordinal(Likelihood):
     def variance(self, f: ArrayLike) -> Array:
         """``Σ (2 k + 1) P(y > k)`` less the square of the mean."""
         above = self._above(f)
+        k = np.arange(above.shape[-1])
         # E[y²] - E[y]²
-        square = above @ (2.0 * np.arange(above.shape[-1]) + 1.0)
-        variance = square - np.sum(above, axis=-1) ** 2
+        mean_square = above @ (2.0 * k + 1.0)
+        mean = np.sum(above, axis=-1)
+        variance = mean_square - mean**2
         return np.asarray(np.maximum(variance, 0.0))
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
@@ -116,8 +119,8 @@ class Ordinal(Likelihood):
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw grades, as floats."""
-        value = np.add(f, rng.standard_normal(np.shape(f)))
-        grades = np.searchsorted(self._thresholds(), value)
+        noise = rng.standard_normal(np.shape(f))
+        grades = np.searchsorted(self._thresholds(), np.add(f, noise))
         return grades.astype(np.float64)
 
     def example_targets(self, rng: np.random.Generator, n: int) -> Array:
@@ -140,12 +143,14 @@ class Ordinal(Likelihood):
         if self.thresholds is not None:
             return self
         grades = np.asarray(y, dtype=np.intp)
-        n_grades = self.n_grades or max(int(np.max(grades)) + 1, 2)
+        n_grades = self.n_grades
+        if not n_grades:
+            n_grades = max(int(np.max(grades)) + 1, 2)
         counts = np.bincount(grades, weights, n_grades) + 0.5
         levels = np.cumsum(counts)[:-1] / counts.sum()
         # f + e has variance two
         thresholds = np.sqrt(2.0) * ndtri(levels)
-        # of the first threshold, and of the logarithms of the gaps
+        # bounds of the first threshold, and of the logarithms of the gaps
         bounds = np.repeat([[-6.9, 3.0]], n_grades - 1, axis=0)
         bounds[0] = [-20.0, 20.0]
         return self._replace(
@@ -223,23 +228,25 @@ class Ordinal(Likelihood):
 
     def _edges(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
         """Thresholds below and above the grade less f; ±1e9 for the extreme grades."""
-        edges = np.concatenate(([-1e9], self._thresholds(), [1e9]))
+        thresholds = np.concatenate(([-1e9], self._thresholds(), [1e9]))
         grade = np.asarray(y).astype(np.intp)
-        low = np.subtract(edges[grade], f)
-        high = np.subtract(edges[grade + 1], f)
+        low = np.subtract(thresholds[grade], f)
+        high = np.subtract(thresholds[grade + 1], f)
         return low, high
 
     def _log_probability(self, low: Array, high: Array) -> Array:
         """``log(Φ(high) - Φ(low))``, from the tail that is nearer."""
         positive = low > 0.0
+        # Φ(high) - Φ(low) = Φ(-low) - Φ(-high)
         log_larger = log_ndtr(np.where(positive, -low, high))
         log_smaller = log_ndtr(np.where(positive, -high, low))
-        ratio = -np.expm1(log_smaller - log_larger)
-        return np.asarray(log_larger + np.log(ratio))
+        share = -np.expm1(log_smaller - log_larger)
+        return np.asarray(log_larger + np.log(share))
 
     def _density_ratios(self, low: Array, high: Array) -> tuple[Array, Array]:
         """``φ(low)`` and ``φ(high)`` over the probability between them."""
-        log_normaliser = self._log_probability(low, high) + 0.5 * np.log(2.0 * np.pi)
+        log_probability = self._log_probability(low, high)
+        log_normaliser = log_probability + 0.5 * np.log(2.0 * np.pi)
         at_low = np.exp(-0.5 * low**2 - log_normaliser)
         at_high = np.exp(-0.5 * high**2 - log_normaliser)
         return at_low, at_high

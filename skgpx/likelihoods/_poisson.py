@@ -12,7 +12,7 @@ from skgpx._numerics.expectations import poisson_cdf
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx.likelihoods._base import Index, RowForm, check_integers, doubles
-from skgpx.likelihoods._links import RATE_LINKS, Linked
+from skgpx.likelihoods._links import RATE_LINKS, Linked, draw_counts
 
 Array = NDArray[np.float64]
 
@@ -72,20 +72,24 @@ class Poisson(Linked):
         """``rate - y log(rate) + log(y!)``."""
         y = doubles(y)
         f = doubles(f)
+        rate = self.mean(f)
         log_rate = self._link().log_rate(f) + np.log(self.known_)
-        return np.asarray(self.mean(f) - y * log_rate + gammaln(y + 1.0))
+        log_factorial = gammaln(y + 1.0)
+        return np.asarray(rate - y * log_rate + log_factorial)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``rate' - y rate' / rate``."""
+        y = np.asarray(y)
         slope, log_slope = self._link().slopes(doubles(f))
-        return np.asarray(self.known_ * slope - np.asarray(y) * log_slope)
+        return np.asarray(self.known_ * slope - y * log_slope)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative; for the square link 2 where it is negative."""
         y = doubles(y)
         f = doubles(f)
         exposure = self.known_
-        curvature = self._link().curvature(y / exposure, f)
+        rate = y / exposure
+        curvature = self._link().curvature(rate, f)
         return np.asarray(exposure * curvature)
 
     def mean(self, f: ArrayLike) -> Array:
@@ -114,14 +118,13 @@ class Poisson(Linked):
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw counts, as floats."""
-        # NumPy draws counts as 64-bit integers
-        rate = np.minimum(self.mean(f), 9e18)
-        return doubles(rng.poisson(rate))
+        return draw_counts(self.mean(f), rng)
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Link of the mean count, with half a count added to the sum."""
-        rate = (weights @ y + 0.5) / weights.sum()
-        return float(self._link().latent(np.asarray(rate)))
+        count = weights @ y + 0.5
+        rate = np.asarray(count / weights.sum())
+        return float(self._link().latent(rate))
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Latent value of the rate ``(y + 1/2) / (e + 1 / (2 r))``, r the mean count.
@@ -139,12 +142,15 @@ class Poisson(Linked):
         if known is None:
             return super().row_form(y, weights, known)
         rate = y / known
-        factorials = gammaln(y + 1.0) - known * gammaln(rate + 1.0)
+        # log y! - e log (y/e)! - y log e
+        log_factorial = gammaln(y + 1.0)
+        log_factorial_of_rate = gammaln(rate + 1.0)
+        log_factorials = log_factorial - known * log_factorial_of_rate
         return RowForm(
             likelihood=self,
             y=rate,
             weights=weights * known,
-            constant=factorials - y * np.log(known),
+            constant=log_factorials - y * np.log(known),
         )
 
     def _completed(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
@@ -173,18 +179,12 @@ class Poisson(Linked):
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """``E[rate]`` and ``E[rate] + Var[rate]``; in closed form for the exp link."""
-        mean, variance = self._rate_moments(mixture)
+        mean, variance = self._moments_of_mean(mixture)
         return mean, mean + variance
 
-    def predictive_mean_variance(self, mixture: LatentMixture) -> Array:
-        """``Var[rate]``."""
-        _, variance = self._rate_moments(mixture)
-        return variance
-
-    def _rate_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """Mean and variance of the rate, (n,) each."""
+    def _moments_of_mean(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of the rate, (n,); in closed form for the exp link."""
         if self.link != "exp":
-            return self._moments_of_mean(mixture)
-        mean, variance = self._link().moments(mixture)
-        exposure = np.ravel(self.known_)
-        return exposure * mean, exposure**2 * variance
+            return super()._moments_of_mean(mixture)
+        moments: tuple[Array, Array] = self._link().moments(mixture, self.known_)
+        return moments

@@ -67,17 +67,22 @@ def _refine(
     pending = np.arange(len(mixture.mean))
     factor = 1
     while len(pending) and factor <= finest:
-        size = max(1, _BLOCK // (n_nodes * factor))
+        n_rows = max(1, _BLOCK // (n_nodes * factor))
         unresolved = []
-        for i in range(0, len(pending), size):
-            rows = pending[i : i + size]
+        for i in range(0, len(pending), n_rows):
+            rows = pending[i : i + n_rows]
             values, weights = atoms(mixture.rows(rows), refinement=factor)
+            # the rule on all nodes, split into even and odd nodes of each component
             n_per_component = len(weights) // n_components
-            even = np.tile(np.arange(n_per_component) % 2 == 0, n_components)
-            halves = np.where(np.stack((even, ~even)), weights, 0.0)
-            halves /= np.maximum(halves.sum(axis=1, keepdims=True), 1e-300)
+            is_even = np.arange(n_per_component) % 2 == 0
+            is_even = np.tile(is_even, n_components)
+            masks = np.stack((is_even, ~is_even))
+            halves = np.where(masks, weights, 0.0)
+            totals = halves.sum(axis=1, keepdims=True)
+            halves /= np.maximum(totals, 1e-300)
             disagree = evaluate(rows, values, weights, halves)
-            unresolved.append(rows[disagree & (n_per_component > 1 and can_refine)])
+            has_halves = n_per_component > 1 and can_refine
+            unresolved.append(rows[disagree & has_halves])
         pending = np.concatenate(unresolved)
         factor = 2 * factor
     return pending
@@ -96,12 +101,16 @@ def moments(
     def average(rows: Rows, f: Array, weights: Array, halves: Array) -> Mask:
         h, g = evaluate(rows, f)
         mean = h @ weights
-        variance = (h - mean[:, np.newaxis]) ** 2 @ weights
+        squares = (h - mean[:, np.newaxis]) ** 2
+        variance = squares @ weights
         result[0, rows] = mean
         result[1, rows] = variance
         result[2, rows] = np.broadcast_to(g, h.shape) @ weights
-        gap = np.abs(h @ (halves[0] - halves[1]))
-        return gap > 3e-4 * np.sqrt(variance) + 1e-12 * np.abs(mean)
+        contrast = halves[0] - halves[1]
+        gap = np.abs(h @ contrast)
+        std = np.sqrt(variance)
+        rounding = 1e-12 * np.abs(mean)
+        return gap > 3e-4 * std + rounding
 
     _refine(average, mixture, 64)
     return result
@@ -117,6 +126,7 @@ def log_density(likelihood: Likelihood, y: Array, mixture: LatentMixture) -> Arr
 
     def average(rows: Rows, f: Array, weights: Array, halves: Array) -> Mask:
         log_terms = -likelihood.at_some(rows).row_nll(y[rows], f)
+        # log Σ wⱼ exp(tⱼ) = max + log Σ wⱼ exp(tⱼ - max)
         largest = np.max(log_terms, axis=1, keepdims=True)
         largest = np.where(np.isfinite(largest), largest, 0.0)
         terms = np.exp(log_terms - largest)
@@ -124,14 +134,16 @@ def log_density(likelihood: Likelihood, y: Array, mixture: LatentMixture) -> Arr
             total = terms @ weights
             result[rows] = largest[:, 0] + np.log(total)
             even, odd = np.log(halves @ terms.T)
+            agree = np.abs(even - odd) <= 3e-4
             # halves also agree where a peak is in the middle between two nodes
-            one_term = np.max(terms * weights, axis=1) > 0.4 * total
-            return ~(np.abs(even - odd) <= 3e-4) | one_term
+            largest_share = np.max(terms * weights, axis=1)
+            has_one_term = largest_share > 0.4 * total
+            return ~agree | has_one_term
 
     unresolved = _refine(average, mixture, 16)
-    size = max(1, 1000 // (4 + len(mixture.weights)))
-    for i in range(0, len(unresolved), size):
-        rows = unresolved[i : i + size]
+    n_rows = max(1, 1000 // (4 + len(mixture.weights)))
+    for i in range(0, len(unresolved), n_rows):
+        rows = unresolved[i : i + n_rows]
         of_rows = likelihood.at_some(rows)
         result[rows] = _line_integral(of_rows, y[rows], mixture.rows(rows))
     return result
@@ -162,38 +174,49 @@ def _line_integral(likelihood: Likelihood, y: Array, mixture: LatentMixture) -> 
     high = np.maximum(high, rough)
 
     def log_likelihood(f: Array) -> Array:
-        return -np.asarray(likelihood.row_nll(y, f[:, np.newaxis]))
+        nll = likelihood.row_nll(y, f[:, np.newaxis])
+        return -np.asarray(nll)
 
     def log_integrand(f: Array) -> Array:
+        # log p(f) = log Σ wⱼ N(f | mⱼ, sⱼ²), without the factor 1 / √(2π)
         log_prior = np.full(f.shape, -np.inf)
         for j, weight in enumerate(mixture.weights):
+            component_mean = mean[:, j, np.newaxis]
             component_std = std[:, j, np.newaxis]
-            z = (f - mean[:, j, np.newaxis]) / component_std
+            z = (f - component_mean) / component_std
             log_component = np.log(weight) - 0.5 * z**2 - np.log(component_std)
             log_prior = np.logaddexp(log_prior, log_component)
         return log_likelihood(f) + log_prior - 0.5 * np.log(2.0 * np.pi)
 
-    # panels
-    peaks = [_peak(log_likelihood, low, high), _peak(log_integrand, low, high)]
+    # peaks of the likelihood and of the integrand, where panels have to be short
+    peaks = [
+        _peak(log_likelihood, low, high),
+        _peak(log_integrand, low, high),
+    ]
     if likelihood.symmetric:
         peaks += [-peak for peak in peaks]
-    length = (high - low)[:, np.newaxis]
-    halving = length * 0.5 ** np.arange(1.0, 25.0)
-    offsets = np.hstack((-halving, 0.0 * length, halving))
-    equal = low[:, np.newaxis] + length * np.linspace(0.0, 1.0, 41)
-    around_peaks = [peak[:, np.newaxis] + offsets for peak in peaks]
-    mesh = np.hstack((equal, *around_peaks))
-    mesh = np.clip(mesh, low[:, np.newaxis], high[:, np.newaxis])
-    mesh.sort(axis=1)
 
-    # Gauss-Legendre nodes of each
+    # edges of the panels: equidistant ones, and more and more of them near a peak
+    low = low[:, np.newaxis]
+    high = high[:, np.newaxis]
+    length = high - low
+    distances = length * 0.5 ** np.arange(1.0, 25.0)
+    offsets = np.hstack((-distances, 0.0 * length, distances))
+    equidistant = low + length * np.linspace(0.0, 1.0, 41)
+    around_peaks = [peak[:, np.newaxis] + offsets for peak in peaks]
+    edges = np.hstack((equidistant, *around_peaks))
+    edges = np.clip(edges, low, high)
+    edges.sort(axis=1)
+
+    # ∫ p(y | f) p(f) df ≈ Σ weight exp(log integrand), Gauss-Legendre on each panel
     nodes, node_weights = np.polynomial.legendre.leggauss(8)
-    half_width = 0.5 * np.diff(mesh, axis=1)[:, :, np.newaxis]
-    centre = 0.5 * (mesh[:, 1:] + mesh[:, :-1])
+    half_width = 0.5 * np.diff(edges, axis=1)[:, :, np.newaxis]
+    centre = 0.5 * (edges[:, 1:] + edges[:, :-1])
     f = centre[:, :, np.newaxis] + half_width * nodes
+    weights = half_width * node_weights
     log_terms = log_integrand(f.reshape(len(y), -1))
-    weights = (half_width * node_weights).reshape(len(y), -1)
-    return np.asarray(logsumexp(log_terms, axis=1, b=weights))
+    log_integral = logsumexp(log_terms, axis=1, b=weights.reshape(len(y), -1))
+    return np.asarray(log_integral)
 
 
 def _peak(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
@@ -206,11 +229,12 @@ def _peak(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
     for _ in range(9):
         f = start[:, np.newaxis] + length[:, np.newaxis] * grid
         values = function(f)
-        comparable = np.where(np.isnan(values), -np.inf, values)
-        best = np.argmax(comparable, axis=1)
+        values = np.where(np.isnan(values), -np.inf, values)
+        best = np.argmax(values, axis=1)
         peak = f[rows, best]
         length = length / 8.0
-        start = np.clip(peak - 0.5 * length, low, high - length)
+        start = peak - 0.5 * length
+        start = np.clip(start, low, high - length)
     return peak
 
 
@@ -233,17 +257,20 @@ def by_cdf(
     likelihood, then again equidistant ones or `atoms`, whichever are fewer.
     """
     refine = partial(_refine_cdf, likelihood, evaluate, mixture)
+    rows = np.arange(len(mixture.mean))
     if mixture.mean.shape[1] > 1:
         # a finer rule for several outputs is another sequence of points
-        refine(np.arange(len(mixture.mean)), _all_components, 1)
+        refine(rows, _all_components, 1)
         return
 
-    rows = np.arange(len(mixture.mean))
     component_nodes = normal_nodes(mixture)[0]
     if component_nodes.shape[2] > 1:
+        # narrow components: polynomials, as far as they resolve the likelihood
         line_size = line_sizes(mixture)
-        unresolved = refine(np.flatnonzero(line_size > 128), _polynomials, 4)
-        rows = np.concatenate((np.flatnonzero(line_size <= 128), unresolved))
+        is_narrow = line_size > 128
+        unresolved = refine(np.flatnonzero(is_narrow), _polynomials, 4)
+        # equidistant nodes along the latent line
+        rows = np.concatenate((np.flatnonzero(~is_narrow), unresolved))
         on_line = line_size[rows] <= component_nodes.size
         for size in np.unique(line_size[rows[on_line]]):
             rows_of_size = rows[line_size[rows] == size]
@@ -290,16 +317,22 @@ def _polynomials(mixture: LatentMixture, refinement: int) -> _Rule:
     """Chebyshev nodes; the last coefficients of a function that they resolve vanish."""
     block_nodes = []
     block_weights = []
-    n_rows = max(1, _BLOCK // normal_nodes(mixture)[0].size)
+    n_atoms = normal_nodes(mixture)[0].size
+    n_rows = max(1, _BLOCK // n_atoms)
     for i in range(0, len(mixture.mean), n_rows):
-        values, shares = atoms(mixture.rows(slice(i, i + n_rows)))
+        block = mixture.rows(slice(i, i + n_rows))
+        values, shares = atoms(block)
         nodes, weights = chebyshev_rule(values[:, 0], shares, 32 * refinement)
         block_nodes.append(nodes)
         block_weights.append(weights)
     nodes = np.concatenate(block_nodes)
-    weights = np.concatenate(block_weights)
-    contrasts = list(chebyshev_coefficients(nodes.shape[1])[-4:])
-    return _Rule(nodes[:, np.newaxis], weights, contrasts, tolerance=1e-7)
+    coefficients = chebyshev_coefficients(nodes.shape[1])
+    return _Rule(
+        values=nodes[:, np.newaxis],
+        weights=np.concatenate(block_weights),
+        contrasts=list(coefficients[-4:]),
+        tolerance=1e-7,
+    )
 
 
 def _all_components(mixture: LatentMixture, refinement: int) -> _Rule:
@@ -307,19 +340,19 @@ def _all_components(mixture: LatentMixture, refinement: int) -> _Rule:
     values, weights = atoms(mixture, refinement=refinement)
     n_components = len(mixture.weights)
     n_per_component = len(weights) // n_components
-    half = np.arange(len(weights)) % n_per_component % 2
-    contrast = _contrast(weights, half, 0, 1)
+    place = np.arange(len(weights)) % n_per_component
+    half = place % 2
     return _Rule(
-        values,
-        weights,
-        [contrast],
+        values=values,
+        weights=weights,
+        contrasts=[_contrast(weights, half, 0, 1)],
         tolerance=1e-4,
         n_components=n_components,
     )
 
 
 def _contrast(weights: Array, part: Rows, first: int, second: int) -> Array:
-    """Weights of the average over one part of the nodes less that over another.
+    """Weights of the average over one part of the nodes minus that over another.
 
     For nodes (a,) with weights (n, a) or (a,). Zero if a part is empty.
     """
@@ -327,10 +360,12 @@ def _contrast(weights: Array, part: Rows, first: int, second: int) -> Array:
     second_weights = np.where(part == second, weights, 0.0)
     first_total = np.sum(first_weights, axis=-1, keepdims=True)
     second_total = np.sum(second_weights, axis=-1, keepdims=True)
-    totals = np.minimum(first_total, second_total)
-    if not np.all(totals > 0.0):
+    smaller_total = np.minimum(first_total, second_total)
+    if not np.all(smaller_total > 0.0):
         return np.zeros(weights.shape)
-    return first_weights / first_total - second_weights / second_total
+    first_average = first_weights / first_total
+    second_average = second_weights / second_total
+    return first_average - second_average
 
 
 def _refine_cdf(
@@ -351,7 +386,8 @@ def _refine_cdf(
         for i in range(0, len(pending), n_rows):
             rows = pending[i : i + n_rows]
             nodes = rule(mixture.rows(rows), refinement)
-            cdf = _AveragedCdf(likelihood.at_some(rows)._cdf_at(nodes.values), nodes)
+            conditional = likelihood.at_some(rows)._cdf_at(nodes.values)
+            cdf = _AveragedCdf(conditional, nodes)
             evaluate(cdf, rows)
             unresolved.append(rows[cdf.unresolved])
         pending = np.concatenate(unresolved)
@@ -390,15 +426,16 @@ class _AveragedCdf:
     def _check(self, h: Array, average: Array, rows: slice) -> None:
         """Note the rows for which the sums by contrasts do not vanish."""
         rule = self.rule
-        sums = [_average(h, contrast, rows) for contrast in rule.contrasts]
         squares = (h - average[:, np.newaxis]) ** 2
         variance = _average(squares, rule.weights, rows)
         std = np.sqrt(np.maximum(variance, 0.0))
         allowed = rule.tolerance * std + 1e-12 * average
+        sums = [_average(h, contrast, rows) for contrast in rule.contrasts]
         unresolved = np.linalg.norm(sums, axis=0) > allowed
         if rule.n_components:
             # halves of few nodes may differ where all of them resolve the rise of h
-            unresolved[unresolved] = self._steepest(h[unresolved]) > 0.15
+            largest_step = self._steepest(h[unresolved])
+            unresolved[unresolved] = largest_step > 0.15
         self.unresolved |= unresolved
 
     def _steepest(self, h: Array) -> Array:
@@ -408,7 +445,8 @@ class _AveragedCdf:
         by_component = h.reshape(len(h), n_components, n_per_component)
         steps = np.abs(np.diff(by_component, axis=2))
         largest = np.max(steps, axis=(1, 2), initial=0.0)
-        return largest / np.maximum(np.ptp(h, axis=1), 1e-300)
+        spread = np.ptp(h, axis=1)
+        return largest / np.maximum(spread, 1e-300)
 
 
 def _average(h: Array, weights: Array, rows: Rows | slice) -> Array:

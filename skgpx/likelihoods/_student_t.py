@@ -10,9 +10,8 @@ from scipy.special import gammaln, stdtr
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import student_noise
-from skgpx._numerics.rows import mean_and_spread
 from skgpx.likelihoods._base import Scales, doubles, is_number
-from skgpx.likelihoods._noise import NoiseOfRows, weighted_quartiles
+from skgpx.likelihoods._noise import NoiseOfRows, robust_location_and_spread
 
 Array = NDArray[np.float64]
 
@@ -68,10 +67,12 @@ class StudentT(NoiseOfRows):
         df = float(self.df)
         scale = self._width()
         z = np.subtract(y, f) / scale
-        constant = gammaln(0.5 * df) - gammaln(0.5 * (df + 1.0))
+        half = 0.5 * (df + 1.0)
+        # log of B(df/2, 1/2) √df scale
+        constant = gammaln(0.5 * df) - gammaln(half)
         constant += 0.5 * np.log(df * np.pi) + np.log(scale)
-        log_terms = np.log1p(z**2 / df)
-        return np.asarray(0.5 * (df + 1.0) * log_terms + constant)
+        log_kernel = half * np.log1p(z**2 / df)
+        return np.asarray(log_kernel + constant)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-(df + 1) r / (df scale^2 + r^2)`` with ``r = y - f``."""
@@ -84,7 +85,8 @@ class StudentT(NoiseOfRows):
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Fisher information ``(df + 1) / ((df + 3) scale^2)``."""
         shape = np.broadcast_shapes(np.shape(y), np.shape(f))
-        fisher = (self.df + 1.0) / ((self.df + 3.0) * self._width() ** 2)
+        squared_scale = self._width() ** 2
+        fisher = (self.df + 1.0) / ((self.df + 3.0) * squared_scale)
         return np.ones(shape) * fisher
 
     def mean(self, f: ArrayLike) -> Array:
@@ -148,12 +150,6 @@ class StudentT(NoiseOfRows):
 
     def starting_scales(self, y: Array, weights: Array) -> Scales:
         """A third of the robust spread of y, from 1e-5 to five times that spread."""
-        # The interquartile range is robust to outliers: 1.349 std of a normal
-        # distribution.
-        low, _, high = weighted_quartiles(y, weights)
-        spread = (high - low) / 1.349
-        if not spread > 1e-12 * np.max(np.abs(y)):
-            _, std = mean_and_spread(y, weights, 1e-12)
-            spread = float(std)
+        _, spread = robust_location_and_spread(y, weights)
         start = np.sqrt(0.1) * spread
         return {"scale": (start, 1e-5 * spread, 5.0 * spread)}
