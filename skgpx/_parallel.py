@@ -50,10 +50,11 @@ def on_cluster(backend: ParallelBackendBase | None = None) -> bool:
 def n_workers(n_jobs: int | None) -> int:
     """Number of workers that `n_jobs` stands for, threads unless configured."""
     backend, configured = get_active_backend(prefer="threads")
-    jobs = configured if n_jobs is None else n_jobs
-    if jobs is None:
+    if n_jobs is None:
+        n_jobs = configured
+    if n_jobs is None:
         return 1
-    return int(backend.effective_n_jobs(jobs))
+    return int(backend.effective_n_jobs(n_jobs))
 
 
 class WorkerCache:
@@ -127,18 +128,21 @@ def workers(
     BLAS is held to one thread: the parallelism is over the items, and a fixed number
     of threads keeps every sum in the same order.
     """
-    options = {"require": "sharedmem"} if in_threads else {"prefer": "threads"}
+    options = {"prefer": "threads"}
+    if in_threads:
+        options = {"require": "sharedmem"}
     backend, configured = get_active_backend(**options)
-    jobs = configured if n_jobs is None else n_jobs
+    if n_jobs is None:
+        n_jobs = configured
     caches = [value for value in constants if isinstance(value, WorkerCache)]
     plain_constants = constants[len(caches) :]
     if plain_constants:
         caches.append(WorkerCache(*plain_constants))
     with one_blas_thread(divided=True):
-        if jobs == 1 or (jobs is None and not on_cluster(backend)):
+        if n_jobs == 1 or (n_jobs is None and not on_cluster(backend)):
             yield partial(_run_here, caches)
             return
-        with Parallel(n_jobs=jobs, **options) as parallel:
+        with Parallel(n_jobs=n_jobs, **options) as parallel:
             yield partial(_run_on_workers, parallel, backend, caches)
 
 
@@ -263,7 +267,8 @@ def parallel_stream(
     """
     stream = iter(items)
     with workers(n_jobs, *constants, in_threads=in_threads) as run:
-        jobs = n_workers(n_jobs)
-        size = 1 if jobs == 1 else 2 * jobs
+        size = n_workers(n_jobs)
+        if size > 1:
+            size *= 2
         while window := list(islice(stream, size)):
             yield from run(function, window)

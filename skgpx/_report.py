@@ -42,7 +42,9 @@ def _is_closed_form(fit: BaseEstimator) -> bool:
 
 
 def _kind_of_posterior(fit: BaseEstimator) -> str:
-    return "closed form" if _is_closed_form(fit) else "particles"
+    if _is_closed_form(fit):
+        return "closed form"
+    return "particles"
 
 
 def _n_steps(fit: BaseEstimator) -> int | None:
@@ -54,12 +56,16 @@ def _n_steps(fit: BaseEstimator) -> int | None:
 
 def _n_products(fit: BaseEstimator) -> int | None:
     """Products with the kernel matrix, of an iterative solution."""
-    return fit.n_iter_ if hasattr(fit, "residuals_") else None
+    if not hasattr(fit, "residuals_"):
+        return None
+    return fit.n_iter_
 
 
 def _of_chains(fit: BaseEstimator, value: float) -> float | None:
     """A statistic of chains; None for a closed form, which runs none."""
-    return None if _is_closed_form(fit) else float(value)
+    if _is_closed_form(fit):
+        return None
+    return float(value)
 
 
 _INFERENCE: Section = {
@@ -180,7 +186,9 @@ class Reporting(OneBlasThread):
                 "report(X, y), with rows that were held out."
             )
         basis = _basis(self, X)
-        held_out = {} if y is None else _held_out(self, X, y)
+        held_out: dict[str, Any] = {}
+        if y is not None:
+            held_out = _held_out(self, X, y)
         sections: dict[str, dict[str, Any]] = {
             "model": _read(self, _MODEL),
             "prior": _read(self, _PRIOR),
@@ -217,7 +225,9 @@ def _search(model: BaseEstimator) -> dict[str, Any]:
     if not record:
         inner = getattr(model, "estimator_", None)
         record = getattr(inner, "_record", None)
-    return record.section() if record else {}
+    if not record:
+        return {}
+    return record.section()
 
 
 def _seconds(model: BaseEstimator) -> dict[str, float]:
@@ -263,7 +273,7 @@ def _unexplained_share(
     posterior: FunctionModel,
     X: ArrayLike | None,
 ) -> float | None:
-    """Share of the prior variance that the basis leaves out; None if not known."""
+    """Share of the prior variance that the basis leaves out; None if unknown."""
     basis = posterior.basis
     if X is not None:
         rows = check_X(model, X)
@@ -374,7 +384,9 @@ def _words(name: str) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100.0 * share:.2g} %" if share < 0.995 else "100 %"
+    if share >= 0.995:
+        return "100 %"
+    return f"{100.0 * share:.2g} %"
 
 
 def _value(value: object) -> str:

@@ -110,7 +110,7 @@ CEILINGS = {
     "_spectral_vgp": 18400,
     "_stein": 12000,
     "_gwi": 14100,
-    "_iterative": 7900,
+    "_iterative": 8900,
     "_decoupled": 5800,
     "_selection": 15600,
     "_latent": 4100,

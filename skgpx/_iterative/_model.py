@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FunctionDraws, section_terms
 from skgpx._iterative._sparse import SparsePosterior
@@ -48,7 +49,7 @@ class PathwiseModel:
         ``T``.
     """
 
-    kernel: Any
+    kernel: Kernel
     points: Array
     coefficients: Array
     prior: FunctionDraws
@@ -87,19 +88,31 @@ class PathwiseModel:
 
         Outputs have the same variance, which all their draws estimate.
         """
+        # k(·, X) α, and k(·, X) v_j
         values = self._sections.values(X)
-        errors = (self.prior.values(X) - values[:, :, 1:]).reshape(len(X), -1)
+        mean = values[:, :, 0]
+        # f_j - E f = g_j - k(·, X) v_j
+        errors = self.prior.values(X) - values[:, :, 1:]
+        errors = errors.reshape(len(X), -1)
         h, r = self.sparse.spread(X)
-        square = np.mean(errors**2, axis=1)
-        variance = self.correction(h, r, self.kernel.diag(X), square)
-        return values[:, :, 0], self.variance_scale * variance, errors
+        variance = self.correction(
+            h,
+            r,
+            self.kernel.diag(X),
+            square=np.mean(errors**2, axis=1),
+        )
+        return mean, self.variance_scale * variance, errors
 
     def marginals(self, X: Array) -> LatentMixture:
         """Normal distribution of f at each row of X (n, d)."""
         mean, variance, _ = self._moments(X)
         mean = self.shift + self.scale * mean
-        total = variance[:, np.newaxis] * self.scale**2
-        return LatentMixture(mean[:, :, None], total[:, :, None], np.ones(1))
+        variance = variance[:, np.newaxis] * self.scale**2
+        return LatentMixture(
+            mean[:, :, np.newaxis],
+            variance[:, :, np.newaxis],
+            np.ones(1),
+        )
 
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output of f between the rows of X, (n, n).
@@ -112,19 +125,20 @@ class PathwiseModel:
             covariance = self.sparse.covariance(X)
         else:
             covariance = errors @ errors.T
-        total = np.maximum(np.diag(covariance), 1e-300)
-        ratio = np.sqrt(variance / total)
+        # correlations of this process, standard deviations of the exact one
+        diagonal = np.maximum(np.diag(covariance), 1e-300)
+        ratio = np.sqrt(variance / diagonal)
         covariance = ratio[:, np.newaxis] * covariance * ratio
         covariance[np.diag_indices_from(covariance)] = variance
         return covariance * self.scale[output] ** 2
 
     def draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
-        """Some of the draws of f, as functions.
+        """Choose `size` of the draws of f, at random, as functions.
 
         Raises
         ------
         ValueError
-            If there are fewer.
+            If the model has fewer draws.
         """
         if size > self.n_draws:
             raise ValueError(
@@ -132,15 +146,16 @@ class PathwiseModel:
                 f"solved for in fit; got {size}. Fit with a larger n_draws."
             )
         chosen = rng.permutation(self.n_draws)[:size]
+        # f_j = √T g_j + k(·, X) (α - √T v_j)
         root = np.sqrt(self.variance_scale)
-        drawn = root * self.coefficients[:, :, 1 + chosen]
-        weights = self.coefficients[:, :, :1] - drawn
-        terms = section_terms(self.kernel, self.points, weights)
-        draws = self.prior[chosen].affine(0.0, root).plus(terms)
-        return draws.affine(self.shift, self.scale)
+        alpha = self.coefficients[:, :, :1]
+        v = self.coefficients[:, :, 1 + chosen]
+        terms = section_terms(self.kernel, self.points, alpha - root * v)
+        prior = self.prior[chosen].affine(0.0, root)
+        return prior.plus(terms).affine(self.shift, self.scale)
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> PathwiseModel:
-        """That of ``shift + scale * f``; numbers, or one for each output (c,)."""
+        """Distribution of ``shift + scale * f``; numbers, or one each output (c,)."""
         factor = np.asarray(scale, dtype=np.float64)
         level = np.asarray(shift, dtype=np.float64) + factor * self.shift
         return replace(self, shift=level, scale=factor * self.scale)

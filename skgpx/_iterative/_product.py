@@ -4,47 +4,84 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import RationalQuadratic
+from sklearn.gaussian_process.kernels import Kernel, RationalQuadratic
 
 from skgpx._draws import ones
-from skgpx._draws._features import factor_features
+from skgpx._draws._features import FeatureMap, factor_features
 from skgpx._numerics import kernel_products
 from skgpx._numerics.kernel_products import TILE, RadialTerms
 from skgpx._parallel import WorkerCache, blas_jobs, on_cluster, parallel_stream
 from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
 
 Array = NDArray[np.float64]
+Single = NDArray[np.float32]
 
-# Parts of a product that are summed in this order, whatever the number of workers.
-_PARTS = 16
-# Tiles up to which other threads gain nothing.
-_FEW = 36
+# Sums of tiles, which are added in this order, whatever the number of workers.
+_N_SUMS = 16
+# Tiles up to which a second thread saves no time.
+_TILES_OF_ONE_THREAD = 36
 # Coordinates in lengthscales beyond which squares would overflow in single precision.
 _FARTHEST = 1e15
 
 
+class _RadialFactor(NamedTuple):
+    """A radial kernel at the rows.
+
+    Attributes
+    ----------
+    code : int
+        See `RadialTerms`.
+    shape : float
+        ``α`` of a rational quadratic kernel; 1 for others.
+    points : ndarray of shape (q, n)
+        Columns of X in lengthscales.
+    """
+
+    code: int
+    shape: float
+    points: Array
+
+
+class _RadialTerm(NamedTuple):
+    """``coefficient`` times the product of radial ``factors``."""
+
+    coefficient: float
+    factors: list[_RadialFactor]
+
+
 class _Tiles(NamedTuple):
-    """Rows and terms of a kernel, without those that have features.
+    """Rows, and the terms of a kernel that have no features.
 
     Attributes
     ----------
     X : ndarray of shape (n, d)
     radial : RadialTerms or None
-    others, every : list of Monomial
-        Terms that are not radial, and all.
+    not_radial : list of Monomial
+    terms : list of Monomial
+        Radial terms and terms that are not radial.
     """
 
     X: Array
     radial: RadialTerms | None
-    others: list[Monomial]
-    every: list[Monomial]
+    not_radial: list[Monomial]
+    terms: list[Monomial]
 
-    def part(self, V: Array, padded: Any, exact: bool, first: int, last: int) -> Array:
-        """What some tiles contribute to the product with V."""
+    def sum_of_tiles(
+        self,
+        V: Array,
+        padded: Single,
+        exact: bool,
+        first: int,
+        last: int,
+    ) -> Array:
+        """Product of the tiles from `first` to `last`, and their mirrors, with V.
+
+        Tiles of radial terms take V from `padded`, unless `exact`.
+        """
         n = len(self.X)
         out = np.zeros((max(n, len(padded)), V.shape[1]))
         if self.radial is not None and not exact:
@@ -54,16 +91,19 @@ class _Tiles(NamedTuple):
             table = self.radial._replace(points=points)
             kernel_products.add_tiles(table, first, last, padded, out)
             out = out[:n]
-        terms = self.every if exact else self.others
+        terms = self.terms if exact else self.not_radial
         if not terms:
             return out
-        rows, columns = np.tril_indices(-(-n // TILE))
-        for i, j in zip(rows[first:last], columns[first:last], strict=True):
-            one, other = (slice(b * TILE, min(n, (b + 1) * TILE)) for b in (i, j))
-            K = _tile(terms, self.X[one], self.X[other])
-            out[one] += K @ V[other]
+        # tiles (i, j) of the lower triangle
+        row_tiles, column_tiles = np.tril_indices(-(-n // TILE))
+        tiles = zip(row_tiles[first:last], column_tiles[first:last], strict=True)
+        for i, j in tiles:
+            rows = slice(i * TILE, min(n, (i + 1) * TILE))
+            columns = slice(j * TILE, min(n, (j + 1) * TILE))
+            K = _tile(terms, self.X[rows], self.X[columns])
+            out[rows] += K @ V[columns]
             if i != j:
-                out[other] += K.T @ V[one]
+                out[columns] += K.T @ V[rows]
         return out
 
 
@@ -89,61 +129,74 @@ class KernelProduct:
     workers of a cluster keep X, and are sent n k numbers for a product.
     """
 
-    def __init__(self, kernel: Any, X: Array, n_jobs: int | None = None):
-        self.n_jobs, d = n_jobs, X.shape[1]
+    def __init__(self, kernel: Kernel, X: Array, n_jobs: int | None = None):
+        self.n_jobs = n_jobs
         try:
-            terms = expand(kernel)
+            monomials = expand(kernel)
         except ValueError:
-            terms = [Monomial(1.0, (kernel,))]
-        radial: list[tuple[float, list[Any]]] = []
+            monomials = [Monomial(1.0, (kernel,))]
         features: list[Array] = []
-        others: list[Monomial] = []
-        every: list[Monomial] = []
-        for term in terms:
-            found = [_radial_factor(factor, X) for factor in term.factors]
-            maps: list[Any] = [ones] if not term.factors else []
-            if len(term.factors) == 1:
-                maps = factor_features(term.factors[0], d)
-            if len(maps) == 1:
-                features.append(np.sqrt(term.coefficient) * maps[0](X))
+        radial: list[_RadialTerm] = []
+        not_radial: list[Monomial] = []
+        terms: list[Monomial] = []
+        for term in monomials:
+            feature_map = _feature_map(term, X.shape[1])
+            if feature_map is not None:
+                features.append(np.sqrt(term.coefficient) * feature_map(X))
                 continue
-            every.append(term)
-            if all(one is not None for one in found):
-                radial.append((term.coefficient, found))
+            terms.append(term)
+            factors = _radial_factors(term, X)
+            if factors is None:
+                not_radial.append(term)
             else:
-                others.append(term)
+                radial.append(_RadialTerm(term.coefficient, factors))
         self._features = np.column_stack([np.empty((len(X), 0)), *features])
-        table = _table(radial, len(X)) if radial else None
-        self._tiles = _Tiles(X, table, others, every)
-        self._kept = WorkerCache(self._tiles)
+        table = None
+        if radial:
+            table = _table(radial, len(X))
+        self._tiles = _Tiles(X, table, not_radial, terms)
+        self._cache = WorkerCache(self._tiles)
 
     @property
     def compiled(self) -> bool:
         """Whether every term is computed by compiled loops or from features."""
-        return not self._tiles.others
+        return not self._tiles.not_radial
 
     def __call__(self, V: Array, exact: bool = False) -> Array:
         """Product with V (n, k), in single precision unless `exact`."""
-        n = len(V)
-        rows = -(-n // TILE)
-        tiles = rows * (rows + 1) // 2
-        ends = np.linspace(0, tiles, min(_PARTS, tiles) + 1).astype(int).tolist()
-        items = pairwise(ends)
-        # what is not needed is not sent to workers of other machines
-        padded, sent = np.empty((0, V.shape[1]), np.float32), V
+        n, k = V.shape
+        # tiles of the lower triangle, in sums of about as many
+        n_rows = -(-n // TILE)
+        n_tiles = n_rows * (n_rows + 1) // 2
+        n_sums = min(_N_SUMS, n_tiles)
+        bounds = np.linspace(0, n_tiles, n_sums + 1).astype(int).tolist()
+        # workers of other machines are sent the vectors that their loops read
+        vectors = V
+        padded = np.empty((0, k), np.float32)
         if not exact and self._tiles.radial is not None:
-            padded = np.zeros((rows * TILE, V.shape[1]), np.float32)
+            padded = np.zeros((n_rows * TILE, k), np.float32)
             padded[:n] = V
-            sent = V if self._tiles.others else V[:0]
-        few = tiles == 1 or (tiles <= _FEW and not on_cluster())
-        jobs = 1 if few else blas_jobs(self.n_jobs)
-        given = self._kept, sent, padded, exact
-        parts = parallel_stream(_Tiles.part, items, jobs, *given)
-        total: Array = reduce(np.add, parts)
-        return total + self._features @ (self._features.T @ V)
+            if self.compiled:
+                vectors = V[:0]
+        n_jobs: int | None = 1
+        if n_tiles > _TILES_OF_ONE_THREAD or (n_tiles > 1 and on_cluster()):
+            n_jobs = blas_jobs(self.n_jobs)
+        sums = parallel_stream(
+            _Tiles.sum_of_tiles,
+            pairwise(bounds),
+            n_jobs,
+            self._cache,
+            vectors,
+            padded,
+            exact,
+        )
+        product: Array = reduce(np.add, sums)
+        # terms with features: Φ Φᵀ V
+        return product + self._features @ (self._features.T @ V)
 
 
 def _tile(terms: list[Monomial], X: Array, Z: Array) -> Array:
+    """Sum of terms between rows X (p, d) and Z (q, d), shape (p, q)."""
     total = np.zeros((len(X), len(Z)))
     for coefficient, factors in terms:
         values = [kernel_matrix(factor, X, Z) for factor in factors]
@@ -151,31 +204,60 @@ def _tile(terms: list[Monomial], X: Array, Z: Array) -> Array:
     return total
 
 
-def _radial_factor(factor: Any, X: Array) -> Any:
-    """Code, shape and scaled points (q, n) of a radial factor; None of another."""
-    if type(factor) is Columns:
-        return _radial_factor(factor.kernel, X[:, factor.indices(X.shape[1])])
-    code, shape = radial_code(factor), 1.0
-    if type(factor) is RationalQuadratic:
-        code, shape = kernel_products.RATIONAL_QUADRATIC, float(factor.alpha)
+def _feature_map(term: Monomial, d: int) -> FeatureMap | None:
+    """Features of a term without its coefficient; None for a term that has none."""
+    if not term.factors:
+        return ones
+    if len(term.factors) > 1:
+        return None
+    maps = factor_features(term.factors[0], d)
+    if len(maps) != 1:
+        return None
+    return maps[0]
+
+
+def _radial_factors(term: Monomial, X: Array) -> list[_RadialFactor] | None:
+    """Factors of a term at the rows of X; None if one of them is not radial."""
+    factors = []
+    for kernel in term.factors:
+        factor = _radial_factor(kernel, X)
+        if factor is None:
+            return None
+        factors.append(factor)
+    return factors
+
+
+def _radial_factor(kernel: Kernel, X: Array) -> _RadialFactor | None:
+    """A kernel at the rows of X; None if it is not radial."""
+    if type(kernel) is Columns:
+        columns = kernel.indices(X.shape[1])
+        return _radial_factor(kernel.kernel, X[:, columns])
+    code = radial_code(kernel)
+    shape = 1.0
+    if type(kernel) is RationalQuadratic:
+        code = kernel_products.RATIONAL_QUADRATIC
+        shape = float(kernel.alpha)
     if code is None:
         return None
     # differences of coordinates keep the more digits the smaller these are
-    scaled = (X - np.median(X, axis=0)) / factor.length_scale
-    return code, shape, np.clip(scaled, -_FARTHEST, _FARTHEST).T
+    scaled = (X - np.median(X, axis=0)) / kernel.length_scale
+    points = np.clip(scaled, -_FARTHEST, _FARTHEST).T
+    return _RadialFactor(code, shape, points)
 
 
-def _table(terms: list[tuple[float, list[Any]]], n: int) -> RadialTerms:
-    factors = [factor for _, found in terms for factor in found]
-    widths = [len(points) for _, _, points in factors]
+def _table(terms: list[_RadialTerm], n: int) -> RadialTerms:
+    """Radial terms at n rows as arrays of compiled loops."""
+    factors = list(chain.from_iterable(term.factors for term in terms))
+    widths = [len(factor.points) for factor in factors]
     points = np.zeros((sum(widths), -(-n // TILE) * TILE), np.float32)
-    points[:, :n] = np.concatenate([points for _, _, points in factors])
-    numbers = [[i] * len(found) for i, (_, found) in enumerate(terms)]
+    points[:, :n] = np.concatenate([factor.points for factor in factors])
+    n_factors = [len(term.factors) for term in terms]
+    term_of_factor = np.repeat(np.arange(len(terms)), n_factors)
     return RadialTerms(
-        points,
-        np.cumsum([0, *widths]).astype(np.int64),
-        np.array([code for code, _, _ in factors], np.int64),
-        np.array([shape for _, shape, _ in factors], np.float32),
-        np.array([*chain(*numbers), len(terms)], np.int64),
-        np.array([coefficient for coefficient, _ in terms], np.float32),
+        points=points,
+        ends=np.cumsum([0, *widths]).astype(np.int64),
+        codes=np.array([factor.code for factor in factors], np.int64),
+        shapes=np.array([factor.shape for factor in factors], np.float32),
+        term=np.append(term_of_factor, len(terms)).astype(np.int64),
+        coefficients=np.array([term.coefficient for term in terms], np.float32),
     )

@@ -35,6 +35,7 @@ from skgpx._selection import (
     inducing_by_capacity,
     learn_prior,
 )
+from skgpx._types import RandomState
 from skgpx._validation import (
     Interval,
     Rows,
@@ -56,14 +57,14 @@ from skgpx.likelihoods import Gaussian
 
 Array = NDArray[np.float64]
 
-# Most numbers of the features of the preconditioner: half a gigabyte.
+# Largest number of floats of the features of the preconditioner: half a gigabyte.
 _MOST_FEATURES = 6e7
 # Nearest rows of the preconditioner, by default.
 _NEIGHBORS = 20
 
 
 class _Solved(NamedTuple):
-    """What a warm start needs of a fit: the prior, its draws, and the solution.
+    """Prior, prior draws and solution of a fit, for a warm start.
 
     Attributes
     ----------
@@ -85,6 +86,16 @@ class _Solved(NamedTuple):
     prior: FunctionDraws
     errors: Array
     coefficients: Array
+
+
+class _LeaveOneOut(NamedTuple):
+    """Leave-one-out errors (r, c) of some rows, and their variances (r,).
+
+    The variances are those of a single observation, whatever the weight of its row.
+    """
+
+    errors: Array
+    variance: Array
 
 
 class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
@@ -252,7 +263,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | None = None,
         *,
         n_draws: int = 32,
         n_neighbors: int | str = "auto",
@@ -262,7 +273,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         normalize_y: bool = True,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.n_draws = n_draws
@@ -324,13 +335,17 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         )
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         refuse_categories(self)
-        known = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
-        self._check_prior(kernel := kernel_of(self), X)
+        quantity = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
+        kernel = kernel_of(self)
+        self._check_prior(kernel, X)
         previous = self._previous()
         _, standard, likelihood, units = in_unit_scale(
-            (X, y, weights, known), Gaussian(), self.kernel, self.normalize_y,
-            previous and previous.units,
-        )  # fmt: skip
+            (X, y, weights, quantity),
+            Gaussian(),
+            self.kernel,
+            self.normalize_y,
+            units=None if previous is None else previous.units,
+        )
         findings = self._fit_rows(
             standard,
             likelihood,
@@ -346,100 +361,117 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         self,
         rows: Rows,
         likelihood: Gaussian,
-        kernel: Any,
+        kernel: Kernel | None,
         units: Units,
         previous: _Solved | None,
         reporter: RoundReporter,
-    ) -> list[Any]:
-        """Fit to standardised rows, and what the diagnostics found."""
+    ) -> list[Finding | None]:
+        """Fit to standardised rows; return the findings of the diagnostics."""
         clock = StageClock()
-        search, select, stream = generator(self.random_state).spawn(3)
+        search_rng, sparse_rng, draw_rng = generator(self.random_state).spawn(3)
         # 1 kernel and noise
         if previous is None:
-            known = () if rows.known is None else (rows.known,)
-            found = learn_prior(
-                rows, likelihood.prepare(rows.y, rows.weights, *known), search,
-                kernel=kernel, learn=self.optimizer is not None, n_jobs=self.n_jobs,
-            )  # fmt: skip
+            hyperparameters = learn_prior(
+                rows,
+                likelihood.prepare(rows.y, rows.weights, rows.known),
+                search_rng,
+                kernel=kernel,
+                learn=self.optimizer is not None,
+                n_jobs=self.n_jobs,
+            )
         else:
-            found = previous.hyperparameters
-        kernel, level = found.kernel, float(found.likelihood.variance(0.0))
-        # never zero: at least a nugget of the prior variance
-        least = NUGGET * float(np.mean(kernel.diag(rows.X)))
-        noise = np.maximum(level / rows.precisions, least)
+            hyperparameters = previous.hyperparameters
+        kernel = hyperparameters.kernel
+        noise_level = float(hyperparameters.likelihood.variance(0.0))
+        # D, never zero: at least a nugget of the prior variance
+        nugget = NUGGET * float(np.mean(kernel.diag(rows.X)))
+        noise = np.maximum(noise_level / rows.precisions, nugget)
         clock.end_of("search")
         # 2 a sparse process: the preconditioner
-        sparse = self._sparse(rows, kernel, level, noise, select)
+        sparse = self._sparse(rows, kernel, noise_level, noise, sparse_rng)
         clock.end_of("selection")
-        # 3 the systems of y and of draws from the prior
-        prior, errors, B = self._systems(rows, kernel, noise, previous, stream)
-        shape, flat = B.shape, B.reshape(len(B), -1)
-        start = sparse.start(rows.X, flat)
+        # 3 the systems of y and of draws from the prior: (K + D) [α, v_j] = B
+        prior, errors, B = self._systems(rows, kernel, noise, previous, draw_rng)
+        columns = B.reshape(len(B), -1)
+        start = sparse.start(rows.X, columns)
         # with all rows as points the sparse process is the exact one
         if previous is not None and len(sparse.inducing_points) < len(rows.X):
-            start = _continued(previous, rows, start, shape)
+            start = _continue(previous, rows, start, B.shape)
 
-        def fitted(solution: Solution) -> tuple[dict[str, Any], Array, Array]:
-            coefficients = solution.values.reshape(shape)
-            solved = _Solved(found, units, rows, prior, errors, coefficients)
-            return self._fitted_attributes(solved, solution, sparse, noise, units)
+        def finish(solution: Solution) -> tuple[dict[str, Any], _LeaveOneOut]:
+            coefficients = solution.values.reshape(B.shape)
+            solved = _Solved(hyperparameters, units, rows, prior, errors, coefficients)
+            return self._fitted_attributes(solved, solution, sparse, noise)
 
         def report(progress: Progress) -> bool:
-            now = Solution(
-                progress.solution, np.full(flat.shape[1], np.nan), progress.change,
-                progress.n_products, False,
-            )  # fmt: skip
+            def attributes() -> dict[str, Any]:
+                solution = Solution(
+                    values=progress.solution,
+                    residuals=np.full(columns.shape[1], np.nan),
+                    change=progress.change,
+                    n_products=progress.n_products,
+                    converged=False,
+                )
+                return finish(solution)[0]
+
             return reporter.round(
-                lambda: fitted(now)[0],
+                attributes,
                 products=progress.n_products,
                 change=progress.change,
             )
 
         # the standard deviation of a new observation
-        some = thinning(len(rows.X), THINNED_ROWS)
-        variance = np.sum(sparse.spread_without(some), axis=0) + noise[some]
+        sample = thinning(len(rows.X), THINNED_ROWS)
+        variance = np.sum(sparse.spread_without(sample), axis=0) + noise[sample]
         solution = solve(
-            KernelProduct(kernel, rows.X, self.n_jobs), noise, sparse.precondition,
-            flat, start,
-            tol=self.tol, unit=float(np.sqrt(np.median(variance))),
-            max_iter=self.max_iter, callback=report,
-        )  # fmt: skip
+            KernelProduct(kernel, rows.X, self.n_jobs),
+            noise,
+            sparse.precondition,
+            columns,
+            start,
+            tol=self.tol,
+            unit=float(np.sqrt(np.median(variance))),
+            max_iter=self.max_iter,
+            callback=report,
+        )
         clock.end_of("solution")
-        attributes, *left_out = fitted(solution)
+        attributes, leave_one_out = finish(solution)
         vars(self).update(attributes, stage_seconds_=clock.seconds)
         reporter.finish()
-        residuals = self._check_fit(
+        residual_findings = self._check_fit(
             rows,
             kernel,
-            level,
+            noise_level,
             units,
-            *left_out,
-            noise_is_free=len(found.likelihood.theta) > 0,
+            leave_one_out,
+            noise_is_free=len(hyperparameters.likelihood.theta) > 0,
         )
-        unsolved = diagnostics.solver_not_converged(solution, self.tol)
-        return [*found.findings, unsolved, *residuals]
+        return [
+            *hyperparameters.findings,
+            diagnostics.solver_not_converged(solution, self.tol),
+            *residual_findings,
+        ]
 
     def _check_fit(
         self,
         rows: Rows,
-        kernel: Any,
-        level: float,
+        kernel: Kernel,
+        noise_level: float,
         units: Units,
-        errors: Array,
-        variance: Array,
+        leave_one_out: _LeaveOneOut,
         *,
         noise_is_free: bool,
     ) -> list[Finding | None]:
-        """Leave-one-out errors (r, c), of variance (r,), of some rows."""
+        """Check the leave-one-out errors of some rows."""
         # a kernel that the user fixes may underfit on purpose
         if self.optimizer is None:
             return []
         checked = rows.take(_left_out(rows))
         shift, scale, _ = units
-        prior = diagnostics.CovarianceOfRows(kernel, level, zero=-shift / scale)
+        prior = diagnostics.CovarianceOfRows(kernel, noise_level, zero=-shift / scale)
         # the same for each target, in its units
         noise_variance = float(np.ravel(self.noise_variance_ / scale**2)[0])
-        noise_share = noise_variance / variance
+        noise_share = noise_variance / leave_one_out.variance
         noise_is_known = rows.known is not None
         # the remedy, likelihoods with particles, has one target and fewer points
         has_remedy = (
@@ -447,8 +479,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         )
         return diagnostics.check_residuals(
             checked,
-            residuals=errors.reshape(checked.y.shape),
-            variance=variance,
+            residuals=leave_one_out.errors.reshape(checked.y.shape),
+            variance=leave_one_out.variance,
             noise_share=np.minimum(noise_share, 1.0),
             likelihood=self.likelihood_,
             noise_is_free=noise_is_free,
@@ -459,37 +491,47 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     def _sparse(
         self,
         rows: Rows,
-        kernel: Any,
-        level: float,
+        kernel: Kernel,
+        noise_level: float,
         noise: Array,
         rng: np.random.Generator,
     ) -> SparseRows:
         """Process of the rows by inducing points, and by nearest rows if these help."""
-        most = int(_MOST_FEATURES / len(rows.X))
-        points, order = rng.spawn(2)
-        Z, suffice = inducing_by_capacity(rows, kernel, level, "greedy", points, most)
-        basis, n_neighbors = Nystroem.from_kernel(kernel, Z), self.n_neighbors
-        local = decaying_part(kernel, rows.X.shape[1]) is not None
-        if n_neighbors == "auto":
-            # where the points leave something, and some of that is short
-            n_neighbors = _NEIGHBORS if local and not suffice else 0
+        points_rng, order_rng = rng.spawn(2)
+        Z, suffice = inducing_by_capacity(
+            rows,
+            kernel,
+            noise_level,
+            "greedy",
+            points_rng,
+            largest=int(_MOST_FEATURES / len(rows.X)),
+        )
+        decays = decaying_part(kernel, rows.X.shape[1]) is not None
+        if self.n_neighbors != "auto":
+            n_neighbors = int(self.n_neighbors)
+        elif decays and not suffice:
+            # the points leave a residual with short correlations
+            n_neighbors = _NEIGHBORS
+        else:
+            n_neighbors = 0
         sparse = SparseRows.of(
-            basis,
+            Nystroem.from_kernel(kernel, Z),
             rows.X,
             noise,
             self.n_jobs,
-            int(n_neighbors),
-            order,
+            n_neighbors,
+            order_rng,
         )
-        known = suffice or (local and int(n_neighbors) > 0)
-        posterior = replace(sparse.posterior, has_correlations=known)
+        has_correlations = suffice or (decays and n_neighbors > 0)
+        posterior = replace(sparse.posterior, has_correlations=has_correlations)
         return replace(sparse, posterior=posterior)
 
-    def _check_prior(self, kernel: Any, X: Array) -> None:
+    def _check_prior(self, kernel: Kernel | None, X: Array) -> None:
         """Refuse at once a kernel that does not fit X or cannot be drawn from."""
         check_kernel(kernel, X)
         if isinstance(kernel, Kernel):
-            latent, rng = split_noise(kernel)[0], np.random.default_rng(0)
+            latent = split_noise(kernel)[0]
+            rng = np.random.default_rng(0)
             draw_prior(latent, X.shape[1], 1, 1, rng, prior="spectral", n_basis=2)
 
     def _previous(self) -> _Solved | None:
@@ -497,36 +539,58 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         last = vars(self).get("_solved")
         if not self.warm_start or last is None or self._request != self.kernel:
             return None
-        t = last.rows.y.shape[1:]
-        shape = (t[0] if t else 1, 1 + self.n_draws)
-        same = last.rows.X.shape[1] == self.n_features_in_ and t == self._targets
-        return last if same and last.coefficients.shape[1:] == shape else None
+        if last.rows.X.shape[1] != self.n_features_in_:
+            return None
+        if last.rows.y.shape[1:] != self._targets:
+            return None
+        if last.coefficients.shape[2] != 1 + self.n_draws:
+            return None
+        return last
 
     def _systems(
         self,
         rows: Rows,
-        kernel: Any,
+        kernel: Kernel,
         noise: Array,
         previous: _Solved | None,
         rng: np.random.Generator,
     ) -> tuple[FunctionDraws, Array, Array]:
-        """Prior draws, errors in units of the noise, and right sides (n, c, 1 + s)."""
+        """Right sides of the linear systems: y, and prior draws with noise.
+
+        Returns
+        -------
+        prior : FunctionDraws
+            s draws g_j of c outputs.
+        errors : ndarray of shape (n, c, s)
+            ``ε_j`` in units of the standard deviation of the noise.
+        B : ndarray of shape (n, c, 1 + s)
+            ``y``, and ``g_j(X) + ε_j``.
+        """
         n, d = rows.X.shape
+        s = self.n_draws
         y = rows.y.reshape(n, -1)
-        c, s = y.shape[1], self.n_draws
+        c = y.shape[1]
         prior_rng, noise_rng = rng.spawn(2)
         errors = noise_rng.standard_normal((n, c, s))
         if previous is None:
-            given = Conditioning(rows.X, noise)
-            how: dict[str, Any] = {"prior": "spectral", "n_basis": "auto"}
-            prior = draw_prior(kernel, d, c, s, prior_rng, given=given, **how)
+            prior = draw_prior(
+                kernel,
+                d,
+                c,
+                s,
+                prior_rng,
+                prior="spectral",
+                n_basis="auto",
+                given=Conditioning(rows.X, noise),
+            )
         else:
             prior = previous.prior
-            ours, theirs = _shared(rows, previous.rows)
-            errors[ours] = previous.errors[theirs]
-        root = np.sqrt(noise)[:, np.newaxis, np.newaxis]
-        values = prior.values(rows.X) + root * errors
-        return prior, errors, np.concatenate((y[:, :, np.newaxis], values), axis=2)
+            positions, previous_positions = _shared_rows(rows, previous.rows)
+            errors[positions] = previous.errors[previous_positions]
+        std = np.sqrt(noise)[:, np.newaxis, np.newaxis]
+        values = prior.values(rows.X) + std * errors
+        B = np.concatenate((y[:, :, np.newaxis], values), axis=2)
+        return prior, errors, B
 
     def _fitted_attributes(
         self,
@@ -534,17 +598,16 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         solution: Solution,
         sparse: SparseRows,
         noise: Array,
-        units: Units,
-    ) -> tuple[dict[str, Any], Array, Array]:
-        """Attributes; leave-one-out errors (r, c) of some rows, and variances (r,).
-
-        The variances are those of a single observation, whatever the weight of its row.
-        """
-        found = solved.hyperparameters
-        shift, scale, _ = units
-        mean_noise: Any = units.new_row_variance
-        kernel, X, coefficients = found.kernel, solved.rows.X, solved.coefficients
+    ) -> tuple[dict[str, Any], _LeaveOneOut]:
+        """Attributes of the fit, and leave-one-out errors of some rows."""
+        shift, scale, mean_noise = solved.units
+        hyperparameters = solved.hyperparameters
+        likelihood = hyperparameters.likelihood
+        kernel = hyperparameters.kernel
+        X = solved.rows.X
+        coefficients = solved.coefficients
         c = coefficients.shape[1]
+        # variances given all other rows
         left_out = _left_out(solved.rows)
         h, r = sparse.spread_without(left_out)
         k = kernel.diag(X[left_out])
@@ -559,28 +622,43 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         )
         latent_variance = correction(h, r, k)
         variance = latent_variance + noise[left_out]
+        # y_i - E[y_i | all other rows] = α_i (v_i + noise_i)
         errors = variance[:, np.newaxis, np.newaxis] * solutions
-        level, T = float(found.likelihood.variance(0.0)), 1.0
-        # of a search that may move the amplitude and the noise
-        scaled = rescaled(kernel, 1.0) if self.optimizer is not None else None
-        if mean_noise is None and scaled is not None and len(found.likelihood.theta):
+        # a search that may move the amplitude and the noise
+        T = 1.0
+        scales_are_free = (
+            self.optimizer is not None
+            and rescaled(kernel, 1.0) is not None
+            and len(likelihood.theta) > 0
+        )
+        if mean_noise is None and scales_are_free:
             T = _common_factor(errors, variance, solved.rows.weights[left_out])
             kernel = rescaled(kernel, T)
         model = PathwiseModel(
-            found.kernel, X, coefficients, solved.prior, sparse.posterior, correction,
-            np.zeros(c), np.ones(c), T,
-        )  # fmt: skip
-        if mean_noise is None:
-            mean_noise = T * level * np.square(scale)
+            kernel=hyperparameters.kernel,
+            points=X,
+            coefficients=coefficients,
+            prior=solved.prior,
+            sparse=sparse.posterior,
+            correction=correction,
+            shift=np.zeros(c),
+            scale=np.ones(c),
+            variance_scale=T,
+        )
+        noise_of_y: float | Array
+        if mean_noise is not None:
+            noise_of_y = mean_noise
+        else:
+            noise_of_y = T * float(likelihood.variance(0.0)) * np.square(scale)
+        if np.ndim(noise_of_y) == 0:
+            noise_of_y = float(noise_of_y)
         attributes = {
             "kernel_": kernel,
-            "_hyperparameters": found,
-            "_record": found.record,
+            "_hyperparameters": hyperparameters,
+            "_record": hyperparameters.record,
             "_solved": solved,
             "_request": copy.deepcopy(self.kernel),
-            "likelihood_": found.likelihood.with_noise(
-                mean_noise if np.ndim(mean_noise) else float(mean_noise)
-            ),
+            "likelihood_": likelihood.with_noise(noise_of_y),
             "log_evidence_": _log_evidence(sparse, solved.rows, T, scale),
             "inducing_points_": model.sparse.basis.inducing_points,
             "posterior_": model.affine(shift, scale),
@@ -588,13 +666,13 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             "residuals_": solution.residuals.reshape(c, -1),
             "change_": solution.change,
         }
-        # of one observation of each row, of which there are as many as its weight
-        rows_left_out = solved.rows.take(left_out)
-        single = latent_variance + noise[left_out] * rows_left_out.precisions
-        return attributes, errors[:, :, 0], T * single
+        # a row of weight ω stands for ω observations: the variance of one of them
+        precisions = solved.rows.take(left_out).precisions
+        single = latent_variance + noise[left_out] * precisions
+        return attributes, _LeaveOneOut(errors[:, :, 0], T * single)
 
     @property
-    def noise_variance_(self) -> Any:
+    def noise_variance_(self) -> float | Array:
         """Variance of the noise in squared units of y."""
         return self.likelihood_.variance(0.0)[()]
 
@@ -606,19 +684,24 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
 
 def _left_out(rows: Rows) -> slice:
-    """The rows whose leave-one-out errors are looked at."""
+    """Select the rows with leave-one-out errors."""
     return thinning(len(rows.X), CHECKED_ROWS)
 
 
-def _log_evidence(sparse: SparseRows, rows: Rows, factor: float, scale: Any) -> float:
+def _log_evidence(
+    sparse: SparseRows,
+    rows: Rows,
+    factor: float,
+    scale: float | Array,
+) -> float:
     """Log density of y in its own units, under a common factor of kernel and noise.
 
-    A row of weight ω and noise ``σ² / ω`` stands for ω observations that agree: beside
-    the density of their mean there is that of their deviations from it, which are zero,
-    ``-½ [(ω - 1) log(2π σ²) + log ω]``.
+    A row of weight ω and noise ``σ² / ω`` stands for ω observations that agree: the log
+    density of their mean, plus the log density of their deviations from it, which are
+    zero: ``-½ [(ω - 1) log(2π σ²) + log ω]``.
     """
-    n, omega = len(rows.y), rows.weights
-    y = rows.y.reshape(n, -1)
+    omega = rows.weights
+    y = rows.y.reshape(len(rows.y), -1)
     # a factor is another unit: p(y) = p(y / √T) / √T for each observation
     single = 2.0 * np.pi * omega * sparse.noise
     repeated = np.sum((omega - 1.0) * np.log(single) + np.log(omega))
@@ -650,31 +733,46 @@ def _common_factor(errors: Array, variances: Array, weights: Array) -> float:
     v = np.repeat(variances, c)
     omega = np.repeat(weights, c)
     squares = (errors[:, :, 0] ** 2).ravel()
-    drawn = np.mean(errors[:, :, 1:] ** 2, axis=2).ravel() + (omega - 1.0) * v
-    return fit_scale(squares / omega, v, omega, reference=drawn / omega)
+    squares_of_draws = np.mean(errors[:, :, 1:] ** 2, axis=2).ravel()
+    squares_of_draws = squares_of_draws + (omega - 1.0) * v
+    return fit_scale(
+        squares / omega,
+        v,
+        omega,
+        reference=squares_of_draws / omega,
+    )
 
 
-def _shared(rows: Rows, others: Rows) -> tuple[list[int], list[int]]:
-    """Positions of the rows (X, y) that two sets share, in each."""
+def _shared_rows(rows: Rows, previous: Rows) -> tuple[list[int], list[int]]:
+    """Positions of the rows (X, y) that two sets share, in each set."""
+    place = {key: i for i, key in enumerate(_row_keys(previous))}
+    positions = []
+    previous_positions = []
+    for i, key in enumerate(_row_keys(rows)):
+        if key in place:
+            positions.append(i)
+            previous_positions.append(place[key])
+    return positions, previous_positions
 
-    def keys(of: Rows) -> list[bytes]:
-        return [row.tobytes() for row in np.column_stack((of.X, of.y)) + 0.0]
 
-    place = {key: i for i, key in enumerate(keys(others))}
-    pairs = [(i, place[key]) for i, key in enumerate(keys(rows)) if key in place]
-    return [i for i, _ in pairs], [j for _, j in pairs]
+def _row_keys(rows: Rows) -> list[bytes]:
+    """A key for X and y of each row; zeros of both signs have the same."""
+    return [row.tobytes() for row in np.column_stack((rows.X, rows.y)) + 0.0]
 
 
-def _continued(
+def _continue(
     previous: _Solved,
     rows: Rows,
     start: Array | None,
     shape: tuple[int, ...],
 ) -> Array | None:
-    """The old solution at the rows that were there before, zero at the others."""
-    ours, theirs = _shared(rows, previous.rows)
-    if 2 * len(ours) < len(rows.X):
+    """Start from the previous solution at shared rows, and from zero at new rows.
+
+    With less than half of the rows shared it is `start`.
+    """
+    positions, previous_positions = _shared_rows(rows, previous.rows)
+    if 2 * len(positions) < len(rows.X):
         return start
     coefficients = np.zeros(shape)
-    coefficients[ours] = previous.coefficients[theirs]
+    coefficients[positions] = previous.coefficients[previous_positions]
     return coefficients.reshape(len(rows.X), -1)

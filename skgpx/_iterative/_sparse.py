@@ -25,13 +25,13 @@ from skgpx.bases import NeighborResidual, Nystroem
 
 Array = NDArray[np.float64]
 
-# Rows whose features are computed at a time.
+# Rows with features that are computed at a time.
 _CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class SparsePosterior:
-    """Variances given the data: those of ``φᵀw``, and of what the basis leaves.
+    """Variances given the data: of ``φᵀw``, and of the residual g of the basis.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ class SparsePosterior:
     root : ndarray of shape (m, m)
         Lower Cholesky factor of the posterior precision of w.
     neighbors : NeighborResidual or None
-        What the basis leaves, given the nearest rows; None for its prior.
+        g given the nearest rows; None for its prior.
     has_correlations : bool
-        Whether its correlations between rows are those of the exact process: what the
-        basis leaves is hardly anything, or is known from the nearest rows.
+        Whether its correlations between rows are those of the exact process: g is
+        negligible, or is determined by the nearest rows.
     """
 
     basis: Nystroem
@@ -69,16 +69,18 @@ class SparsePosterior:
         return features @ self._inverse_root.T
 
     def features_and_residual(self, X: Array) -> tuple[Array, Array]:
-        """Features (n, m) at rows, and the variance that they leave (n,)."""
+        """Features (n, m) at rows, and the variance of g there (n,)."""
         if self.neighbors is not None:
             return self.neighbors.features_and_variance(X)
         features = self.basis(X)
         return features, self.basis.residual_variance(X, features)
 
     def spread(self, X: Array) -> tuple[Array, Array]:
-        """Posterior variance of ``φᵀw`` and prior variance of g at rows, (n,) each."""
+        """Posterior variance of ``φᵀw`` and variance of g at rows, (n,) each."""
         features, residual = self.features_and_residual(X)
-        return np.sum(self.half(features) ** 2, axis=1), residual
+        # h = |L⁻¹ φ|²
+        h = np.sum(self.half(features) ** 2, axis=1)
+        return h, residual
 
     def covariance(self, X: Array) -> Array:
         """Posterior covariance between rows X, (n, n)."""
@@ -93,11 +95,11 @@ class SparsePosterior:
 
 @dataclass(frozen=True)
 class SparseRows:
-    """Rows whose covariance is that of a basis, and of independent combinations.
+    """Rows with the covariance ``Φ Φᵀ + (WᵀW)⁻¹``: of a basis, its residual and noise.
 
-    ``Φ Φᵀ + (WᵀW)⁻¹``: W makes residual and noise of the rows white. It is sparse where
-    the residual is that of a row given its nearest predecessors [1]_, and diagonal
-    where it is taken to be independent noise [2]_.
+    W makes residual and noise of the rows white. It is sparse where the residual of a
+    row is conditioned on its nearest predecessors [1]_, and diagonal where the residual
+    counts as independent noise [2]_.
 
     Parameters
     ----------
@@ -132,39 +134,64 @@ class SparseRows:
         n_neighbors: int = 0,
         rng: np.random.Generator | None = None,
     ) -> SparseRows:
-        """From rows, with the residual by nearest rows if `n_neighbors` > 0.
+        """Process of rows, with the residual by nearest rows if `n_neighbors` > 0.
 
-        O(n m^2) operations, n m numbers in memory (twice with neighbours). `rng` draws
-        the order of the rows.
+        Parameters
+        ----------
+        basis : Nystroem
+            Of m inducing points.
+        X : ndarray of shape (n, d)
+        noise : ndarray of shape (n,)
+            Variance of the noise of each row.
+        n_jobs : int or None
+        n_neighbors : int, default=0
+        rng : numpy.random.Generator, default=None
+            Draws the order of the rows.
+
+        Notes
+        -----
+        O(n m^2) operations, n m numbers in memory (twice with neighbours).
         """
-        n, m = len(X), basis.n_basis
+        n = len(X)
+        m = basis.n_basis
         blocks = [slice(i, min(i + _CHUNK, n)) for i in range(0, n, _CHUNK)]
-        jobs = blas_jobs(n_jobs) if len(blocks) > 1 else 1
+        jobs: int | None = 1
+        if len(blocks) > 1:
+            jobs = blas_jobs(n_jobs)
         chunks = [(X[rows],) for rows in blocks]
         features = np.concatenate(parallel_map(basis, chunks, jobs, in_threads=True))
+        # W
         neighbors: NeighborResidual | None = None
         if n_neighbors:
             neighbors = NeighborResidual(basis, X, noise, features, n_neighbors)
             if rng is None:
                 rng = np.random.default_rng(0)
-            threads = n_workers(blas_jobs(n_jobs))
-            nearest, count = neighbors.predecessors(rng, threads)
-            W = neighbor_whitening(neighbors, nearest, count, n_jobs)
+            n_threads = n_workers(blas_jobs(n_jobs))
+            nearest, count = neighbors.predecessors(rng, n_threads)
+            whitening = neighbor_whitening(neighbors, nearest, count, n_jobs)
         else:
-            total = noise + basis.residual_variance(X, features)
-            W = diags_array(1.0 / np.sqrt(total), format="csr")
-        white, gram = np.empty((n, m)), np.zeros((m, m))
-        items = ((W[rows],) for rows in blocks)
-        parts = parallel_stream(_whitened, items, jobs, features, in_threads=True)
-        for rows, (own, part) in zip(blocks, parts, strict=True):
-            white[rows] = own
-            gram += part
+            variance = noise + basis.residual_variance(X, features)
+            whitening = diags_array(1.0 / np.sqrt(variance), format="csr")
+        # L Lᵀ = I + (WΦ)ᵀ WΦ
+        white = np.empty((n, m))
+        gram = np.zeros((m, m))
+        products = parallel_stream(
+            _whiten,
+            ((whitening[rows],) for rows in blocks),
+            jobs,
+            features,
+            in_threads=True,
+        )
+        for rows, (white_block, gram_of_block) in zip(blocks, products, strict=True):
+            white[rows] = white_block
+            gram += gram_of_block
         mirror(gram)
         posterior = SparsePosterior(basis, precision_root(gram, 1.0), neighbors)
-        return cls(posterior, W, white, noise)
+        return cls(posterior, whitening, white, noise)
 
     def weights(self, white: Array) -> Array:
         """Posterior mean of w (m, k) given whitened values (n, k)."""
+        # (L Lᵀ)⁻¹ (WΦ)ᵀ white
         with threads_for(len(white)):
             moment = self.features.T @ white
         root = self.posterior.root
@@ -172,6 +199,7 @@ class SparseRows:
 
     def precondition(self, V: Array) -> Array:
         """``(Φ Φᵀ + (WᵀW)⁻¹)⁻¹ V`` for V (n, k); O(n m k)."""
+        # Wᵀ [I - WΦ (L Lᵀ)⁻¹ (WΦ)ᵀ] W V: the lemma of Woodbury
         white = self.whitening @ V
         weights = self.weights(white)
         with threads_for(len(white)):
@@ -186,10 +214,12 @@ class SparseRows:
 
     def log_density(self, Y: Array) -> Array:
         """Log density of each column of Y (n, k) under this covariance, (k,)."""
-        volume = 2.0 * np.sum(np.log(np.diagonal(self.posterior.root)))
-        volume -= 2.0 * np.sum(np.log(self.whitening.diagonal()))
+        # C = Φ Φᵀ + (WᵀW)⁻¹,  log det C = 2 log det L - 2 log det W
+        log_det = 2.0 * np.sum(np.log(np.diagonal(self.posterior.root)))
+        log_det -= 2.0 * np.sum(np.log(self.whitening.diagonal()))
+        # yᵀ C⁻¹ y
         squares = np.sum(Y * self.precondition(Y), axis=0)
-        density: Array = -0.5 * (squares + volume + len(Y) * np.log(2.0 * np.pi))
+        density: Array = -0.5 * (squares + log_det + len(Y) * np.log(2.0 * np.pi))
         return density
 
     def start(self, X: Array, B: Array) -> Array | None:
@@ -199,15 +229,19 @@ class SparseRows:
         """
         basis = self.posterior.basis
         position = {row.tobytes(): i for i, row in enumerate(X + 0.0)}
-        found = [position.get(z.tobytes(), -1) for z in basis.inducing_points + 0.0]
-        if min(found) < 0:
+        points = basis.inducing_points + 0.0
+        rows_of_points = [position.get(point.tobytes(), -1) for point in points]
+        if min(rows_of_points) < 0:
             return None
-        start, weights = np.zeros(B.shape), self.weights(self.whitening @ B)
-        start[found] = solve_lower_transpose(np.asarray(basis.root), weights)
-        return start
+        # φᵀw = k(·, Z) L_Z⁻ᵀ w,  L_Z L_Zᵀ = k(Z, Z)
+        weights = self.weights(self.whitening @ B)
+        coefficients = np.zeros(B.shape)
+        root = np.asarray(basis.root)
+        coefficients[rows_of_points] = solve_lower_transpose(root, weights)
+        return coefficients
 
     def spread_without(self, rows: slice) -> tuple[Array, Array]:
-        """:meth:`SparsePosterior.spread` at some rows, each given all others."""
+        """:meth:`SparsePosterior.spread` at some rows, each given all other rows."""
         neighbors = self.posterior.neighbors
         noise = self.noise[rows]
         if neighbors is not None:
@@ -217,17 +251,24 @@ class SparseRows:
                 nearest=neighbors.nearest_others(chosen),
             )
         else:
+            # W = diag(residual + noise)^-½
             scale = self.whitening.diagonal()[rows]
             features = self.features[rows] / scale[:, np.newaxis]
             residual = np.maximum(1.0 / scale**2 - noise, 0.0)
         h = np.sum(self.posterior.half(features) ** 2, axis=1)
+        # Sherman-Morrison: without the information of the row itself
         h /= noise_share(h, residual + noise, least=1e-6)
-        return np.minimum(h, np.sum(features**2, axis=1)), residual
+        prior = np.sum(features**2, axis=1)
+        return np.minimum(h, prior), residual
 
 
-def _whitened(features: Array, whitening: csr_array) -> tuple[Array, Array]:
-    """Whitened features of some rows, and the products of these."""
+def _whiten(features: Array, whitening: csr_array) -> tuple[Array, Array]:
+    """Whitened features of a block of rows (p, m), and their products (m, m).
+
+    The products are in one triangle.
+    """
     white = whitening @ features
-    gram = np.zeros((features.shape[1],) * 2)
+    m = features.shape[1]
+    gram = np.zeros((m, m))
     add_gram(np.ascontiguousarray(white.T), gram, fresh=True)
     return white, gram

@@ -10,14 +10,40 @@ from scipy import optimize
 
 Array = NDArray[np.float64]
 
-# Rows below which a correction is not estimated, and the fraction of the prior variance
-# below which what the inducing points leave is none.
-_FEWEST, _NONE = 50, 1e-6
-# Power of the share of the prior variance that is left, by which corrections fade.
+# Rows below which a correction is not estimated.
+_MIN_ROWS = 50
+# Residual variances below this fraction of the prior variance count as zero.
+_NEGLIGIBLE = 1e-6
+# Power of r/k by which corrections fade.
 _FADE = 16
-# Prior standard deviations of the coefficients of the correction; prior mean and
-# standard deviation of the squared spread around it.
-_WIDTHS, _SPREAD = np.array([1.0, 0.5, 0.5]), (0.04, 0.04)
+# Prior standard deviations of the coefficients of the correction.
+_WIDTHS = np.array([1.0, 0.5, 0.5])
+# Prior mean and standard deviation of the squared spread around it.
+_SPREAD_MEAN = 0.04
+_SPREAD_STD = 0.04
+# Smallest variance with a logarithm.
+_TINY = 1e-300
+
+
+class _Moments(NamedTuple):
+    """Variances at rows under a correction, and mean squares in their units.
+
+    Attributes
+    ----------
+    v : ndarray of shape (n,)
+        Variance of f given the other rows.
+    share : ndarray of shape (n,)
+        ``v / (v + noise)``.
+    ratio : ndarray of shape (n,)
+        Mean of ``α_i²`` over its variance.
+    error_ratio : ndarray of shape (n,)
+        Mean of ``(ε_i - noise α_i)²`` over its variance.
+    """
+
+    v: Array
+    share: Array
+    ratio: Array
+    error_ratio: Array
 
 
 class VarianceCorrection(NamedTuple):
@@ -40,9 +66,9 @@ class VarianceCorrection(NamedTuple):
         Standard deviation of log v around this.
     n_draws : int
     centre : ndarray of shape (2,)
-        From which the logarithms of r and h are measured.
+        Origin of the logarithms of r and h.
     limits : ndarray of shape (2, 2)
-        Smallest and largest logarithms, beyond which nothing is extrapolated.
+        Smallest and largest logarithms, beyond which the correction stays constant.
     """
 
     coefficients: Array
@@ -70,73 +96,100 @@ class VarianceCorrection(NamedTuple):
 
             α_i ~ N(0, 1 / (v + noise)),   ε_i - noise α_i ~ N(0, v noise / (v + noise))
 
-        and the two are independent: the one tells v where it exceeds the noise, the
-        other where it does not.
+        and the two are independent: the first determines v where v exceeds the noise,
+        the second where it does not.
 
         Parameters
         ----------
         h, r, k : ndarray of shape (n,)
-            At each row, given the others.
+            At each row, given the other rows.
         solutions : ndarray of shape (n, s)
             ``α``.
         errors : ndarray of shape (n, s)
             ``ε``, in units of the standard deviations of the noise.
         noise : ndarray of shape (n,)
+
+        Returns
+        -------
+        correction : VarianceCorrection
         """
-        n_draws, left = solutions.shape[1], r > _NONE * k
-        nothing = np.zeros(2), np.zeros((2, 2))
-        if np.sum(left) < _FEWEST:
-            return cls(np.zeros(3), 0.0, n_draws, *nothing)
-        h, r, k, noise = h[left], r[left], k[left], noise[left]
-        around = np.sqrt(noise)[:, np.newaxis] * errors[left]
-        around -= noise[:, np.newaxis] * solutions[left]
-        square, square_around = (
-            np.mean(values**2, axis=1) for values in (solutions[left], around)
+        n_draws = solutions.shape[1]
+        has_residual = r > _NEGLIGIBLE * k
+        if np.sum(has_residual) < _MIN_ROWS:
+            return cls(
+                coefficients=np.zeros(3),
+                spread=0.0,
+                n_draws=n_draws,
+                centre=np.zeros(2),
+                limits=np.zeros((2, 2)),
+            )
+        h = h[has_residual]
+        r = r[has_residual]
+        k = k[has_residual]
+        noise = noise[has_residual]
+        alpha = solutions[has_residual]
+        # ε - noise α
+        error = np.sqrt(noise)[:, np.newaxis] * errors[has_residual]
+        error -= noise[:, np.newaxis] * alpha
+        square = np.mean(alpha**2, axis=1)
+        square_error = np.mean(error**2, axis=1)
+        logs = np.log(np.stack((r, np.maximum(h, _TINY))))
+        correction = cls(
+            coefficients=np.zeros(3),
+            spread=0.0,
+            n_draws=n_draws,
+            centre=logs.mean(axis=1),
+            limits=np.stack((logs.min(axis=1), logs.max(axis=1)), axis=1),
         )
-        logs = np.log(np.stack((r, np.maximum(h, 1e-300))))
-        limits = np.stack((logs.min(axis=1), logs.max(axis=1)), axis=1)
-        empty = cls(np.zeros(3), 0.0, n_draws, logs.mean(axis=1), limits)
-        base, table = empty._features(h, r, k)
+        base, table = correction._features(h, r, k)
 
-        def ratios(coefficients: Array) -> tuple[Array, Array, Array, Array]:
-            """v and its share of ``v + noise``; mean squares in units of variances."""
-            v = np.exp(np.clip(base + table @ coefficients, -60.0, 60.0))
+        def moments(beta: Array) -> _Moments:
+            v = np.exp(np.clip(base + table @ beta, -60.0, 60.0))
             share = v / (v + noise)
-            return v, share, square * (v + noise), square_around / (share * noise)
+            return _Moments(
+                v,
+                share,
+                ratio=square * (v + noise),
+                error_ratio=square_error / (share * noise),
+            )
 
-        def loss(coefficients: Array) -> tuple[float, Array]:
-            v, share, ratio, ratio_around = ratios(coefficients)
-            nll = ratio - np.log(v + noise) + ratio_around + np.log(share * noise)
-            penalty = np.sum((coefficients / _WIDTHS) ** 2)
+        def loss(beta: Array) -> tuple[float, Array]:
+            """Negative log posterior of β, and its gradient."""
+            v, share, ratio, error_ratio = moments(beta)
+            nll = ratio - np.log(v + noise) + error_ratio + np.log(share * noise)
+            penalty = np.sum((beta / _WIDTHS) ** 2)
             value = n_draws * np.sum(nll) + penalty
-            slope = share * (ratio - 1.0) - (1.0 - share) * (ratio_around - 1.0)
-            slope = n_draws * table.T @ slope
-            return 0.5 * float(value), 0.5 * slope + coefficients / _WIDTHS**2
+            # ∂ nll / ∂ log v
+            slope = share * (ratio - 1.0) - (1.0 - share) * (error_ratio - 1.0)
+            gradient = 0.5 * (n_draws * table.T @ slope) + beta / _WIDTHS**2
+            return 0.5 * float(value), gradient
 
-        best = optimize.minimize(loss, np.zeros(3), jac=True, method="BFGS").x
-        _, share, ratio, ratio_around = ratios(best)
+        beta = optimize.minimize(loss, np.zeros(3), jac=True, method="BFGS").x
         # E (ratio - 1)² = 2 / s + share² spread², and likewise for 1 - share
+        _, share, ratio, error_ratio = moments(beta)
         shares = np.concatenate((share, 1.0 - share))
-        deviation = np.concatenate((ratio, ratio_around)) - 1.0
+        deviation = np.concatenate((ratio, error_ratio)) - 1.0
         excess = np.sum(shares**2 * (deviation**2 - 2.0 / n_draws))
-        precision, (mean, std) = 0.125 * n_draws**2, _SPREAD
-        total = precision * np.sum(shares**4) + std**-2
-        spread = (precision * excess + mean / std**2) / total
-        return empty._replace(
-            coefficients=best,
-            spread=float(np.sqrt(max(spread, 0.0))),
-        )
+        # posterior mean of spread², a regression of the excess on share²
+        precision = 0.125 * n_draws**2
+        total_precision = precision * np.sum(shares**4) + _SPREAD_STD**-2
+        moment = precision * excess + _SPREAD_MEAN / _SPREAD_STD**2
+        spread = np.sqrt(max(moment / total_precision, 0.0))
+        return correction._replace(coefficients=beta, spread=float(spread))
 
     def _features(self, h: Array, r: Array, k: Array) -> tuple[Array, Array]:
-        """``log (h + r)`` (n,), and what the coefficients multiply (n, 3)."""
-        h, r = np.maximum(h, 1e-300), np.maximum(r, 0.0)
+        """``log (h + r)`` (n,), and the factors of the coefficients (n, 3)."""
+        h = np.maximum(h, _TINY)
+        r = np.maximum(r, 0.0)
+        r_positive = np.maximum(r, _TINY)
         s = r / (h + r)
-        # as far as the rows go, and towards the prior
-        seen = np.minimum(1.0, np.exp(self.limits[0, 1]) / np.maximum(r, 1e-300))
-        faded = s * seen * np.maximum(1.0 - (r / k) ** _FADE, 0.0)
-        logs = np.log(np.stack((np.maximum(r, 1e-300), h), axis=1))
-        logs = np.clip(logs, *self.limits.T) - self.centre
-        table = faded[:, np.newaxis] * np.column_stack((np.ones(len(s)), logs))
+        # the correction fades beyond the largest r of the rows, and towards the prior
+        within_rows = np.minimum(1.0, np.exp(self.limits[0, 1]) / r_positive)
+        fading = s * within_rows * np.maximum(1.0 - (r / k) ** _FADE, 0.0)
+        lower, upper = self.limits.T
+        logs = np.log(np.stack((r_positive, h), axis=1))
+        logs = np.clip(logs, lower, upper) - self.centre
+        table = fading[:, np.newaxis] * np.column_stack((np.ones(len(s)), logs))
         return np.log(h + r), table
 
     def __call__(
@@ -148,8 +201,8 @@ class VarianceCorrection(NamedTuple):
     ) -> Array:
         """Variances (n,) at rows.
 
-        The corrected variance, and the mean square of the draws around the mean, count
-        as their accuracies are.
+        The corrected variance and the mean square of the draws around the mean are
+        averaged on the log scale, weighted by their precisions.
 
         Parameters
         ----------
@@ -160,12 +213,12 @@ class VarianceCorrection(NamedTuple):
         base, table = self._features(h, r, k)
         log_v = base + table @ self.coefficients
         if square is not None:
-            of_draws = 2.0 / self.n_draws
-            of_correction = self.spread**2
+            # variances of the errors of both logarithms
+            draw_error = 2.0 / self.n_draws
+            correction_error = self.spread**2
             # the logarithm of a chi-square variable is too small by half its variance
-            observed = np.log(np.maximum(square, 1e-300)) + 0.5 * of_draws
-            log_v = log_v + of_correction / (of_correction + of_draws) * (
-                observed - log_v
-            )
+            log_square = np.log(np.maximum(square, _TINY)) + 0.5 * draw_error
+            gain = correction_error / (correction_error + draw_error)
+            log_v = log_v + gain * (log_square - log_v)
         variance: Array = np.minimum(np.exp(log_v), k)
         return variance

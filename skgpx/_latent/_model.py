@@ -106,8 +106,8 @@ class FunctionModel:
 
     Attributes
     ----------
-    basis : object
-        Φ, and the prior of what it leaves out.
+    basis : Basis
+        Φ, and the residual g.
     weights : GaussianWeights or WeightParticles
         Posterior of w; a priori ``w ~ N(0, I)``.
     mean : Mean or None
@@ -116,7 +116,7 @@ class FunctionModel:
         Units of the outputs.
     """
 
-    basis: Any
+    basis: Basis
     weights: WeightDistribution
     mean: Mean | None
     scale: float | Array
