@@ -36,12 +36,14 @@ def distinct_rows(table: Array, weights: Array) -> tuple[NDArray[np.intp], Array
     keys = table[positive].T[::-1]
     order = positive[np.lexsort(keys)]
     ordered = table[order]
+    # the first row of each set of equal rows
     is_first = np.ones(len(order), dtype=bool)
     differs = ordered[1:] != ordered[:-1]
     is_first[1:] = np.any(differs, axis=1)
     set_of_row = np.cumsum(is_first) - 1
     totals = np.bincount(set_of_row, weights=weights[order])
-    return order[is_first], totals.astype(np.float64, copy=False)
+    totals = totals.astype(np.float64, copy=False)
+    return order[is_first], totals
 
 
 def thinning(n_rows: int, largest: int) -> slice:
@@ -146,8 +148,10 @@ def mean_and_spread(
     scaled = values / unit
     mean = np.average(scaled, axis=0, weights=weights)
     squares = (scaled - mean) ** 2
-    std = np.sqrt(np.average(squares, axis=0, weights=weights))
-    return mean * unit, np.where(std > rounding, std * unit, 1.0)
+    variance = np.average(squares, axis=0, weights=weights)
+    std = np.sqrt(variance)
+    spread = np.where(std > rounding, std * unit, 1.0)
+    return mean * unit, spread
 
 
 def weighted_quantiles(
