@@ -290,11 +290,13 @@ def angle_tables(
         the others; in the last one only the first columns belong to rows.
     """
     # full vector registers, and tables that stay in the second-level cache
+    d = len(reach)
     n_multiples = sum(r + 1 for r in reach)
-    size = (1 << 15) // n_multiples
-    size = max(32, min(256, size // 32 * 32))
+    n_rows_in_cache = (1 << 15) // n_multiples
+    full_registers = n_rows_in_cache // 32 * 32
+    size = max(32, min(256, full_registers))
     tables = [np.zeros((2, r + 1, size)) for r in reach]
-    angles = np.zeros((len(reach), size))
+    angles = np.zeros((d, size))
     for start in range(0, len(turns), size):
         block = turns[start : start + size]
         angles[:, : len(block)] = block.T
@@ -473,8 +475,13 @@ def collapse(index: FourierIndex, covariance: Array) -> WaveTable:
     for positions, coefficients in _products(index, table):
         # real and imaginary parts of the sums
         for unit in (1.0, 1j):
-            terms = covariance * (coefficients / unit).real
-            sums = np.bincount(positions.ravel(), terms.ravel(), len(flat))
+            component = (coefficients / unit).real
+            terms = covariance * component
+            sums = np.bincount(
+                positions.ravel(),
+                weights=terms.ravel(),
+                minlength=len(flat),
+            )
             flat += unit * sums
     return table
 

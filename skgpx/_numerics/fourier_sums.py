@@ -117,7 +117,10 @@ class BinMoments:
             width = 1 << level
             if width not in self.levels:
                 fine = self.levels.get(width // 2, self.values)
-                self.levels[width] = fine[::2] @ left + fine[1::2] @ right
+                # moments of both halves about the middle of the wider bin
+                from_left = fine[::2] @ left
+                from_right = fine[1::2] @ right
+                self.levels[width] = from_left + from_right
         return self.levels.get(factor, self.values)
 
     def tables(self, reach: int | Integers) -> tuple[WaveTable, WaveTable]:

@@ -714,7 +714,8 @@ def effective_sample_size(
     means = totals.sum(axis=0) / count
     mean = means.mean(axis=1, keepdims=True)
     with np.errstate(all="ignore"):
-        within = squares.sum(axis=0) / count - means**2
+        mean_squares = squares.sum(axis=0) / count
+        within = mean_squares - means**2
         variance = within + (means - mean) ** 2
         variance_of_means = means.var(axis=1, ddof=1)
         size = s * variance.mean(axis=1) / variance_of_means

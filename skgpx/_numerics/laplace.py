@@ -722,8 +722,9 @@ class ContrastLikelihood(NamedTuple):
         """``QᵀWQ``, (n, c - 1, c - 1, s)."""
         latent = self.Q @ f
         W = self.likelihood.row_curvature(y, latent)
-        # shape (n, c, s, c - 1) of W Q, and (n, s, c - 1, c - 1) of Qᵀ W Q
+        # W Q of shape (n, c, s, c - 1)
         W_Q = np.tensordot(W, self.Q, axes=(2, 0))
+        # Qᵀ W Q of shape (n, s, c - 1, c - 1)
         Q_W_Q = np.tensordot(W_Q, self.Q, axes=(1, 0))
         return Q_W_Q.transpose(0, 3, 2, 1)
 
@@ -739,15 +740,18 @@ def between_classes(target: Target) -> Target | None:
         return None
     if not np.all(target.std == target.std[:, :1]):
         return None
+    # a curvature with W 1 = 0: the likelihood does not change with a common shift
     y = target.y[:4]
     row = np.linspace(-1.0, 1.0, c)
     f = np.tile(row, (len(y), 1))
     W = _curvature(target._replace(y=y), f)
-    largest_sum = np.max(np.abs(W.sum(axis=2)))
+    row_sums = W.sum(axis=2)
+    largest_sum = np.max(np.abs(row_sums))
     if largest_sum > 1e-9 * np.max(np.abs(W)):
         return None
     Q = contrasts(c)
-    offset = np.broadcast_to(target.offset, (len(target.offset), c))
+    n = len(target.offset)
+    offset = np.broadcast_to(target.offset, (n, c))
     return target._replace(
         likelihood=ContrastLikelihood(target.likelihood, Q),
         std=target.std[:, : c - 1],

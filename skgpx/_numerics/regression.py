@@ -389,9 +389,12 @@ def whitened(
         ``Σ w var g``, the prior variance outside the functions.
     """
     root = np.sqrt(eigenvalues)
+    # Λ^½ G Λ^½ and Λ^½ Φᵀy; targets stand in columns
+    outer = root[:, np.newaxis] * root
+    moment = sums.moment.T * root
     return sums._replace(
-        gram=sums.gram * (root[:, np.newaxis] * root),
-        moment=(sums.moment.T * root).T,
+        gram=sums.gram * outer,
+        moment=moment.T,
         residual=residual,
     )
 
