@@ -432,9 +432,11 @@ class KernelFeatures:
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
         K, pullback = matrix_and_input_pullback(self.kernel, X, self.points)
+        # Σ_j k(x, z_j) a_j v_j, and its derivative in x
         scaled_weights = weights[index] * self.factors
         values = np.einsum("pm,pm->p", K, scaled_weights)
-        return values, pullback(scaled_weights)
+        gradients = pullback(scaled_weights)
+        return values, gradients
 
 
 @dataclass(frozen=True)
@@ -498,7 +500,8 @@ class RadialKernelFeatures:
         panels = []
         for first in range(0, len(weights), _PANEL):
             part = slice(first, first + _PANEL)
-            panels.append((part, weights[part]))
+            weights_of_part = weights[part]
+            panels.append((part, weights_of_part))
         add_product(scaled, panels, self._fill, out)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:

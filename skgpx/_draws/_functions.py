@@ -343,8 +343,8 @@ class FunctionDraws(OneBlasThread):
         observed, noise = _observations(y, noise_variance, shape)
         rng = np.random.default_rng(random_state)
         # Matheron's rule: f + k(·, X) (K + N)⁻¹ (y - f(X) - ε)
-        std = np.sqrt(noise)[:, np.newaxis, np.newaxis]
-        error = std * rng.standard_normal(shape)
+        std = np.sqrt(noise)
+        error = std[:, np.newaxis, np.newaxis] * rng.standard_normal(shape)
         discrepancy = observed - self.values(X) - error
         change, process = self.process.update(X, discrepancy, noise)
         return self.plus(change.terms).with_process(process)
@@ -356,7 +356,12 @@ class FunctionDraws(OneBlasThread):
 
     def with_process(self, process: Process | None) -> FunctionDraws:
         """Return the same functions as draws from this process."""
-        return FunctionDraws(self.terms, self.n_outputs, self.n_draws, process)
+        return FunctionDraws(
+            terms=self.terms,
+            n_outputs=self.n_outputs,
+            n_draws=self.n_draws,
+            process=process,
+        )
 
     def __len__(self) -> int:
         return self.n_draws
@@ -412,8 +417,10 @@ class FunctionDraws(OneBlasThread):
         """
         c = self.n_outputs
         s = self.n_draws
-        factor = np.broadcast_to(np.asarray(scale, dtype=np.float64), c)
-        level = np.broadcast_to(np.asarray(shift, dtype=np.float64), c)
+        scales = np.asarray(scale, dtype=np.float64)
+        shifts = np.asarray(shift, dtype=np.float64)
+        factor = np.broadcast_to(scales, c)
+        level = np.broadcast_to(shifts, c)
         terms = tuple(term.scaled(factor) for term in self.terms)
         if level.any():
             # one more term: the constant feature with weights (1, c, s)
@@ -464,14 +471,16 @@ def _observations(
             f"y must have shape {shapes} with values for each draw; got {np.shape(y)}."
         )
     noise = np.asarray(noise_variance, dtype=np.float64)
-    if noise.shape not in ((), (p,)) or not np.all((noise >= 0) & np.isfinite(noise)):
+    is_variance = (noise >= 0) & np.isfinite(noise)
+    if noise.shape not in ((), (p,)) or not np.all(is_variance):
         raise ValueError(
             "noise_variance must be a finite number that is not negative, or one for "
             f"each of {p} rows; got {noise_variance!r}."
         )
     if not np.isfinite(values).all():
         raise ValueError("y must be finite; got NaN or infinity.")
-    return np.broadcast_to(values, shape), np.broadcast_to(noise, p)
+    values = np.broadcast_to(values, shape)
+    return values, np.broadcast_to(noise, p)
 
 
 # ---- Processes that draws come from --------------------------------------------------

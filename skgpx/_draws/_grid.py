@@ -107,8 +107,15 @@ class Grid:
         """Grid with this number of nodes along each axis."""
         shape = tuple(int(n) + 2 for n in n_nodes)
         eigenvalues, clipped = lattice.embed(covariance, shape, spacing)
-        roots = np.sqrt(eigenvalues) / lattice.spline_transfer(eigenvalues.shape)
-        return cls(box, spacing, shape, roots, clipped)
+        # of the coefficients, from the eigenvalues of the values at the nodes
+        transfer = lattice.spline_transfer(eigenvalues.shape)
+        return cls(
+            box=box,
+            spacing=spacing,
+            shape=shape,
+            roots=np.sqrt(eigenvalues) / transfer,
+            clipped=clipped,
+        )
 
     def weights(self, X: Array) -> tuple[Index, Array, Array]:
         """Interpolation by the spline at the rows of X.
@@ -128,9 +135,11 @@ class Grid:
             If a row is outside of the box.
         """
         low, high = self.box.T
-        slack = 1e-9 * (high - low)
-        distance = np.abs(X - (low + high) / 2)
-        outside = np.any(distance > (high - low) / 2 + slack, axis=1)
+        width = high - low
+        middle = (low + high) / 2
+        farthest = width / 2 + 1e-9 * width
+        distance = np.abs(X - middle)
+        outside = np.any(distance > farthest, axis=1)
         if outside.any():
             raise ValueError(
                 f"These functions are defined on {self.box.tolist()}, the domain of "
@@ -280,7 +289,8 @@ def checked_domain(domain: ArrayLike | None, d: int) -> Array | None:
     box = np.array(domain, dtype=np.float64)
     if box.shape == (2,) and d == 1:
         box = box[np.newaxis]
-    if box.shape != (d, 2) or not np.isfinite(box).all() or np.any(box @ [-1, 1] <= 0):
+    is_box = box.shape == (d, 2) and np.isfinite(box).all()
+    if not is_box or np.any(box[:, 1] <= box[:, 0]):
         raise ValueError(
             f"domain must hold a finite lower bound and a larger upper one for each of "
             f"{d} inputs; got {np.asarray(domain).tolist()}."
@@ -362,7 +372,8 @@ def choose_grid(
         return np.ceil(width / lengths * fineness) + 1
 
     def grid_of(fineness: float) -> Grid:
-        return Grid.of(covariance, box, nodes(fineness), lengths / fineness)
+        spacing = lengths / fineness
+        return Grid.of(covariance, box, nodes(fineness), spacing)
 
     def finest(max_nodes: int) -> float:
         """Largest fineness with at most so many nodes, or two along each axis."""
@@ -384,7 +395,8 @@ def choose_grid(
         # numbers for each axis: draws are looked at in the nodes, where they are exact
         limit = 0.02
         n_nodes = np.array(n_basis)
-        grid = Grid.of(covariance, box, n_nodes, width / (n_nodes - 1))
+        spacing = width / (n_nodes - 1)
+        grid = Grid.of(covariance, box, n_nodes, spacing)
         error = grid.clipped
     else:
         limit = 0.1

@@ -220,8 +220,8 @@ class CachedPriorValues:
     """
 
     def __init__(self, process: KernelProcess, size: int, rng: np.random.Generator):
-        self.process = process
         c = len(process.scale)
+        self.process = process
         self.cache = np.empty((0, c, size))
         self.noise = np.empty((0, c * size))
         self.position: dict[bytes, int] = {}
@@ -489,8 +489,9 @@ def draw_prior(
             (part.variance, part.features(n_frequencies, tail_power, net))
             for part in parts
         ]
-        terms = _random_terms(maps, n_inputs, (n_outputs, len(group)), rng)
-        groups.append(FunctionDraws(merged(terms), n_outputs, len(group)))
+        group_size = len(group)
+        terms = _random_terms(maps, n_inputs, (n_outputs, group_size), rng)
+        groups.append(FunctionDraws(merged(terms), n_outputs, group_size))
     return side_by_side(groups).with_process(process)
 
 
@@ -506,9 +507,10 @@ def _random_terms(
     """
     terms: list[Term] = []
     for variance, features in maps:
-        width = features(np.zeros((1, n_inputs))).shape[1]
+        _, width = features(np.zeros((1, n_inputs))).shape
         weights = rng.standard_normal((width, *shape))
-        terms.append(LinearTerm(features, np.sqrt(variance) * weights))
+        scaled_weights = np.sqrt(variance) * weights
+        terms.append(LinearTerm(features, scaled_weights))
     return terms
 
 

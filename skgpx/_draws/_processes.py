@@ -272,11 +272,13 @@ class KernelProcess(Process):
             discrepancy=discrepancy,
             noise=noise_variance / self.scale[:, np.newaxis] ** 2 + nugget,
         )
+        # the root of each output as a matrix
         unit = np.eye(len(change))
         roots = []
         for output, observed_output in enumerate(observed):
             S = self.spread[output % len(self.spread)]
-            roots.append(times_root(S, observed_output, unit))
+            root = times_root(S, observed_output, unit)
+            roots.append(root)
         return change, replace(process, spread=np.stack(roots))
 
     def condition(self, prior: FunctionDraws, values: Array | float) -> FunctionDraws:
