@@ -215,9 +215,10 @@ def stein_force(
     """
     R, d = points.shape
     P = len(pool)
-    # z / √h and x / √h, and the rows (g_j, z_j / √h, 1)
+    # z / √h and x / √h
     z = np.empty((d, P))
     x = np.empty((R, d))
+    # rows (g_j, z_j / √h, 1)
     terms = np.empty((P, 2 * d + 1))
     for j in range(P):
         terms[j, 2 * d] = 1.0
