@@ -127,7 +127,8 @@ class Predictive(OneBlasThread):
         probability : ndarray of shape (n_rows,)
             At the targets, uniform if the distribution is right and continuous.
         """
-        return self._cdf(self.targets(y)[:, np.newaxis])[:, 0]
+        column = self.targets(y)[:, np.newaxis]
+        return self._cdf(column)[:, 0]
 
     def log_density(self, y: ArrayLike) -> Array:
         """Log density (log probability of counts) at each row, in nats.
@@ -303,12 +304,16 @@ class PredictiveDistribution(Predictive):
 
         def mean_and_variance(likelihood: Likelihood, f: LatentMixture) -> Array:
             if include_noise:
-                return np.column_stack(likelihood.predictive_moments(f))
-            variance = likelihood.predictive_mean_variance(f)
-            return np.column_stack((likelihood.predictive_mean(f), variance))
+                mean, variance = likelihood.predictive_moments(f)
+            else:
+                variance = likelihood.predictive_mean_variance(f)
+                mean = likelihood.predictive_mean(f)
+            return np.column_stack((mean, variance))
 
         moments = self.stream(mean_and_variance)
-        return moments[..., 0].copy(), moments[..., 1].copy()
+        means = moments[..., 0].copy()
+        variances = moments[..., 1].copy()
+        return means, variances
 
     def covariance(self, include_noise: bool = True) -> Array:
         """Covariance of y between the rows, shape (n_rows, n_rows).
@@ -509,23 +514,31 @@ class NormalDistribution(Predictive):
         n_samples = check_count(n_samples, "n_samples")
         if self._sampler is not None:
             return self._sampler(n_samples, random_state)
-        noise = generator(random_state).standard_normal((self.n_rows, n_samples))
-        y: Array = self._mean[:, np.newaxis] + self._std[:, np.newaxis] * noise
-        return y
+        rng = generator(random_state)
+        noise = rng.standard_normal((self.n_rows, n_samples))
+        mean: Array = self._mean[:, np.newaxis]
+        std = self._std[:, np.newaxis]
+        return mean + std * noise
 
     def _quantiles(self, levels: Array) -> Array:
-        values: Array = self._mean[:, np.newaxis]
-        return values + self._std[:, np.newaxis] * ndtri(levels)
+        mean: Array = self._mean[:, np.newaxis]
+        std = self._std[:, np.newaxis]
+        return mean + std * ndtri(levels)
 
     def _cdf(self, y: Array) -> Array:
         self._check_positive()
-        scaled = (y - self._mean[:, np.newaxis]) / self._std[:, np.newaxis]
-        return np.asarray(ndtr(scaled))
+        mean = self._mean[:, np.newaxis]
+        std = self._std[:, np.newaxis]
+        z = (y - mean) / std
+        return np.asarray(ndtr(z))
 
     def _log_density(self, y: Array) -> Array:
         self._check_positive()
-        square = ((y - self._mean) / self._std) ** 2
-        return -0.5 * square - np.log(self._std) - 0.5 * np.log(2.0 * np.pi)
+        z = (y - self._mean) / self._std
+        # -½ z² - log σ - ½ log 2π
+        log_density = -0.5 * z**2
+        log_density = log_density - np.log(self._std)
+        return log_density - 0.5 * np.log(2.0 * np.pi)
 
     def _crps(self, y: Array) -> Array:
         return normal_crps(y, self._mean, self._std)
@@ -548,11 +561,19 @@ def normal_distribution(
     mean = np.asarray(mean)
     std = np.asarray(std)
     if mean.ndim == 1:
-        return NormalDistribution(mean, std, partial(_sample_y, estimator, X, None))
-    return [
-        NormalDistribution(mean[:, j], std[:, j], partial(_sample_y, estimator, X, j))
-        for j in range(mean.shape[1])
-    ]
+        sampler = partial(_sample_y, estimator, X, None)
+        return NormalDistribution(mean, std, sampler)
+    distributions = []
+    for target in range(mean.shape[1]):
+        sampler = partial(_sample_y, estimator, X, target)
+        distributions.append(
+            NormalDistribution(
+                mean[:, target],
+                std[:, target],
+                sampler,
+            )
+        )
+    return distributions
 
 
 def _sample_y(
@@ -621,8 +642,10 @@ class RescaledDistribution(Predictive):
         return self.inner._cdf(self._stretched(y, -1))
 
     def _log_density(self, y: Array) -> Array:
+        # log p(y) = log p_Y(m + (y - m) / s) - log s
         unstretched = self._stretched(y[:, np.newaxis], -1)[:, 0]
-        return self.inner._log_density(unstretched) - np.log(self._factor)
+        log_density = self.inner._log_density(unstretched)
+        return log_density - np.log(self._factor)
 
     def _stretched(self, values: Array, power: int = 1) -> Array:
         mean = self._mean[:, np.newaxis]
@@ -661,14 +684,20 @@ class TransformedDistribution(Predictive):
 
     def mean(self) -> Array:
         """``E[y]``, shape (n_rows,)."""
-        return self._back(self.inner.quantile(ndtr(_NODES))) @ _NODE_WEIGHTS
+        return self._at_nodes() @ _NODE_WEIGHTS
 
     def variance(self, include_noise: bool = True) -> Array:
         """``Var[y]``, shape (n_rows,), noise included."""
         _check_noise(include_noise)
-        values = self._back(self.inner.quantile(ndtr(_NODES)))
-        centred = values - (values @ _NODE_WEIGHTS)[:, np.newaxis]
+        values = self._at_nodes()
+        mean = values @ _NODE_WEIGHTS
+        centred = values - mean[:, np.newaxis]
         return centred**2 @ _NODE_WEIGHTS
+
+    def _at_nodes(self) -> Array:
+        """Quantiles of y at the nodes of the quadrature, (n_rows, number of nodes)."""
+        levels = ndtr(_NODES)
+        return self._back(self.inner.quantile(levels))
 
     def sample(
         self,
@@ -689,17 +718,21 @@ class TransformedDistribution(Predictive):
         if not self._increasing:
             probability = 1.0 - probability
         # zero or one beyond the range of Y
-        return np.where(in_range, probability, y > self._back(self._centre))
+        median = self._back(self._centre)
+        return np.where(in_range, probability, y > median)
 
     def _log_density(self, y: Array) -> Array:
         _ = self._increasing  # raises if the inverse turns
-        z, in_range = self._forward(y[:, np.newaxis])
-        z = z[:, 0]
+        z_column, in_range = self._forward(y[:, np.newaxis])
+        z = z_column[:, 0]
         # d y / d z, with steps in proportion to the standard deviation of z
-        step = np.maximum(1e-5 * self.inner.std(), 1e-10 * np.abs(z))
+        shortest = 1e-10 * np.abs(z)
+        step = np.maximum(1e-5 * self.inner.std(), shortest)
         rise = self.inverse(z + step) - self.inverse(z - step)
         with np.errstate(divide="ignore"):
-            log_slope = np.log(np.abs(rise / (2.0 * step)))
+            slope = rise / (2.0 * step)
+            log_slope = np.log(np.abs(slope))
+        # log p(y) = log p(z) - log |d y / d z|
         log_density = self.inner._log_density(z) - log_slope
         return np.where(in_range[:, 0], log_density, -np.inf)
 
@@ -713,9 +746,12 @@ class TransformedDistribution(Predictive):
         in_range : ndarray of bool, of the shape of y
         """
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            z = np.asarray(self.forward(y.ravel()), dtype=np.float64).reshape(y.shape)
+            flat = self.forward(y.ravel())
+        z = np.asarray(flat, dtype=np.float64)
+        z = z.reshape(y.shape)
         in_range = np.isfinite(z)
-        return np.where(in_range, z, self._centre), in_range
+        z = np.where(in_range, z, self._centre)
+        return z, in_range
 
     def _back(self, z: Array) -> Array:
         return self.inverse(z.ravel()).reshape(z.shape)

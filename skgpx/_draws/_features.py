@@ -103,11 +103,13 @@ class LinearTerm:
             contract(X, flat_weights, flat_out)
             return
         for rows in self._blocks(len(X)):
-            flat_out[rows] += self.features(X[rows]) @ flat_weights
+            features = self.features(X[rows])
+            flat_out[rows] += features @ flat_weights
 
     def at(self, X: Array) -> Array:
         """Draw i at row i of X (s, d), shape (s, c)."""
-        values = np.empty(self.weights.shape[:0:-1])
+        _, c, s = self.weights.shape
+        values = np.empty((s, c))
         for rows in self._blocks(len(X)):
             features = self.features(X[rows])
             weights = self.weights[:, :, rows]
@@ -116,7 +118,8 @@ class LinearTerm:
 
     def _blocks(self, n: int) -> list[slice]:
         # features of a block take some tens of megabytes
-        size = max(16, 2**22 // max(1, len(self.weights)))
+        n_features = max(1, len(self.weights))
+        size = max(16, 2**22 // n_features)
         return [slice(first, first + size) for first in range(0, n, size)]
 
     def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
@@ -141,14 +144,16 @@ class LinearTerm:
     def _by_draw(self) -> Array:
         """Weights with one function per row, shape (s c, m)."""
         m = len(self.weights)
-        return np.ascontiguousarray(self.weights.transpose(2, 1, 0).reshape(-1, m))
+        draws_first = self.weights.transpose(2, 1, 0)
+        return np.ascontiguousarray(draws_first.reshape(-1, m))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"features": self.features, "weights": self.weights}
 
     def scaled(self, factor: Array | float) -> LinearTerm:
         """Multiply the outputs of the functions by one factor, or by factors (c,)."""
-        return replace(self, weights=self.weights * np.reshape(factor, (-1, 1)))
+        factor_of_output = np.reshape(factor, (-1, 1))
+        return replace(self, weights=self.weights * factor_of_output)
 
     def select(self, draws: Index) -> LinearTerm:
         """Keep the draws at these positions."""
@@ -263,8 +268,10 @@ class FourierFeatures:
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, 2 R)."""
-        features = np.empty((2 * len(self.amplitudes), len(X)))
-        self._fill(np.ascontiguousarray(X.T), slice(None), features)
+        R = len(self.amplitudes)
+        points = np.ascontiguousarray(X.T)
+        features = np.empty((2 * R, len(X)))
+        self._fill(points, slice(None), features)
         return features.T
 
     def contract(self, X: Array, weights: Array, out: Array) -> None:
@@ -274,15 +281,22 @@ class FourierFeatures:
         cosine, sine = weights.reshape(2, R, k)
         if k == 1:
             # a cos + b sin = A cos(· - φ) is half the work
-            heights = self.amplitudes * np.hypot(cosine, sine)[:, 0]
-            phases = np.arctan2(sine, cosine)[:, 0] / (2.0 * np.pi)
-            trigonometry.shifted_cosines(X, self._turns, heights, phases, out[:, 0])
+            A = np.hypot(cosine, sine)[:, 0]
+            phi = np.arctan2(sine, cosine)[:, 0]
+            trigonometry.shifted_cosines(
+                X,
+                self._turns,
+                self.amplitudes * A,
+                phi / (2.0 * np.pi),
+                out[:, 0],
+            )
             return
         half = _PANEL // 2
         panels = []
         for first in range(0, R, half):
             waves = slice(first, first + half)
-            panels.append((waves, np.concatenate((cosine[waves], sine[waves]))))
+            coefficients = np.concatenate((cosine[waves], sine[waves]))
+            panels.append((waves, coefficients))
         add_product(X, panels, self._fill, out)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
@@ -316,7 +330,8 @@ class _Ones:
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
-        return weights[index, 0], np.zeros(X.shape)
+        values = weights[index, 0]
+        return values, np.zeros(X.shape)
 
 
 @dataclass(frozen=True)
@@ -346,10 +361,11 @@ class LinearFeatures:
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
-        slopes = weights[index, :-1] * self.slope
-        level = self.level * weights[index, -1]
-        values = np.einsum("pd,pd->p", X - self.centre, slopes) + level
-        return values, slopes
+        weights_at_rows = weights[index]
+        slopes = weights_at_rows[:, :-1] * self.slope
+        level = self.level * weights_at_rows[:, -1]
+        linear = np.einsum("pd,pd->p", X - self.centre, slopes)
+        return linear + level, slopes
 
 
 @dataclass(frozen=True)
@@ -369,13 +385,15 @@ class CategoryFeatures:
 
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X."""
-        one_hot = X[:, self.column, np.newaxis] == np.arange(len(self.root))
+        codes = X[:, self.column, np.newaxis]
+        one_hot = codes == np.arange(len(self.root))
         features: Array = one_hot @ self.root
         return features
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) of function ``index[i]`` at row i of X; slopes are zero."""
-        values = np.einsum("pk,pk->p", self(X), weights[index])
+        features = self(X)
+        values = np.einsum("pk,pk->p", features, weights[index])
         return values, np.zeros(X.shape)
 
 
@@ -414,9 +432,11 @@ class KernelFeatures:
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
         K, pullback = matrix_and_input_pullback(self.kernel, X, self.points)
+        # Σ_j k(x, z_j) a_j v_j, and its derivative in x
         scaled_weights = weights[index] * self.factors
         values = np.einsum("pm,pm->p", K, scaled_weights)
-        return values, pullback(scaled_weights)
+        gradients = pullback(scaled_weights)
+        return values, gradients
 
 
 @dataclass(frozen=True)
@@ -453,13 +473,15 @@ class RadialKernelFeatures:
         return np.ascontiguousarray((X - self._origin) / self.length_scale)
 
     def _fill(self, points: Array, part: slice, out: Array) -> None:
-        radial.radial_rows(self.code, points, self._centres[part], out)
+        centres = self._centres[part]
+        radial.radial_rows(self.code, points, centres, out)
 
     def __call__(self, X: Array) -> Array:
         """Kernel matrix, shape (n, m)."""
-        features = np.empty((len(self.points), len(X)))
         scaled = self._scaled(X)
-        self._fill(np.ascontiguousarray(scaled.T), slice(None), features)
+        points = np.ascontiguousarray(scaled.T)
+        features = np.empty((len(self.points), len(X)))
+        self._fill(points, slice(None), features)
         return features.T
 
     def contract(self, X: Array, weights: Array, out: Array) -> None:
@@ -467,12 +489,19 @@ class RadialKernelFeatures:
         scaled = self._scaled(X)
         if weights.shape[1] == 1:
             heights = np.ascontiguousarray(weights[:, 0])
-            radial.radial_sum(self.code, scaled, self._centres, heights, out[:, 0])
+            radial.radial_sum(
+                self.code,
+                scaled,
+                self._centres,
+                heights,
+                out[:, 0],
+            )
             return
         panels = []
         for first in range(0, len(weights), _PANEL):
             part = slice(first, first + _PANEL)
-            panels.append((part, weights[part]))
+            weights_of_part = weights[part]
+            panels.append((part, weights_of_part))
         add_product(scaled, panels, self._fill, out)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
@@ -507,8 +536,13 @@ def factor_features(kernel: Kernel, d: int) -> list[FeatureMap]:
         centre = np.zeros(d)
         slope[columns] = getattr(inner, "slope", 1.0)
         centre[columns] = getattr(inner, "centre", 0.0)
-        level = getattr(inner, "sigma_0", 0.0)
-        return [LinearFeatures(level, d, slope, centre)]
+        linear = LinearFeatures(
+            level=getattr(inner, "sigma_0", 0.0),
+            n_features=d,
+            slope=slope,
+            centre=centre,
+        )
+        return [linear]
     if type(inner) is CategoricalKernel and inner.n_categories is not None:
         K = inner.n_categories
         correlations = inner._by_column("correlation", len(columns), 1.0)
@@ -517,15 +551,17 @@ def factor_features(kernel: Kernel, d: int) -> list[FeatureMap]:
             # root of ρ 1 1ᵀ + (1 - ρ) I: [√ρ, √(1 - ρ) e_x]
             shared = np.full(K, rho)
             independent = (1.0 - rho) * np.eye(K)
-            root = np.sqrt(np.column_stack((shared, independent)))
-            maps.append(CategoryFeatures(column, root))
+            squares = np.column_stack((shared, independent))
+            maps.append(CategoryFeatures(column, np.sqrt(squares)))
         return maps
     if type(inner) is Coregionalization:
         # root of A Aᵀ + diag(1 - Σ a²)
         A = inner.loadings()
-        independent = np.diag(np.sqrt(1.0 - np.sum(A**2, axis=1)))
-        root = np.hstack((A, independent))
-        return [CategoryFeatures(int(columns[0]), root)]
+        shared_variance = np.sum(A**2, axis=1)
+        independent_std = np.sqrt(1.0 - shared_variance)
+        root = np.hstack((A, np.diag(independent_std)))
+        column = int(columns[0])
+        return [CategoryFeatures(column, root)]
     return []
 
 
@@ -578,9 +614,11 @@ def section_terms(
         second = section_terms(kernel.k2, points, weights)
         return first + second
     if kind is Product and type(kernel.k1) is ConstantKernel:
-        return section_terms(kernel.k2, points, kernel.k1.constant_value * weights)
+        scaled_weights = kernel.k1.constant_value * weights
+        return section_terms(kernel.k2, points, scaled_weights)
     if kind is Product and type(kernel.k2) is ConstantKernel:
-        return section_terms(kernel.k1, points, kernel.k2.constant_value * weights)
+        scaled_weights = kernel.k2.constant_value * weights
+        return section_terms(kernel.k1, points, scaled_weights)
     if kind is ConstantKernel:
         total = kernel.constant_value * weights.sum(axis=0, keepdims=True)
         return (LinearTerm(ones, total),)
@@ -593,8 +631,10 @@ def section_terms(
         return _gre_terms(kernel, points, weights)
     code = radial_code(kernel)
     if code is None:
-        return (LinearTerm(KernelFeatures(kernel, points), weights),)
-    length_scale = np.full(points.shape[1:], kernel.length_scale, dtype=np.float64)
+        sections = KernelFeatures(kernel, points)
+        return (LinearTerm(sections, weights),)
+    d = points.shape[1]
+    length_scale = np.full(d, kernel.length_scale, dtype=np.float64)
     features = RadialKernelFeatures(code, length_scale, points)
     return (LinearTerm(features, weights),)
 
@@ -606,8 +646,9 @@ def _gre_terms(
 ) -> tuple[LinearTerm, ...]:
     """``k(·, S) P k(S, Z) v + b k̄(·, Z) v`` with masses P on the diagonal."""
     support = np.asarray(kernel.support, dtype=np.float64)
-    B = kernel.kernel(support, points) * kernel.masses[:, np.newaxis]
-    finite_rank = section_terms(kernel.kernel, support, np.tensordot(B, weights, 1))
+    P_K = kernel.kernel(support, points) * kernel.masses[:, np.newaxis]
+    support_weights = np.tensordot(P_K, weights, 1)
+    finite_rank = section_terms(kernel.kernel, support, support_weights)
     if kernel.background == 0.0:
         return finite_rank
     background = section_terms(

@@ -101,20 +101,30 @@ class HeldOutErrors:
     ):
         X = given.points
         L = given.root
-        noise = np.broadcast_to(np.asarray(given.noise_variance, float), len(X))
+        noise = np.asarray(given.noise_variance, dtype=np.float64)
+        noise = np.broadcast_to(noise, len(X))
         if L is None:
             rows = _neighbourhood(kernel, X, rng)
             X = X[rows]
             noise = noise[rows]
-            L = cholesky(kernel(X) + np.diag(noise)).L
+            C = kernel(X) + np.diag(noise)
+            L = cholesky(C).L
         held_out = rng.permutation(len(X))[:32]
-        errors = np.arange(len(held_out))
-        fresh = _fresh_inputs(X, 8, rng, category_columns(kernel, X.shape[1]))
+        n_held_out = len(held_out)
+        errors = np.arange(n_held_out)
+        fresh = _fresh_inputs(
+            X,
+            half=8,
+            rng=rng,
+            code_columns=category_columns(kernel, X.shape[1]),
+        )
         if box is not None:
-            fresh = np.clip(fresh, *box.T)
+            low, high = box.T
+            fresh = np.clip(fresh, low, high)
+        n_fresh = len(fresh)
 
         # rows of A = C⁻¹ of the points left out, and V = A k(X, t)
-        unit = np.zeros((len(X), len(errors)))
+        unit = np.zeros((len(X), n_held_out))
         unit[held_out, errors] = 1.0
         h = solve_lower(L, kernel(X, fresh))
         half = solve_lower(L, unit)
@@ -125,25 +135,38 @@ class HeldOutErrors:
 
         # errors as linear functionals of the values at the fresh inputs and at the
         # points
-        zeros = np.zeros((len(errors), len(fresh)))
+        zeros = np.zeros((n_held_out, n_fresh))
+        identity = np.eye(n_fresh)
         self.points = np.concatenate((fresh, X))
-        self.functionals = np.block([[zeros, A], [np.eye(len(fresh)), -V.T]])
+        self.functionals = np.block(
+            [
+                [zeros, A],
+                [identity, -V.T],
+            ]
+        )
         # the noise enters through all points but the one left out
-        on_points = self.functionals[:, len(fresh) :].copy()
+        on_points = self.functionals[:, n_fresh:].copy()
         on_points[errors, held_out] = 0.0
         self.noise = (on_points * noise) @ on_points.T
 
         # exact covariance of errors aᵢᵀy - εᵢ and gₜ; gₜ is independent of y
         held_out_noise = noise[held_out]
         crossed = A[:, held_out] * held_out_noise
-        between = (half.T @ half) / np.outer(diagonal, diagonal) - crossed - crossed.T
+        between = (half.T @ half) / np.outer(diagonal, diagonal)
+        between = between - crossed - crossed.T
         between[errors, errors] += held_out_noise
         with_fresh = held_out_noise[:, np.newaxis] * V[held_out]
         of_fresh = kernel(fresh) - h.T @ h
-        self.exact = np.block([[between, with_fresh], [with_fresh.T, of_fresh]])
+        self.exact = np.block(
+            [
+                [between, with_fresh],
+                [with_fresh.T, of_fresh],
+            ]
+        )
 
         # rounding errors of aᵀ K a, relative to |a|₁²
-        rounding = 1e-15 * np.sum(np.abs(self.functionals), axis=1) ** 2
+        one_norms = np.sum(np.abs(self.functionals), axis=1)
+        rounding = 1e-15 * one_norms**2
         prior_variance = np.mean(kernel.diag(fresh))
         self.floor = prior_variance * np.maximum(given.negligible, rounding)
 
@@ -158,7 +181,8 @@ class HeldOutErrors:
             # a few megabytes of features at a time
             for first in range(0, len(self.points), _NEIGHBOURS):
                 rows = slice(first, first + _NEIGHBOURS)
-                F = F + self.functionals[:, rows] @ feature_map(self.points[rows])
+                features = feature_map(self.points[rows])
+                F = F + self.functionals[:, rows] @ features
             total += variance * (F @ np.transpose(F))
         return total
 
@@ -177,15 +201,18 @@ class HeldOutErrors:
         """
         approximate = covariance + self.noise
         variance = np.diagonal(approximate) + self.floor
-        exact_variance = np.maximum(np.diagonal(self.exact), 0.0) + self.floor
+        exact_variance = np.maximum(np.diagonal(self.exact), 0.0)
+        exact_variance = exact_variance + self.floor
 
         log_ratios = 0.5 * np.log(variance / exact_variance)
-        std_error = float(np.sqrt(np.mean(log_ratios**2)))
+        std_error = np.sqrt(np.mean(log_ratios**2))
 
         units = np.sqrt(exact_variance * variance)
-        squares = (approximate - self.exact) ** 2 / np.outer(units, units)
-        covariance_error = float(np.sqrt(np.mean(np.sum(squares, axis=1))))
-        return std_error, covariance_error
+        squares = (approximate - self.exact) ** 2
+        squares = squares / np.outer(units, units)
+        row_sums = np.sum(squares, axis=1)
+        covariance_error = np.sqrt(np.mean(row_sums))
+        return float(std_error), float(covariance_error)
 
 
 def _neighbourhood(kernel: Kernel, X: Array, rng: np.random.Generator) -> Index | slice:
@@ -195,10 +222,13 @@ def _neighbourhood(kernel: Kernel, X: Array, rng: np.random.Generator) -> Index 
     """
     if len(X) <= _NEIGHBOURS:
         return slice(None)
-    centre = X[[rng.integers(len(X))]]
+    position = rng.integers(len(X))
+    centre = X[[position]]
     # ‖k(x, ·) - k(c, ·)‖², without its term that does not depend on x
-    distance = kernel.diag(X) - 2.0 * kernel(X, centre)[:, 0]
-    return np.argsort(distance, kind="stable")[:_NEIGHBOURS]
+    covariance = kernel(X, centre)[:, 0]
+    distance = kernel.diag(X) - 2.0 * covariance
+    order = np.argsort(distance, kind="stable")
+    return order[:_NEIGHBOURS]
 
 
 def _fresh_inputs(
@@ -214,14 +244,18 @@ def _fresh_inputs(
     codes are taken from a point.
     """
     n, d = X.shape
-    start, stop = X[rng.integers(n, size=(2, half))]
-    between = start + rng.random((half, 1)) * (stop - start)
+    ends_of_lines = rng.integers(n, size=(2, half))
+    start, stop = X[ends_of_lines]
+    fraction = rng.random((half, 1))
+    between = start + fraction * (stop - start)
 
     centre = X.mean(axis=0)
     std = X.std(axis=0)
-    scaled = np.divide(X - centre, std, out=np.zeros_like(X), where=std > 0.0)
+    scaled = np.zeros_like(X)
+    np.divide(X - centre, std, out=scaled, where=std > 0.0)
     directions = rng.standard_normal((d, half))
-    extreme = X[np.argmax(scaled @ directions, axis=0)]
+    position = np.argmax(scaled @ directions, axis=0)
+    extreme = X[position]
     outside = extreme + 0.1 * (extreme - centre)
 
     between[:, code_columns] = start[:, code_columns]
@@ -283,7 +317,8 @@ def choose_frequencies(
     def misfit(n: int, power: float) -> tuple[float, float]:
         net = np.random.default_rng(seed)
         waves = [(part.variance, part.features(n, power, net)) for part in random_parts]
-        return errors.misfit(exact + errors.covariance(waves))
+        covariance = exact + errors.covariance(waves)
+        return errors.misfit(covariance)
 
     # κ of u = v^κ, 1 for the plain net; the best depends little on the number
     powers = (1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 10.0)

@@ -220,18 +220,22 @@ class FunctionDraws(OneBlasThread):
         gradients = np.empty((n * s, c, d))
         for start in range(0, n * s, _ROWS):
             # pair i is row i // s and draw i % s
-            pairs = np.arange(start, min(start + _ROWS, n * s))
-            values[pairs], gradients[pairs] = self._pairs(X[pairs // s], pairs % s)
-        values = values.reshape(n, s, c).swapaxes(1, 2)
-        gradients = gradients.reshape(n, s, c, d).swapaxes(1, 2)
+            stop = min(start + _ROWS, n * s)
+            pairs = np.arange(start, stop)
+            rows = X[pairs // s]
+            draws = pairs % s
+            values[pairs], gradients[pairs] = self._pairs(rows, draws)
+        values = values.reshape(n, s, c)
+        gradients = gradients.reshape(n, s, c, d)
         if c == 1:
-            return values[:, 0], gradients[:, 0]
-        return values, gradients
+            return values[:, :, 0], gradients[:, :, 0]
+        return values.swapaxes(1, 2), gradients.swapaxes(1, 2)
 
     def _pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """Draw ``draws[i]`` at row i: values (p, c), gradients (p, c, d)."""
-        values = np.zeros((len(X), self.n_outputs))
-        gradients = np.zeros((*values.shape, X.shape[1]))
+        n_pairs, d = X.shape
+        values = np.zeros((n_pairs, self.n_outputs))
+        gradients = np.zeros((n_pairs, self.n_outputs, d))
         for term in self.terms:
             value, slope = term.pairs(X, draws)
             values += value
@@ -339,8 +343,8 @@ class FunctionDraws(OneBlasThread):
         observed, noise = _observations(y, noise_variance, shape)
         rng = np.random.default_rng(random_state)
         # Matheron's rule: f + k(·, X) (K + N)⁻¹ (y - f(X) - ε)
-        std = np.sqrt(noise)[:, np.newaxis, np.newaxis]
-        error = std * rng.standard_normal(shape)
+        std = np.sqrt(noise)
+        error = std[:, np.newaxis, np.newaxis] * rng.standard_normal(shape)
         discrepancy = observed - self.values(X) - error
         change, process = self.process.update(X, discrepancy, noise)
         return self.plus(change.terms).with_process(process)
@@ -352,7 +356,12 @@ class FunctionDraws(OneBlasThread):
 
     def with_process(self, process: Process | None) -> FunctionDraws:
         """Return the same functions as draws from this process."""
-        return FunctionDraws(self.terms, self.n_outputs, self.n_draws, process)
+        return FunctionDraws(
+            terms=self.terms,
+            n_outputs=self.n_outputs,
+            n_draws=self.n_draws,
+            process=process,
+        )
 
     def __len__(self) -> int:
         return self.n_draws
@@ -363,8 +372,13 @@ class FunctionDraws(OneBlasThread):
         """Select draws; an integer gives a FunctionDraws of length one."""
         positions: Index = np.arange(self.n_draws)
         positions = np.atleast_1d(positions[index])
-        terms = tuple(term.select(positions) for term in self.terms)
-        return FunctionDraws(terms, self.n_outputs, len(positions), self.process)
+        terms = [term.select(positions) for term in self.terms]
+        return FunctionDraws(
+            terms=tuple(terms),
+            n_outputs=self.n_outputs,
+            n_draws=len(positions),
+            process=self.process,
+        )
 
     def __add__(self, other: FunctionDraws) -> FunctionDraws:
         """Draw-by-draw sum of two sets of equal length."""
@@ -401,17 +415,23 @@ class FunctionDraws(OneBlasThread):
         shift, scale : float or array-like of shape (c,)
             One number for all outputs, or one for each.
         """
-        c = (self.n_outputs,)
-        factor = np.broadcast_to(np.asarray(scale, dtype=np.float64), c)
-        level = np.broadcast_to(np.asarray(shift, dtype=np.float64), c)
+        c = self.n_outputs
+        s = self.n_draws
+        scales = np.asarray(scale, dtype=np.float64)
+        shifts = np.asarray(shift, dtype=np.float64)
+        factor = np.broadcast_to(scales, c)
+        level = np.broadcast_to(shifts, c)
         terms = tuple(term.scaled(factor) for term in self.terms)
         if level.any():
-            weights = np.repeat(level[np.newaxis, :, np.newaxis], self.n_draws, axis=2)
-            terms = merged((*terms, LinearTerm(ones, weights)))
+            # one more term: the constant feature with weights (1, c, s)
+            weights = np.empty((1, c, s))
+            weights[:] = level[:, np.newaxis]
+            constant = LinearTerm(ones, weights)
+            terms = merged((*terms, constant))
         process = self.process
         if process is not None:
             process = process.scaled(factor)
-        return FunctionDraws(terms, self.n_outputs, self.n_draws, process)
+        return FunctionDraws(terms, c, s, process)
 
     def __repr__(self) -> str:
         return f"FunctionDraws(n_draws={self.n_draws}, n_outputs={self.n_outputs})"
@@ -420,7 +440,8 @@ class FunctionDraws(OneBlasThread):
 def linear_draws(features: FeatureMap, weights: Array) -> FunctionDraws:
     """FunctionDraws ``features(X) @ weights`` with weights (m, c, s)."""
     _, c, s = weights.shape
-    return FunctionDraws((LinearTerm(features, weights),), c, s)
+    term = LinearTerm(features, weights)
+    return FunctionDraws((term,), c, s)
 
 
 def _observations(
@@ -450,14 +471,16 @@ def _observations(
             f"y must have shape {shapes} with values for each draw; got {np.shape(y)}."
         )
     noise = np.asarray(noise_variance, dtype=np.float64)
-    if noise.shape not in ((), (p,)) or not np.all((noise >= 0) & np.isfinite(noise)):
+    is_variance = (noise >= 0) & np.isfinite(noise)
+    if noise.shape not in ((), (p,)) or not np.all(is_variance):
         raise ValueError(
             "noise_variance must be a finite number that is not negative, or one for "
             f"each of {p} rows; got {noise_variance!r}."
         )
     if not np.isfinite(values).all():
         raise ValueError("y must be finite; got NaN or infinity.")
-    return np.broadcast_to(values, shape), np.broadcast_to(noise, p)
+    values = np.broadcast_to(values, shape)
+    return values, np.broadcast_to(noise, p)
 
 
 # ---- Processes that draws come from --------------------------------------------------
@@ -548,7 +571,8 @@ class Process:
             The process given the observations.
         """
         variables, process = self.learn(X, discrepancy, noise_variance)
-        change = FunctionDraws(process.terms(variables), *variables.shape[1:])
+        _, c, s = variables.shape
+        change = FunctionDraws(process.terms(variables), c, s)
         for input_map in reversed(process.maps):
             change = mapped_draws(change, input_map)
         return change, process
@@ -601,10 +625,11 @@ class NestedTerm:
 
     def _positions(self, draws: Index) -> tuple[Index, Index]:
         """Which of these draws are in the set, and their positions there."""
-        position = np.full(self.n_draws, -1)
-        position[self.places] = np.arange(len(self.places))
-        in_set = np.flatnonzero(position[draws] >= 0)
-        return in_set, position[draws][in_set]
+        position_in_set = np.full(self.n_draws, -1)
+        position_in_set[self.places] = np.arange(len(self.places))
+        positions = position_in_set[draws]
+        in_set = np.flatnonzero(positions >= 0)
+        return in_set, positions[in_set]
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
@@ -621,7 +646,8 @@ class NestedTerm:
 
     def at(self, X: Array) -> Array:
         """Draw i at row i of X (s, d), shape (s, c)."""
-        values = self.draws._values_by_draw(self._mapped(X[self.places]))
+        mapped = self._mapped(X[self.places])
+        values = self.draws._values_by_draw(mapped)
         if len(self.places) == self.n_draws:
             return values
         all_values = np.zeros((self.n_draws, self.draws.n_outputs))
@@ -630,16 +656,18 @@ class NestedTerm:
 
     def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        n_pairs, d = X.shape
         c = self.draws.n_outputs
-        values = np.zeros((len(X), c))
-        gradients = np.zeros((len(X), c, X.shape[1]))
+        values = np.zeros((n_pairs, c))
+        gradients = np.zeros((n_pairs, c, d))
         rows, positions = self._positions(draws)
         if not len(rows):
             return values, gradients
+        X_in_set = X[rows]
         if self.map is None:
-            values[rows], gradients[rows] = self.draws._pairs(X[rows], positions)
+            values[rows], gradients[rows] = self.draws._pairs(X_in_set, positions)
             return values, gradients
-        mapped, pullback = self.map.with_pullback(X[rows])
+        mapped, pullback = self.map.with_pullback(X_in_set)
         values[rows], slopes = self.draws._pairs(mapped, positions)
         for o in range(c):
             # chain rule: (dh/dx)ᵀ times the slope of each output in h
@@ -653,15 +681,24 @@ class NestedTerm:
     def select(self, draws: Index) -> NestedTerm:
         """Keep the draws at these positions."""
         places, positions = self._positions(draws)
-        return NestedTerm(self.draws[positions], places, len(draws), self.map)
+        return NestedTerm(
+            draws=self.draws[positions],
+            places=places,
+            n_draws=len(draws),
+            map=self.map,
+        )
 
 
 def mapped_draws(draws: FunctionDraws, inputs: InputMap) -> FunctionDraws:
     """``f(h(x))`` for each of these functions f."""
-    c = draws.n_outputs
     s = draws.n_draws
-    term = NestedTerm(draws.with_process(None), np.arange(s), s, inputs)
-    return FunctionDraws((term,), c, s)
+    term = NestedTerm(
+        draws=draws.with_process(None),
+        places=np.arange(s),
+        n_draws=s,
+        map=inputs,
+    )
+    return FunctionDraws((term,), draws.n_outputs, s)
 
 
 def side_by_side(
@@ -695,15 +732,15 @@ def side_by_side(
         )
     union = sets[0]
     if len(sets) > 1:
-        boundaries = np.cumsum([0, *map(len, sets)])
-        total = int(boundaries[-1])
+        total = sum(len(draws) for draws in sets)
         terms = []
-        for draws, first, last in zip(
-            sets, boundaries[:-1], boundaries[1:], strict=True
-        ):
+        first = 0
+        for draws in sets:
+            last = first + len(draws)
             places = np.arange(first, last)
             terms.append(NestedTerm(draws.with_process(None), places, total))
-        union = FunctionDraws(tuple(terms), outputs.pop(), total)
+            first = last
+        union = FunctionDraws(tuple(terms), union.n_outputs, total)
     if order is None:
         return union
     return union[order]

@@ -107,8 +107,15 @@ class Grid:
         """Grid with this number of nodes along each axis."""
         shape = tuple(int(n) + 2 for n in n_nodes)
         eigenvalues, clipped = lattice.embed(covariance, shape, spacing)
-        roots = np.sqrt(eigenvalues) / lattice.spline_transfer(eigenvalues.shape)
-        return cls(box, spacing, shape, roots, clipped)
+        # of the coefficients, from the eigenvalues of the values at the nodes
+        transfer = lattice.spline_transfer(eigenvalues.shape)
+        return cls(
+            box=box,
+            spacing=spacing,
+            shape=shape,
+            roots=np.sqrt(eigenvalues) / transfer,
+            clipped=clipped,
+        )
 
     def weights(self, X: Array) -> tuple[Index, Array, Array]:
         """Interpolation by the spline at the rows of X.
@@ -128,9 +135,11 @@ class Grid:
             If a row is outside of the box.
         """
         low, high = self.box.T
-        slack = 1e-9 * (high - low)
-        distance = np.abs(X - (low + high) / 2)
-        outside = np.any(distance > (high - low) / 2 + slack, axis=1)
+        width = high - low
+        middle = (low + high) / 2
+        farthest = width / 2 + 1e-9 * width
+        distance = np.abs(X - middle)
+        outside = np.any(distance > farthest, axis=1)
         if outside.any():
             raise ValueError(
                 f"These functions are defined on {self.box.tolist()}, the domain of "
@@ -146,28 +155,33 @@ class Grid:
         """Matrix that maps coefficients to values at the rows of X."""
         coefficients, weights, _ = self.weights(X)
         n, width = weights.shape
+        n_coefficients = int(np.prod(self.shape))
         row_starts = np.arange(0, n * width + 1, width)
         return csr_array(
             (weights.ravel(), coefficients.ravel(), row_starts),
-            shape=(n, int(np.prod(self.shape))),
+            shape=(n, n_coefficients),
         )
 
     def covariance(self, functionals: Array, X: Array) -> Array:
         """Covariance of linear functionals (k, n) of the values at the rows of X."""
-        # A = F W of functionals F and interpolation W; A C Aᵀ
-        vectors = np.zeros((len(functionals), int(np.prod(self.shape))))
+        # A = F W of functionals F and interpolation W
+        n_coefficients = int(np.prod(self.shape))
+        A = np.zeros((len(functionals), n_coefficients))
         for first in range(0, len(X), _ROWS):
             rows = slice(first, first + _ROWS)
-            interpolation = self.interpolation(X[rows])
-            vectors += (interpolation.T @ functionals[:, rows].T).T
-        products = lattice.multiply(self.roots, self.shape, vectors)
-        covariance: Array = vectors @ products.T
+            F = functionals[:, rows]
+            W = self.interpolation(X[rows])
+            A += (W.T @ F.T).T
+        # A C Aᵀ
+        A_C = lattice.multiply(self.roots, self.shape, A)
+        covariance: Array = A @ A_C.T
         return covariance
 
     def draw(self, n_outputs: int, size: int, rng: np.random.Generator) -> GridTerm:
         """Independent draws of each output."""
         values = lattice.draw(self.roots, self.shape, n_outputs * size, rng)
-        return GridTerm(self, values.reshape(-1, n_outputs, size))
+        coefficients = values.reshape(-1, n_outputs, size)
+        return GridTerm(self, coefficients)
 
 
 # ---- Drawn functions -----------------------------------------------------------------
@@ -193,8 +207,9 @@ class GridTerm:
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
+        W = self.grid.interpolation(X)
         flat = self.coefficients.reshape(len(self.coefficients), -1)
-        values = self.grid.interpolation(X) @ flat
+        values = W @ flat
         out += values.reshape(out.shape)
 
     def at(self, X: Array) -> Array:
@@ -222,7 +237,8 @@ class GridTerm:
 
     def scaled(self, factor: Array | float) -> GridTerm:
         """Multiply the outputs of the functions by one factor, or by factors (c,)."""
-        coefficients = self.coefficients * np.reshape(factor, (-1, 1))
+        factor_of_output = np.reshape(factor, (-1, 1))
+        coefficients = self.coefficients * factor_of_output
         return replace(self, coefficients=coefficients)
 
     def select(self, draws: Index) -> GridTerm:
@@ -273,7 +289,8 @@ def checked_domain(domain: ArrayLike | None, d: int) -> Array | None:
     box = np.array(domain, dtype=np.float64)
     if box.shape == (2,) and d == 1:
         box = box[np.newaxis]
-    if box.shape != (d, 2) or not np.isfinite(box).all() or np.any(box @ [-1, 1] <= 0):
+    is_box = box.shape == (d, 2) and np.isfinite(box).all()
+    if not is_box or np.any(box[:, 1] <= box[:, 0]):
         raise ValueError(
             f"domain must hold a finite lower bound and a larger upper one for each of "
             f"{d} inputs; got {np.asarray(domain).tolist()}."
@@ -355,7 +372,8 @@ def choose_grid(
         return np.ceil(width / lengths * fineness) + 1
 
     def grid_of(fineness: float) -> Grid:
-        return Grid.of(covariance, box, nodes(fineness), lengths / fineness)
+        spacing = lengths / fineness
+        return Grid.of(covariance, box, nodes(fineness), spacing)
 
     def finest(max_nodes: int) -> float:
         """Largest fineness with at most so many nodes, or two along each axis."""
@@ -377,7 +395,8 @@ def choose_grid(
         # numbers for each axis: draws are looked at in the nodes, where they are exact
         limit = 0.02
         n_nodes = np.array(n_basis)
-        grid = Grid.of(covariance, box, n_nodes, width / (n_nodes - 1))
+        spacing = width / (n_nodes - 1)
+        grid = Grid.of(covariance, box, n_nodes, spacing)
         error = grid.clipped
     else:
         limit = 0.1
@@ -430,15 +449,21 @@ def prior_on_grid(
             return max(std_error, grid.clipped)
 
         return choose_grid(covariance, box, n_basis, error_given_data)
+    # without data: the variance at points of the box, between the nodes
+    d = len(box)
     low, high = box.T
-    points = low + rng.random((32, len(box))) * (high - low)
+    points = low + rng.random((32, d)) * (high - low)
     exact_variance = kernel.diag(points)
-    other_variance = exact_variance - covariance(np.zeros((1, len(box))))
+    variance_of_grid = covariance(np.zeros((1, d)))
+    other_variance = exact_variance - variance_of_grid
+
+    values = np.eye(len(points))
 
     def error_of_prior(grid: Grid) -> float:
-        on_grid = np.diagonal(grid.covariance(np.eye(len(points)), points))
-        log_ratios = 0.5 * np.log((on_grid + other_variance) / exact_variance)
-        std_error = float(np.sqrt(np.mean(log_ratios**2)))
-        return max(std_error, grid.clipped)
+        on_grid = grid.covariance(values, points)
+        variance = np.diagonal(on_grid) + other_variance
+        log_ratios = 0.5 * np.log(variance / exact_variance)
+        std_error = np.sqrt(np.mean(log_ratios**2))
+        return max(float(std_error), grid.clipped)
 
     return choose_grid(covariance, box, n_basis, error_of_prior)

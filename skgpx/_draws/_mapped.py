@@ -34,13 +34,17 @@ def central_differences(function: Callable[[Array], Array], X: Array) -> Array:
     2 d calls of the function.
     """
     # balances truncation against rounding
-    sizes = np.finfo(np.float64).eps ** (1 / 3) * np.maximum(np.abs(X), 1.0)
+    eps = np.finfo(np.float64).eps
+    magnitudes = np.maximum(np.abs(X), 1.0)
+    sizes = eps ** (1 / 3) * magnitudes
     slopes = []
     for k in range(X.shape[1]):
+        delta = sizes[:, k]
         step = np.zeros(X.shape)
-        step[:, k] = sizes[:, k]
+        step[:, k] = delta
         rise = function(X + step) - function(X - step)
-        slopes.append(rise / (2.0 * sizes[:, k : k + 1]))
+        slope = rise / (2.0 * delta[:, np.newaxis])
+        slopes.append(slope)
     return np.stack(slopes, axis=-1)
 
 

@@ -57,11 +57,13 @@ def minimise(
 
     # the best mesh points of each draw start a search
     values = draws.values(_to_box(mesh, box))[:, 0, :]
-    best = np.argpartition(values, n_starts - 1, axis=0)[:n_starts]
+    order = np.argpartition(values, n_starts - 1, axis=0)
+    best = order[:n_starts]
     x = np.empty((draws.n_draws, d))
     fun = np.empty(draws.n_draws)
     for i in range(draws.n_draws):
-        u, fun[i] = _search(draws, i, mesh[best[:, i]], box)
+        starts = mesh[best[:, i]]
+        u, fun[i] = _search(draws, i, starts, box)
         x[i] = _to_box(u, box)
     return OptimizeResult(x=x, fun=fun)
 
@@ -85,7 +87,8 @@ def _box(bounds: ArrayLike) -> Array:
 def _to_box(unit: Array, box: Array) -> Array:
     """Points of the unit cube mapped to the box, clipped against rounding."""
     low, high = box.T
-    return np.clip(low + unit * (high - low), low, high)
+    points = low + unit * (high - low)
+    return np.clip(points, low, high)
 
 
 def _search(
@@ -106,7 +109,8 @@ def _search(
     width = box[:, 1] - box[:, 0]
 
     def values_and_slopes(points: Array) -> tuple[Array, Array]:
-        value, slope = draws._pairs(_to_box(points, box), np.full(len(points), draw))
+        X = _to_box(points, box)
+        value, slope = draws._pairs(X, np.full(len(points), draw))
         return value[:, 0], slope[:, 0] * width
 
     def sum_and_slopes(flat: Array) -> tuple[float, Array]:
@@ -130,7 +134,8 @@ def _search(
 
     # all starts as one problem: the sum is minimal where each term is
     joint = descend(starts, 30, ftol=1e-9, gtol=1e-7)
-    candidates = np.concatenate((joint.x.reshape(starts.shape), starts))
+    results = joint.x.reshape(starts.shape)
+    candidates = np.concatenate((results, starts))
     values, _ = values_and_slopes(candidates)
     u = candidates[np.argmin(values)]
     fun = float(values.min())

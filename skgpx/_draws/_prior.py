@@ -66,7 +66,8 @@ class TensorFeatures:
         """Features at the rows of X, the last factor varying fastest."""
         features = self.factors[0](X)
         for factor in self.factors[1:]:
-            products = features[:, :, np.newaxis] * factor(X)[:, np.newaxis, :]
+            right = factor(X)
+            products = features[:, :, np.newaxis] * right[:, np.newaxis, :]
             features = products.reshape(len(X), -1)
         return features
 
@@ -136,7 +137,8 @@ def _parts(
     if gre.background > 0.0:
         factor = term.coefficient * gre.background
         for part in decompose(gre.background_kernel(), d, method):
-            parts.append(part._replace(variance=factor * part.variance))
+            variance = factor * part.variance
+            parts.append(part._replace(variance=variance))
     return parts
 
 
@@ -218,8 +220,8 @@ class CachedPriorValues:
     """
 
     def __init__(self, process: KernelProcess, size: int, rng: np.random.Generator):
-        self.process = process
         c = len(process.scale)
+        self.process = process
         self.cache = np.empty((0, c, size))
         self.noise = np.empty((0, c * size))
         self.position: dict[bytes, int] = {}
@@ -244,20 +246,25 @@ class CachedPriorValues:
             # one row for each new key
             new = {key: i for i, key in enumerate(keys) if key not in self.position}
             if new:
-                self._extend(X[list(new.values())], list(new))
-            return self.cache[[self.position[key] for key in keys]]
+                rows = list(new.values())
+                self._extend(X[rows], list(new))
+            positions = [self.position[key] for key in keys]
+            return self.cache[positions]
 
     def _extend(self, new: Array, keys: list[bytes]) -> None:
         """Draw the values at new distinct points and keep them."""
-        n_old = len(self.cache)
-        shape = (len(new), self.noise.shape[1])
+        n_old, c, size = self.cache.shape
+        n_new = len(new)
         self.process = self.process.extended(new)
-        self.noise = np.concatenate((self.noise, self._rng.standard_normal(shape)))
+        noise = self._rng.standard_normal((n_new, c * size))
+        self.noise = np.concatenate((self.noise, noise))
         # new rows of L ε
-        values = self.process.root[n_old:] @ self.noise
-        values = values.reshape(len(new), *self.cache.shape[1:])
+        new_rows = self.process.root[n_old:]
+        values = new_rows @ self.noise
+        values = values.reshape(n_new, c, size)
         self.cache = np.concatenate((self.cache, values))
-        self.position.update({key: n_old + i for i, key in enumerate(keys)})
+        for position, key in enumerate(keys, start=n_old):
+            self.position[key] = position
 
 
 @dataclass(frozen=True)
@@ -286,7 +293,8 @@ class CachedTerm:
 
     def _values(self, X: Array) -> Array:
         values = self.cache.values(X)[:, :, self.draws]
-        return values * np.reshape(self.factor, (-1, 1))
+        factor = np.reshape(self.factor, (-1, 1))
+        return values * factor
 
     def add_to(self, out: Array, X: Array) -> None:
         """Add the values at the rows of X to out (n, c, s)."""
@@ -481,8 +489,9 @@ def draw_prior(
             (part.variance, part.features(n_frequencies, tail_power, net))
             for part in parts
         ]
-        terms = _random_terms(maps, n_inputs, (n_outputs, len(group)), rng)
-        groups.append(FunctionDraws(merged(terms), n_outputs, len(group)))
+        group_size = len(group)
+        terms = _random_terms(maps, n_inputs, (n_outputs, group_size), rng)
+        groups.append(FunctionDraws(merged(terms), n_outputs, group_size))
     return side_by_side(groups).with_process(process)
 
 
@@ -498,9 +507,10 @@ def _random_terms(
     """
     terms: list[Term] = []
     for variance, features in maps:
-        width = features(np.zeros((1, n_inputs))).shape[1]
+        _, width = features(np.zeros((1, n_inputs))).shape
         weights = rng.standard_normal((width, *shape))
-        terms.append(LinearTerm(features, np.sqrt(variance) * weights))
+        scaled_weights = np.sqrt(variance) * weights
+        terms.append(LinearTerm(features, scaled_weights))
     return terms
 
 

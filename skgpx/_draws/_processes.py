@@ -24,7 +24,7 @@ from skgpx._numerics.weights import GaussianWeights
 Array = NDArray[np.float64]
 
 
-# ---- Roots of covariances, and their change by observations --------------------------
+# ---- Roots of covariances of variables, and their change by observations -------------
 
 
 class Observed(NamedTuple):
@@ -45,7 +45,8 @@ class Observed(NamedTuple):
 def whitened(spread: Array, features: Array) -> Array:
     """``features [S 0; 0 I]``: (n, q) to (n, q - m + r) with S (m, r)."""
     m = len(spread)
-    return np.concatenate((features[:, :m] @ spread, features[:, m:]), axis=1)
+    with_spread = features[:, :m] @ spread
+    return np.concatenate((with_spread, features[:, m:]), axis=1)
 
 
 def times_root(spread: Array, observed: Observed | None, features: Array) -> Array:
@@ -101,9 +102,10 @@ def observe(
     p, c, s = discrepancy.shape
     q = features.shape[1]
     # one factorisation serves all outputs with the same covariance and units
-    shared = len(spread) == 1 and len(past) < 2 and np.all(scale == scale[0])
+    same_covariance = len(spread) == 1 and len(past) < 2
+    is_shared = same_covariance and np.all(scale == scale[0])
     groups = [discrepancy.reshape(p, -1)]
-    if not shared:
+    if not is_shared:
         groups = np.split(groups[0], c, axis=1)
     changes = []
     observed = []
@@ -112,21 +114,27 @@ def observe(
         std = np.sqrt(noise[o])[:, np.newaxis]
         B = whitened(S, features) / std
         if past:
-            B = np.concatenate((past[o % len(past)].B, B))
-        # L Lᵀ = I + B Bᵀ,  Y = L⁻ᵀ (L + I)⁻¹ B
+            past_of_output = past[o % len(past)]
+            B = np.concatenate((past_of_output.B, B))
+        # L Lᵀ = I + B Bᵀ
         unit = np.eye(len(B))
         L = cholesky(unit + B @ B.T, jitter=0.0).L
-        Y = solve_lower_transpose(L, solve_lower(L + unit, B))
+        # Y = L⁻ᵀ (L + I)⁻¹ B
+        half = solve_lower(L + unit, B)
+        Y = solve_lower_transpose(L, half)
         # draws agree with earlier observations: zeros
         errors = np.zeros((len(B), values.shape[1]))
         errors[len(B) - p :] = values / std
-        # [S 0; 0 I] Bᵀ (B Bᵀ + I)⁻¹ (y - f)
-        shift = B.T @ solve_lower_transpose(L, solve_lower(L, errors))
+        # ξ = Bᵀ (B Bᵀ + I)⁻¹ (y - f)
+        half = solve_lower(L, errors)
+        shift = B.T @ solve_lower_transpose(L, half)
+        # v = [S 0; 0 I] ξ
         r = S.shape[1]
-        changes.append(np.concatenate((S @ shift[:r], shift[r:])))
+        change = np.concatenate((S @ shift[:r], shift[r:]))
+        changes.append(change)
         observed.append(Observed(B, Y))
-    change = np.concatenate(changes, axis=1).reshape(q, c, s)
-    return change, tuple(observed)
+    all_changes = np.concatenate(changes, axis=1)
+    return all_changes.reshape(q, c, s), tuple(observed)
 
 
 # ---- Processes of drawn functions, and their conditioning ----------------------------
@@ -188,14 +196,17 @@ class KernelProcess(Process):
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output between the rows of X, (n, n)."""
         h, residual = self._split(self.mapped(X))
-        half = self.spread[output % len(self.spread)].T @ h
-        return self.scale[output] ** 2 * (residual + half.T @ half)
+        S = self.spread[output % len(self.spread)]
+        half = S.T @ h
+        variance = self.scale[output] ** 2
+        return variance * (residual + half.T @ half)
 
     def _split(self, X: Array) -> tuple[Array, Array]:
         """h(X) (q, n), and the covariance given the variables, k - hᵀ h (n, n)."""
         K = self.kernel(X, X)
         if not len(self.points):
-            return np.empty((0, len(X))), K
+            h = np.empty((0, len(X)))
+            return h, K
         sections = self.kernel(self.points, X)
         if self.combinations is not None:
             sections = self.combinations.T @ sections
@@ -209,22 +220,30 @@ class KernelProcess(Process):
         """
         variances = self.kernel.diag(X)
         largest = float(np.max(variances, initial=0.0)) or 1.0
-        nugget: Array = NUGGET * np.maximum(variances, NUGGET * largest)
+        floor = NUGGET * largest
+        nugget: Array = NUGGET * np.maximum(variances, floor)
         return nugget
 
     def extended(self, X: Array) -> Self:
         """Process with the values at mapped rows X as further variables."""
         h, residual = self._split(X)
         residual[np.diag_indices(len(X))] += self.nugget(X)
-        corner = cholesky(residual).L
+        # root of the covariance of all variables: [L 0; hᵀ C]
+        C = cholesky(residual).L
+        zeros = np.zeros(h.shape)
+        root = np.block(
+            [
+                [self.root, zeros],
+                [h.T, C],
+            ]
+        )
         combinations = self.combinations
         if combinations is not None:
             combinations = block_diag(combinations, np.eye(len(X)))
         return replace(
             self,
             points=np.concatenate((self.points, X)),
-            # root of the covariance of all variables: [L 0; hᵀ C]
-            root=np.block([[self.root, np.zeros(h.shape)], [h.T, corner]]),
+            root=root,
             combinations=combinations,
         )
 
@@ -253,11 +272,13 @@ class KernelProcess(Process):
             discrepancy=discrepancy,
             noise=noise_variance / self.scale[:, np.newaxis] ** 2 + nugget,
         )
+        # the root of each output as a matrix
         unit = np.eye(len(change))
         roots = []
         for output, observed_output in enumerate(observed):
             S = self.spread[output % len(self.spread)]
-            roots.append(times_root(S, observed_output, unit))
+            root = times_root(S, observed_output, unit)
+            roots.append(root)
         return change, replace(process, spread=np.stack(roots))
 
     def condition(self, prior: FunctionDraws, values: Array | float) -> FunctionDraws:
@@ -287,17 +308,19 @@ class KernelProcess(Process):
         discrepancy = values - prior_values
         # L⁻¹ (v - Aᵀf(P))
         flat = discrepancy.reshape(len(discrepancy), -1)
-        variables = solve_lower(self.root, flat).reshape(discrepancy.shape)
+        whitened_flat = solve_lower(self.root, flat)
+        variables = whitened_flat.reshape(discrepancy.shape)
         return prior.plus(self.terms(variables))
 
     def terms(self, variables: Array) -> tuple[Term, ...]:
         """Functions of the mapped inputs with these whitened variables (q, c, s)."""
         # k(·, P) A L⁻ᵀ ξ
+        _, c, s = variables.shape
         flat = variables.reshape(len(variables), -1)
         weights = solve_lower_transpose(self.root, flat)
         if self.combinations is not None:
             weights = self.combinations @ weights
-        weights = weights.reshape(len(self.points), *variables.shape[1:])
+        weights = weights.reshape(len(self.points), c, s)
         return section_terms(self.kernel, self.points, weights)
 
 
@@ -357,8 +380,10 @@ class FiniteProcess(Process):
 
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output between the rows of X, (n, n)."""
-        half = self._times_root(self.basis.all_features(self.mapped(X)), output)
-        return self.scale[output] ** 2 * (half @ half.T)
+        features = self.basis.all_features(self.mapped(X))
+        half = self._times_root(features, output)
+        variance = self.scale[output] ** 2
+        return variance * (half @ half.T)
 
     @property
     def n_known(self) -> int:
@@ -373,7 +398,8 @@ class FiniteProcess(Process):
         """``R`` of the weights with a posterior, dense: (g, m, r)."""
         unit = np.eye(self.n_known)
         n_roots = max(len(self.weight_root), len(self.observed))
-        return np.stack([self._times_root(unit, output) for output in range(n_roots)])
+        roots = [self._times_root(unit, output) for output in range(n_roots)]
+        return np.stack(roots)
 
     def learn(
         self,
@@ -387,7 +413,8 @@ class FiniteProcess(Process):
         O(q p (p + p') + p^3) time for p rows after p' others, and O(q p) memory.
         """
         features = self.basis.all_features(self.mapped(X))
-        nugget = white + NUGGET * np.einsum("pq,pq->p", features, features)
+        prior_variance = np.einsum("pq,pq->p", features, features)
+        nugget = white + NUGGET * prior_variance
         change, observed = observe(
             self.weight_root,
             past=self.observed,

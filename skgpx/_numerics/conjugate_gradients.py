@@ -239,9 +239,8 @@ class _State:
         except np.linalg.LinAlgError:
             # rounding of single precision exceeds the smallest eigenvalues
             self._exact = True
-            residual = self._exact_residual()
+            self.R = self._exact_residual()
             self._P = self._restart()
-            self.R = residual
             return np.inf
         # α = (PᵀQ)⁻¹ PᵀR,  X ← X + P α,  R ← R - Q α
         alpha = _solve_factored(L, P.T @ R)

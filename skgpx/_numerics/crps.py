@@ -85,8 +85,9 @@ def mixture_crps(
     for j in range(mean.shape[-1]):
         component = slice(j, j + 1)
         first = slice(0, j + 1)
-        std_of_pair = np.hypot(std[..., first], std[..., component])
+        # Y_i - Y_j ~ N(m_i - m_j, s_i² + s_j²) for i <= j
         mean_of_pair = mean[..., first] - mean[..., component]
+        std_of_pair = np.hypot(std[..., first], std[..., component])
         differences = distance(mean_of_pair, std_of_pair)
         factors = np.ones(j + 1)
         factors[j] = 0.5
@@ -107,11 +108,13 @@ def ensemble_crps(y: Array, draws: Array, fair: bool) -> Array:
     mean_error = np.mean(errors, axis=-1)
     # Σ_ij |x_i - x_j| = 2 Σ_k (2 k - s + 1) x_(k), k from 0
     coefficients = 2.0 * np.arange(s) - s + 1.0
-    total = 2.0 * np.sort(draws, axis=-1) @ coefficients
+    ordered = np.sort(draws, axis=-1)
+    total = 2.0 * ordered @ coefficients
     n_pairs = s * s
     if fair:
         n_pairs = s * (s - 1)
-    return np.asarray(mean_error - 0.5 * total / n_pairs)
+    half_difference = 0.5 * total / n_pairs
+    return np.asarray(mean_error - half_difference)
 
 
 def continuous_crps(
@@ -158,10 +161,12 @@ def discrete_crps(y: Array, cdf: Cdf, quantiles: Array) -> Array:
     """
     low = np.minimum(quantiles[:, 0], y)
     high = np.maximum(quantiles[:, -1], y)
+    # long sums are close to the integral
     is_long = high - low > 256.0
     total = np.zeros(len(y))
     if is_long.any():
-        total = np.where(is_long, continuous_crps(y, cdf, quantiles), 0.0)
+        integral = continuous_crps(y, cdf, quantiles)
+        total = np.where(is_long, integral, 0.0)
     k = np.where(is_long, y, low)
     is_open = ~is_long & (k < high)
     while np.any(is_open):

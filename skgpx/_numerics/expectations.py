@@ -33,7 +33,8 @@ def expectation_nodes(n_outputs: int, n_nodes: int = 12) -> tuple[Array, Array]:
     """
     if n_outputs == 1:
         nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
-        return nodes[:, np.newaxis], weights / weights.sum()
+        weights = weights / weights.sum()
+        return nodes[:, np.newaxis], weights
     points = np.sqrt(n_outputs) * np.eye(n_outputs)
     nodes = np.concatenate((points, -points))
     weights = np.full(2 * n_outputs, 0.5 / n_outputs)
@@ -52,16 +53,19 @@ def line_sizes(mixture: LatentMixture) -> NDArray[np.intp]:
     """
     mean = mixture.mean[:, 0]
     std = np.sqrt(mixture.variance[:, 0])
-    low = np.min(mean - 8.0 * std, axis=1)
-    high = np.max(mean + 8.0 * std, axis=1)
+    reach = 8.0 * std
+    low = np.min(mean - reach, axis=1)
+    high = np.max(mean + reach, axis=1)
+    spacing = 0.4 * np.min(std, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        spacing = 0.4 * np.min(std, axis=1)
-        size = (high - low) / spacing + 1.0
+        width = high - low
+        size = width / spacing + 1.0
     # the next power of two
     bounded = np.clip(size, 64.0, 2.0**30)
     exponent = np.ceil(np.log2(bounded))
     exponent[np.isnan(size)] = 30
-    return np.left_shift(1, exponent.astype(np.intp))
+    exponent = exponent.astype(np.intp)
+    return np.left_shift(1, exponent)
 
 
 def line_rule(mixture: LatentMixture, n_nodes: int) -> tuple[Array, Array]:
@@ -74,14 +78,17 @@ def line_rule(mixture: LatentMixture, n_nodes: int) -> tuple[Array, Array]:
     mean = np.ascontiguousarray(mixture.mean[:, 0])
     variance = np.broadcast_to(mixture.variance[:, 0], mean.shape)
     std = np.sqrt(variance)
-    low = np.min(mean - 8.0 * std, axis=1, keepdims=True)
-    high = np.max(mean + 8.0 * std, axis=1, keepdims=True)
+    reach = 8.0 * std
+    low = np.min(mean - reach, axis=1, keepdims=True)
+    high = np.max(mean + reach, axis=1, keepdims=True)
+    width = high - low
     fractions = np.linspace(0.0, 1.0, n_nodes)
-    values = low + (high - low) * fractions
+    values = low + width * fractions
+    # weights in proportion to the density of the mixture
     density = np.zeros(values.shape)
     _add_densities(values, mean, 1.0 / std, mixture.weights, density)
-    weights = density / np.sum(density, axis=1, keepdims=True)
-    return values[:, np.newaxis], weights
+    total = np.sum(density, axis=1, keepdims=True)
+    return values[:, np.newaxis], density / total
 
 
 @kernel
@@ -176,11 +183,13 @@ def student_noise(df: float) -> tuple[Array, Array]:
     a = 0.5 * (df + 1.0)
     b = 0.5 * df
     # the largest step h = 2π / ω with |Γ(a + iω) / Γ(a)| < 0.5e-7
-    omega = np.linspace(4.0, 6.6 * np.sqrt(a) + 24.0, 400)
+    largest_omega = 6.6 * np.sqrt(a) + 24.0
+    omega = np.linspace(4.0, largest_omega, 400)
     log_gamma = np.real(loggamma(a + 1j * omega))
     log_error = log_gamma - float(loggamma(a))
     is_accurate = log_error < np.log(0.5e-7)
-    h = 2.0 * np.pi / omega[np.argmax(is_accurate)]
+    smallest_omega = omega[np.argmax(is_accurate)]
+    h = 2.0 * np.pi / smallest_omega
     # x has the density exp(-b (e^x - 1 - x)), which is e^-25 of its maximum at the ends
     root = math.sqrt(50.0 / b)
     lowest = max(-root - 25.0 / b - 35.0, -600.0)
@@ -189,8 +198,9 @@ def student_noise(df: float) -> tuple[Array, Array]:
     last = math.ceil(highest / h)
     x = h * np.arange(first, last + 1.0)
     log_weights = -b * (np.expm1(x) - x)
-    log_total = np.log(np.sum(np.exp(log_weights)))
-    return np.exp(-x), log_weights - log_total
+    total = np.sum(np.exp(log_weights))
+    log_shares = log_weights - np.log(total)
+    return np.exp(-x), log_shares
 
 
 def log_density(
@@ -281,17 +291,21 @@ def condensed_sizes(
     """
     n, _, s = mixture.mean.shape
     sizes = _CONDENSED_SIZES[s >= 2 * _CONDENSED_SIZES]
-    if mixture.variance.shape[2] > 1 or len(sizes) == 0:
+    has_common_variance = mixture.variance.shape[2] == 1
+    if not has_common_variance or len(sizes) == 0:
         return np.zeros(n, dtype=np.intp)
     # r² for each component of the noise
-    half = 0.5 * np.ptp(mixture.mean[:, 0], axis=1, keepdims=True)
-    squared_ratio = half**2 / (mixture.variance[:, 0] + variance)
-    base = np.e * squared_ratio[:, :, np.newaxis] / (4.0 * sizes)
+    half_range = 0.5 * np.ptp(mixture.mean[:, 0], axis=1, keepdims=True)
+    squared_ratio = half_range**2 / (mixture.variance[:, 0] + variance)
+    squared_ratio = squared_ratio[:, :, np.newaxis]
+    # (e r² / 4d)^(d / 2)
+    base = np.e * squared_ratio / (4.0 * sizes)
     bound = np.minimum(base, 1.0) ** (0.5 * sizes)
     error = np.einsum("nqd,q->nd", bound, np.exp(log_shares))
     is_allowed = error < 1e-8
     smallest = sizes[np.argmax(is_allowed, axis=1)]
-    return np.where(np.any(is_allowed, axis=1), smallest, 0)
+    is_possible = np.any(is_allowed, axis=1)
+    return np.where(is_possible, smallest, 0)
 
 
 def condense(mixture: LatentMixture, size: int) -> tuple[LatentMixture, Array]:
@@ -301,7 +315,8 @@ def condense(mixture: LatentMixture, size: int) -> tuple[LatentMixture, Array]:
     the original mixture. The components of a row share its variance.
     """
     nodes, weights = chebyshev_rule(mixture.mean[:, 0], mixture.weights, size)
-    return mixture._replace(mean=nodes[:, np.newaxis]), weights
+    condensed = mixture._replace(mean=nodes[:, np.newaxis])
+    return condensed, weights
 
 
 def _contiguous(

@@ -145,9 +145,11 @@ def function_list(waves: Integers) -> FourierIndex:
 
 def half_space(reach: Integers) -> Integers:
     """Waves with ``|k_i| <= reach_i``, one of each ±k, without zero; shape (R, d)."""
+    d = len(reach)
     axes = [np.arange(-r, r + 1) for r in reach]
     coordinates = np.meshgrid(*axes, indexing="ij")
-    grid = np.stack(coordinates, axis=-1).reshape(-1, len(reach))
+    grid = np.stack(coordinates, axis=-1)
+    grid = grid.reshape(-1, d)
     # the grid is symmetric about its middle, which is zero
     middle = len(grid) // 2
     waves: Integers = grid[middle + 1 :].astype(np.int64)
@@ -171,7 +173,8 @@ def by_length(d: int, size: int) -> FourierIndex:
     """
     R = max(1, size // 2)
     # grow a ball until it holds R waves
-    reach = int(np.ceil((2.0 * R) ** (1.0 / d))) // 2 + 1
+    side = int(np.ceil((2.0 * R) ** (1.0 / d)))
+    reach = side // 2 + 1
     while True:
         waves = half_space(np.full(d, reach))
         squares = np.sum(waves**2, axis=1)
@@ -182,8 +185,10 @@ def by_length(d: int, size: int) -> FourierIndex:
     waves = waves[in_ball]
     squares = squares[in_ball]
     # by length; waves of one length by their first number, then the second
-    order = np.lexsort((*waves.T[::-1], squares))[:R]
-    return function_list(waves[order]).part(slice(size))
+    keys = (*waves.T[::-1], squares)
+    order = np.lexsort(keys)[:R]
+    functions = function_list(waves[order])
+    return functions.part(slice(size))
 
 
 def _names(index: FourierIndex) -> list[tuple[bool, *tuple[int, ...]]]:
@@ -208,7 +213,8 @@ def boost_waves(index: FourierIndex, waves: Integers) -> FourierIndex:
         return index
     boosted = function_list(waves)
     # ranks of the boosted functions in the list
-    rank_of = dict(zip(_names(index), index.ranks.tolist(), strict=True))
+    names = _names(index)
+    rank_of = dict(zip(names, index.ranks.tolist(), strict=True))
     last_rank = 2.0 * len(index) + 1.0
     ranks = [rank_of.get(name, last_rank) for name in _names(boosted)]
     # the other functions, in their order
@@ -284,11 +290,13 @@ def angle_tables(
         the others; in the last one only the first columns belong to rows.
     """
     # full vector registers, and tables that stay in the second-level cache
+    d = len(reach)
     n_multiples = sum(r + 1 for r in reach)
-    size = (1 << 15) // n_multiples
-    size = max(32, min(256, size // 32 * 32))
+    n_rows_in_cache = (1 << 15) // n_multiples
+    full_registers = n_rows_in_cache // 32 * 32
+    size = max(32, min(256, full_registers))
     tables = [np.zeros((2, r + 1, size)) for r in reach]
-    angles = np.zeros((len(reach), size))
+    angles = np.zeros((d, size))
     for start in range(0, len(turns), size):
         block = turns[start : start + size]
         angles[:, : len(block)] = block.T
@@ -330,6 +338,7 @@ def from_real(values: Array, reach: Sequence[int]) -> Complex:
         # exp(±iq) = cos q ± i sin q
         positive = cosine + 1j * sine
         negative = cosine - 1j * sine
+        # -r, ..., -1 and 0, ..., r
         upper = np.moveaxis(positive, j, 0)
         lower = np.moveaxis(negative, j, 0)[:0:-1]
         both_sides = np.concatenate((lower, upper))
@@ -466,8 +475,13 @@ def collapse(index: FourierIndex, covariance: Array) -> WaveTable:
     for positions, coefficients in _products(index, table):
         # real and imaginary parts of the sums
         for unit in (1.0, 1j):
-            terms = covariance * (coefficients / unit).real
-            sums = np.bincount(positions.ravel(), terms.ravel(), len(flat))
+            component = (coefficients / unit).real
+            terms = covariance * component
+            sums = np.bincount(
+                positions.ravel(),
+                weights=terms.ravel(),
+                minlength=len(flat),
+            )
             flat += unit * sums
     return table
 
@@ -499,9 +513,9 @@ def convolve(sums: WaveTable, function: WaveTable, reach: Integers) -> WaveTable
     Fourier transforms.
     """
     h = 0.5 * (function + np.conj(np.flip(function)))
-    sides = zip(sums.shape, h.shape, strict=True)
-    shape = [fft.next_fast_len(a + b - 1) for a, b in sides]
-    # Σ_q h_q e_(k+q) is the convolution of e with the flipped h
+    full_shape = [a + b - 1 for a, b in zip(sums.shape, h.shape, strict=True)]
+    shape = [fft.next_fast_len(size) for size in full_shape]
+    # Σ_q h_q e_(k+q), the convolution of e with the flipped h
     sums_transform = fft.fftn(sums, shape)
     h_transform = fft.fftn(np.flip(h), shape)
     convolution = fft.ifftn(sums_transform * h_transform)
@@ -527,18 +541,24 @@ def evaluate(tables: Sequence[WaveTable], turns: Array) -> Array:
     -----
     ``Π (2 reach_i + 2)`` multiplications for a row and a table.
     """
+    n_tables = len(tables)
     reach = [int(r) for r in reach_of(tables[0])]
+    # cosines and sines of the first input
     height = 2 * reach[0] + 2
     by_table = [to_real(table).reshape(height, -1) for table in tables]
-    coefficients = np.stack(by_table, axis=1).reshape(height, -1)
-    out = np.empty((len(turns), len(tables)))
+    coefficients = np.stack(by_table, axis=1)
+    coefficients = coefficients.reshape(height, -1)
+    out = np.empty((len(turns), n_tables))
     for rows, angles in angle_tables(turns, reach):
-        waves = [table.reshape(-1, table.shape[-1]) for table in angles]
-        n_rows = rows.stop - rows.start
-        # sum over the waves of the first input, then of all others
+        size = angles[0].shape[-1]
+        waves = [table.reshape(-1, size) for table in angles]
+        # sum over the waves of the first input
         sums = coefficients.T @ waves[0]
-        sums = sums.reshape(len(tables), -1, waves[0].shape[1])
+        sums = sums.reshape(n_tables, -1, size)
+        # then of all others
         if len(waves) > 1:
             sums = sums * row_products(waves[1:])
-        out[rows] = sums.sum(axis=1).T[:n_rows]
+        values = sums.sum(axis=1).T
+        n_rows = rows.stop - rows.start
+        out[rows] = values[:n_rows]
     return out

@@ -87,15 +87,19 @@ class BinMoments:
     def add(self, other: BinMoments) -> BinMoments:
         """Moments of both sets of rows, in the wider bins of the two."""
         n_bins = min(len(self.values), len(other.values))
-        values = self._widen(len(self.values) // n_bins)
-        other_values = other._widen(len(other.values) // n_bins)
+        factor = len(self.values) // n_bins
+        values = self._widen(factor)
+        other_factor = len(other.values) // n_bins
+        other_values = other._widen(other_factor)
         size = self.size * n_bins // len(self.values)
         return BinMoments(values + other_values, size)
 
     def less(self, shift: float | Array) -> BinMoments:
         """Moments after a constant, or one of each target, is subtracted from y."""
         values = self.values.copy()
-        values[:, 1:] -= np.reshape(shift, (-1, 1)) * values[:, :1]
+        shift_of_target = np.reshape(shift, (-1, 1))
+        moments_of_weights = values[:, :1]
+        values[:, 1:] -= shift_of_target * moments_of_weights
         return BinMoments(values, self.size)
 
     def periodic(self, periods: float) -> BinMoments:
@@ -113,7 +117,10 @@ class BinMoments:
             width = 1 << level
             if width not in self.levels:
                 fine = self.levels.get(width // 2, self.values)
-                self.levels[width] = fine[::2] @ left + fine[1::2] @ right
+                # moments of both halves about the middle of the wider bin
+                from_left = fine[::2] @ left
+                from_right = fine[1::2] @ right
+                self.levels[width] = from_left + from_right
         return self.levels.get(factor, self.values)
 
     def tables(self, reach: int | Integers) -> tuple[WaveTable, WaveTable]:
@@ -268,12 +275,15 @@ def _add_powers(values: Array, k: int, u: float, w: float) -> None:
 def _sums_from_moments(moments: Array, size: int, factors: Complex) -> Complex:
     """``Σ w exp(2πi k t)`` from moments (B, p) and the factors (p, K) of k < K."""
     # bins that are a period apart see the same waves
-    padding = -len(moments) % size
+    n_bins, n_moments = moments.shape
+    padding = -n_bins % size
     padded = np.pad(moments, ((0, padding), (0, 0)))
-    folded = padded.reshape(-1, size, moments.shape[1]).sum(axis=0)
+    periods = padded.reshape(-1, size, n_moments)
+    folded = periods.sum(axis=0)
     # Σ_b exp(2πi k b/B) M_bq
     n_waves = factors.shape[1]
-    waves = np.conj(fft.rfft(folded, axis=0)[:n_waves])
+    transform = fft.rfft(folded, axis=0)
+    waves = np.conj(transform[:n_waves])
     sums: Complex = np.einsum("kq,qk->k", waves, factors)
     return sums
 
@@ -284,9 +294,11 @@ def _exponential_polynomials(a: float, count: int) -> Complex:
     The polynomials interpolate in the zeros of a Chebyshev polynomial. Their error is
     at most ``4 J_p(a k)``; the error of the Taylor series is 2^(p-2) times larger.
     """
+    # interpolation at the Chebyshev nodes
     angles = np.pi * (np.arange(N_MOMENTS) + 0.5) / N_MOMENTS
     nodes = np.cos(angles)
-    waves = np.exp(1j * a * np.outer(nodes + 1.0, np.arange(count)))
+    phases = np.outer(nodes + 1.0, np.arange(count))
+    waves = np.exp(1j * a * phases)
     powers = np.vander(nodes, increasing=True)
     coefficients: Complex = np.linalg.solve(powers, waves)
     return coefficients
@@ -327,12 +339,17 @@ class FourierSums(NamedTuple):
 
     def add(self, other: FourierSums) -> FourierSums:
         """Sums over both sets of rows."""
-        return FourierSums(self.sums + other.sums, self.moments + other.moments)
+        return FourierSums(
+            sums=self.sums + other.sums,
+            moments=self.moments + other.moments,
+        )
 
     def less(self, shift: float | Array) -> FourierSums:
         """Sums after a constant, or one of each target, is subtracted from y."""
+        # sums of the weights for the waves of the moments
         window = tuple(slice(r, 3 * r + 1) for r in self.reach)
-        shifts = np.multiply.outer(np.atleast_1d(shift), self.sums[window])
+        sums = self.sums[window]
+        shifts = np.multiply.outer(np.atleast_1d(shift), sums)
         return self._replace(moments=self.moments - shifts)
 
 
@@ -456,10 +473,16 @@ class SeriesStatistics:
         sums = self.sums
         if not isinstance(sums, BinMoments):
             return self
-        width = float(self.box.period[0]) * len(sums.values) / sums.size
-        sums = sums.periodic(float(box.period[0]) / width)
-        period = np.array([width * sums.size / len(sums.values)])
-        return replace(self, box=Box(self.box.origin, period), sums=sums)
+        n_bins = len(sums.values)
+        width = float(self.box.period[0]) * n_bins / sums.size
+        periodic_sums = sums.periodic(float(box.period[0]) / width)
+        n_bins = len(periodic_sums.values)
+        period = width * periodic_sums.size / n_bins
+        return replace(
+            self,
+            box=Box(self.box.origin, np.array([period])),
+            sums=periodic_sums,
+        )
 
     def reach(self) -> Integers:
         """Largest wave number of functions that are available, shape (d,)."""

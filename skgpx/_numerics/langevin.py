@@ -599,16 +599,21 @@ def rows_value_and_gradient(
         omega = target.weights[rows]
         std = target.std[rows]
         likelihood = target.likelihood.at_some(rows)
-        phi_w = (phi @ flat_w).reshape(-1, c, s)
-        f = phi_w + offset[rows]
+        # f = Φ w + offset
+        phi_w = phi @ flat_w
+        f = phi_w.reshape(-1, c, s) + offset[rows]
         slope = np.zeros_like(f)
         for node, mass in zip(target.nodes, target.node_weights, strict=True):
-            f_at_node = f + (std * node)[:, :, np.newaxis]
-            value += mass * (omega @ likelihood.row_nll(y, f_at_node))
+            shift = std * node
+            f_at_node = f + shift[:, :, np.newaxis]
+            nll = likelihood.row_nll(y, f_at_node)
+            value += mass * (omega @ nll)
             slope += mass * likelihood.row_gradient(y, f_at_node)
+        # Φᵀ diag(ω) ∇nll
         slope *= omega[:, np.newaxis, np.newaxis]
         gradient += phi.T @ slope.reshape(-1, c * s)
-    return temperature * value, temperature * gradient.reshape(m, c, s)
+    gradient = gradient.reshape(m, c, s)
+    return temperature * value, temperature * gradient
 
 
 # ---- Convergence of chains -----------------------------------------------------------
@@ -650,7 +655,8 @@ def split_r_hat(
         W = within.mean(axis=(0, 2))
         half_chains = np.concatenate(list(means), axis=1)
         between = half_chains.var(axis=1, ddof=1)
-        r_hat = np.sqrt((n - 1) / n + between / W)
+        variance_ratio = (n - 1) / n + between / W
+        r_hat = np.sqrt(variance_ratio)
     # the variance within stuck chains is rounding error, relative to the mean square
     rounding = 1e-12 * np.mean(squares, axis=(0, 2)) / n
     is_stuck = rounding >= W
@@ -676,11 +682,13 @@ def between_runs(values: Array) -> tuple[Array, Array]:
         relative standard error of ``sqrt(2 / (b - 1))``.
     """
     _, b, s = values.shape
-    means = values.mean(axis=2)
+    # variances within and between the runs
     W = values.var(axis=2).mean(axis=1)
+    means = values.mean(axis=2)
     V = means.var(axis=1, ddof=1)
     with np.errstate(all="ignore"):
-        r_hat = np.sqrt((s - 1) / s + V / W)
+        variance_ratio = (s - 1) / s + V / W
+        r_hat = np.sqrt(variance_ratio)
         size = b * W / V
     r_hat = np.nan_to_num(r_hat, nan=np.inf)
     size = np.nan_to_num(size, nan=1.0)
@@ -706,7 +714,8 @@ def effective_sample_size(
     means = totals.sum(axis=0) / count
     mean = means.mean(axis=1, keepdims=True)
     with np.errstate(all="ignore"):
-        within = squares.sum(axis=0) / count - means**2
+        mean_squares = squares.sum(axis=0) / count
+        within = mean_squares - means**2
         variance = within + (means - mean) ** 2
         variance_of_means = means.var(axis=1, ddof=1)
         size = s * variance.mean(axis=1) / variance_of_means

@@ -227,7 +227,8 @@ def _energy_and_gradient(target: Target, w: Array) -> tuple[float, Array]:
         slope += mass * gradient[:, :, 0]
     # ∇ψ = Φᵀ diag(ω) ∇nll + w
     weighted = slope * target.weights[:, np.newaxis]
-    return energy, target.features.T @ weighted + w
+    data_term = target.features.T @ weighted
+    return energy, data_term + w
 
 
 def _line_search(
@@ -334,12 +335,14 @@ def row_averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
     """
     mass = target.node_weights
     xi = target.nodes[:, 0]
-    spread = target.std[:, :, np.newaxis] * target.nodes.T
+    std = target.std
+    spread = std[:, :, np.newaxis] * target.nodes.T
     f_at_nodes = f[:, np.newaxis, np.newaxis] + spread
     nll = target.likelihood.row_nll(target.y, f_at_nodes)
     gradient = target.likelihood.row_gradient(target.y, f_at_nodes)
     slope = gradient[:, 0]
-    second = slope @ (mass * xi) / target.std[:, 0]
+    # integration by parts: E[∂²nll / ∂f²] = E[ξ ∂nll / ∂f] / std
+    second = slope @ (mass * xi) / std[:, 0]
     return nll @ mass, slope @ mass, second
 
 
@@ -348,24 +351,28 @@ def _roots(target: Target, curvature: Array) -> Array:
     phi = target.features
     n, m = phi.shape
     c = curvature.shape[1]
-    curvature = curvature * target.weights[:, np.newaxis, np.newaxis]
+    omega = target.weights[:, np.newaxis, np.newaxis]
+    W = curvature * omega
     if c == 1 or c * m > LARGEST_COUPLED:
         # one block for each output
         roots = []
         for a in range(c):
-            H = _gram(phi, curvature[:, a, a])
+            H = _gram(phi, W[:, a, a])
             H[np.diag_indices(m)] += 1.0
-            roots.append(cholesky(H, jitter=0.0).L)
+            L = cholesky(H, jitter=0.0).L
+            roots.append(L)
         return np.stack(roots)
-    H = np.eye(c * m).reshape(c, m, c, m)
+    H = np.eye(c * m)
+    H = H.reshape(c, m, c, m)
     for a in range(c):
         # the blocks (a, 0), ..., (a, a) as one product: the lower triangle is enough
-        row_of_blocks = curvature[:, a, : a + 1, np.newaxis]
-        weighted = row_of_blocks * phi[:, np.newaxis]
-        blocks = phi.T @ weighted.reshape(n, -1)
+        row_of_blocks = W[:, a, : a + 1, np.newaxis]
+        W_phi = row_of_blocks * phi[:, np.newaxis]
+        blocks = phi.T @ W_phi.reshape(n, -1)
         H[a, :, : a + 1] += blocks.reshape(m, a + 1, m)
     H = H.reshape(c * m, c * m)
-    return cholesky(H, jitter=0.0).L[np.newaxis]
+    L = cholesky(H, jitter=0.0).L
+    return L[np.newaxis]
 
 
 def _gram(features: Array, curvature: Array) -> Array:
@@ -535,18 +542,20 @@ def laplace_evidence_gradient(
 
     # the mode moves with the features by u = H⁻¹ Φᵀs; H holds the true second
     # derivatives, for which W may be a substitute
-    u = np.einsum("aibj,jb->ia", S, Phi.T @ s)
+    Phi_s = Phi.T @ s
+    u = np.einsum("aibj,jb->ia", S, Phi_s)
     second = _slopes(partial(_gradient, target), f)
     true_W = omega[:, :, np.newaxis] * second
     trace = np.einsum("naa->n", W)
     difference = np.max(np.abs(true_W - W))
     if difference > 1e-4 * np.max(np.abs(W)):
         W = true_W
-        u = _solve(_roots(target, second), Phi.T @ s)
+        u = _solve(_roots(target, second), Phi_s)
     Phi_u = Phi @ u
     W_Phi_u = W @ Phi_u[:, :, np.newaxis]
-    W_Phi_u = W_Phi_u[:, :, 0]
-    slope = (s - g - W_Phi_u) @ w.T - g @ u.T - W_S_phi
+    # ∂/∂Φ = (s - g - W Φu) wᵀ - g uᵀ - W S φ
+    through_w = s - g - W_Phi_u[:, :, 0]
+    slope = through_w @ w.T - g @ u.T - W_S_phi
     evidence = EvidenceGradient(
         value=value,
         features=slope,
@@ -618,7 +627,9 @@ def _slopes(function: Callable[[Array], Array], f: Array) -> Array:
         step = np.zeros_like(f)
         step[:, a] = h
         rise = function(f + step) - function(f - step)
-        slopes.append((rise.T / (2.0 * h)).T)
+        # rows come last in the transpose, as in h
+        slope = rise.T / (2.0 * h)
+        slopes.append(slope.T)
     return np.stack(slopes, axis=1)
 
 
@@ -711,8 +722,9 @@ class ContrastLikelihood(NamedTuple):
         """``QᵀWQ``, (n, c - 1, c - 1, s)."""
         latent = self.Q @ f
         W = self.likelihood.row_curvature(y, latent)
-        # shape (n, c, s, c - 1) of W Q, and (n, s, c - 1, c - 1) of Qᵀ W Q
+        # W Q of shape (n, c, s, c - 1)
         W_Q = np.tensordot(W, self.Q, axes=(2, 0))
+        # Qᵀ W Q of shape (n, s, c - 1, c - 1)
         Q_W_Q = np.tensordot(W_Q, self.Q, axes=(1, 0))
         return Q_W_Q.transpose(0, 3, 2, 1)
 
@@ -728,15 +740,18 @@ def between_classes(target: Target) -> Target | None:
         return None
     if not np.all(target.std == target.std[:, :1]):
         return None
+    # a curvature with W 1 = 0: the likelihood does not change with a common shift
     y = target.y[:4]
     row = np.linspace(-1.0, 1.0, c)
     f = np.tile(row, (len(y), 1))
     W = _curvature(target._replace(y=y), f)
-    largest_sum = np.max(np.abs(W.sum(axis=2)))
+    row_sums = W.sum(axis=2)
+    largest_sum = np.max(np.abs(row_sums))
     if largest_sum > 1e-9 * np.max(np.abs(W)):
         return None
     Q = contrasts(c)
-    offset = np.broadcast_to(target.offset, (len(target.offset), c))
+    n = len(target.offset)
+    offset = np.broadcast_to(target.offset, (n, c))
     return target._replace(
         likelihood=ContrastLikelihood(target.likelihood, Q),
         std=target.std[:, : c - 1],
@@ -762,8 +777,8 @@ def of_all_classes(
 
     ``W = V Qᵀ``, and the root ``(Q ⊗ I) root`` with ``(1 / √c) ⊗ I`` for the mean.
     """
-    Q = contrasts(weights.shape[1] + 1)
-    c = len(Q)
+    c = weights.shape[1] + 1
+    Q = contrasts(c)
     width = (c - 1) * m
     full = np.zeros((c, m, c * m))
     # (Q ⊗ I) root

@@ -83,7 +83,10 @@ def _eigenvalues(
 ) -> Array:
     """Fourier transform of the covariance at the shortest lag to each node."""
     # 0, 1, ..., n/2, ..., -2, -1 times the spacing, along each axis
-    axes = [fft.fftfreq(n, 1.0 / n) * h for n, h in zip(torus, spacing, strict=True)]
+    axes = []
+    for n, h in zip(torus, spacing, strict=True):
+        steps = fft.fftfreq(n, 1.0 / n)
+        axes.append(steps * h)
     n_nodes = int(np.prod(torus))
     values = np.empty(n_nodes)
     for first in range(0, n_nodes, _LAGS):
@@ -92,7 +95,8 @@ def _eigenvalues(
         positions = np.unravel_index(nodes, torus)
         lags = [axis[p] for axis, p in zip(axes, positions, strict=True)]
         values[nodes] = covariance(np.column_stack(lags))
-    eigenvalues: Array = fft.fftn(values.reshape(torus)).real
+    transform = fft.fftn(values.reshape(torus))
+    eigenvalues: Array = transform.real
     return eigenvalues
 
 
@@ -138,7 +142,8 @@ def draw(
     O(N log N) time for each draw and O(N) memory for a torus of N nodes.
     """
     corner = tuple(slice(n) for n in shape)
-    values = np.empty((int(np.prod(shape)), size))
+    n_nodes = int(np.prod(shape))
+    values = np.empty((n_nodes, size))
     for first in range(0, size, 2):
         # real and imaginary part of F Λ^½ (a + ib) / √N are independent
         white = np.empty(roots.shape, dtype=np.complex128)
@@ -159,14 +164,16 @@ def multiply(roots: Array, shape: Sequence[int], vectors: Array) -> Array:
     for first in range(0, len(vectors), 2):
         # C is real: real and imaginary part of C (a + ib) are C a and C b
         pair = vectors[first : first + 2]
+        a = pair[0]
+        b = pair[-1]
         padded = np.zeros(roots.shape, dtype=np.complex128)
-        padded[corner] = (pair[0] + 1j * pair[-1]).reshape(shape)
+        padded[corner] = (a + 1j * b).reshape(shape)
         waves = fft.fftn(padded, overwrite_x=True)
         on_torus = fft.ifftn(roots**2 * waves)
-        pair_product = on_torus[corner]
-        product[first] = pair_product.real.ravel()
+        C_pair = on_torus[corner].ravel()
+        product[first] = C_pair.real
         if len(pair) == 2:
-            product[first + 1] = pair_product.imag.ravel()
+            product[first + 1] = C_pair.imag
     return product
 
 
@@ -196,7 +203,8 @@ def spline_weights(
     """
     n, d = positions.shape
     last_cell = np.asarray(shape) - 4
-    cell = np.clip(np.floor(positions).astype(np.intp), 0, last_cell)
+    cell = np.floor(positions).astype(np.intp)
+    cell = np.clip(cell, 0, last_cell)
     # the four cubic pieces at t in [0, 1], and their derivatives, of each axis
     t = positions - cell
     pieces = (
@@ -213,8 +221,9 @@ def spline_weights(
     )
     axis_weights = np.stack(pieces) / 6.0
     axis_slopes = np.stack(piece_slopes)
-    # steps of the flat position along each axis
-    steps = np.append(np.cumprod(shape[:0:-1])[::-1], 1).astype(np.intp)
+    # steps of the flat position along each axis: n_2 n_3, n_3, 1 of three
+    from_last = np.cumprod(shape[:0:-1])
+    steps = np.append(from_last[::-1], 1).astype(np.intp)
     coefficients = np.empty((n, 4**d), dtype=np.intp)
     weights = np.empty((n, 4**d))
     slopes = np.empty((n, 4**d, d))
@@ -223,8 +232,10 @@ def spline_weights(
         coefficients[:, k] = (cell + corner) @ steps
         factors = [axis_weights[j, :, axis] for axis, j in enumerate(corner)]
         weights[:, k] = np.prod(factors, axis=0)
+        # the product rule: one factor is replaced by its derivative
         for axis, j in enumerate(corner):
-            other_factors = factors[:axis] + factors[axis + 1 :]
-            slope = axis_slopes[j, :, axis]
-            slopes[:, k, axis] = np.prod([slope, *other_factors], axis=0)
+            slope_factors = [axis_slopes[j, :, axis]]
+            slope_factors += factors[:axis]
+            slope_factors += factors[axis + 1 :]
+            slopes[:, k, axis] = np.prod(slope_factors, axis=0)
     return coefficients, weights, slopes

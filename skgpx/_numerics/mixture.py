@@ -167,14 +167,18 @@ def _interleaved_normal_rules(s: int, k: int) -> tuple[Array, Array]:
     # shifts by (½, ..., s - ½) / s - ½ spacings, in the order of the golden sequence
     golden_ratio = (math.sqrt(5.0) - 1.0) / 2.0
     sequence = np.arange(s) * golden_ratio % 1.0
-    rank = np.argsort(np.argsort(sequence))
+    order = np.argsort(sequence)
+    rank = np.argsort(order)
     shift = (rank + 0.5) / s - 0.5
-    centred = np.arange(k) - (k - 1) / 2.0
+    # each rule is symmetric about its shift
+    middle = (k - 1) / 2.0
+    centred = np.arange(k) - middle
     nodes = spacing * (centred + shift[:, np.newaxis])
     weights = np.exp(-0.5 * nodes**2)
     weights /= weights.sum(axis=1, keepdims=True)
     # exact first and second moments
-    nodes -= np.sum(weights * nodes, axis=1, keepdims=True)
+    mean = np.sum(weights * nodes, axis=1, keepdims=True)
+    nodes -= mean
     second_moment = np.sum(weights * nodes**2, axis=1, keepdims=True)
     nodes /= np.sqrt(second_moment)
     return nodes, weights
@@ -187,10 +191,12 @@ def normal_points(c: int, s: int, k: int) -> tuple[Array, Array]:
     each stretch holds its points and their negatives, so that its mean is exactly zero.
     """
     half = max(1, (k + 1) // 2)
+    # multiples of the roots of primes, modulo 1
     index = np.arange(1, s * half + 1)
     roots = np.sqrt(_primes(c))
     uniform = np.outer(roots, index) % 1.0
-    points = ndtri(np.clip(uniform, 1e-12, 1.0 - 1e-12))
+    uniform = np.clip(uniform, 1e-12, 1.0 - 1e-12)
+    points = ndtri(uniform)
     # exact second moments
     second_moment = np.mean(points**2, axis=1, keepdims=True)
     points /= np.sqrt(second_moment)
@@ -210,4 +216,5 @@ def _primes(count: int) -> Array:
     is_prime = candidates >= 2
     for factor in range(2, math.isqrt(bound) + 1):
         is_prime[factor * factor :: factor] = False
-    return candidates[is_prime][:count].astype(np.float64)
+    primes = candidates[is_prime]
+    return primes[:count].astype(np.float64)

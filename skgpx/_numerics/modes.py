@@ -44,18 +44,22 @@ def is_log_concave(target: Target) -> bool:
     y = target.y[rows]
     likelihood = target.likelihood.at_some(rows)
     # prior moments of f: the offset, and |φ|² + std²
-    mean = np.broadcast_to(target.offset, (n, c))[rows]
+    offset = np.broadcast_to(target.offset, (n, c))
+    mean = offset[rows][:, :, np.newaxis]
     basis_std = np.linalg.norm(target.features[rows], axis=1)
     basis_variance = basis_std[:, np.newaxis] ** 2
-    prior_std = np.sqrt(basis_variance + target.std[rows] ** 2)
+    prior_variance = basis_variance + target.std[rows] ** 2
+    prior_std = np.sqrt(prior_variance)
     lines = np.ones((1, 1))
     if c > 1:
         rng = np.random.default_rng(0)
         lines = rng.standard_normal((6, c))
+    # shifted, so that no point is exactly at zero
+    places = PLACES + 1e-3
     for line in lines:
-        direction = (prior_std * line)[:, :, np.newaxis]
-        # shifted, so that no point is exactly at zero
-        f = mean[:, :, np.newaxis] + direction * (PLACES + 1e-3)
+        direction = prior_std * line
+        direction = direction[:, :, np.newaxis]
+        f = mean + direction * places
         gradient = likelihood.row_gradient(y, f)
         slope = np.sum(gradient * direction, axis=1)
         largest = np.max(np.abs(slope), axis=1, keepdims=True)
@@ -177,13 +181,15 @@ def _starts(
 def _row_minima(target: Target) -> tuple[Array, Mask]:
     """Latent values (n, k) less the offset, and whether they minimise a row's nll."""
     basis_variance = np.sum(target.features**2, axis=1)
-    prior_std = np.sqrt(basis_variance + target.std[:, 0] ** 2)
+    prior_variance = basis_variance + target.std[:, 0] ** 2
+    prior_std = np.sqrt(prior_variance)
     f = target.offset + prior_std[:, np.newaxis] * PLACES
     nll = target.likelihood.row_nll(target.y, f[:, np.newaxis])
-    below_left = nll[:, 1:-1] < nll[:, :-2]
-    below_right = nll[:, 1:-1] <= nll[:, 2:]
+    left = nll[:, :-2]
+    inner = nll[:, 1:-1]
+    right = nll[:, 2:]
     is_minimum = np.zeros(f.shape, dtype=bool)
-    is_minimum[:, 1:-1] = below_left & below_right
+    is_minimum[:, 1:-1] = (inner < left) & (inner <= right)
     return f - target.offset, is_minimum
 
 
@@ -204,11 +210,13 @@ def _through_sampled_rows(
     if minima is not None:
         f, is_minimum = minima
         order = _neighbourhood(target, rng)
-        neighbours = order[: rng.integers(n + 1)]
-        is_neighbour = np.isin(np.arange(n), neighbours)
+        n_neighbours = rng.integers(n + 1)
+        is_neighbour = np.zeros(n, dtype=bool)
+        is_neighbour[order[:n_neighbours]] = True
         level_of_neighbours = rng.random()
         level_of_others = rng.random()
         level = np.where(is_neighbour, level_of_neighbours, level_of_others)
+        # the minimum at this level among the minima of the row
         count = is_minimum.sum(axis=1, keepdims=True)
         rank = np.floor(level[:, np.newaxis] * count) + 1.0
         ranks = np.cumsum(is_minimum, axis=1)
@@ -216,7 +224,8 @@ def _through_sampled_rows(
         column = np.argmax(has_rank, axis=1)
         minimum = f[np.arange(n), column]
         values = np.where(count > 0, minimum[:, np.newaxis], values)
-    size = int(max(n // 4, n * rng.random() ** 2))
+    fraction = rng.random() ** 2
+    size = int(max(n // 4, n * fraction))
     size = max(1, min(size, 4 * m))
     sample = rng.choice(n, size, replace=False)
     return laplace.projection_start(

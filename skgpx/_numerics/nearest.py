@@ -42,7 +42,8 @@ def predecessors(points: Array, m: int, n_jobs: int = 1) -> tuple[Index, Index]:
     count = np.minimum(np.arange(n), m)
     # the first points: among all distances
     first = min(n, max(_FIRST, 2 * m))
-    distances = cdist(points[:first], points[:first], "sqeuclidean")
+    first_points = points[:first]
+    distances = cdist(first_points, first_points, "sqeuclidean")
     distances[np.triu_indices(first)] = np.inf
     order = np.argsort(distances, axis=1, kind="stable")
     index[:first] = order[:, :m]
@@ -57,13 +58,18 @@ def predecessors(points: Array, m: int, n_jobs: int = 1) -> tuple[Index, Index]:
             _, positions = tree.query(points[rows], k, workers=n_jobs)
             neighbors = positions.reshape(-1, k)
             precedes = neighbors < rows[:, np.newaxis]
-            complete = np.sum(precedes, axis=1) >= m
+            is_complete = np.sum(precedes, axis=1) >= m
             # predecessors first, in the order of their distances
-            order = np.argsort(~precedes[complete], axis=1, kind="stable")[:, :m]
-            nearest = np.take_along_axis(neighbors[complete], order, axis=1)
-            index[rows[complete]] = nearest
+            follows = ~precedes[is_complete]
+            order = np.argsort(follows, axis=1, kind="stable")
+            nearest = np.take_along_axis(
+                neighbors[is_complete],
+                order[:, :m],
+                axis=1,
+            )
+            index[rows[is_complete]] = nearest
             # more neighbours for the other points
-            rows = rows[~complete]
+            rows = rows[~is_complete]
             k *= 2
         first = last
     is_surplus = np.arange(m) >= count[:, np.newaxis]

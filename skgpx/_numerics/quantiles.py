@@ -51,7 +51,8 @@ class Coordinate(NamedTuple):
             with np.errstate(over="ignore"):
                 scale = np.sqrt(np.log1p(scale**2))
         is_usable = (scale > 0.0) & (scale < np.inf)
-        return self.forward(mean), np.where(is_usable, scale, 1.0)
+        scale = np.where(is_usable, scale, 1.0)
+        return self.forward(mean), scale
 
 
 def _identity(y: Array) -> Array:
@@ -250,11 +251,14 @@ def _step(
     slope = np.where(is_slope, chord, search.slope)
 
     # the root of the secant: inside the bracket, and no longer than half the last step
-    root = coordinate.backward(t + (target - z) / slope)
-    length = np.abs(target - z) / slope
+    difference = target - z
+    error = np.abs(difference)
+    root = coordinate.backward(t + difference / slope)
+    length = error / slope
     longest = np.where(is_bounded, 0.5 * np.abs(t_step), search.reach)
-    is_usable = (low < root) & (root < high) & (length <= longest)
-    is_usable &= is_slope | np.isnan(search.last_z)
+    is_inside = (low < root) & (root < high)
+    is_trusted = is_slope | np.isnan(search.last_z)
+    is_usable = is_inside & (length <= longest) & is_trusted
 
     # otherwise a step outwards, then to the middle of the bracket
     outer_t = np.where(is_below, t + search.reach, t - search.reach)
@@ -264,18 +268,20 @@ def _step(
     fallback = np.where(is_bounded, middle, outer)
     next_y = np.where(is_usable, root, fallback)
     if coordinate.discrete:
+        smallest = np.maximum(low + 1.0, coordinate.lowest)
         next_y = np.minimum(np.ceil(next_y), high - 1.0)
-        next_y = np.maximum(next_y, np.maximum(low + 1.0, coordinate.lowest))
+        next_y = np.maximum(next_y, smallest)
 
     # stop if the bracket has no further number, not even at the end of the support
-    is_done = ~((low < next_y) & (next_y < high))
+    has_next = (low < next_y) & (next_y < high)
+    is_done = ~has_next
     quantiles = np.where(np.isfinite(high), high, search.y)
     if not coordinate.discrete:
         # the error of a secant is of the order of the product of the last two errors
-        error = np.abs(z - target)
-        product = error * np.abs(search.last_z - target)
-        is_accurate = (error <= 1e-6) & (product <= 1e-11)
-        quantiles = np.where(is_accurate, np.clip(root, low, high), quantiles)
+        last_error = np.abs(search.last_z - target)
+        is_accurate = (error <= 1e-6) & (error * last_error <= 1e-11)
+        bracketed_root = np.clip(root, low, high)
+        quantiles = np.where(is_accurate, bracketed_root, quantiles)
         quantiles = np.clip(quantiles, coordinate.lowest, coordinate.highest)
         is_done = is_done | is_accurate
     next_search = _Search(

@@ -212,15 +212,19 @@ def _profile(code: int, square: Array) -> None:
             square[i] = exp(-0.5 * square[i])
     elif code == MATERN_12:
         for i in range(square.size):
-            square[i] = exp(-np.sqrt(square[i]))
+            r = np.sqrt(square[i])
+            square[i] = exp(-r)
     elif code == MATERN_32:
+        # k = (1 + t) exp(-t) with t = √3 r
         for i in range(square.size):
             t, decay = _decay(1.7320508075688772, square[i])
             square[i] = (1.0 + t) * decay
     else:
+        # k = (1 + t + t² / 3) exp(-t) with t = √5 r
         for i in range(square.size):
             t, decay = _decay(2.23606797749979, square[i])
-            square[i] = (1.0 + t + t * t * (1.0 / 3.0)) * decay
+            polynomial = 1.0 + t + t * t * (1.0 / 3.0)
+            square[i] = polynomial * decay
 
 
 @kernel
@@ -244,5 +248,6 @@ def _profile_and_slope(code: int, square: Array, slope: Array) -> None:
     else:
         for i in range(square.size):
             t, decay = _decay(2.23606797749979, square[i])
-            square[i] = (1.0 + t + t * t * (1.0 / 3.0)) * decay
+            polynomial = 1.0 + t + t * t * (1.0 / 3.0)
+            square[i] = polynomial * decay
             slope[i] = (5.0 / 3.0) * (1.0 + t) * decay

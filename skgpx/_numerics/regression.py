@@ -416,9 +416,12 @@ def whitened(
         ``Σ w var g``, the prior variance outside the functions.
     """
     root = np.sqrt(eigenvalues)
+    # Λ^½ G Λ^½ and Λ^½ Φᵀy; targets stand in columns
+    outer = root[:, np.newaxis] * root
+    moment = sums.moment.T * root
     return sums._replace(
-        gram=sums.gram * (root[:, np.newaxis] * root),
-        moment=(sums.moment.T * root).T,
+        gram=sums.gram * outer,
+        moment=moment.T,
         residual=residual,
     )
 
@@ -466,19 +469,22 @@ def series_evidence(
 
     # ∂/∂log λ_j = ½ (S_jj + w̄_j² - 1), summed over targets
     t = np.size(statistics.square)
-    mean_squares = np.sum(mean.reshape(-1, t) ** 2, axis=1)
+    squares = mean.reshape(-1, t) ** 2
+    mean_squares = np.sum(squares, axis=1)
     in_log_eigenvalues = 0.5 * (t * diag_S + mean_squares - t)
     # ∂/∂tail = -Σw / (2σ²)
     in_tail = -0.5 * t * sums.weight / noise_variance
     in_parameters = in_log_eigenvalues @ spectrum.slopes
     in_parameters = in_parameters + in_tail * spectrum.tail_slopes
 
-    # Σ w (y - Φw̄)² + Σ w var g; tr(GS)/σ² = m - tr S
+    # Σ w (y - Φw̄)² + Σ w var g
     fit = np.vdot(mean, statistics.moment)
     fit_square = np.vdot(mean.T @ statistics.gram, mean.T)
     scatter = np.sum(statistics.square) - 2.0 * fit
     scatter += fit_square + t * residual
-    effective_parameters = len(diag_S) - float(np.sum(diag_S))
+    # tr(GS)/σ² = m - tr S
+    trace_S = float(np.sum(diag_S))
+    effective_parameters = len(diag_S) - trace_S
     degrees = t * (sums.weight - effective_parameters)
     in_log_noise = -0.5 * (degrees - scatter / noise_variance)
     value = log_evidence(statistics, noise_variance, L)

@@ -36,12 +36,14 @@ def distinct_rows(table: Array, weights: Array) -> tuple[NDArray[np.intp], Array
     keys = table[positive].T[::-1]
     order = positive[np.lexsort(keys)]
     ordered = table[order]
+    # the first row of each set of equal rows
     is_first = np.ones(len(order), dtype=bool)
     differs = ordered[1:] != ordered[:-1]
     is_first[1:] = np.any(differs, axis=1)
     set_of_row = np.cumsum(is_first) - 1
     totals = np.bincount(set_of_row, weights=weights[order])
-    return order[is_first], totals.astype(np.float64, copy=False)
+    totals = totals.astype(np.float64, copy=False)
+    return order[is_first], totals
 
 
 def thinning(n_rows: int, largest: int) -> slice:
@@ -146,8 +148,10 @@ def mean_and_spread(
     scaled = values / unit
     mean = np.average(scaled, axis=0, weights=weights)
     squares = (scaled - mean) ** 2
-    std = np.sqrt(np.average(squares, axis=0, weights=weights))
-    return mean * unit, np.where(std > rounding, std * unit, 1.0)
+    variance = np.average(squares, axis=0, weights=weights)
+    std = np.sqrt(variance)
+    spread = np.where(std > rounding, std * unit, 1.0)
+    return mean * unit, spread
 
 
 def weighted_quantiles(
@@ -206,13 +210,15 @@ class InputFrame(NamedTuple):
         sample = np.flatnonzero(counts > 0.0)
         stride = math.ceil(len(sample) / 20_000)
         sample = sample[::stride]
+        sample_values = values[sample]
+        sample_counts = counts[sample]
         levels = [0.025, 0.5, 0.975]
         quantiles = []
-        for column in values[sample].T:
-            quantiles.append(weighted_quantiles(column, counts[sample], levels))
+        for column in sample_values.T:
+            quantiles.append(weighted_quantiles(column, sample_counts, levels))
         low, middle, high = np.reshape(quantiles, (-1, 3)).T
         span = high - low
-        largest = np.max(np.abs(values[sample]), axis=0, initial=0.0)
+        largest = np.max(np.abs(sample_values), axis=0, initial=0.0)
         has_spread = span > 1e-14 * largest
         # a normal distribution has a span of 3.92 standard deviations: F is 9.8 of them
         fence = np.where(has_spread, 2.5 * span, np.inf)
@@ -234,9 +240,10 @@ class InputFrame(NamedTuple):
         distance = np.abs(deviation)
         excess = np.maximum(distance - self.fence, 0.0)
         # F + u log(1 + (z - F) / u)
-        moved = np.minimum(distance, self.fence)
-        moved = moved + self.unit * np.log1p(excess / self.unit)
-        moved = self.middle + np.sign(deviation) * moved
+        fenced = np.minimum(distance, self.fence)
+        compressed = self.unit * np.log1p(excess / self.unit)
+        new_distance = fenced + compressed
+        moved = self.middle + np.sign(deviation) * new_distance
         # entries inside the fence stay as they are, exactly
         moved = np.where(excess > 0.0, moved, values)
         framed: Array = (moved - self.centre) / self.scale

@@ -109,10 +109,14 @@ def smoothed(target: Target) -> Target:
     y = target.y[tested]
     likelihood = target.likelihood.at_some(tested)
     rough = np.asarray(likelihood.initial_latent(y), dtype=np.float64)
-    centre = rough.ravel().mean()
-    spread = rough.ravel().std() or 1.0
-    levels = [centre + place * spread for place in _PLACES]
-    latent_values = [np.full(len(y), level) for level in levels]
+    rough = rough.ravel()
+    centre = rough.mean()
+    spread = rough.std() or 1.0
+    latent_values = []
+    for place in _PLACES:
+        level = centre + place * spread
+        latent_values.append(np.full(len(y), level))
+    # a nll that is linear at most rows has kinks between them
     linear = [_is_linear(likelihood, y, f) for f in latent_values]
     if np.mean(linear) <= 0.5:
         return target

@@ -176,12 +176,16 @@ def see_others(points: Array, squares: Array) -> NDArray[np.bool_]:
         Squared bandwidths h.
     """
     d = len(squares)
-    columns = np.linspace(0, d - 1, min(d, 1024)).astype(np.intp)
-    scaled = points[:, columns] / np.sqrt(squares[columns])
-    distances = squareform(pdist(scaled, "sqeuclidean"))
+    n_columns = min(d, 1024)
+    columns = np.linspace(0, d - 1, n_columns).astype(np.intp)
+    bandwidth = np.sqrt(squares[columns])
+    scaled = points[:, columns] / bandwidth
+    pairs = pdist(scaled, "sqeuclidean")
+    distances = squareform(pairs)
     np.fill_diagonal(distances, np.inf)
+    nearest = np.min(distances, axis=1)
     # exp(-100 / 2) = 2e-22
-    has_neighbor: NDArray[np.bool_] = np.min(distances, axis=1) < 100.0
+    has_neighbor: NDArray[np.bool_] = nearest < 100.0
     return has_neighbor
 
 
@@ -211,9 +215,10 @@ def stein_force(
     """
     R, d = points.shape
     P = len(pool)
-    # z / √h and x / √h, and the rows (g_j, z_j / √h, 1)
+    # z / √h and x / √h
     z = np.empty((d, P))
     x = np.empty((R, d))
+    # rows (g_j, z_j / √h, 1)
     terms = np.empty((P, 2 * d + 1))
     for j in range(P):
         terms[j, 2 * d] = 1.0

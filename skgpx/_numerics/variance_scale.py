@@ -133,9 +133,11 @@ def fit_affine_scale(
     def fit_size(x: float) -> tuple[float, float, float]:
         """Best a, b in units of 1 / mean_r, and the deviance, for b / a = exp(x)."""
         share = float(expit(x))
-        shape = np.maximum(1.0 - share + share * r / mean_r, _LEAST)
+        shape = 1.0 - share + share * r / mean_r
+        shape = np.maximum(shape, _LEAST)
         size = float(shares @ (squares / shape))
-        deviance = float(shares @ np.log(shape)) + np.log(size)
+        mean_log_shape = float(shares @ np.log(shape))
+        deviance = mean_log_shape + np.log(size)
         a = size * (1.0 - share)
         b = size * share
         return a, b, deviance

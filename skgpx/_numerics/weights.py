@@ -43,7 +43,7 @@ class GaussianWeights(NamedTuple):
 
     def latent(self, features: Array) -> tuple[Array, Array]:
         """Mean and variance of ``Φw``: (n, c, 1) each, from features (n, m)."""
-        mean = (features @ self.mean)[:, :, np.newaxis]
+        mean = features @ self.mean
         # var φᵀw = |rootᵀφ|²
         if self.scales is None:
             variances = []
@@ -54,7 +54,9 @@ class GaussianWeights(NamedTuple):
         else:
             squares = (features @ self.root[0]) ** 2
             variance = squares @ (self.scales**2).T
-        return mean, np.broadcast_to(variance[:, :, np.newaxis], mean.shape)
+        # one column serves all outputs with the same root
+        variance = np.broadcast_to(variance, mean.shape)
+        return mean[:, :, np.newaxis], variance[:, :, np.newaxis]
 
     def covariance(self, features: Array, output: int = 0) -> Array:
         """Covariance of one output of ``Φw`` between rows, (n, n)."""
@@ -72,7 +74,8 @@ class GaussianWeights(NamedTuple):
         if self.scales is not None:
             noise *= self.scales[:, :, np.newaxis]
         # w = mean + root ξ
-        deviation = (self.root @ noise).transpose(1, 0, 2)
+        deviation = self.root @ noise
+        deviation = deviation.transpose(1, 0, 2)
         return self.mean[:, :, np.newaxis] + deviation
 
 
@@ -104,7 +107,8 @@ class WeightParticles(NamedTuple):
     def latent(self, features: Array) -> tuple[Array, Array]:
         """``Φw`` of each particle, (n, c, s), and its variance, (n, 1, 1) of zeros."""
         m, c, s = self.values.shape
-        latent = features @ self.values.reshape(m, c * s)
+        flat = self.values.reshape(m, c * s)
+        latent = features @ flat
         no_variance = np.zeros((len(features), 1, 1))
         return latent.reshape(-1, c, s), no_variance
 

@@ -59,6 +59,30 @@ def test_single_precision_gives_way_where_noise_is_tiny():
     assert_allclose(kernel(X) @ found.values, kernel(X) @ B, atol=1e-4)
 
 
+def test_directions_restart_from_the_exact_residual():
+    _, variances, A = system()
+    K = A - np.diag(variances)
+    n_rough = 0
+    preconditioned = []
+
+    def product(V, exact=False):
+        """Errors of a hundredth, then of all digits, unless `exact`."""
+        nonlocal n_rough
+        if exact:
+            return K @ V
+        n_rough += 1
+        if n_rough == 3:
+            return -V
+        return 1.01 * (K @ V)
+
+    def precondition(R):
+        preconditioned.append(R.copy())
+        return R
+
+    solution = solve(product, variances, precondition, B, **HOW | {"max_iter": 3})
+    assert_allclose(preconditioned[-1], B - A @ solution.values, atol=1e-10)
+
+
 def test_a_solution_is_resumed():
     product, variances, _ = system()
     whole = solve(product, variances, scaled, B, **HOW)
