@@ -221,7 +221,9 @@ def seeded(estimator: BaseEstimator, rng: np.random.Generator) -> Any:
         if name.split("__")[-1] == "random_state" and value is None
     )
     seeds = rng.integers(2**31 - 1, size=len(names)).tolist()
-    return fresh.set_params(**dict(zip(names, seeds, strict=True)))
+    # the set_params of frozen estimators returns None
+    fresh.set_params(**dict(zip(names, seeds, strict=True)))
+    return fresh
 
 
 def _splitter(cv: Folds, groups: ArrayLike | None, stratify: bool) -> Any:

@@ -42,8 +42,7 @@ def distinct_rows(table: Array, weights: Array) -> tuple[NDArray[np.intp], Array
     is_first[1:] = np.any(differs, axis=1)
     set_of_row = np.cumsum(is_first) - 1
     totals = np.bincount(set_of_row, weights=weights[order])
-    totals = totals.astype(np.float64, copy=False)
-    return order[is_first], totals
+    return order[is_first], totals.astype(np.float64, copy=False)
 
 
 def thinning(n_rows: int, largest: int) -> slice:
