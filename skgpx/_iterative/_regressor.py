@@ -436,7 +436,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         )
         clock.end_of("solution")
         attributes, leave_one_out = finish(solution)
-        vars(self).update(attributes, stage_seconds_=clock.seconds)
+        self.__dict__.update(attributes, stage_seconds_=clock.seconds)
         reporter.finish()
         residual_findings = self._check_fit(
             rows,

@@ -304,7 +304,8 @@ class LatentModel(FunctionModel):
         kernel : sklearn.gaussian_process.kernels.Kernel
             Its prior covariance ``k_j``.
         """
-        return replace(self, basis=replace(self.basis, kernel=kernel), mean=None)
+        basis = replace(self.basis, kernel=kernel)  # type: ignore[type-var]
+        return replace(self, basis=basis, mean=None)
 
     def _whitened_draws(
         self,
@@ -319,10 +320,7 @@ class LatentModel(FunctionModel):
         """``f - m`` as a process that can be conditioned; None where there is none."""
         if not isinstance(self.weights, GaussianWeights):
             return None
-        process = self.basis.process(self.weights)
-        if process is None:
-            return None
-        return process.scaled(self._scales)
+        return self.basis.process(self.weights).scaled(self._scales)
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> LatentModel:
         """Distribution of f given noisy values y (p, c) at X (p, d).

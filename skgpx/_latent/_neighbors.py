@@ -56,7 +56,7 @@ class NeighborModel(FunctionModel):
     scale: float | Array = 1.0
 
     @property
-    def basis(self) -> Nystroem:
+    def basis(self) -> Nystroem:  # type: ignore[override]
         """Basis of the inducing points."""
         return self.residual.basis
 

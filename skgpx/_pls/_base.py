@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx import diagnostics
 from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
+from skgpx._latent import FunctionModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._pls._inference import infer
 from skgpx._pls._normal_form import NormalForm
@@ -183,7 +184,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         fitted = self._fitted_attributes(prior, inference, units, form)
         fitted["log_evidence_"] = _evidence_of_y(inference, rows, units.scale, form)
         fitted["_request"] = request
-        vars(self).update(fitted, stage_seconds_=clock.seconds)
+        self.__dict__.update(fitted, stage_seconds_=clock.seconds)
         reporter.finish()
         too_few = self._check_points(rows, n_points, prior, inference)
         return [*prior.findings, *inference.findings, too_few]
@@ -449,7 +450,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "likelihood_": likelihood,
             "unexplained_": inference.unexplained,
             "_divergence_bound": inference.divergence_bound,
-            "inducing_points_": model.basis.inducing_points,
+            "inducing_points_": _inducing_points(model),
             "posterior_": model.affine(units.shift, units.scale),
             "particles_": inference.particles,
             "acceptance_": sample.acceptance,
@@ -471,7 +472,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         model = inference.posterior
         if not isinstance(self.inducing, str) or model.n_neighbors > 0:
             return None
-        n_points = len(model.basis.inducing_points)
+        n_points = len(_inducing_points(model))
         largest = requested or most_points(len(rows.y))
         # fewer than allowed span the whole prior, up to rounding
         if n_points < largest or n_points >= prior.record.distinct_rows:
@@ -503,6 +504,12 @@ def _excess_of_noise(noise: float, exact_noise: float) -> float:
     if noise - exact_noise > 0.2 * explained_by_exact:
         return 0.5 * float(np.log(noise / exact_noise))
     return 0.0
+
+
+def _inducing_points(model: FunctionModel) -> Array:
+    """Inducing points (m, d) of a model whose basis has some."""
+    points: Array = model.basis.inducing_points  # type: ignore[attr-defined]
+    return points
 
 
 def _evidence_of_y(
