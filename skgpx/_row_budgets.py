@@ -16,6 +16,10 @@ SEARCHED_ROWS = 1500
 # held-out rows choose the noise: three times the rows of the search.
 ABUNDANT_ROWS = 4500
 
+# Rows up to which hyperparameters are averaged: some hundreds of evaluations, of the
+# exact evidence of all of them.
+AVERAGED_ROWS = 300
+
 # ---- The same of many rows: densities of neighbourhoods given their predecessors -----
 
 # Neighbourhoods that compare candidates, and that train the best one.

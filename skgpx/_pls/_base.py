@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx import diagnostics
 from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
-from skgpx._latent import FunctionModel
+from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._pls._inference import infer
 from skgpx._pls._normal_form import NormalForm
@@ -77,6 +77,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             StrOptions({"auto"}),
         ],
         "optimizer": [StrOptions({"evidence"}), None],
+        "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
         "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
         "n_particles": [Interval(Integral, 1, None, closed="left")],
         "potential": [StrOptions({"projected", "optimal"})],
@@ -139,20 +140,22 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             n_inducing=self._points_of_search(rows, likelihood),
             n_jobs=self.n_jobs,
             previous=previous,
+            hyperparameters=self.hyperparameters,
         )
-        likelihood = prior.likelihood
+        priors = [prior.at(state) for state in prior.states]
         if with_mean:
-            likelihood = with_base_rates(rows, likelihood, prior.kernel)
+            priors = [
+                state._replace(
+                    likelihood=with_base_rates(rows, state.likelihood, state.kernel)
+                )
+                for state in priors
+            ]
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
-        n_points = self._count_inducing(rows, likelihood, prior.n_inducing)
-        basis, n_neighbors = self._choose_basis(
-            rows,
-            prior,
-            likelihood,
-            n_points,
-            selection_rng,
-        )
+        n_points = self._count_inducing(rows, priors[0].likelihood, prior.n_inducing)
+        bases = [
+            self._choose_basis(rows, state, n_points, selection_rng) for state in priors
+        ]
         clock.end_of("selection")
 
         def report(inference: Inference) -> bool:
@@ -165,20 +168,26 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             )
 
         # 3 mode, Hessian, chains: the posterior of the weights
-        sampler = Sampler(
-            method=self.method,
-            n_neighbors=n_neighbors,
-            n_particles=self.n_particles,
-            potential=self.potential,
-            init=self._initial_weights(basis, likelihood, continues),
-            step_size=self.step_size,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_jobs=self.n_jobs,
-            noise_is_free=self.optimizer is not None,
-            report=report,
-        )
-        inference = infer(basis, rows, likelihood, sampler, inference_rng)
+        inferences = []
+        for state, (basis, n_neighbors) in zip(priors, bases, strict=True):
+            sampler = Sampler(
+                method=self.method,
+                n_neighbors=n_neighbors,
+                n_particles=self.n_particles,
+                potential=self.potential,
+                init=self._initial_weights(basis, state.likelihood, continues),
+                step_size=self.step_size,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_jobs=self.n_jobs,
+                noise_is_free=self.optimizer is not None and not prior.averaged,
+                report=report,
+            )
+            inferences.append(
+                infer(basis, rows, state.likelihood, sampler, inference_rng)
+            )
+        weights = np.array([state.weight for state in prior.states])
+        inference = Inference.averaged(inferences, weights)
         clock.end_of("inference")
         # 4 its function, in the units of y
         fitted = self._fitted_attributes(prior, inference, units, form)
@@ -301,7 +310,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         self,
         rows: Rows,
         prior: Hyperparameters,
-        likelihood: Likelihood,
         n_points: int | None,
         rng: np.random.Generator,
     ) -> tuple[Nystroem, int]:
@@ -311,6 +319,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         residual for nearest rows.
         """
         kernel = prior.kernel
+        likelihood = prior.likelihood
         noise = prior.exact_noise
         if likelihood.has_closed_form:
             noise = float(likelihood.variance(0.0))
@@ -435,22 +444,29 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     ) -> dict[str, Any]:
         model = inference.posterior
         sample = inference.sample
-        likelihood = inference.likelihood
-        if units.new_row_variance is None:
-            likelihood = likelihood.scaled(units.scale)  # type: ignore[arg-type]
-        else:
-            # the noise of the rows is in units of their mean
-            likelihood = likelihood.with_noise(units.new_row_variance)
-        if form is not None:
-            likelihood = form.fitted(likelihood)
+
+        def in_units_of_y(likelihood: Likelihood) -> Likelihood:
+            if units.new_row_variance is None:
+                likelihood = likelihood.scaled(units.scale)  # type: ignore[arg-type]
+            else:
+                # the noise of the rows is in units of their mean
+                likelihood = likelihood.with_noise(units.new_row_variance)
+            if form is not None:
+                likelihood = form.fitted(likelihood)
+            return likelihood
+
+        likelihoods: tuple[Likelihood, ...] = ()
+        if prior.noise_is_free:
+            likelihoods = tuple(map(in_units_of_y, inference.likelihoods))
         return {
             "kernel_": prior.kernel,
             "_hyperparameters": prior,
             "_record": prior.record,
-            "likelihood_": likelihood,
+            "likelihood_": in_units_of_y(inference.likelihood),
+            "_likelihoods": likelihoods,
             "unexplained_": inference.unexplained,
             "_divergence_bound": inference.divergence_bound,
-            "inducing_points_": _inducing_points(model),
+            "inducing_points_": _inducing_points(largest_model(model)),
             "posterior_": model.affine(units.shift, units.scale),
             "particles_": inference.particles,
             "acceptance_": sample.acceptance,
@@ -469,7 +485,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         inference: Inference,
     ) -> Finding | None:
         """Whether more inducing points would gain evidence."""
-        model = inference.posterior
+        model = largest_model(inference.posterior)
         if not isinstance(self.inducing, str) or model.n_neighbors > 0:
             return None
         n_points = len(_inducing_points(model))
@@ -504,6 +520,13 @@ def _excess_of_noise(noise: float, exact_noise: float) -> float:
     if noise - exact_noise > 0.2 * explained_by_exact:
         return 0.5 * float(np.log(noise / exact_noise))
     return 0.0
+
+
+def largest_model(posterior: FunctionModel | MixtureModel) -> FunctionModel:
+    """The model of the largest weight: the first of a mixture."""
+    if isinstance(posterior, MixtureModel):
+        return posterior.models[0]
+    return posterior
 
 
 def _inducing_points(model: FunctionModel) -> Array:

@@ -168,6 +168,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         inducing: str | ArrayLike | Callable[..., ArrayLike] = "greedy",
         n_neighbors: int | str = "auto",
         optimizer: str | None = "evidence",
+        hyperparameters: str = "auto",
         method: str = "auto",
         potential: str = "projected",
         n_particles: int = 100,
@@ -185,6 +186,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         self.inducing = inducing
         self.n_neighbors = n_neighbors
         self.optimizer = optimizer
+        self.hyperparameters = hyperparameters
         self.method = method
         self.potential = potential
         self.n_particles = n_particles

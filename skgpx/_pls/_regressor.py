@@ -12,8 +12,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx import diagnostics
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
-from skgpx._latent import FunctionModel
-from skgpx._pls._base import ProjectedLangevin
+from skgpx._latent import FunctionModel, MixtureModel
+from skgpx._pls._base import ProjectedLangevin, largest_model
 from skgpx._pls._normal_form import NormalForm
 from skgpx._pls._sampler import resolved_method
 from skgpx._row_budgets import CHECKED_ROWS
@@ -260,7 +260,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     (60, 3)
     """
 
-    posterior_: FunctionModel
+    posterior_: FunctionModel | MixtureModel
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ProjectedLangevin._parameter_constraints,
@@ -276,6 +276,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         inducing: str | ArrayLike | Callable[..., ArrayLike] = "greedy",
         n_neighbors: int | str = "auto",
         optimizer: str | None = "evidence",
+        hyperparameters: str = "auto",
         method: str = "auto",
         potential: str = "projected",
         n_particles: int = 100,
@@ -294,6 +295,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self.inducing = inducing
         self.n_neighbors = n_neighbors
         self.optimizer = optimizer
+        self.hyperparameters = hyperparameters
         self.method = method
         self.potential = potential
         self.n_particles = n_particles
@@ -411,7 +413,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood = fitted
         if checked.known is not None:
             likelihood = fitted.at_rows(checked.known)
-        model = self.posterior_
+        # of the hyperparameters of the largest weight, where they are averaged
+        model = largest_model(self.posterior_)
         latent = model.marginals(checked.X)
         features, residual_variance = model.features_and_residual(checked.X)
         left_out = float(np.sum(residual_variance))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._latent import LatentModel, Mean, NeighborModel
+from skgpx._latent import LatentModel, Mean, MixtureModel, NeighborModel
 from skgpx._pls._chains import Sample
 from skgpx.diagnostics import Finding
 from skgpx.likelihoods import Likelihood
@@ -21,7 +21,7 @@ class Inference(NamedTuple):
 
     Attributes
     ----------
-    posterior : LatentModel or NeighborModel
+    posterior : LatentModel, NeighborModel or MixtureModel
     particles : ndarray of shape (m, c, s)
     sample : Sample
         Diagnostics of the chains.
@@ -39,9 +39,11 @@ class Inference(NamedTuple):
         NaN where the theorem does not hold, or the posterior is the optimal one.
     findings : tuple of Finding
         About the sampler.
+    likelihoods : tuple of Likelihood
+        Of the models of a mixture; empty for a single model.
     """
 
-    posterior: LatentModel | NeighborModel
+    posterior: LatentModel | NeighborModel | MixtureModel
     particles: Array
     sample: Sample
     likelihood: Likelihood
@@ -49,6 +51,23 @@ class Inference(NamedTuple):
     unexplained: float = np.nan
     divergence_bound: float = np.nan
     findings: tuple[Finding | None, ...] = ()
+    likelihoods: tuple[Likelihood, ...] = ()
+
+    @classmethod
+    def averaged(cls, inferences: Sequence[Inference], weights: Array) -> Inference:
+        """Average posteriors over states of the hyperparameters with these weights.
+
+        Particles, evidence and diagnostics are those of the first one. A single one is
+        returned as it is.
+        """
+        first = inferences[0]
+        if len(inferences) == 1:
+            return first
+        models = tuple(inference.posterior for inference in inferences)
+        return first._replace(
+            posterior=MixtureModel(models, np.log(weights)),
+            likelihoods=tuple(inference.likelihood for inference in inferences),
+        )
 
 
 class Sampler(NamedTuple):

@@ -68,6 +68,11 @@ class SearchResult(NamedTuple):
         return self.candidate.kernel_at(self.u)
 
     @property
+    def point(self) -> Array:
+        """Coordinates of the kernel, and log-parameters of the likelihood."""
+        return np.concatenate((self.u, self.likelihood.theta))
+
+    @property
     def has_signal(self) -> bool:
         """Whether the latent function gains evidence over pure noise."""
         return self.gain > MIN_EVIDENCE_GAIN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
+from skgpx._row_budgets import AVERAGED_ROWS
+from skgpx._selection._averaging import HyperparameterState, average
 from skgpx._selection._candidates import Candidate, default_candidates, of_kernel
 from skgpx._selection._closed_form import closed_form, noise_only
 from skgpx._selection._evidence import Inducing, within_variance
@@ -50,6 +53,8 @@ class SearchRecord(NamedTuple):
     calibration_rows : int
         Errors at held-out rows, which chose the size of the variances; a row left out
         twice counts twice.
+    states : int
+        States of the hyperparameters that predictions average.
 
     Examples
     --------
@@ -64,6 +69,7 @@ class SearchRecord(NamedTuple):
     kernel: str = ""
     frequency_rows: int = 0
     calibration_rows: int = 0
+    states: int = 0
 
     def section(self) -> dict[str, Any]:
         """Entries of the steps that happened, by name."""
@@ -92,6 +98,9 @@ class Hyperparameters(NamedTuple):
     amplitude_is_free : bool
         Whether the variance of the latent function was estimated: False for a user's
         kernel without a search, with fixed amplitudes, or without any.
+    averaged : tuple of HyperparameterState
+        States of kernel and likelihood that predictions average, in the order of their
+        weights; the first is `kernel` and `likelihood`. Empty where these are chosen.
     """
 
     kernel: Kernel
@@ -102,6 +111,18 @@ class Hyperparameters(NamedTuple):
     n_inducing: int = 0
     findings: tuple[Finding, ...] = ()
     amplitude_is_free: bool = True
+    averaged: tuple[HyperparameterState, ...] = ()
+
+    @property
+    def states(self) -> tuple[HyperparameterState, ...]:
+        """States to average, the largest first; a single one if it was chosen."""
+        if self.averaged:
+            return self.averaged
+        return (HyperparameterState(self.kernel, self.likelihood, 1.0),)
+
+    def at(self, state: HyperparameterState) -> Hyperparameters:
+        """These hyperparameters, with kernel and likelihood of a state."""
+        return self._replace(kernel=state.kernel, likelihood=state.likelihood)
 
     @property
     def noise_is_free(self) -> bool:
@@ -122,8 +143,9 @@ def learn_prior(
     n_jobs: int | None = None,
     previous: Hyperparameters | None = None,
     trend: bool = True,
+    hyperparameters: str = "maximise",
 ) -> Hyperparameters:
-    """Kernel and likelihood by maximum a posteriori, and the choice between kernels.
+    """Kernel and likelihood: the maximum a posteriori, or states to average.
 
     Rows with unique inputs get weight at most one: duplicate rows make the
     likelihood of the noise variance unbounded. Larger weights enter the posterior only.
@@ -149,6 +171,8 @@ def learn_prior(
     trend : bool, default=True
         Whether the default kernel may include a linear trend and seasons, for Gaussian
         noise.
+    hyperparameters : {"maximise", "average", "auto"}, default="maximise"
+        "auto" averages where rows are few and every hyperparameter has a prior.
     """
     # 1 candidate kernels
     unit = latent_scale(rows, likelihood) ** 2
@@ -178,7 +202,10 @@ def learn_prior(
     # 3 the search: exact, or Laplace's evidence and, of many rows, working responses
     exact_noise = np.nan
     n_needed = 0
-    if likelihood.has_closed_form:
+    states: list[HyperparameterState] = []
+    if _averages(hyperparameters, families, rows, likelihood):
+        result, states = average(families, split, likelihood, rng, trend=trend)
+    elif likelihood.has_closed_form:
         result, exact_noise = closed_form(
             families,
             split,
@@ -217,6 +244,23 @@ def learn_prior(
             log_scale=likelihood.log_scale,
         )
         findings.append(at_bounds)
+    if states:
+        record = SearchRecord(
+            criterion="posterior of the hyperparameters, averaged",
+            distinct_rows=len(rows.y),
+            rows_searched=result.n_rows,
+            kernel=states[0].name,
+            states=len(states),
+        )
+        return Hyperparameters(
+            kernel=states[0].kernel,
+            likelihood=states[0].likelihood,
+            record=record,
+            search_result=result if has_signal else None,
+            findings=tuple(finding for finding in findings if finding is not None),
+            amplitude_is_free=amplitude_is_free,
+            averaged=tuple(states),
+        )
     if not (has_signal or is_given) and result.weight >= _MIN_WEIGHT_OF_NOISE:
         result = noise_only(result, split.training)
     record = SearchRecord(
@@ -235,6 +279,27 @@ def learn_prior(
         findings=tuple(finding for finding in findings if finding is not None),
         amplitude_is_free=amplitude_is_free,
     )
+
+
+def _averages(
+    hyperparameters: str,
+    families: Sequence[Sequence[Candidate]],
+    rows: Rows,
+    likelihood: Likelihood,
+) -> bool:
+    """Whether hyperparameters are averaged.
+
+    "auto": of few rows, if all of them have a prior: by default, or stated by the user.
+    """
+    possible = likelihood.has_closed_form and rows.y.ndim == 1
+    if hyperparameters != "auto":
+        return possible and hyperparameters == "average"
+    candidate = families[0][-1]
+    n_free = candidate.n_free + len(likelihood.theta)
+    is_proper = not candidate.is_given
+    if candidate.is_given:
+        is_proper = None not in candidate.stated[:n_free]
+    return possible and is_proper and len(rows.y) <= AVERAGED_ROWS
 
 
 def _user_candidate(

@@ -165,12 +165,12 @@ def select(
     # 2 a trend and seasons: nearest rows cannot tell a trend from a smooth function
     trend = trend and (n_columns == 1 or not split.abundant)
     if trend and np.any(best.candidate.is_length_scale) and not best.candidate.is_given:
-        linear = _search_trend(best, screening)
+        linear = search_trend(best, screening)
         family = list(family)
         if linear.posterior > best.posterior:
             family.append(linear)
         if n_columns == 1:
-            family += _search_seasons(best_of(family), linear, split)
+            family += search_seasons(best_of(family), linear, split)
     # 3 more rows
     return train(family, split)
 
@@ -198,10 +198,10 @@ def screen(
             simple = best_of(results)
             u = candidate.coordinates_of(simple.kernel)
             starts = [(u, simple.likelihood)]
-            starts.append((_best_long_start(candidate, rows, likelihood), likelihood))
+            starts.append((best_long_start(candidate, rows, likelihood), likelihood))
         else:
             evidence = ExactEvidence(rows, candidate.kernel, likelihood)
-            sorted_starts = _best_first(candidate, candidate.starts(), evidence)
+            sorted_starts = best_first(candidate, candidate.starts(), evidence)
             n_starts = 1 if counterparts else 2
             starts = [(u, likelihood) for u in sorted_starts[:n_starts]]
             until_signal = not candidate.is_given
@@ -223,7 +223,7 @@ def screen(
     return results
 
 
-def _best_long_start(
+def best_long_start(
     candidate: Candidate,
     rows: Rows,
     likelihood: Likelihood,
@@ -233,7 +233,7 @@ def _best_long_start(
     evidence = ExactEvidence(thinned, candidate.kernel, likelihood)
     columns = _columns_to_shorten(candidate, evidence)
     starts = [candidate.starts()[0], *candidate.short_starts(columns)]
-    return _best_first(candidate, starts, evidence)[0]
+    return best_first(candidate, starts, evidence)[0]
 
 
 def _columns_to_shorten(
@@ -255,7 +255,7 @@ def _columns_to_shorten(
     return np.sort(columns[steepest])
 
 
-def _best_first(
+def best_first(
     candidate: Candidate,
     starts: Sequence[Array],
     evidence: ExactEvidence,
@@ -291,18 +291,18 @@ def train(family: Sequence[SearchResult], split: Split) -> SearchResult:
 # ---- Trends and seasons --------------------------------------------------------------
 
 
-def _search_trend(best: SearchResult, rows: Rows) -> SearchResult:
+def search_trend(best: SearchResult, rows: Rows) -> SearchResult:
     """The best candidate plus a linear trend, from its optimum or long lengthscales."""
     candidate = with_trend(best.candidate, rows)
     slope = candidate.mean[-1]
     long = best.candidate.starts()[0]
     starts = [np.append(u, slope) for u in (best.u, long)]
     evidence = ExactEvidence(rows, candidate.kernel, best.likelihood)
-    u = _best_first(candidate, starts, evidence)[0]
+    u = best_first(candidate, starts, evidence)[0]
     return maximise(candidate, [evidence], u, max_iter=40, tolerance=1e-4)
 
 
-def _search_seasons(
+def search_seasons(
     best: SearchResult,
     linear: SearchResult,
     split: Split,
@@ -336,7 +336,7 @@ def _search_seasons(
             np.concatenate((u, previous.u[len(u) :], new_part))
             for u in (previous.u, long)
         ]
-        u = _best_first(candidate, starts, evidence)[0]
+        u = best_first(candidate, starts, evidence)[0]
         season = maximise(candidate, [evidence], u, max_iter=100, tolerance=1e-4)
         if season.posterior <= best.posterior:
             break

@@ -1,0 +1,452 @@
+"""Hyperparameters of few rows: averaged over their posterior, not chosen.
+
+Few rows cannot tell one lengthscale, one noise or one family of kernels from another.
+Laplace's approximations at all modes of the posterior propose states, importance
+weights correct them, and Langevin steps move the states where the weights are uneven.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgpx._numerics.linalg import log_determinant, solve_lower
+from skgpx._selection._candidates import Candidate
+from skgpx._selection._evidence import ExactEvidence
+from skgpx._selection._maximise import Objective, SearchResult, best_of, maximise
+from skgpx._selection._select import (
+    Split,
+    best_first,
+    best_long_start,
+    search_seasons,
+    search_trend,
+)
+from skgpx._validation import Rows
+from skgpx.likelihoods import Likelihood
+
+Array = NDArray[np.float64]
+
+# States that are averaged, and draws from the proposal that they are resampled from.
+N_STATES = 24
+_N_DRAWS = 200
+# Langevin steps of each state at most, and their size in whitened coordinates, times
+# the 1/6-th root of the dimension.
+_MOST_STEPS = 20
+_STEP_SIZE = 1.2
+# Modes are ends of searches that differ by so much in a logarithm, and that are at
+# most so many nats below the best end of their candidate.
+_MODE_DISTANCE = 0.5
+_MODE_NATS = 6.0
+# The proposal: degrees of freedom, factor of the covariances, and the share of the
+# draws that is spread evenly over the modes.
+_DEGREES = 5.0
+_INFLATION = 1.2
+_EVEN_SHARE = 0.2
+# Differences of gradients for the Hessian, in logarithms.
+_DIFFERENCE = 1e-3
+# Standard deviation of a logarithm that has no normal prior.
+_WIDEST_STD = 2.0
+
+
+class HyperparameterState(NamedTuple):
+    """A state of kernel and likelihood, and its posterior probability.
+
+    Attributes
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    likelihood : Likelihood
+    weight : float
+        The weights of all states sum to one.
+    name : str
+        Of its candidate.
+    """
+
+    kernel: Kernel
+    likelihood: Likelihood
+    weight: float
+    name: str = ""
+
+
+def average(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    *,
+    trend: bool,
+) -> tuple[SearchResult, list[HyperparameterState]]:
+    """Draw states from the posterior of the hyperparameters of all candidates.
+
+    Candidates have equal prior odds; their hyperpriors are normalised, so that a
+    candidate of more parameters pays for them.
+
+    Parameters
+    ----------
+    families : sequence of sequences of Candidate
+    split : Split
+        All rows are read, for O(n³) an evaluation.
+    likelihood : Gaussian
+        Prepared.
+    rng : numpy.random.Generator
+    trend : bool
+        Whether trends and seasons compete.
+
+    Returns
+    -------
+    result : SearchResult
+        The largest mode.
+    states : list of HyperparameterState
+        In the order of their weights, from the largest; equal ones are merged.
+    """
+    # 1 modes of the log posterior, and Laplace's approximation at each
+    ends = _search_modes(families, split, likelihood, trend)
+    best = best_of([end for ends_of_candidate in ends for end in ends_of_candidate])
+    posteriors = []
+    modes = []
+    for position, ends_of_candidate in enumerate(ends):
+        candidate = ends_of_candidate[0].candidate
+        posterior = LogPosterior(candidate, split.rows, likelihood)
+        posteriors.append(posterior)
+        for end in _distinct(ends_of_candidate):
+            modes.append(Mode.at_end(end, posterior, position))
+    # 2 draws from the approximations, and their importance weights
+    proposal = Proposal.of(modes)
+    draws = [proposal.draw(rng) for _ in range(_N_DRAWS)]
+    log_weights = np.array(
+        [
+            posteriors[draw.candidate].value(draw.point) - proposal.log_density(draw)
+            for draw in draws
+        ]
+    )
+    if not np.any(np.isfinite(log_weights)):
+        # the modes are spikes, as of one or two rows
+        mode = proposal.modes[int(np.argmax(proposal.shares))]
+        return best, [posteriors[mode.candidate].state(mode.point)]
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    relative_variance = _N_DRAWS * float(np.sum(weights**2)) - 1.0
+    # no weight above √n times the mean: a single draw must not decide (Ionides 2008)
+    weights = np.minimum(weights, 1.0 / np.sqrt(_N_DRAWS))
+    weights /= weights.sum()
+    # 3 as many states, resampled: draws in the order of the candidates
+    order = sorted(range(_N_DRAWS), key=lambda i: draws[i].candidate)
+    places = (np.arange(N_STATES) + rng.random()) / N_STATES
+    ranks = np.searchsorted(np.cumsum(weights[order]), places)
+    resampled = [draws[order[min(rank, _N_DRAWS - 1)]] for rank in ranks]
+    # 4 Langevin steps: as many as the relative variance of the weights, n Σ w² - 1
+    n_steps = min(round(relative_variance), _MOST_STEPS)
+    chains = rng.spawn(N_STATES)
+    points = [
+        Draw(
+            draw.candidate,
+            langevin(
+                posteriors[draw.candidate],
+                draw.point,
+                proposal.largest_mode(draw.candidate).root,
+                n_steps,
+                chain,
+            ),
+        )
+        for draw, chain in zip(resampled, chains, strict=True)
+    ]
+    # 5 equal states count once, with their number as weight
+    counts = Counter((draw.candidate, draw.point.tobytes()) for draw in points)
+    states = []
+    for (candidate, buffer), count in counts.most_common():
+        weight = count / N_STATES
+        state = posteriors[candidate].state(np.frombuffer(buffer), weight)
+        states.append(state)
+    return best, states
+
+
+# ---- The log posterior of one candidate ----------------------------------------------
+
+
+class LogPosterior:
+    """Log posterior of coordinates and scales, by the exact evidence of all rows.
+
+    Parameters
+    ----------
+    candidate : Candidate
+    rows : Rows
+    likelihood : Gaussian
+        Prepared.
+    """
+
+    def __init__(self, candidate: Candidate, rows: Rows, likelihood: Likelihood):
+        self.candidate = candidate
+        self.likelihood = likelihood
+        self._evidence = ExactEvidence(rows, candidate.kernel, likelihood)
+        self._objective = Objective(candidate, [self._evidence])
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of the points, (q, 2)."""
+        return self._objective.bounds
+
+    @property
+    def prior_std(self) -> Array:
+        """Standard deviations of the normal priors, (q,), wide ones without a prior."""
+        std = np.full(len(self.bounds), _WIDEST_STD)
+        coordinate_std = self.candidate.std
+        is_normal = np.isfinite(coordinate_std)
+        std[: len(is_normal)][is_normal] = coordinate_std[is_normal]
+        return std
+
+    def contains(self, point: Array) -> bool:
+        """Whether a point is within the bounds."""
+        low, high = self.bounds.T
+        return bool(np.all((low <= point) & (point <= high)))
+
+    def value(self, point: Array) -> float:
+        """Log posterior up to a constant, minus infinity beyond the bounds."""
+        if not self.contains(point):
+            return -np.inf
+        state = self.state(point)
+        log_prior, _ = self.candidate.log_prior(point, self.likelihood)
+        noise_variance = float(state.likelihood.variance(0.0))
+        return log_prior + self._evidence.value(state.kernel, noise_variance)
+
+    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
+        """Log posterior at a point within the bounds, and its gradient."""
+        loss, slope = self._objective(point)
+        return -loss, -slope
+
+    def state(self, point: Array, weight: float = 1.0) -> HyperparameterState:
+        """Kernel and likelihood at a point."""
+        u, scales = np.split(point, [self.candidate.n_free])
+        return HyperparameterState(
+            kernel=self.candidate.kernel_at(u),
+            likelihood=self.likelihood.with_theta(scales),
+            weight=weight,
+            name=self.candidate.name,
+        )
+
+
+# ---- Modes ---------------------------------------------------------------------------
+
+
+def _search_modes(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    trend: bool,
+) -> list[list[SearchResult]]:
+    """Ends of searches of every candidate, from two starts or more.
+
+    Candidates of the first family start at long and at short lengthscales; one
+    lengthscale a column also where one for all columns ended. The other families start
+    where their counterparts of the first one ended.
+    """
+    rows = split.rows
+    first: list[list[SearchResult]] = []
+    for candidate in families[0]:
+        if first and candidate.n_free > families[0][0].n_free:
+            simple = best_of(first[0])
+            starts = [
+                simple._replace(u=candidate.coordinates_of(simple.kernel)),
+                simple._replace(u=best_long_start(candidate, rows, likelihood)),
+            ]
+        else:
+            evidence = ExactEvidence(rows, candidate.kernel, likelihood)
+            coordinates = best_first(candidate, candidate.starts(), evidence)
+            ends = (coordinates[0], coordinates[-1])
+            starts = [SearchResult(candidate, u, likelihood) for u in ends]
+        first.append(_search(candidate, starts, rows))
+    searches = list(first)
+    for family in families[1:]:
+        for candidate, counterpart in zip(family, first, strict=True):
+            searches.append(_search(candidate, _distinct(counterpart), rows))
+    best = best_of([end for ends in searches for end in ends])
+    is_stationary = bool(np.any(best.candidate.is_length_scale))
+    if trend and is_stationary and not best.candidate.is_given:
+        linear = search_trend(best, rows)
+        searches.append([linear])
+        if rows.X.shape[1] == 1:
+            for season in search_seasons(best_of([best, linear]), linear, split):
+                searches.append([season])
+    return searches
+
+
+def _search(
+    candidate: Candidate,
+    starts: Sequence[SearchResult],
+    rows: Rows,
+) -> list[SearchResult]:
+    """Maximise the log posterior of a candidate from each start."""
+    ends = []
+    for start in starts:
+        evidence = ExactEvidence(rows, candidate.kernel, start.likelihood)
+        end = maximise(candidate, [evidence], start.u, max_iter=40, tolerance=3e-4)
+        ends.append(end)
+    return ends
+
+
+def _distinct(ends: Sequence[SearchResult]) -> list[SearchResult]:
+    """Ends that are modes of their own, from the largest; far lower ones are out."""
+    by_posterior = sorted(ends, key=lambda end: end.posterior, reverse=True)
+    modes: list[SearchResult] = []
+    for end in by_posterior:
+        distances = [np.max(np.abs(end.point - mode.point)) for mode in modes]
+        is_distinct = all(distance > _MODE_DISTANCE for distance in distances)
+        deficit = by_posterior[0].posterior - end.posterior
+        if is_distinct and deficit <= _MODE_NATS:
+            modes.append(end)
+    return modes
+
+
+class Mode(NamedTuple):
+    """Laplace's approximation at a mode of a candidate's log posterior.
+
+    Attributes
+    ----------
+    candidate : int
+        Position of the candidate.
+    point : ndarray of shape (q,)
+    root : ndarray of shape (q, q)
+        Lower triangular R with ``R Rᵀ = H⁻¹``, H the Hessian of the negative log
+        posterior.
+    log_posterior : float
+        At the mode, in nats.
+    """
+
+    candidate: int
+    point: Array
+    root: Array
+    log_posterior: float
+
+    @classmethod
+    def at_end(cls, end: SearchResult, posterior: LogPosterior, candidate: int) -> Mode:
+        """Laplace's approximation at the end of a search; q + 1 gradients.
+
+        No direction has less than half the precision of the widest prior.
+        """
+        point = end.point
+        q = len(point)
+        _, slope = posterior.value_and_gradient(point)
+        H = np.empty((q, q))
+        for i in range(q):
+            shifted = point.copy()
+            shifted[i] += _DIFFERENCE
+            if not posterior.contains(shifted):
+                shifted[i] = point[i] - _DIFFERENCE
+            _, shifted_slope = posterior.value_and_gradient(shifted)
+            H[i] = (slope - shifted_slope) / (shifted[i] - point[i])
+        eigenvalues, vectors = np.linalg.eigh(0.5 * (H + H.T))
+        least = 0.5 / np.max(posterior.prior_std, initial=1.0) ** 2
+        eigenvalues = np.maximum(eigenvalues, least)
+        covariance = (vectors / eigenvalues) @ vectors.T
+        return cls(
+            candidate=candidate,
+            point=point,
+            root=np.linalg.cholesky(0.5 * (covariance + covariance.T)),
+            log_posterior=end.posterior,
+        )
+
+    @property
+    def log_mass(self) -> float:
+        """Laplace's evidence, ``log π(θ*) + ½ q log 2π - ½ log det H``."""
+        log_volume = 0.5 * len(self.point) * np.log(2.0 * np.pi)
+        return float(self.log_posterior + log_volume + 0.5 * log_determinant(self.root))
+
+    def log_density(self, point: Array) -> float:
+        """Log density of the t-distribution around the mode, scale ``√1.2 R``."""
+        q = len(point)
+        white = solve_lower(self.root, point - self.point)
+        square = float(white @ white) / (_INFLATION * _DEGREES)
+        log_density = gammaln(0.5 * (_DEGREES + q)) - gammaln(0.5 * _DEGREES)
+        log_density -= 0.5 * q * np.log(np.pi * _INFLATION * _DEGREES)
+        log_density -= 0.5 * log_determinant(self.root)
+        return float(log_density - 0.5 * (_DEGREES + q) * np.log1p(square))
+
+
+# ---- The proposal, and Langevin steps ------------------------------------------------
+
+
+class Draw(NamedTuple):
+    """A point, in the coordinates of the candidate of this position."""
+
+    candidate: int
+    point: Array
+
+
+class Proposal(NamedTuple):
+    """Mixture of t-distributions around the modes of all candidates.
+
+    Attributes
+    ----------
+    modes : list of Mode
+    shares : ndarray of shape (n_modes,)
+        Probabilities: by Laplace's evidence, and a part that is spread evenly.
+    """
+
+    modes: list[Mode]
+    shares: Array
+
+    @classmethod
+    def of(cls, modes: list[Mode]) -> Proposal:
+        """The proposal of these modes."""
+        log_masses = np.array([mode.log_mass for mode in modes])
+        masses = np.exp(log_masses - logsumexp(log_masses))
+        shares = (1.0 - _EVEN_SHARE) * masses + _EVEN_SHARE / len(modes)
+        return cls(modes, shares / shares.sum())
+
+    def draw(self, rng: np.random.Generator) -> Draw:
+        """Draw a mode and a point around it."""
+        mode = self.modes[rng.choice(len(self.modes), p=self.shares)]
+        z = rng.standard_normal(len(mode.point))
+        spread = np.sqrt(_INFLATION * _DEGREES / rng.chisquare(_DEGREES))
+        return Draw(mode.candidate, mode.point + spread * (mode.root @ z))
+
+    def log_density(self, draw: Draw) -> float:
+        """Log density of a draw, over all modes of its candidate."""
+        terms = [
+            np.log(share) + mode.log_density(draw.point)
+            for mode, share in zip(self.modes, self.shares, strict=True)
+            if mode.candidate == draw.candidate
+        ]
+        return float(logsumexp(terms))
+
+    def largest_mode(self, candidate: int) -> Mode:
+        """The mode of a candidate that has the largest Laplace's evidence."""
+        modes = [mode for mode in self.modes if mode.candidate == candidate]
+        return max(modes, key=lambda mode: mode.log_mass)
+
+
+def langevin(
+    posterior: LogPosterior,
+    point: Array,
+    root: Array,
+    n_steps: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Metropolis-adjusted Langevin steps in coordinates whitened by the Hessian.
+
+    ``θ' = θ + R (½ ε² Rᵀ ∇ log π(θ) + ε z)``, z standard normal and ``R Rᵀ = H⁻¹``.
+    """
+    if n_steps == 0:
+        return point
+    epsilon = _STEP_SIZE * len(point) ** (-1.0 / 6.0)
+    log_posterior, slope = posterior.value_and_gradient(point)
+    for _ in range(n_steps):
+        z = rng.standard_normal(len(point))
+        log_uniform = -rng.standard_exponential()
+        move = 0.5 * epsilon**2 * (root.T @ slope) + epsilon * z
+        proposed = point + root @ move
+        if not posterior.contains(proposed):
+            continue
+        proposed_log_posterior, proposed_slope = posterior.value_and_gradient(proposed)
+        # log q(θ | θ') - log q(θ' | θ) = ½ (|z|² - |z'|²)
+        back = -(move + 0.5 * epsilon**2 * (root.T @ proposed_slope)) / epsilon
+        log_ratio = proposed_log_posterior - log_posterior
+        log_ratio += 0.5 * float(z @ z - back @ back)
+        if log_uniform < log_ratio:
+            point = proposed
+            log_posterior = proposed_log_posterior
+            slope = proposed_slope
+    return point
