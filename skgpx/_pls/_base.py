@@ -455,15 +455,20 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 likelihood = form.fitted(likelihood)
             return likelihood
 
+        states = tuple(
+            state._replace(likelihood=in_units_of_y(state.likelihood))
+            for state in prior.averaged
+        )
         likelihoods: tuple[Likelihood, ...] = ()
         if prior.noise_is_free:
-            likelihoods = tuple(map(in_units_of_y, inference.likelihoods))
+            likelihoods = tuple(state.likelihood for state in states)
         return {
             "kernel_": prior.kernel,
             "_hyperparameters": prior,
             "_record": prior.record,
             "likelihood_": in_units_of_y(inference.likelihood),
             "_likelihoods": likelihoods,
+            "hyperparameter_states_": states,
             "unexplained_": inference.unexplained,
             "_divergence_bound": inference.divergence_bound,
             "inducing_points_": _inducing_points(largest_model(model)),

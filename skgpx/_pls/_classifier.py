@@ -105,7 +105,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights of the basis; one output for two classes, otherwise n_classes.
-    posterior_ : LatentModel or NeighborModel
+    posterior_ : LatentModel, NeighborModel or MixtureModel
         Basis and posterior of the weights, from which every prediction is computed.
     acceptance_ : float
         Accepted fraction of the proposals.

@@ -89,6 +89,15 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         given their nearest predecessors: of y, or of the responses to which the
         likelihood is equal, to second order, as Gaussian noise. None keeps the kernel
         as it is.
+    hyperparameters : {"auto", "average", "maximise"}, default="auto"
+        "average" draws 24 states of kernel and noise from their posterior, over all
+        families of kernels, and averages predictions over them: few rows cannot tell
+        one lengthscale, noise or family from another. It is for one target with
+        Gaussian noise; otherwise, and for "maximise", the state of the largest
+        posterior is chosen. A :class:`~skgpx.kernels.Prior` of the kernel is the prior
+        of its hyperparameter; other hyperparameters of your own kernel are uniform in
+        the logarithm, within their bounds. "auto" averages up to 300 rows, if every
+        hyperparameter has a prior. See Notes.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
         without censored rows). "ou_mala" and "mala" are Metropolis-adjusted Langevin
@@ -152,9 +161,15 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     Attributes
     ----------
     kernel_ : sklearn.gaussian_process.kernels.Kernel
-        Prior covariance with its hyperparameters, for the standardised y.
+        Prior covariance with its hyperparameters, for the standardised y; where these
+        are averaged, the state of the largest weight, as are `likelihood_`,
+        `noise_variance_`, `log_evidence_`, `inducing_points_` and `particles_`.
     likelihood_ : Likelihood
         Likelihood with its scales, in the units of y.
+    hyperparameter_states_ : tuple of HyperparameterState
+        States that predictions average, in the order of their weights, each with its
+        `kernel` (for the standardised y), its `likelihood` (in the units of y), its
+        `weight` and the `name` of its family. Empty where they are chosen.
     noise_variance_ : float or ndarray of shape (n_targets,)
         Variance of the noise in squared units of y; Gaussian likelihood only.
     log_evidence_ : float
@@ -176,8 +191,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Whitened weights w of the basis: standard normal a priori. `posterior_` holds
         them spread out by ``sqrt(J / (J - 1))`` around the mean of J particles of a
         mode, so that variances are unbiased.
-    posterior_ : LatentModel or NeighborModel
-        Basis and posterior of the weights, from which every prediction is computed.
+    posterior_ : LatentModel, NeighborModel or MixtureModel
+        Basis and posterior of the weights, from which every prediction is computed; a
+        mixture, with a model for each state, where hyperparameters are averaged.
     acceptance_ : float
         Accepted fraction of the proposals; 1 without a Metropolis test.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)
@@ -225,6 +241,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     operations, below 8e9. Neither this limit nor the one for Gaussian noise is ever
     below 100.
 
+    Averaged hyperparameters [4]_ are draws from Laplace's approximations at the modes
+    of the posterior of all families, resampled by their importance weights, and moved
+    by Metropolis-adjusted Langevin steps in coordinates whitened by the Hessian, as
+    many as the weights are uneven. That takes some hundreds of evaluations of the exact
+    evidence, O(n^3) each; a prediction costs as many times more as there are states.
+
     With ``n_neighbors="auto"`` nearest rows are taken if at most 1000 inducing inputs,
     or as many as chains can afford, do not suffice, if `n_inducing` and `method` are
     "auto", and if correlations fade with the distance in every column.
@@ -243,6 +265,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
        processes", AISTATS 2009.
     .. [3] Gyger, Furrer and Sigrist, "Vecchia-inducing-points full-scale
        approximations for Gaussian processes", 2025.
+    .. [4] Lalchand and Rasmussen, "Approximate inference for fully Bayesian Gaussian
+       process regression", AABI 2019.
 
     Examples
     --------

@@ -39,8 +39,6 @@ class Inference(NamedTuple):
         NaN where the theorem does not hold, or the posterior is the optimal one.
     findings : tuple of Finding
         About the sampler.
-    likelihoods : tuple of Likelihood
-        Of the models of a mixture; empty for a single model.
     """
 
     posterior: LatentModel | NeighborModel | MixtureModel
@@ -51,7 +49,6 @@ class Inference(NamedTuple):
     unexplained: float = np.nan
     divergence_bound: float = np.nan
     findings: tuple[Finding | None, ...] = ()
-    likelihoods: tuple[Likelihood, ...] = ()
 
     @classmethod
     def averaged(cls, inferences: Sequence[Inference], weights: Array) -> Inference:
@@ -64,10 +61,7 @@ class Inference(NamedTuple):
         if len(inferences) == 1:
             return first
         models = tuple(inference.posterior for inference in inferences)
-        return first._replace(
-            posterior=MixtureModel(models, np.log(weights)),
-            likelihoods=tuple(inference.likelihood for inference in inferences),
-        )
+        return first._replace(posterior=MixtureModel(models, np.log(weights)))
 
 
 class Sampler(NamedTuple):
