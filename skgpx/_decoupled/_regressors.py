@@ -17,6 +17,7 @@ from skgpx._latent import LatentModel, Mean
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution, WeightParticles
 from skgpx._pls import PLSRegressor
+from skgpx._row_budgets import AVERAGED_ROWS
 from skgpx._selection import Hyperparameters, learn_prior
 from skgpx._types import RandomState
 from skgpx._validation import (
@@ -317,13 +318,15 @@ def default_estimator(
     random_state: RandomState,
     n_jobs: int | None,
     kernel: Kernel | None = None,
+    hyperparameters: str = "auto",
 ) -> tuple[BaseEstimator, Hyperparameters | None]:
     """Process for these rows, without a fit.
 
-    The library's search learns kernel and noise. Up to 1500 rows the process is exact;
-    above, and for several targets, it is the process of a PLSRegressor, which searches
-    in its fit. Its residual stays at the prior: draws given nearest rows would jump,
-    and could not be conditioned.
+    The library's search learns kernel and noise. Of few rows the process is the mixture
+    of a PLSRegressor over the hyperparameters. Up to 1500 rows it is exact; above, and
+    for several targets, it is the process of a PLSRegressor, which searches in its fit.
+    Its residual stays at the prior: draws given nearest rows would jump, and could not
+    be conditioned.
 
     Returns
     -------
@@ -332,9 +335,13 @@ def default_estimator(
     hyperparameters : Hyperparameters or None
         Result of the search; None for a PLSRegressor.
     """
-    if len(X) > 1500 or y.size > len(y):
+    is_averaged = hyperparameters == "average"
+    if hyperparameters == "auto":
+        is_averaged = len(X) <= AVERAGED_ROWS
+    if is_averaged or len(X) > 1500 or y.size > len(y):
         estimator = PLSRegressor(
             n_neighbors=0,
+            hyperparameters=hyperparameters,
             n_jobs=n_jobs,
             random_state=random_state,
         )

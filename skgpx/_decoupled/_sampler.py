@@ -32,7 +32,7 @@ from skgpx._decoupled._regressors import (
     sparse_process,
 )
 from skgpx._draws import FunctionDraws, box_of_grid, checked_domain, checked_n_basis
-from skgpx._latent import LatentModel
+from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_stream
@@ -125,6 +125,10 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         Box in which draws with ``prior="grid"`` are defined; the rows of the fit are
         added to it. None stands for the range of the rows and a fifth of it on either
         side.
+    hyperparameters : {"auto", "average", "maximise"}, default="auto"
+        Of the default process: "average" draws each function under hyperparameters of
+        its own, from their posterior; "maximise" draws all under those of the largest
+        posterior. "auto" averages up to 300 rows. As in :class:`PLSRegressor`.
     n_jobs : int or None, default=None
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
@@ -137,7 +141,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         The fitted regressor, or its replacement for many rows (see Notes).
     findings_ : tuple of Finding
         Findings of the diagnostics of the fit.
-    posterior_ : ExactPosterior, LatentModel or None
+    posterior_ : ExactPosterior, LatentModel, MixtureModel or None
         Distribution that functions are drawn from; None if `sample_functions` of
         `estimator_` is used, also for the replacement for many rows.
     kernel_ : sklearn.gaussian_process.kernels.Kernel or None
@@ -189,9 +193,11 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     * Of any other regressor the methods `predict`, `sample_y` and `sample_functions`
       are used. If `prior` or `n_basis` is not "auto", functions are drawn from its
       `posterior_` instead.
-    * None learns the kernel, an RBF or a Matern, and the noise. Up to 1500 rows the
-      process is an exact GaussianProcessRegressor; above, and for several targets, it
-      is ``PLSRegressor(n_neighbors=0)``. Draws of both can be conditioned.
+    * None learns the kernel, an RBF or a Matern, and the noise. Up to 300 rows the
+      process is the mixture of a PLSRegressor over 24 states of the hyperparameters,
+      from 301 to 1500 rows an exact GaussianProcessRegressor; above, and for several
+      targets, it is ``PLSRegressor(n_neighbors=0)``. Draws of all can be conditioned,
+      each under its own hyperparameters.
 
     References
     ----------
@@ -230,12 +236,13 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         ],
         "prior": [StrOptions({"auto", "spectral", "exact", "grid"})],
         "domain": ["array-like", None],
+        "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
 
     estimator_: Any
-    posterior_: ExactPosterior | LatentModel | None
+    posterior_: ExactPosterior | LatentModel | MixtureModel | None
 
     def __init__(
         self,
@@ -244,6 +251,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         n_basis: int | str | Sequence[int] = "auto",
         prior: str = "auto",
         domain: ArrayLike | None = None,
+        hyperparameters: str = "auto",
         n_jobs: int | None = None,
         random_state: RandomState = None,
     ):
@@ -251,6 +259,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         self.n_basis = n_basis
         self.prior = prior
         self.domain = domain
+        self.hyperparameters = hyperparameters
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -306,6 +315,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                     self.random_state,
                     self.n_jobs,
                     kernel_of(self),
+                    self.hyperparameters,
                 )
                 if hyperparameters is not None:
                     findings = hyperparameters.findings
@@ -687,7 +697,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     def _has_own_noise(self) -> bool:
         """Whether `estimator_` draws observations, under a likelihood of its own."""
         exact = isinstance(self.estimator_, GaussianProcessRegressor | SparseProcess)
-        return self.posterior_ is None or not (exact or self.estimator is None)
+        if self.posterior_ is None or isinstance(self.posterior_, MixtureModel):
+            return True
+        return not (exact or self.estimator is None)
 
     def _draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
         # errors of different sets of frequencies average out; the cosines of a set cost
