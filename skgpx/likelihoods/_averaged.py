@@ -44,7 +44,7 @@ def averaged(likelihoods: Sequence[Likelihood]) -> Likelihood:
     first = likelihoods[0]
     if all(_have_equal_parameters(first, other) for other in likelihoods):
         return first
-    if first.normal_variance() is None:
+    if first._normal_variance() is None:
         return AveragedScales(tuple(likelihoods))
     return AveragedNoise(tuple(likelihoods))
 
@@ -220,7 +220,7 @@ class AveragedNoise(AveragedScales):
     ) -> tuple[Likelihood, LatentMixture]:
         """Likelihood with the smallest noise, and the mixture that goes with it."""
         variances = np.array(
-            [np.ravel(member.normal_variance()) for member in self.likelihoods]
+            [np.ravel(member._normal_variance()) for member in self.likelihoods]
         )
         # the order of the models is the same in all rows
         smallest = int(np.argmin(variances[:, 0]))

@@ -462,7 +462,7 @@ class Likelihood(BaseEstimator):
         """
         return [(self, slice(None))]
 
-    def normal_variance(self) -> Array | float | None:
+    def _normal_variance(self) -> Array | float | None:
         """Variance of normal noise behind y, a number or one for each row (n, 1).
 
         If y is a function of ``f + noise``, and of variables that do not depend on

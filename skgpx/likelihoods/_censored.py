@@ -136,7 +136,7 @@ class Tobit(NormalNoise):
         )
         return np.where(np.ravel(self.known_) == 0.0, exact, log_beyond)
 
-    def normal_variance(self) -> float:
+    def _normal_variance(self) -> float:
         """``scale²``."""
         return self._scale("scale") ** 2
 
@@ -268,7 +268,7 @@ class LogNormal(Likelihood):
         log_quantiles = self._of_log().predictive_quantile(p, mixture)
         return np.exp(log_quantiles)
 
-    def normal_variance(self) -> float:
+    def _normal_variance(self) -> float:
         """``scale²``, of the noise of the logarithm."""
         return self._scale("scale") ** 2
 

@@ -105,7 +105,7 @@ class Gaussian(NoiseOfRows):
             return self.noise_variance
         return self._scale("noise_variance") * self.known_
 
-    def normal_variance(self) -> Array | float:
+    def _normal_variance(self) -> Array | float:
         """Return the noise variance, of each row where it is known."""
         return self._variance()
 
@@ -224,7 +224,7 @@ class ShiftedMixture(NormalNoise):
         log_odds = float(logit(self.probability))
         return np.array([self.shift, log_odds, self._scale("noise_variance")])
 
-    def normal_variance(self) -> float:
+    def _normal_variance(self) -> float:
         """Return the noise variance: the shifts do not depend on it."""
         return self._scale("noise_variance")
 
