@@ -219,9 +219,12 @@ class AveragedNoise(AveragedScales):
         mixture: LatentMixture,
     ) -> tuple[Likelihood, LatentMixture]:
         """Likelihood with the smallest noise, and the mixture that goes with it."""
-        variances = np.array(
-            [np.ravel(member._normal_variance()) for member in self.likelihoods]
-        )
+        noises = []
+        for member in self.likelihoods:
+            noise = member._normal_variance()
+            assert noise is not None
+            noises.append(np.ravel(noise))
+        variances = np.array(noises)
         # the order of the models is the same in all rows
         smallest = int(np.argmin(variances[:, 0]))
         excess = variances - variances[smallest]
