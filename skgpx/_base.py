@@ -29,6 +29,7 @@ from skgpx._validation import (
 )
 from skgpx.exceptions import PredictionWarning
 from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods._averaged import averaged
 
 Array = NDArray[np.float64]
 
@@ -41,6 +42,8 @@ class LatentEstimator(Reporting, BaseEstimator):
 
     posterior_: FunctionModel | MixtureModel
     likelihood_: Likelihood
+    # of each model of a mixture, if they have scales of their own
+    _likelihoods: tuple[Likelihood, ...] = ()
 
     def _distribution(
         self,
@@ -53,7 +56,12 @@ class LatentEstimator(Reporting, BaseEstimator):
         quantity = row_quantity(likelihood, len(X), **quantities)
         if quantity is None:
             quantity = self._noise_at(X)
+        has_noise_of_rows = (
+            quantity is not None and likelihood.row_quantity == "noise_variance"
+        )
         n_targets = self.posterior_.n_outputs // likelihood.n_outputs_
+        if n_targets == 1 and self._likelihoods and not has_noise_of_rows:
+            likelihood = averaged(self._likelihoods)
         if n_targets > 1:
             # several targets: the noise of each at each row
             noise = likelihood.variance(0.0)

@@ -337,8 +337,18 @@ class PredictiveDistribution(Predictive):
             return np.stack(covariances, axis=2)
         covariance = self.posterior.covariance(self.X, self.target or 0)
         if include_noise:
-            zeros = np.zeros((self.n_rows, 1))
-            noise = self._likelihood_of(slice(None)).variance(zeros)[:, 0]
+            # the variance of y where the function is zero in every model
+            weights = np.ones(1)
+            if isinstance(self.posterior, MixtureModel):
+                weights = self.posterior.weights
+            zero_function = LatentMixture(
+                mean=np.zeros((self.n_rows, 1, len(weights))),
+                variance=np.zeros((1, 1, 1)),
+                weights=weights,
+                owner=np.arange(len(weights)),
+            )
+            of_rows = self._likelihood_of(slice(None))
+            _, noise = of_rows.predictive_moments(zero_function)
             covariance[np.diag_indices_from(covariance)] += noise
         return covariance
 
@@ -353,6 +363,12 @@ class PredictiveDistribution(Predictive):
             random_state = self.random_state
         rng = generator(random_state)
         draws = self.posterior.draw(n_samples, rng)
+        models = self.likelihood.of_models(draws.owner)
+        noise_rngs = [rng]
+        if len(models) > 1:
+            # the noise does not depend on how the rows are split into blocks
+            noise_rngs = rng.spawn(len(models))
+        noises = list(zip(models, noise_rngs, strict=True))
         parts = []
         for rows in self.blocks():
             latent = draws.values(self.X[rows])
@@ -363,7 +379,10 @@ class PredictiveDistribution(Predictive):
                 shape = latent.shape
             if self.likelihood.n_outputs_ == 1:
                 latent = latent.reshape(-1, n_samples)
-            y = self._likelihood_of(rows).sample(latent, rng)
+            y = np.empty((len(latent), n_samples))
+            for (likelihood, columns), noise_rng in noises:
+                of_rows = self._at_rows(likelihood, rows)
+                y[:, columns] = of_rows.sample(latent[..., columns], noise_rng)
             parts.append(y.reshape(shape))
         return np.concatenate(parts)
 
@@ -409,9 +428,13 @@ class PredictiveDistribution(Predictive):
         return self.posterior.floats_per_row + _PER_ROW * self.n_targets
 
     def _likelihood_of(self, rows: slice) -> Likelihood:
+        return self._at_rows(self.likelihood, rows)
+
+    def _at_rows(self, likelihood: Likelihood, rows: slice) -> Likelihood:
+        """Likelihood with the known quantity of these rows, if there is one."""
         if self.known is None:
-            return self.likelihood
-        return self.likelihood.at_rows(self.known[rows].ravel())
+            return likelihood
+        return likelihood.at_rows(self.known[rows].ravel())
 
     def _quantiles(self, levels: Array) -> Array:
         def quantiles(likelihood: Likelihood, f: LatentMixture) -> Array:
@@ -456,17 +479,15 @@ def _of_block(
         return function(likelihood, latent, *row_values)
     mean, variance = np.broadcast_arrays(latent.mean, latent.variance)
     if target is not None:
-        of_target = LatentMixture(
-            mean[:, [target]],
-            variance[:, [target]],
-            latent.weights,
+        of_target = latent._replace(
+            mean=mean[:, [target]],
+            variance=variance[:, [target]],
         )
         return function(likelihood, of_target, *row_values)
     # each target of a row is a row of its own, with its noise
-    flat = LatentMixture(
-        mean.reshape(n * c, 1, s),
-        variance.reshape(n * c, 1, s),
-        latent.weights,
+    flat = latent._replace(
+        mean=mean.reshape(n * c, 1, s),
+        variance=variance.reshape(n * c, 1, s),
     )
     flat_values = (values.reshape(n * c, *values.shape[2:]) for values in row_values)
     result = function(likelihood, flat, *flat_values)

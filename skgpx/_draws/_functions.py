@@ -47,6 +47,8 @@ class FunctionDraws(OneBlasThread):
     process : Process, default=None
         Covariance of the distribution of the draws, where it is Gaussian and known;
         :meth:`condition` needs it.
+    owner : ndarray of int of shape (s,), default=None
+        Number of the model that each draw comes from, for draws from several models.
 
     Notes
     -----
@@ -81,11 +83,13 @@ class FunctionDraws(OneBlasThread):
         n_outputs: int,
         n_draws: int,
         process: Process | None = None,
+        owner: Index | None = None,
     ):
         self.terms = tuple(terms)
         self.n_outputs = n_outputs
         self.n_draws = n_draws
         self.process = process
+        self.owner = owner
         widths = {term.n_features for term in self.terms} - {None}
         if len(widths) > 1:
             raise ValueError(
@@ -333,8 +337,8 @@ class FunctionDraws(OneBlasThread):
         if self.process is None:
             raise ValueError(
                 "These draws cannot be conditioned: they do not come from one Gaussian "
-                "process with a known covariance (particles, sums of draws, nearest "
-                "rows). Fit the model to all observations instead."
+                "process with a known covariance (particles, several models, sums of "
+                "draws, nearest rows). Fit the model to all observations instead."
             )
         X = self._rows(X)
         if not len(X):
@@ -352,7 +356,12 @@ class FunctionDraws(OneBlasThread):
     def plus(self, terms: tuple[Term, ...]) -> FunctionDraws:
         """Add terms to the functions; the result has no process."""
         all_terms = merged(self.terms + tuple(terms))
-        return FunctionDraws(all_terms, self.n_outputs, self.n_draws)
+        return FunctionDraws(
+            terms=all_terms,
+            n_outputs=self.n_outputs,
+            n_draws=self.n_draws,
+            owner=self.owner,
+        )
 
     def with_process(self, process: Process | None) -> FunctionDraws:
         """Return the same functions as draws from this process."""
@@ -361,6 +370,17 @@ class FunctionDraws(OneBlasThread):
             n_outputs=self.n_outputs,
             n_draws=self.n_draws,
             process=process,
+            owner=self.owner,
+        )
+
+    def with_owner(self, owner: Index | None) -> FunctionDraws:
+        """Return the same functions as draws from these models (s,)."""
+        return FunctionDraws(
+            terms=self.terms,
+            n_outputs=self.n_outputs,
+            n_draws=self.n_draws,
+            process=self.process,
+            owner=owner,
         )
 
     def __len__(self) -> int:
@@ -373,11 +393,15 @@ class FunctionDraws(OneBlasThread):
         positions: Index = np.arange(self.n_draws)
         positions = np.atleast_1d(positions[index])
         terms = [term.select(positions) for term in self.terms]
+        owner = self.owner
+        if owner is not None:
+            owner = owner[positions]
         return FunctionDraws(
             terms=tuple(terms),
             n_outputs=self.n_outputs,
             n_draws=len(positions),
             process=self.process,
+            owner=owner,
         )
 
     def __add__(self, other: FunctionDraws) -> FunctionDraws:
@@ -390,7 +414,11 @@ class FunctionDraws(OneBlasThread):
                 f"draws; got {(self.n_outputs, self.n_draws)} and "
                 f"{(other.n_outputs, other.n_draws)}."
             )
-        return self.plus(other.terms)
+        total = self.plus(other.terms)
+        if other.owner is not None:
+            # a sum of draws from several models is from none of them
+            return total.with_owner(None)
+        return total
 
     def __neg__(self) -> FunctionDraws:
         return self.affine(0.0, -1.0)
@@ -431,7 +459,13 @@ class FunctionDraws(OneBlasThread):
         process = self.process
         if process is not None:
             process = process.scaled(factor)
-        return FunctionDraws(terms, c, s, process)
+        return FunctionDraws(
+            terms=terms,
+            n_outputs=c,
+            n_draws=s,
+            process=process,
+            owner=self.owner,
+        )
 
     def __repr__(self) -> str:
         return f"FunctionDraws(n_draws={self.n_draws}, n_outputs={self.n_outputs})"
@@ -698,7 +732,8 @@ def mapped_draws(draws: FunctionDraws, inputs: InputMap) -> FunctionDraws:
         n_draws=s,
         map=inputs,
     )
-    return FunctionDraws((term,), draws.n_outputs, s)
+    mapped = FunctionDraws((term,), draws.n_outputs, s)
+    return mapped.with_owner(draws.owner)
 
 
 def side_by_side(

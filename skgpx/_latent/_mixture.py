@@ -58,7 +58,10 @@ class MixtureModel:
     @property
     def floats_per_row(self) -> int:
         """Largest number of floats in memory for the prediction of one row."""
-        return sum(model.floats_per_row for model in self.models)
+        # the features of one model at a time, and the components of all
+        features = max(model.floats_of_features for model in self.models)
+        components = sum(model.floats_of_components for model in self.models)
+        return features + components
 
     def marginals(self, X: Array) -> LatentMixture:
         """Distribution of f at each row of X (n, d): the components of all models."""
@@ -95,7 +98,7 @@ class MixtureModel:
             sets.append(self.models[k].draw(n_draws, streams[k], **prior))
         # sets follow one another: back to the order of the choices
         rank = np.argsort(np.argsort(owner, kind="stable"))
-        draws = side_by_side(sets, rank)
+        draws = side_by_side(sets, rank).with_owner(owner)
         if len(self.models) == 1:
             return draws
         # a mixture of Gaussian processes is not one
@@ -105,23 +108,37 @@ class MixtureModel:
         """Return None: a mixture of Gaussian processes is not one."""
 
     def log_density(self, X: Array, y: Array, noise_variance: Array) -> float:
-        """Log density of joint observations; see :meth:`LatentModel.log_density`."""
-        parts = [model.log_density(X, y, noise_variance) for model in self.models]
-        return float(logsumexp(parts, b=self.weights))
+        """Log density of joint observations; see :meth:`LatentModel.log_density`.
+
+        `noise_variance` is (p,), or (k, p) for a noise of each model.
+        """
+        log_densities = self._log_densities(X, y, self._noise(X, noise_variance))
+        return float(logsumexp(log_densities, b=self.weights))
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> MixtureModel:
         """Distribution of f given noisy values y (p, c) at X (p, d), again a mixture.
 
         Each model is conditioned, and its weight is multiplied by the density of the
-        observations under it.
+        observations under it. `noise_variance` is (p,), or (k, p) for a noise of each
+        model.
         """
-        log_densities = []
+        noise = self._noise(X, noise_variance)
         models = []
-        for model in self.models:
-            log_densities.append(model.log_density(X, y, noise_variance))
-            models.append(model.condition(X, y, noise_variance))
-        log_weights = self.log_weights + np.array(log_densities)
+        for model, model_noise in zip(self.models, noise, strict=True):
+            models.append(model.condition(X, y, model_noise))
+        log_weights = self.log_weights + self._log_densities(X, y, noise)
         return MixtureModel(tuple(models), log_weights)
+
+    def _noise(self, X: Array, noise_variance: Array) -> Array:
+        """Noise variances of the rows of X under each model, (k, p)."""
+        return np.broadcast_to(noise_variance, (len(self.models), len(X)))
+
+    def _log_densities(self, X: Array, y: Array, noise: Array) -> Array:
+        """Log density of joint observations under each model, (k,)."""
+        log_densities = []
+        for model, model_noise in zip(self.models, noise, strict=True):
+            log_densities.append(model.log_density(X, y, model_noise))
+        return np.array(log_densities)
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> MixtureModel:
         """Distribution of ``shift + scale * f``; numbers, or one each output (c,)."""

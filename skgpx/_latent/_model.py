@@ -134,8 +134,13 @@ class FunctionModel:
     @property
     def floats_per_row(self) -> int:
         """Largest number of floats in memory for the prediction of one row."""
+        return self.floats_of_features + self.floats_of_components
+
+    @property
+    def floats_of_components(self) -> int:
+        """Numbers in memory for the distribution of f at one row."""
         _, c, s = self.weights.shape
-        return self._floats_of_features + _PER_COMPONENT * c * s
+        return _PER_COMPONENT * c * s
 
     def __getstate__(self) -> dict[str, Any]:
         # without the cached properties, which can be computed again
@@ -144,7 +149,7 @@ class FunctionModel:
     # ---- What a model says of h --------------------------------------------------
 
     @property
-    def _floats_of_features(self) -> int:
+    def floats_of_features(self) -> int:
         """Numbers in memory for the features of one row."""
         raise NotImplementedError
 
@@ -273,7 +278,7 @@ class LatentModel(FunctionModel):
         return self.basis.n_basis
 
     @property
-    def _floats_of_features(self) -> int:
+    def floats_of_features(self) -> int:
         return self.basis.floats_per_row
 
     @cached_property

@@ -71,7 +71,7 @@ class NeighborModel(FunctionModel):
         return self.basis.n_basis + 1
 
     @property
-    def _floats_of_features(self) -> int:
+    def floats_of_features(self) -> int:
         return self.residual.floats_per_row
 
     @cached_property

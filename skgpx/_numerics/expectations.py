@@ -315,7 +315,7 @@ def condense(mixture: LatentMixture, size: int) -> tuple[LatentMixture, Array]:
     the original mixture. The components of a row share its variance.
     """
     nodes, weights = chebyshev_rule(mixture.mean[:, 0], mixture.weights, size)
-    condensed = mixture._replace(mean=nodes[:, np.newaxis])
+    condensed = mixture._replace(mean=nodes[:, np.newaxis], owner=None)
     return condensed, weights
 
 
@@ -484,7 +484,9 @@ def softmax_probabilities(mixture: LatentMixture) -> Array:
     O(s c) evaluations of a cubic for each of some sixty points, and one table for each
     variance: fast if the components and classes of a row share one variance.
     """
-    mean, variance, weights = mixture
+    mean = mixture.mean
+    variance = mixture.variance
+    weights = mixture.weights
     n, c, _ = mean.shape
     if normal_nodes(mixture)[0].shape[2] == 1:
         exact: Array = softmax(mean, axis=1) @ weights

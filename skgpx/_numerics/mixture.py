@@ -30,11 +30,14 @@ class LatentMixture(NamedTuple):
         Variance of each component, non-negative.
     weights : ndarray of shape (s,)
         Weight of each component; they sum to one.
+    owner : ndarray of int of shape (s,), default=None
+        Number of the model from which each component comes, in a mixture of models.
     """
 
     mean: Array
     variance: Array
     weights: Array
+    owner: NDArray[np.intp] | None = None
 
     @classmethod
     def joined(
@@ -46,26 +49,44 @@ class LatentMixture(NamedTuple):
         means = []
         variances = []
         shares = []
+        sizes = []
         for mixture, weight in zip(parts, weights, strict=True):
             mean = mixture.mean
             means.append(mean)
             variances.append(np.broadcast_to(mixture.variance, mean.shape))
             shares.append(weight * mixture.weights)
+            sizes.append(mean.shape[2])
         return cls(
             mean=np.concatenate(means, axis=2),
             variance=np.concatenate(variances, axis=2),
             weights=np.concatenate(shares),
+            owner=np.repeat(np.arange(len(sizes)), sizes),
         )
+
+    def of_models(self) -> list[tuple[int, float, LatentMixture]]:
+        """Number, weight and own mixture of each model of positive weight."""
+        assert self.owner is not None
+        variance = np.broadcast_to(self.variance, self.mean.shape)
+        models = []
+        for k in np.unique(self.owner).tolist():
+            components = np.flatnonzero(self.owner == k)
+            weights = self.weights[components]
+            total = float(weights.sum())
+            if total == 0.0:
+                continue
+            mixture = LatentMixture(
+                mean=np.take(self.mean, components, axis=2),
+                variance=np.take(variance, components, axis=2),
+                weights=weights / total,
+            )
+            models.append((k, total, mixture))
+        return models
 
     def rows(self, index: slice | NDArray[np.intp]) -> LatentMixture:
         """Mixture of some rows, by a slice or an array of their numbers."""
         shape = (len(self.mean), *self.variance.shape[1:])
         variance = np.broadcast_to(self.variance, shape)
-        return LatentMixture(
-            mean=self.mean[index],
-            variance=variance[index],
-            weights=self.weights,
-        )
+        return self._replace(mean=self.mean[index], variance=variance[index])
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and variance of the whole mixture, each of shape (n, c).
@@ -115,13 +136,14 @@ def atoms(
     weights : ndarray of shape (a,)
         They sum to one.
     """
-    mean, variance, weights = mixture
+    mean = mixture.mean
+    weights = mixture.weights
     n, c, _ = mean.shape
     nodes, node_weights = normal_nodes(mixture, n_nodes, refinement)
     if nodes.shape[2] == 1:
         return mean, weights
     # values = mean + std ξ, components slow, nodes fast: (n, c, s, k)
-    std = np.sqrt(variance)[:, :, :, np.newaxis]
+    std = np.sqrt(mixture.variance)[:, :, :, np.newaxis]
     values = mean[:, :, :, np.newaxis] + std * nodes
     combined = weights[:, np.newaxis] * node_weights
     return values.reshape(n, c, -1), combined.ravel()
@@ -136,10 +158,10 @@ def normal_nodes(
 
     One node, zero, if no row has a variance above rounding level.
     """
-    mean, variance, _ = mixture
+    mean = mixture.mean
     _, c, s = mean.shape
     floor = NEGLIGIBLE * np.mean(mean**2, axis=2, keepdims=True)
-    if np.all(variance <= floor):
+    if np.all(mixture.variance <= floor):
         no_spread = np.zeros((c, s, 1))
         return no_spread, np.ones((s, 1))
     if c > 1:

@@ -42,14 +42,14 @@ def largest_probabilities(mixture: LatentMixture) -> Array:
     O(c) evaluations of the normal distribution function for each of some fifty nodes,
     if the outputs that can be the largest have similar variances.
     """
-    mean, variance, weights = mixture
-    shape = (len(mean), *variance.shape[1:])
-    std = np.sqrt(np.broadcast_to(variance, shape))
+    mean = mixture.mean
+    shape = (len(mean), *mixture.variance.shape[1:])
+    std = np.sqrt(np.broadcast_to(mixture.variance, shape))
     probabilities = np.zeros(mean.shape[:2])
     _all_outputs(
         np.ascontiguousarray(mean),
         np.ascontiguousarray(std),
-        weights,
+        mixture.weights,
         probabilities,
     )
     return probabilities

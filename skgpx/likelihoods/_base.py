@@ -21,8 +21,9 @@ from skgpx.likelihoods import _predictive
 Array = NDArray[np.float64]
 # Start, lower and upper bound of each scale parameter.
 Scales = dict[str, tuple[float, float, float]]
-# Of rows: an array of numbers, or a slice.
+# Of rows, or of columns: an array of numbers, or a slice.
 Index = NDArray[np.intp] | slice
+Columns = Index
 
 
 class RowForm(NamedTuple):
@@ -449,6 +450,25 @@ class Likelihood(BaseEstimator):
         if isinstance(self.known_, float):
             return self
         return self._replace(known_=self.known_[rows])
+
+    def of_models(
+        self,
+        owner: NDArray[np.intp] | None,  # noqa: ARG002
+    ) -> list[tuple[Self, Columns]]:
+        """Likelihoods of the models of f, and the columns that each model owns.
+
+        Latent values (n, s) or (n, c, s) may come from several models, column j from
+        model ``owner[j]``. The default is one likelihood of all.
+        """
+        return [(self, slice(None))]
+
+    def _normal_variance(self) -> Array | float | None:
+        """Variance of normal noise behind y, a number or one for each row (n, 1).
+
+        If y is a function of ``f + noise``, and of variables that do not depend on
+        scale parameters; otherwise, and by default, None.
+        """
+        return None
 
     def rough_latent(self, y: Array, known: Array | None) -> Array:
         """`initial_latent` of rows with their quantity, if they have one."""

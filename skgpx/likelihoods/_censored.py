@@ -136,6 +136,10 @@ class Tobit(NormalNoise):
         )
         return np.where(np.ravel(self.known_) == 0.0, exact, log_beyond)
 
+    def _normal_variance(self) -> float:
+        """``scale²``."""
+        return self._scale("scale") ** 2
+
     def _distance(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Distance of f from a bound, in standard deviations; positive beyond it."""
         distance = self.known_ * np.subtract(f, y)
@@ -263,6 +267,10 @@ class LogNormal(Likelihood):
         """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q)."""
         log_quantiles = self._of_log().predictive_quantile(p, mixture)
         return np.exp(log_quantiles)
+
+    def _normal_variance(self) -> float:
+        """``scale²``, of the noise of the logarithm."""
+        return self._scale("scale") ** 2
 
     def _of_log(self) -> Tobit:
         return Tobit(self.scale)._replace(known_=self.known_)

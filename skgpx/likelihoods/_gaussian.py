@@ -105,6 +105,10 @@ class Gaussian(NoiseOfRows):
             return self.noise_variance
         return self._scale("noise_variance") * self.known_
 
+    def _normal_variance(self) -> Array | float:
+        """Return the noise variance, of each row where it is known."""
+        return self._variance()
+
     def _noise(self) -> tuple[Array, Array, Array]:
         variance = np.array([self._scale("noise_variance")])
         return np.zeros(1), variance, np.zeros(1)
@@ -219,6 +223,10 @@ class ShiftedMixture(NormalNoise):
         """``[shift, logit(probability), noise_variance]``."""
         log_odds = float(logit(self.probability))
         return np.array([self.shift, log_odds, self._scale("noise_variance")])
+
+    def _normal_variance(self) -> float:
+        """Return the noise variance: the shifts do not depend on it."""
+        return self._scale("noise_variance")
 
     def _noise(self) -> tuple[Array, Array, Array]:
         shift = np.array([0.0, float(self.shift)])

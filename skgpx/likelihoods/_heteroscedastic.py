@@ -129,10 +129,9 @@ class _Heteroscedastic(Likelihood):
         factor = 2.0 * self._scale("variation")
         shift = 2.0 * np.log(self._scale("scale"))
         variance = np.broadcast_to(mixture.variance, mixture.mean.shape)
-        log_squared_scale = LatentMixture(
+        log_squared_scale = mixture._replace(
             mean=factor * mixture.mean[:, 1:] + shift,
             variance=factor**2 * variance[:, 1:],
-            weights=mixture.weights,
         )
         squared_scale, _ = _LOG.moments(log_squared_scale)
         noise = squared_scale * self._unit().variance(np.zeros(1))

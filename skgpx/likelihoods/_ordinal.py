@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from skgpx.likelihoods._averaged import AveragedScales
 from skgpx.likelihoods._base import Likelihood, check_integers, doubles
 
 Array = NDArray[np.float64]
@@ -291,6 +292,8 @@ def codes_of_grades(likelihood: Likelihood, y: Any) -> Any:
         For text, missing values, and categories without an order or different from the
         categories of `fit`.
     """
+    if isinstance(likelihood, AveragedScales):
+        likelihood = likelihood.likelihoods[0]
     if not isinstance(likelihood, Ordinal):
         return y
     dtype = _categorical_dtype(y)

@@ -108,3 +108,48 @@ def test_conditioned_particles_agree_with_importance_sampling():
     assert_allclose(after.weights, weights / weights.sum(), rtol=1e-5)
     mean = basis(T) @ particles.values[:, 0] @ after.weights
     assert_allclose(after.marginals(T).moments()[0][:, 0], mean, atol=1e-5)
+
+
+def test_draws_know_their_model(mixture):
+    size = 3000
+    draws = mixture.draw(size, np.random.default_rng(3))
+    counts = np.bincount(draws.owner, minlength=3)
+    z = (counts - size * WEIGHTS) / np.sqrt(size * WEIGHTS * (1.0 - WEIGHTS))
+    assert np.max(np.abs(z)) < 4.5
+    # the models are two apart, with a standard deviation of less than one
+    values = draws(np.zeros((1, 1)))[0]
+    for k, model in enumerate(mixture.models):
+        mean, variance = model.marginals(np.zeros((1, 1))).moments()
+        error = np.sqrt(variance[0, 0] / counts[k])
+        assert abs(values[draws.owner == k].mean() - mean[0, 0]) < 4.5 * error
+    assert_array_equal(draws.affine(1.0, 2.0).owner, draws.owner)
+    assert_array_equal((-draws)[[5, 1]].owner, draws.owner[[5, 1]])
+    assert_array_equal(draws.with_process(None).owner, draws.owner)
+    assert (draws + draws).owner is None
+    assert mixture.models[0].draw(2, np.random.default_rng(0)).owner is None
+
+
+def test_components_know_their_model(mixture):
+    marginals = mixture.marginals(T)
+    assert_array_equal(marginals.owner, [0, 1, 2])
+    assert_array_equal(marginals.rows(slice(2)).owner, [0, 1, 2])
+    for k, weight, latent in marginals.of_models():
+        expected = mixture.models[k].marginals(T)
+        assert_allclose(weight, WEIGHTS[k])
+        assert_allclose(latent.weights.sum(), 1.0)
+        assert_array_equal(latent.mean, expected.mean)
+        assert_allclose(latent.moments()[1], expected.moments()[1])
+
+
+def test_conditioning_with_a_noise_of_each_model(mixture):
+    X, y = T[:2], np.array([[1.0], [2.5]])
+    noise = np.array([[0.3, 0.1], [1.0, 0.2], [0.05, 3.0]])
+    after = mixture.condition(X, y, noise)
+    densities = []
+    for k, before in enumerate(mixture.models):
+        densities.append(before.log_density(X, y, noise[k]))
+        alone = before.condition(X, y, noise[k]).marginals(T).moments()
+        assert_allclose(after.models[k].marginals(T).moments(), alone)
+    expected = WEIGHTS * np.exp(densities)
+    assert_allclose(after.weights, expected / expected.sum())
+    assert_allclose(mixture.log_density(X, y, noise), np.log(expected.sum()))
