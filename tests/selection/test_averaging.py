@@ -1,0 +1,173 @@
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import halfnorm, lognorm
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from skgpx import DecoupledSampler, PLSRegressor
+from skgpx.kernels import Prior
+from skgpx.likelihoods import Gaussian
+
+# log-normal priors of an amplitude and a lengthscale: medians and standard deviations
+AMPLITUDE = (1.0, 1.0)
+LENGTH_SCALE = (1.5, 0.8)
+NOISE = 0.05
+
+
+def table(n=30, d=1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3.0, 3.0, (n, d))
+    y = np.sin(X[:, 0]) + np.sqrt(NOISE) * rng.standard_normal(n)
+    return X, y
+
+
+def kernel_with_priors():
+    amplitude = Prior(lognorm(AMPLITUDE[1], scale=AMPLITUDE[0]))
+    length_scale = Prior(lognorm(LENGTH_SCALE[1], scale=LENGTH_SCALE[0]))
+    return ConstantKernel(1.0, amplitude) * RBF(1.0, length_scale)
+
+
+def test_states_have_the_moments_of_the_posterior():
+    X, y = table(12)
+    # by quadrature on a grid of log amplitude and log lengthscale
+    log_amplitudes = np.log(AMPLITUDE[0]) + AMPLITUDE[1] * np.linspace(-5.0, 5.0, 61)
+    log_scales = np.log(LENGTH_SCALE[0]) + LENGTH_SCALE[1] * np.linspace(-5.0, 5.0, 61)
+    log_density = np.empty((61, 61))
+    for i, log_amplitude in enumerate(log_amplitudes):
+        for j, log_scale in enumerate(log_scales):
+            amplitude = np.exp(log_amplitude)
+            kernel = ConstantKernel(amplitude) * RBF(np.exp(log_scale))
+            K = kernel(X) + NOISE * np.eye(len(y))
+            _, log_determinant = np.linalg.slogdet(K)
+            log_density[i, j] = -0.5 * (y @ np.linalg.solve(K, y) + log_determinant)
+    z = np.linspace(-5.0, 5.0, 61)
+    log_density -= 0.5 * (z[:, np.newaxis] ** 2 + z**2)
+    density = np.exp(log_density - logsumexp(log_density))
+    grids = np.meshgrid(log_amplitudes, log_scales, indexing="ij")
+    exact_means = np.array([np.sum(density * grid) for grid in grids])
+    # by the states of as many fits as give a standard error
+    means = []
+    for seed in range(12):
+        model = PLSRegressor(
+            kernel_with_priors(),
+            likelihood=Gaussian(NOISE),
+            normalize_y=False,
+            random_state=seed,
+        ).fit(X, y)
+        states = model.hyperparameter_states_
+        theta = np.array([state.kernel.theta for state in states])
+        means.append([state.weight for state in states] @ theta)
+    means = np.array(means)
+    standard_error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
+    assert np.all(np.abs(means.mean(axis=0) - exact_means) < 4.0 * standard_error)
+    assert np.all(standard_error < 0.1)
+
+
+def test_predictions_average_the_states():
+    X, y = table(40, 2)
+    X_new, y_new = table(15, 2, seed=1)
+    model = PLSRegressor(normalize_y=False, random_state=0).fit(X, y)
+    states = model.hyperparameter_states_
+    log_densities = []
+    for state in states:
+        noise = float(state.likelihood.noise_variance)
+        process = GaussianProcessRegressor(
+            state.kernel + WhiteKernel(noise), optimizer=None
+        ).fit(X, y)
+        mean, std = process.predict(X_new, return_std=True)
+        z = (y_new - mean) / std
+        log_density = -0.5 * z**2 - np.log(std) - 0.5 * np.log(2.0 * np.pi)
+        log_densities.append(np.log(state.weight) + log_density)
+    expected = logsumexp(log_densities, axis=0)
+    density = model.log_predictive_density(X_new, y_new)
+    np.testing.assert_allclose(density, expected, rtol=0.0, atol=2e-3)
+    # and intervals hold their probability
+    distribution = model.predict_dist(X_new)
+    low, high = distribution.interval(0.8).T
+    coverage = distribution.cdf(high) - distribution.cdf(low)
+    np.testing.assert_allclose(coverage, 0.8, atol=1e-9)
+
+
+def test_states_are_sorted_and_the_largest_is_the_fitted_kernel():
+    X, y = table(25, 3)
+    model = PLSRegressor(random_state=0).fit(X, y)
+    weights = [state.weight for state in model.hyperparameter_states_]
+    assert np.all(np.diff(weights) <= 0.0)
+    assert sum(weights) == pytest.approx(1.0)
+    largest = model.hyperparameter_states_[0]
+    assert model.kernel_ == largest.kernel
+    assert model.noise_variance_ == largest.likelihood.noise_variance
+    assert len(model.posterior_.models) == len(weights)
+
+
+@pytest.mark.parametrize("n_jobs", [2])
+def test_the_seed_decides(n_jobs):
+    X, y = table(25, 2)
+    first = PLSRegressor(random_state=3).fit(X, y)
+    second = PLSRegressor(random_state=3, n_jobs=n_jobs).fit(X, y)
+    assert np.array_equal(first.predict(X), second.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("n", "parameters"),
+    [
+        (40, {"hyperparameters": "maximise"}),
+        (40, {"optimizer": None}),
+        # a kernel of the user, without priors
+        (40, {"kernel": ConstantKernel(1.0) * RBF(1.0)}),
+        (301, {}),
+    ],
+)
+def test_hyperparameters_are_chosen(n, parameters):
+    X, y = table(n)
+    model = PLSRegressor(random_state=0, **parameters).fit(X, y)
+    assert model.hyperparameter_states_ == ()
+    assert not hasattr(model.posterior_, "models")
+
+
+def test_kernels_of_the_user_are_averaged_on_request():
+    X, y = table(30)
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    model = PLSRegressor(kernel, hyperparameters="average", random_state=0).fit(X, y)
+    assert len(model.hyperparameter_states_) > 1
+    assert all(
+        np.all((state.kernel.bounds[:, 0] <= state.kernel.theta))
+        for state in model.hyperparameter_states_
+    )
+
+
+def test_a_stated_prior_is_the_prior():
+    X, y = table(30)
+    # a prior that is sure of a short lengthscale
+    length_scale = Prior(lognorm(0.01, scale=0.3))
+    noise = Prior(halfnorm(scale=0.3))
+    kernel = ConstantKernel(1.0, Prior(lognorm(1.0))) * RBF(1.0, length_scale)
+    model = PLSRegressor(kernel + WhiteKernel(0.1, noise), random_state=0).fit(X, y)
+    scales = [state.kernel.k2.length_scale for state in model.hyperparameter_states_]
+    np.testing.assert_allclose(scales, 0.3, rtol=0.05)
+
+
+def test_the_function_is_covered_where_few_of_many_columns_matter():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 40))
+    f = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    y = f + 0.3 * rng.standard_normal(300)
+    model = PLSRegressor(random_state=0).fit(X[:80], y[:80])
+    draws = model.sample_functions(200, random_state=0)(X[80:])
+    low, high = np.quantile(draws, [0.05, 0.95], axis=1)
+    coverage = np.mean((low < f[80:]) & (f[80:] < high))
+    assert coverage > 0.85
+
+
+def test_draws_of_the_decoupled_sampler_have_hyperparameters_of_their_own():
+    X, y = table(20)
+    sampler = DecoupledSampler(random_state=0).fit(X, y)
+    draws = sampler.sample_functions(100, random_state=0)
+    assert len(np.unique(draws.owner)) > 5
+    # moments of the draws are those of the mixture
+    X_new = np.linspace(-4.0, 4.0, 9)[:, np.newaxis]
+    draws = sampler.sample_functions(2000, random_state=1)(X_new)
+    mean, std = sampler.estimator_.predict(X_new, return_std=True, include_noise=False)
+    z = (draws.mean(axis=1) - mean) / (std / np.sqrt(2000))
+    assert np.max(np.abs(z)) < 4.5
