@@ -132,7 +132,7 @@ def test_kernels_of_the_user_are_averaged_on_request():
     model = PLSRegressor(kernel, hyperparameters="average", random_state=0).fit(X, y)
     assert len(model.hyperparameter_states_) > 1
     assert all(
-        np.all((state.kernel.bounds[:, 0] <= state.kernel.theta))
+        np.all(state.kernel.bounds[:, 0] <= state.kernel.theta)
         for state in model.hyperparameter_states_
     )
 
