@@ -303,7 +303,8 @@ def contenders(d: int, seed: int) -> tuple[Array, dict[str, Ask]]:
     ours = ThompsonSampler(
         np.repeat([[0.0, 1.0]], d, axis=0),
         DecoupledSampler(model, n_basis=N_BASIS),
-        refit_every=None, n_mesh=N_MESH, n_starts=N_STARTS, random_state=seed,
+        acquisition="thompson", refit_every=None,
+        n_mesh=N_MESH, n_starts=N_STARTS, random_state=seed,
     )  # fmt: skip
     rng = np.random.default_rng([seed, 2])
     box = np.repeat([[0.0, 1.0]], d, axis=0)

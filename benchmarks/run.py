@@ -34,6 +34,7 @@ NAMES = (
     "draws",
     "draws_noise",
     "loops",
+    "optimisation",
     "series",
     "forecasts",
     "stein_kernel",
@@ -44,7 +45,7 @@ NAMES = (
 PEERS = {"step": "gpytorch", "draws": "botorch", "stein": "jax"}
 PEERS |= {"distributed": "distributed", "likelihoods": "statsmodels"}
 PEERS |= {"varying_noise": "statsmodels", "forecasts": "statsmodels"}
-PEERS |= {"noise_around_means": "statsmodels"}
+PEERS |= {"noise_around_means": "statsmodels", "optimisation": "botorch"}
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {
     "kernels": ("--check",),
@@ -55,6 +56,7 @@ QUICK = {
     "latency": ("--rounds", "1"),
     "draws": ("--quick", "--rounds", "2"),
     "loops": ("--table", "clouds", "--seeds", "1"),
+    "optimisation": ("--seeds", "1", "--functions", "branin", "noisy levy 2"),
     "series": ("--quick", "--rounds", "2", "--rows", "1000000"),
     "stein_kernel": ("--quick",),
     "distributed": ("--quick", "--cases", "sums", "blocks", "predictions", "round"),

@@ -1,8 +1,9 @@
-"""Thompson sampling: optimisation of an expensive function by the optima of draws."""
+"""Bayesian optimisation: by expected improvement, or by the optima of draws."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
@@ -12,25 +13,30 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
+from skgpx._acquisition import LogExpectedImprovement, Posterior
 from skgpx._decoupled import DecoupledSampler, check_drawable
-from skgpx._draws import FunctionDraws
+from skgpx._draws import FunctionDraws, InputMap, mapped_draws
+from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._types import RandomState
 from skgpx._validation import all_or_nothing, check_count, check_points, generator
+from skgpx.exceptions import FitWarning
 
 __all__ = ["ThompsonSampler"]
 
 Array = NDArray[np.float64]
 
+ACQUISITIONS = ("auto", "thompson", "expected_improvement")
+
 
 class ThompsonSampler(OneBlasThread):
-    """Propose where to evaluate a function next: the optima of posterior draws.
+    """Propose where to evaluate an expensive function next: Bayesian optimisation.
 
-    Each proposal is the optimum of its own draw from the posterior, so a batch of any
-    size can be evaluated in parallel; its results may be reported late, in any order
-    or never.
+    A model of the function is fitted to the evaluations so far. A proposal is the input
+    of the largest expected improvement under it, or the optimum of a function drawn
+    from it (Thompson sampling). Batches of any size can be evaluated in parallel; their
+    results may be reported late, in any order or never.
 
     Parameters
     ----------
@@ -40,27 +46,36 @@ class ThompsonSampler(OneBlasThread):
     sampler : DecoupledSampler, regressor or None, default=None
         Model of the function on the unit box; clones of it are fitted. A regressor or a
         search (GridSearchCV) stands for a DecoupledSampler around it. With
-        ``prior="grid"`` its draws are defined on the unit box. None stands for a
-        GaussianProcessRegressor with a Matérn-5/2 kernel, one lengthscale per input,
-        and white noise, with ``normalize_y=True``.
+        ``prior="grid"`` its draws are defined on the unit box. None stands for
+        ``DecoupledSampler()``, which learns kernel and noise; warnings of its fits to
+        few rows are not shown.
     maximize : bool, default=False
         Look for the largest value instead of the smallest.
     steps : array-like of shape (n_features,) or None, default=None
         Distance between the levels of each input, counted from its lower bound: 1 for
-        integers, 0 for a continuous input. Proposals lie on the levels. No level is
-        proposed again before all levels have been, unless equal inputs had different
-        values: without noise a repetition carries no information. None stands for
+        integers, 0 for a continuous input. Proposals lie on the levels, and the model
+        is evaluated there. Unless values are noisy, no level is proposed again before
+        all levels have been: a repetition carries no information. None stands for
         zeros.
     n_initial : int or "auto", default="auto"
-        Number of proposals from a scrambled Sobol design before the first draw;
+        Number of proposals from a scrambled Sobol design before the first fit;
         evaluations made earlier count towards it. "auto" is ``2 (n_features + 1)``.
     refit_every : int or None, default=1
         Hyperparameters of a GaussianProcessRegressor are fitted again after this many
-        calls of :meth:`tell`, and kept in between; None never fits them.
+        calls of :meth:`tell`, and kept in between; None never fits them. The default
+        model is one up to 1500 rows.
+    acquisition : {"auto", "expected_improvement", "thompson"}, default="auto"
+        What is optimised. "expected_improvement" needs a model with a posterior that
+        can be conditioned on proposals. "thompson" draws a function for each proposal.
+        "auto" is the former where the model allows it, and otherwise the latter.
+    noisy : bool or "auto", default="auto"
+        Whether values are noisy. Then the best input is chosen by its posterior mean,
+        and levels are repeated. "auto": whether equal inputs had different values.
     n_mesh : int, default=10000
-        Number of points at which each draw is evaluated first.
+        Number of points at which the acquisition is evaluated first; a quarter as many
+        are added around the best evaluations.
     n_starts : int, default=32
-        Number of the best mesh points from which each draw is optimised further.
+        Number of the best of these points from which it is optimised further.
     random_state : int, RandomState or None, default=None
         Seed.
 
@@ -71,28 +86,46 @@ class ThompsonSampler(OneBlasThread):
     y_ : ndarray of shape (n_evaluations,)
         Values of the evaluations.
     best_x_ : ndarray of shape (n_features,)
-        Input of the best value so far.
+        Input of the best evaluation; under noise the evaluated input of the best
+        posterior mean.
     best_y_ : float
-        The best value so far.
+        Value of the best evaluation; under noise its posterior mean.
     sampler_ : DecoupledSampler or None
         Model that made the last proposals, on the unit box; None before the first.
 
     See Also
     --------
-    DecoupledSampler : The model that is drawn from.
+    DecoupledSampler : The model.
 
     Notes
     -----
-    Thompson sampling proposes a point with the probability that it is the optimum
-    [1]_. A draw with Fourier features is optimised by its gradient and not on a grid,
-    which matters from about four inputs on [2]_. Pickle the object to resume in
-    another process: its state is the data so far, the last model and a few counters.
+    *Expected improvement* is ``E[max(b - f(x), 0)]``, with the noise-free f and, as
+    incumbent b, the smallest posterior mean at the evaluated inputs, which noise does
+    not make too optimistic [1]_. It is maximised by the gradient of its logarithm,
+    which does not vanish where an improvement is improbable [2]_, equation (9). Under a
+    mixture of models it is the mean of the improvements of the components, each with
+    an incumbent of its own. Proposals without a result count as evaluations that had
+    their posterior means as values: so a batch is spread, and two calls of :meth:`ask`
+    differ. A batch of n costs n searches, and conditioning on p proposals O((m + p)^3)
+    for a model of m rows.
+
+    *Thompson sampling* proposes a point with the probability that it is the optimum
+    [3]_. A draw with Fourier features is optimised by its gradient and not on a grid,
+    which matters from about four inputs on [4]_.
+
+    Pickle the object to resume in another process: its state is the data so far, the
+    last model and a few counters.
 
     References
     ----------
-    .. [1] Thompson, "On the likelihood that one unknown probability exceeds another",
+    .. [1] Vazquez, Villemonteix, Sidorkiewicz and Walter, "Global optimization based on
+       noisy evaluations: an empirical study of two statistical approaches", Journal of
+       Physics 2008.
+    .. [2] Ament, Daulton, Eriksson, Balandat and Bakshy, "Unexpected improvements to
+       expected improvement for Bayesian optimization", NeurIPS 2023.
+    .. [3] Thompson, "On the likelihood that one unknown probability exceeds another",
        Biometrika 1933.
-    .. [2] Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently
+    .. [4] Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently
        sampling functions from Gaussian process posteriors", ICML 2020.
 
     Examples
@@ -116,6 +149,8 @@ class ThompsonSampler(OneBlasThread):
         steps: ArrayLike | None = None,
         n_initial: int | str = "auto",
         refit_every: int | None = 1,
+        acquisition: str = "auto",
+        noisy: bool | str = "auto",
         n_mesh: int = 10_000,
         n_starts: int = 32,
         random_state: RandomState = None,
@@ -139,14 +174,7 @@ class ThompsonSampler(OneBlasThread):
         self.bounds = box
         self.sampler = sampler
         self.maximize = bool(maximize)
-        if steps is None:
-            steps = np.zeros(d)
-        self.steps = check_points("steps", steps, (d,))
-        if np.any(self.steps < 0.0):
-            raise ValueError(
-                "steps must hold the distance between the levels of each input, 0 for "
-                f"one that is continuous; got {self.steps.tolist()}."
-            )
+        self.steps = _checked_steps(steps, d)
         if n_initial == "auto":
             n_initial = 2 * (d + 1)
         elif n_initial:
@@ -155,11 +183,14 @@ class ThompsonSampler(OneBlasThread):
         if refit_every is not None:
             refit_every = check_count(refit_every, "refit_every")
         self.refit_every = refit_every
+        _check_choice("acquisition", acquisition, ACQUISITIONS)
+        self.acquisition = acquisition
+        _check_choice("noisy", noisy, (True, False, "auto"))
+        self.noisy = noisy
         self.n_mesh = check_count(n_mesh, "n_mesh")
         self.n_starts = check_count(n_starts, "n_starts")
         self.X_ = np.empty((0, d))
         self.y_ = np.empty(0)
-        # proposals of inputs with levels
         self._proposed = np.empty((0, d))
         self.sampler_: DecoupledSampler | None = None
         # a number, not a generator: the n-th proposal has a stream of its own
@@ -186,25 +217,27 @@ class ThompsonSampler(OneBlasThread):
         n = check_count(n, "n")
         first = self._n_asked
         self._n_asked += n
+        rng = np.random.default_rng([self._seed, 1, first])
         # the initial design; evaluations made earlier count towards it
         n_done = max(first, len(self.y_))
         design = self._design()[n_done : n_done + n]
         n_free = n - len(design)
-        rng = np.random.default_rng([self._seed, 1, first])
-        draws = None
-        free = np.empty((0, len(self.bounds)))
-        if n_free and len(self.y_):
-            # optima of posterior draws
-            self.sampler_ = self._fitted_sampler()
-            draws = self.sampler_.sample_functions(n_free, rng)
-            free = self._optima(draws, rng)
-        elif n_free:
+        if n_free and not len(self.y_):
             # no evaluations yet
-            free = rng.random((n_free, len(self.bounds)))
-        proposals = np.concatenate((design, free))
-        if np.any(self.steps):
-            return self._on_levels(proposals, draws, rng)
-        return self._from_unit(proposals)
+            uniform = rng.random((n_free, len(self.bounds)))
+            design = np.concatenate((design, uniform))
+            n_free = 0
+        X = self._untried(self._from_unit(design), None, rng)
+        if n_free:
+            self.sampler_ = self._fitted_sampler()
+            posterior = self._improvable_posterior()
+            if posterior is None:
+                free = self._optima_of_draws(n_free, X, rng)
+            else:
+                free = self._improvements(posterior, n_free, X, rng)
+            X = np.concatenate((X, free))
+        self._proposed = np.concatenate((self._proposed, X))
+        return X
 
     @all_or_nothing
     def tell(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -235,27 +268,29 @@ class ThompsonSampler(OneBlasThread):
 
     @property
     def best_x_(self) -> Array:
-        """Input of the best value so far, shape (n_features,)."""
-        return self.X_[self._best()]
+        """Input of the best evaluation, shape (n_features,); see Attributes."""
+        return self.X_[self._best_row()]
 
     @property
     def best_y_(self) -> float:
-        """The best value so far."""
-        return float(self.y_[self._best()])
+        """Value of the best evaluation; under noise its posterior mean."""
+        return float(self._values()[self._best_row()])
 
     def __repr__(self) -> str:
         goal = "maximize" if self.maximize else "minimize"
         return f"ThompsonSampler({goal}, n_told={len(self.y_)})"
 
-    def _best(self) -> int:
+    def _best_row(self) -> int:
+        return int(np.argmin(self._sign * self._values()))
+
+    def _values(self) -> Array:
+        """Values of the function at the evaluations: y, or under noise its mean."""
         if not len(self.y_):
             raise NotFittedError("No evaluations yet: call tell(X, y) first.")
-        return self._argbest(self.y_)
-
-    def _argbest(self, values: Array) -> int:
-        if self.maximize:
-            return int(np.argmax(values))
-        return int(np.argmin(values))
+        if not self._is_noisy():
+            return self.y_
+        self.sampler_ = self._fitted_sampler()
+        return self.sampler_.predict(self._to_unit(self.X_))
 
     def _design(self) -> Array:
         """The initial design in the unit box, (n_initial, n_features)."""
@@ -265,16 +300,112 @@ class ThompsonSampler(OneBlasThread):
         n_bits = max(self.n_initial - 1, 0).bit_length()
         return sequence.random_base2(n_bits)[: self.n_initial]
 
-    def _optima(self, draws: FunctionDraws, rng: np.random.Generator) -> Array:
-        """Optima of the draws in the unit box."""
-        search = draws.minimize
+    def _improvable_posterior(self) -> Posterior | None:
+        """Distribution of which improvements are expected; None for draws."""
+        if self.acquisition == "thompson":
+            return None
+        sampler = self.sampler_
+        posterior = sampler.posterior_
+        if posterior is None:
+            posterior = getattr(sampler.estimator_, "posterior_", None)
+        if isinstance(posterior, LatentModel):
+            # particles can be conditioned one by one
+            posterior = MixtureModel.of_particles(posterior)
+        if hasattr(posterior, "condition"):
+            return posterior
+        if self.acquisition == "expected_improvement":
+            raise ValueError(
+                "Expected improvement needs a model that can be conditioned on "
+                f"proposals; {sampler.estimator_!r} cannot. Use "
+                'acquisition="thompson".'
+            )
+        return None
+
+    def _optima_of_draws(self, n: int, X: Array, rng: np.random.Generator) -> Array:
+        """Optima of n posterior draws (n, d), none of them among the rows of X."""
+        draws = self.sampler_.sample_functions(n, rng)
+        return self._minima(self._sign * draws, X, rng)
+
+    def _improvements(
+        self,
+        posterior: Posterior,
+        n: int,
+        earlier: Array,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Inputs of the n largest expected improvements, one after the other.
+
+        Proposals without a result, those of this batch included, are taken to have
+        their means as values: it leaves means as they are and reduces variances.
+
+        Parameters
+        ----------
+        posterior : Posterior
+            Given the evaluations.
+        n : int
+        earlier : ndarray of shape (k, d)
+            Proposals of the same batch, of the design.
+        rng : numpy.random.Generator
+        """
+        unit = self.y_.std() or 1.0
+        is_told = _is_among(self._proposed, self.X_)
+        pending = np.concatenate((self._proposed[~is_told], earlier))
+        rows = self._to_unit(self.X_)
+        X = np.empty((0, len(self.bounds)))
+        for _ in range(n):
+            new = self._to_unit(pending)
+            posterior = _with_means(posterior, new, 1e-8 * unit**2)
+            rows = np.concatenate((rows, new))
+            improvement = LogExpectedImprovement.below_means(
+                posterior,
+                rows,
+                sign=self._sign,
+                unit=unit,
+            )
+            batch = np.concatenate((earlier, X))
+            pending = self._minima(improvement.as_draws(), batch, rng)
+            X = np.concatenate((X, pending))
+        return X
+
+    @property
+    def _sign(self) -> float:
+        """-1 for functions that are maximised."""
         if self.maximize:
-            search = draws.maximize
+            return -1.0
+        return 1.0
+
+    def _minima(
+        self,
+        functions: FunctionDraws,
+        X: Array,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Inputs at which functions of the unit box are smallest, one for each.
+
+        Tried levels, and those of the rows X, are replaced by the best untried ones.
+        """
         # (0, 1), and (0, 0) for a fixed input
         box = np.sign(self.bounds - self.bounds[:, :1])
         n_starts = min(self.n_starts, self.n_mesh)
-        optima: Array = search(box, n_starts, self.n_mesh, rng).x
-        return optima
+        if np.any(self.steps):
+            functions = mapped_draws(functions, InputMap(_Levels(self)))
+        candidates = self._near_best(rng)
+        x = functions.minimize(box, n_starts, self.n_mesh, rng, candidates).x
+        return self._untried(self._from_unit(x), functions, rng, X)
+
+    def _near_best(self, rng: np.random.Generator) -> Array:
+        """Points of the unit box around the best rows."""
+        n_points = max(1, self.n_mesh // 4)
+        n_best = max(1, len(self.y_) // 10)
+        order = np.argsort(self._sign * self.y_)
+        best = self._to_unit(self.X_[order[:n_best]])
+        centres = best[rng.integers(n_best, size=n_points)]
+        # distances from 1e-4 to 0.2, in a half of the inputs
+        scales = 10.0 ** rng.uniform(-4.0, -0.7, (n_points, 1))
+        steps = scales * rng.standard_normal(centres.shape)
+        is_moved = rng.random(centres.shape) < 0.5
+        points: Array = np.clip(centres + is_moved * steps, 0.0, 1.0)
+        return points
 
     def _from_unit(self, points: Array) -> Array:
         """Inputs within the bounds, on their levels, from points of the unit box."""
@@ -290,47 +421,49 @@ class ThompsonSampler(OneBlasThread):
         low, high = self.bounds.T
         return (X - low) / np.where(low < high, high - low, 1.0)
 
-    def _on_levels(
+    def _untried(
         self,
-        points: Array,
-        draws: FunctionDraws | None,
+        X: Array,
+        functions: FunctionDraws | None,
         rng: np.random.Generator,
+        earlier: Array | None = None,
     ) -> Array:
         """Inputs on levels; tried ones are replaced by the best of all untried ones.
 
         Parameters
         ----------
-        points : ndarray of shape (n, d)
-            In the unit box: of the design, then the optima of the draws.
-        draws : FunctionDraws or None
+        X : ndarray of shape (n, d)
+        functions : FunctionDraws or None
+            That are smallest at these inputs; None for those of the design.
         rng : numpy.random.Generator
+        earlier : ndarray of shape (k, d), default=None
+            Proposals of the same batch.
         """
-        X = self._from_unit(points)
-        if self._is_noisy():
-            self._proposed = np.vstack((self._proposed, X))
+        if not np.any(self.steps) or self._is_noisy():
             return X
-        n_designed = len(points)
-        if draws is not None:
-            n_designed -= len(draws)
+        if earlier is None:
+            earlier = X[:0]
+        X = X.copy()
         mesh = self._from_unit(rng.random((self.n_mesh, len(self.bounds))))
         mesh = rng.permutation(np.unique(mesh, axis=0))
         for i, proposal in enumerate(X):
-            tried = np.vstack((self.X_, self._proposed, X[:i]))
+            tried = np.vstack((self.X_, self._proposed, earlier, X[:i]))
             if not np.any(_is_among(proposal[np.newaxis], tried)):
                 continue
             untried = mesh[~_is_among(mesh, tried)]
             if not len(untried):  # all levels have been tried
                 continue
             best = 0
-            if draws is not None and i >= n_designed:
-                values = draws[i - n_designed](self._to_unit(untried))[:, 0]
-                best = self._argbest(values)
+            if functions is not None:
+                values = functions[i](self._to_unit(untried))[:, 0]
+                best = int(np.argmin(values))
             X[i] = untried[best]
-        self._proposed = np.vstack((self._proposed, X))
         return X
 
     def _is_noisy(self) -> bool:
-        """Whether equal inputs have been told with different values."""
+        """Whether values are noisy; "auto": equal inputs had different values."""
+        if self.noisy != "auto":
+            return bool(self.noisy)
         trials = np.column_stack((self.X_, self.y_))
         return len(np.unique(trials, axis=0)) > len(np.unique(self.X_, axis=0))
 
@@ -340,8 +473,9 @@ class ThompsonSampler(OneBlasThread):
         if previous is not None and self._n_tells_at_fit == self._n_tells:
             return previous
         sampler: DecoupledSampler = clone(self.sampler or DecoupledSampler())
-        if sampler.estimator is None:
-            sampler.set_params(estimator=_default_regressor(len(self.bounds)))
+        if sampler.random_state is None:
+            # a search draws random numbers
+            sampler.set_params(random_state=self._seed % 2**31)
         if sampler.prior == "grid" and sampler.domain is None:
             sampler.set_params(domain=np.tile([0.0, 1.0], (len(self.bounds), 1)))
         n_tells_since = self._n_tells - self._n_tells_at_refit
@@ -355,22 +489,60 @@ class ThompsonSampler(OneBlasThread):
         with warnings.catch_warnings():
             # with few rows a hyperparameter often ends at a bound
             warnings.simplefilter("ignore", ConvergenceWarning)
+            if self.sampler is None:
+                warnings.simplefilter("ignore", FitWarning)
             sampler.fit(self._to_unit(self.X_), self.y_)
         self._n_tells_at_fit = self._n_tells
         return sampler
+
+
+class _Levels:
+    """Points of the unit box, moved to the levels of the inputs.
+
+    Derivatives in inputs with levels are zero: a search does not move them.
+    """
+
+    def __init__(self, sampler: ThompsonSampler):
+        self.sampler = sampler
+
+    def __call__(self, points: Array) -> Array:
+        return self.sampler._to_unit(self.sampler._from_unit(points))
+
+    def with_pullback(self, points: Array) -> tuple[Array, Callable[[Array], Array]]:
+        is_continuous = self.sampler.steps == 0.0
+        return self(points), lambda gradient: gradient * is_continuous
+
+
+def _checked_steps(steps: ArrayLike | None, d: int) -> Array:
+    """Distances between levels, (d,)."""
+    if steps is None:
+        return np.zeros(d)
+    steps = check_points("steps", steps, (d,))
+    if np.any(steps < 0.0):
+        raise ValueError(
+            "steps must hold the distance between the levels of each input, 0 for "
+            f"one that is continuous; got {steps.tolist()}."
+        )
+    return steps
+
+
+def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {choices}; got {value!r}.")
+
+
+def _with_means(posterior: Posterior, X: Array, noise_variance: float) -> Posterior:
+    """Posterior given its means at the rows of X, as if they had been observed."""
+    if not len(X):
+        return posterior
+    mean, _ = posterior.marginals(X).moments()
+    return posterior.condition(X, mean, np.full(len(X), noise_variance))
 
 
 def _is_among(X: Array, tried: Array) -> NDArray[np.bool_]:
     """Whether each row of X (n, d) is among the rows tried (k, d)."""
     keys = {row.tobytes() for row in tried + 0.0}
     return np.array([row.tobytes() in keys for row in X + 0.0], dtype=bool)
-
-
-def _default_regressor(d: int) -> GaussianProcessRegressor:
-    smooth = Matern(np.full(d, 0.5), (0.02, 20.0), nu=2.5)
-    noise = WhiteKernel(1e-3, (1e-6, 1.0))
-    kernel = ConstantKernel(1.0, (1e-2, 1e2)) * smooth + noise
-    return GaussianProcessRegressor(kernel, normalize_y=True)
 
 
 def _keep_hyperparameters(

@@ -2,20 +2,27 @@
 
 import itertools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import quad
+from scipy.spatial.distance import pdist
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import Ridge
 
-from skgpx import DecoupledSampler, _decoupled
+from skgpx import DecoupledSampler, ExactGPRegressor, _decoupled
+from skgpx._acquisition import LogExpectedImprovement, log_improvement
+from skgpx._latent import MixtureModel
 from skgpx.thompson import ThompsonSampler
 
 BOUNDS = np.array([[-5.0, 5.0], [100.0, 300.0]])
+UNIT = np.random.default_rng(3).random((8, 2))
 CENTRE = np.array([1.0, 180.0])
 QUICK = {"n_mesh": 256, "n_starts": 4}
 FIXED = DecoupledSampler(
@@ -186,6 +193,8 @@ BAD = [
     ({"n_starts": 1.5}, "n_starts"),
     ({"n_initial": -1}, "n_initial"),
     ({"refit_every": 0}, "refit_every"),
+    ({"acquisition": "EI"}, "acquisition must be one of"),
+    ({"noisy": "maybe"}, "noisy must be one of"),
 ]
 
 
@@ -205,6 +214,126 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="n == 0"):
         optimizer.ask(0)
     assert len(optimizer.y_) == 0
+
+
+# ---- Expected improvement ------------------------------------------------------------
+
+
+def log_improvement_by_quadrature(z):
+    """``log ∫ u N(u | z, 1) du`` over positive u, with the tail factored out."""
+    if z > -3.0:
+        value, _ = quad(lambda u: u * np.exp(z * u - 0.5 * u**2), 0.0, np.inf)
+    else:
+        # t = |z| u
+        value, _ = quad(
+            lambda t: t * np.exp(-t - 0.5 * (t / z) ** 2) / z**2, 0.0, 60.0, epsabs=0.0
+        )
+    return np.log(value) - 0.5 * z**2 - 0.5 * np.log(2.0 * np.pi)
+
+
+def test_logarithm_of_the_improvement_is_an_integral():
+    z = np.array([8.0, 1.0, 0.0, -0.99, -1.01, -4.0, -20.0, -49.9, -50.1, -3e3, -1e6])
+    exact = [log_improvement_by_quadrature(value) for value in z]
+    assert_allclose(log_improvement(z), exact, rtol=1e-13, atol=1e-8)
+
+
+def test_improvement_of_a_mixture_is_the_mean_over_its_components():
+    models = [FIXED.fit(UNIT, UNIT[:, 0] * k).posterior_ for k in (1.0, -2.0)]
+    mixture = MixtureModel(tuple(models), np.log([0.25, 0.75]))
+    rng = np.random.default_rng(0)
+    X = rng.random((3, 2))
+    improvement = LogExpectedImprovement.below_means(mixture, UNIT, sign=-1.0, unit=1.0)
+    values = -improvement.as_draws()(X)[:, 0]
+    # z-scores of the improvements of many draws, above the largest mean
+    marginals = mixture.marginals(X)
+    gains = []
+    for k, model in enumerate(models):
+        best = model.marginals(UNIT).mean.max()
+        mean, std = marginals.mean[:, 0, k], np.sqrt(marginals.variance[:, 0, k])
+        draws = mean + std * rng.standard_normal((20_000, 3))
+        gains.append((0.25, 0.75)[k] * np.maximum(draws - best, 0.0))
+    expected = sum(gain.mean(axis=0) for gain in gains)
+    error = np.sqrt(sum(gain.var(axis=0) for gain in gains) / 20_000)
+    assert np.all(np.abs(np.exp(values) - expected) < 4.0 * error + 1e-6)
+
+
+def test_slopes_of_the_improvement_are_differences():
+    posterior = FIXED.fit(UNIT, quadratic(UNIT)).posterior_
+    improvement = LogExpectedImprovement.below_means(posterior, UNIT, 1.0, 1.0)
+    draws = improvement.as_draws()
+    X = np.random.default_rng(1).random((5, 2))
+    values, slopes = draws.value_and_grad(X)
+    assert_allclose(values, draws(X), rtol=1e-12)
+    for k, step in enumerate(1e-4 * np.eye(2)):
+        differences = (draws(X + step) - draws(X - step)) / 2e-4
+        assert_allclose(slopes[:, :, k], differences, rtol=1e-4, atol=1e-6)
+
+
+def test_exact_posterior_has_the_moments_of_its_regressor():
+    y = quadratic(UNIT) + 3.0
+    sampler = FIXED.fit(UNIT, y)
+    posterior = sampler.posterior_
+    new = np.random.default_rng(2).random((4, 2))
+    mean, variance = posterior.marginals(new).moments()
+    expected, std = sampler.predict(new, return_std=True)
+    noise = posterior.noise_variance_at(new)
+    assert_allclose(mean[:, 0], expected, rtol=1e-9)
+    assert_allclose(variance + noise, std[:, np.newaxis] ** 2, rtol=1e-7)
+    # some of the rows first, the others as observations
+    part = replace(
+        posterior,
+        points=UNIT[:4],
+        root=np.linalg.cholesky(posterior.full_kernel(UNIT[:4])),
+        targets=posterior.targets[:4],
+        noise=posterior.noise[:4],
+    )
+    noise = noise[0, 0] * np.ones(len(UNIT) - 4)
+    conditioned = part.condition(UNIT[4:], y[4:, np.newaxis], noise)
+    for one, other in zip(
+        conditioned.marginals(new).moments(), (mean, variance), strict=True
+    ):
+        assert_allclose(one, other, rtol=1e-6, atol=1e-10)
+
+
+@pytest.mark.parametrize("acquisition", ["expected_improvement", "thompson"])
+def test_acquisitions_find_a_minimum_by_batches(acquisition):
+    options = {"acquisition": acquisition, "random_state": 0, **QUICK}
+    optimizer = run(ThompsonSampler(BOUNDS, **options), 7)
+    assert optimizer.best_y_ < 0.01
+    batch = optimizer.ask(4)
+    distances = pdist((batch - BOUNDS[:, 0]) / np.diff(BOUNDS).T)
+    assert distances.min() > 1e-6
+    assert_array_equal(run(ThompsonSampler(BOUNDS, **options), 7).ask(4), batch)
+
+
+def test_unanswered_proposals_are_not_repeated():
+    optimizer = run(ThompsonSampler(BOUNDS, random_state=0, **QUICK), 4)
+    X = np.concatenate([optimizer.ask() for _ in range(4)])
+    assert pdist((X - BOUNDS[:, 0]) / np.diff(BOUNDS).T).min() > 1e-6
+
+
+def test_models_that_cannot_be_conditioned_are_drawn_from():
+    optimizer = ThompsonSampler(
+        BOUNDS, ExactGPRegressor(RBF(0.5)), n_initial=4, random_state=0, **QUICK
+    )
+    run(optimizer, 3)
+    optimizer.acquisition = "expected_improvement"
+    with pytest.raises(ValueError, match="cannot"):
+        optimizer.ask()
+
+
+def test_best_input_under_noise_has_the_smallest_mean():
+    rng = np.random.default_rng(0)
+    X = BOUNDS[:, 0] + np.repeat(rng.random((30, 2)), 2, axis=0) * np.ptp(BOUNDS, 1)
+    y = quadratic(X) + 0.5 * rng.standard_normal(60)
+    optimizer = ThompsonSampler(BOUNDS, FIXED, random_state=0, **QUICK).tell(X, y)
+    unit = (X - BOUNDS[:, 0]) / np.ptp(BOUNDS, axis=1)
+    mean = clone(FIXED).fit(unit, y).predict(unit)
+    assert_array_equal(optimizer.best_x_, X[np.argmin(mean)])
+    assert_allclose(optimizer.best_y_, mean.min())
+    assert optimizer.best_y_ > y.min()
+    optimizer.noisy = False
+    assert optimizer.best_y_ == y.min()
 
 
 # ---- Levels --------------------------------------------------------------------------

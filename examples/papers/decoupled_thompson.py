@@ -171,6 +171,7 @@ def run_library(problem: Problem, n_evaluations: int) -> tuple[np.ndarray, np.nd
         problem.box,
         DecoupledSampler(problem.model()),
         n_initial=1,
+        acquisition="thompson",
         refit_every=None,
         n_mesh=problem.setting.n_mesh,
         n_starts=N_STARTS,

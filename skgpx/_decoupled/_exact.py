@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from skgpx._base import LatentRegressor
 from skgpx._draws import Conditioning, FunctionDraws, KernelProcess, draw_prior
 from skgpx._iterative import ExactGPRegressor
 from skgpx._iterative._model import PathwiseModel
+from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx._numerics.mixture import LatentMixture
 from skgpx._types import RandomState
 from skgpx._validation import check_rows, standardisation
 from skgpx.kernels import latent_kernel, noise_variance
@@ -113,6 +115,43 @@ class ExactPosterior:
             draws = process.condition(draws, values)
         draws = draws.with_process(process)
         return draws.affine(self.shift, self.scale)
+
+    @cached_property
+    def _whitened_targets(self) -> Array:
+        """``L⁻¹ y`` for each output, (n, c)."""
+        return solve_lower(self.root, self.targets)
+
+    def marginals(self, X: Array) -> LatentMixture:
+        """Distribution of f at each row of X (n, d): one normal component."""
+        # φ(x) = L⁻¹ k(X, x)
+        features = solve_lower(self.root, self.kernel(self.points, X))
+        # E f = φᵀ L⁻¹ y,  Var f = k(x, x) - φᵀφ
+        mean = features.T @ self._whitened_targets
+        variance = self.kernel.diag(X) - np.sum(features**2, axis=0)
+        variance = np.maximum(variance, 0.0)
+        return LatentMixture(
+            mean=(self.shift + self.scale * mean)[:, :, np.newaxis],
+            variance=(variance[:, np.newaxis] * self.scale**2)[:, :, np.newaxis],
+            weights=np.ones(1),
+        )
+
+    def condition(self, X: Array, y: Array, noise_variance: Array) -> ExactPosterior:
+        """Distribution of f given also noisy values y (p, c) at X (p, d).
+
+        `noise_variance` (p,) is in the squared units of the first output. O((n + p)^3).
+        """
+        points = np.concatenate((self.points, X))
+        targets = np.concatenate((self.targets, (y - self.shift) / self.scale))
+        noise = np.concatenate((self.noise, noise_variance / self.scale[0] ** 2))
+        covariance = self.kernel(points)
+        covariance[np.diag_indices(len(points))] += noise
+        return replace(
+            self,
+            points=points,
+            root=cholesky(covariance).L,
+            targets=targets,
+            noise=noise,
+        )
 
     def noise_variance_at(self, X: Array) -> Array:
         """Variance of the white noise of each output at the rows of X, (n, c)."""

@@ -252,6 +252,7 @@ class FunctionDraws(OneBlasThread):
         n_starts: int = 32,
         n_mesh: int = 10_000,
         random_state: RandomState = None,
+        candidates: ArrayLike | None = None,
     ) -> OptimizeResult:
         """Smallest value of each function in a box, and where it is.
 
@@ -270,6 +271,8 @@ class FunctionDraws(OneBlasThread):
             Mesh points.
         random_state : int, Generator or None, default=None
             Scrambles the mesh.
+        candidates : array-like of shape (k, d), default=None
+            Points that are added to the mesh, such as neighbours of good ones.
 
         Returns
         -------
@@ -282,7 +285,7 @@ class FunctionDraws(OneBlasThread):
             If the draws have several outputs, or bounds are not finite or not in
             order.
         """
-        return minimise(self, bounds, n_starts, n_mesh, random_state)
+        return minimise(self, bounds, n_starts, n_mesh, random_state, candidates)
 
     def maximize(
         self,
@@ -290,9 +293,10 @@ class FunctionDraws(OneBlasThread):
         n_starts: int = 32,
         n_mesh: int = 10_000,
         random_state: RandomState = None,
+        candidates: ArrayLike | None = None,
     ) -> OptimizeResult:
         """Largest value of each function in a box; see :meth:`minimize`."""
-        minima = (-self).minimize(bounds, n_starts, n_mesh, random_state)
+        minima = (-self).minimize(bounds, n_starts, n_mesh, random_state, candidates)
         return OptimizeResult(x=minima.x, fun=-minima.fun)
 
     def condition(

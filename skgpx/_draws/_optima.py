@@ -24,6 +24,7 @@ def minimise(
     n_starts: int,
     n_mesh: int,
     random_state: RandomState,
+    candidates: Array | None = None,
 ) -> OptimizeResult:
     """Minimum of each draw in a box: x (s, d), and its value fun (s,).
 
@@ -54,6 +55,10 @@ def minimise(
     n_bits = int(max(n_mesh - 1, 1)).bit_length()
     rng = np.random.default_rng(random_state)
     mesh = qmc.Sobol(d, seed=rng).random_base2(n_bits)[:n_mesh]
+    if candidates is not None:
+        width = np.where(box[:, 0] < box[:, 1], box[:, 1] - box[:, 0], 1.0)
+        in_cube = np.clip((candidates - box[:, 0]) / width, 0.0, 1.0)
+        mesh = np.concatenate((mesh, in_cube))
 
     # the best mesh points of each draw start a search
     values = draws.values(_to_box(mesh, box))[:, 0, :]
