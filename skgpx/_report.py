@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
+from skgpx._hyperparameters import AveragedHyperparameters, quantiles
 from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._validation import check_is_fitted, check_X, codes_of_grades, warn
@@ -17,8 +18,19 @@ from skgpx._version import __version__
 from skgpx.bases import Nystroem
 from skgpx.exceptions import PredictionWarning
 
+# Columns whose hyperparameters are listed: those with the shortest lengthscales.
+_LISTED_COLUMNS = 10
+
 # Names of entries, and how to read them from a fitted estimator.
 Section = dict[str, Callable[[BaseEstimator], object]]
+
+
+def _weight_of_state(fit: BaseEstimator) -> float | None:
+    """Probability of the kernel in `kernel_`; None if it was chosen."""
+    if not fit.hyperparameter_states_:
+        return None
+    return fit.hyperparameter_states_[0].weight
+
 
 _MODEL: Section = {
     "estimator": lambda fit: type(fit).__name__,
@@ -32,6 +44,7 @@ _PRIOR: Section = {
     "kernel": lambda fit: repr(fit.kernel_),
     "noise_std": lambda fit: np.sqrt(fit.noise_variance_).tolist(),
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
+    "weight_of_this_state": _weight_of_state,
     "cycles_per_unit": lambda fit: np.round(fit.cycles_[:5], 6).tolist() or None,
 }
 
@@ -161,10 +174,20 @@ class Reporting(OneBlasThread):
         -------
         report : Report
             A dictionary of sections, which prints as text and in a notebook as a table:
-            "model", "prior", "search" (rows and criterion of the hyperparameters),
+            "model", "prior", "hyperparameters" and "families" (where predictions
+            average them), "search" (rows and criterion of the hyperparameters),
             "basis", "inference", "seconds", "held_out" and "findings", as far as they
             apply. The findings are `findings_`, about which the fit warned, and
             findings of X and y.
+
+            Each entry of "hyperparameters" has the "median" and the quantiles "5 %" and
+            "95 %" of the posterior: amplitudes and noise as standard deviations in the
+            units of y, lengthscales in the units of their column. A hyperparameter that
+            only kernels of some families have has the "weight" of these, and quantiles
+            given them. Of more than ten columns those with the shortest lengthscales,
+            in standard deviations of the column, are listed. "families" has the
+            posterior probability of each form of the kernel; "prior" is of the state of
+            the largest weight.
 
             In "held_out", "coverage_90" is the fraction of the targets inside their
             intervals of 90 %, and "coverage_90_standard_error" the standard deviation
@@ -192,6 +215,7 @@ class Reporting(OneBlasThread):
         sections: dict[str, dict[str, Any]] = {
             "model": _read(self, _MODEL),
             "prior": _read(self, _PRIOR),
+            **_averaged(self),
             "search": _search(self),
             "basis": basis,
             "inference": _read(self, _INFERENCE),
@@ -217,6 +241,25 @@ def _read(fit: BaseEstimator, section: Section) -> dict[str, Any]:
         if value is not None and value == value:
             entries[name] = value
     return entries
+
+
+def _averaged(model: BaseEstimator) -> dict[str, dict[str, Any]]:
+    """Quantiles of averaged hyperparameters, and the weights of their families."""
+    averaged = AveragedHyperparameters.of(model)
+    if averaged is None:
+        return {}
+    entries: dict[str, Any] = {}
+    for hyperparameter, values in averaged.of_columns(_LISTED_COLUMNS).items():
+        low, median, high = quantiles(values, averaged.weights, [0.05, 0.5, 0.95])
+        entry = {"median": float(median), "5 %": float(low), "95 %": float(high)}
+        weight = float(averaged.weights @ np.isfinite(values))
+        if weight < 1.0 - 1e-9:
+            entry["weight"] = weight
+        entries[hyperparameter.label(averaged.column_names)] = entry
+    n_hidden = model.n_features_in_ - _LISTED_COLUMNS
+    if n_hidden > 0:
+        entries["columns_of_longer_lengthscales"] = n_hidden
+    return {"hyperparameters": entries, "families": averaged.family_weights()}
 
 
 def _search(model: BaseEstimator) -> dict[str, Any]:

@@ -5,11 +5,17 @@ import warnings
 from copy import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    ExpSineSquared,
+    WhiteKernel,
+)
 
 from skgpx import (
     DecoupledSampler,
@@ -21,8 +27,10 @@ from skgpx import (
     TemperedRegressor,
     metrics,
 )
+from skgpx._selection._averaging import HyperparameterState
 from skgpx.diagnostics import Finding, conclude
-from skgpx.likelihoods import Poisson
+from skgpx.kernels import Linear
+from skgpx.likelihoods import Gaussian, Poisson
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-3.0, 3.0, size=(60, 1))
@@ -178,3 +186,73 @@ def test_models_that_are_not_fitted_have_no_report():
     for one in (PLSRegressor(), DecoupledSampler(), SteinFourierFeatures()):
         with pytest.raises(NotFittedError):
             one.report()
+
+
+def test_averaged_hyperparameters():
+    """Quantiles over equal draws: states, as often as their weights say."""
+    rows = rng.normal(size=(30, 12))
+    rows[:, 11] *= 100.0
+    y = np.sin(2.0 * rows[:, 5]) + rows[:, 11] / 100.0 + 0.1 * rng.normal(size=30)
+    names = [f"column_{j}" for j in range(12)]
+    frame = pd.DataFrame(rows, columns=names)
+    kernel = ConstantKernel() * RBF(np.ones(12)) + WhiteKernel()
+    model = PLSRegressor(kernel=kernel, hyperparameters="average", random_state=0)
+    report = model.fit(frame, y).report()
+    states = model.hyperparameter_states_
+    weights = np.array([state.weight for state in states])
+    counts = np.round(24 * weights).astype(int)
+    assert counts.sum() == 24
+    levels = [0.05, 0.5, 0.95]
+    section = report["hyperparameters"]
+
+    def check(name, values):
+        expected = np.quantile(np.repeat(values, counts), levels, method="inverted_cdf")
+        entry = section[name]
+        assert_allclose([entry["5 %"], entry["median"], entry["95 %"]], expected)
+
+    check("noise_std", [np.sqrt(state.likelihood.noise_variance) for state in states])
+    amplitudes = [np.sqrt(state.kernel.k1.constant_value) for state in states]
+    check("amplitude", np.std(y) * np.array(amplitudes))
+    for j in (5, 11):
+        scales = [state.kernel.k2.length_scale[j] for state in states]
+        check(f"lengthscale[{names[j]}]", scales)
+    # both columns that matter are among the first, whatever their units
+    length_scales = [name for name in section if name.startswith("lengthscale")]
+    assert len(length_scales) == 10
+    assert {names[5], names[11]} == {name[12:-1] for name in length_scales[:2]}
+    assert section["columns_of_longer_lengthscales"] == 2
+    assert_allclose(report["families"]["as given"], 1.0)
+    assert report["prior"]["weight_of_this_state"] == states[0].weight
+    assert "noise std        " in repr(report)
+
+
+def test_hyperparameters_that_some_families_have(fitted):
+    model = copy(fitted["pls"])
+    radial = ConstantKernel(4.0) * RBF(0.4)
+    season = ConstantKernel(1.0) * RBF(3.0) * ExpSineSquared(0.7, 2.0)
+    model.hyperparameter_states_ = (
+        HyperparameterState(radial + Linear(0.5), Gaussian(0.25), 0.5, "trend"),
+        HyperparameterState(radial, Gaussian(0.16), 0.25, "plain"),
+        HyperparameterState(radial + season, Gaussian(0.16), 0.25, "season"),
+    )
+    report = model.report()
+    assert report["families"] == {"trend": 0.5, "plain": 0.25, "season": 0.25}
+    section = report["hyperparameters"]
+    std = np.std(Y)
+    expected = {
+        "noise_std": (0.4, 1.0),
+        "amplitude": (2.0 * std, 1.0),
+        "lengthscale[x0]": (0.4, 1.0),
+        "slope_std[x0]": (0.5 * std, 0.5),
+        "season_amplitude": (std, 0.25),
+        "season_lengthscale[x0]": (3.0, 0.25),
+        "season_cycle_lengthscale[x0]": (0.7, 0.25),
+        "season_period[x0]": (2.0, 0.25),
+    }
+    assert list(section) == list(expected)
+    for name, (median, weight) in expected.items():
+        assert_allclose(section[name]["median"], median)
+        assert section[name].get("weight", 1.0) == weight
+    chosen = fitted["pls"].report()
+    assert not {"hyperparameters", "families"} & set(chosen)
+    assert "weight_of_this_state" not in chosen["prior"]

@@ -57,6 +57,7 @@ from skgpx.kernels._terms import (
     parts_with,
     rescaled,
     split_noise,
+    summands,
     theta_entries,
 )
 

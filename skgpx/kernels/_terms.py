@@ -201,11 +201,11 @@ def _fades(factors: tuple[Kernel, ...], n_features: int) -> bool:
     return len(seen) == n_features
 
 
-def _summands(kernel: Kernel) -> list[Kernel]:
+def summands(kernel: Kernel) -> list[Kernel]:
     """Terms of a sum of kernels, however nested; the kernel itself if not a sum."""
     if type(kernel) is not Sum:
         return [kernel]
-    return _summands(kernel.k1) + _summands(kernel.k2)
+    return summands(kernel.k1) + summands(kernel.k2)
 
 
 # ---- Lengthscales of composite kernels, and their positions in theta -----------------
@@ -434,7 +434,7 @@ def split_noise(kernel: Kernel) -> tuple[Kernel, float | None, Bounds | None]:
     """
     noises = []
     latent_terms = []
-    for term in _summands(kernel):
+    for term in summands(kernel):
         if isinstance(term, WhiteKernel):
             noises.append(term)
         else:

@@ -21,6 +21,7 @@ from skgpx import PLSRegressor, SteinRFFRegressor, metrics
 from skgpx.inspection import (
     CoverageDisplay,
     FunctionDrawsDisplay,
+    HyperparameterDisplay,
     LearnedKernelDisplay,
     MixtureDensityDisplay,
     PredictiveDisplay,
@@ -236,6 +237,52 @@ def test_effects_of_named_categories_and_of_models_without_terms():
     waves = skgpx.SpectralVGPRegressor(n_basis=9).fit(X, Y)
     with pytest.raises(ValueError, match="on inducing points"):
         TermEffectDisplay.from_estimator(waves, X)
+
+
+def test_averaged_hyperparameters_and_draws_of_them():
+    radial = Columns(RBF(1.0), [0]) + Columns(RBF(1.0), [1])
+    kernel = ConstantKernel() * Columns(RBF(), [0]) + ConstantKernel() * radial
+    averaging = PLSRegressor(kernel, hyperparameters="average", random_state=0)
+    model = make_pipeline(StandardScaler(), averaging).fit(X[:20], Y[:20])
+    display = HyperparameterDisplay.from_estimator(model)
+    assert set(display.values) == {
+        "noise_std",
+        "amplitude[x0]",
+        "amplitude",
+        "lengthscale[x0]",
+        "lengthscale_2[x0]",
+        "lengthscale[x1]",
+    }
+    assert_allclose(display.weights.sum(), 1.0)
+    states = model[-1].hyperparameter_states_
+    stds = [np.sqrt(state.likelihood.noise_variance) for state in states]
+    assert_allclose(display.values["noise_std"], stds)
+    scales = [state.kernel.k2.k2.k2.kernel.length_scale for state in states]
+    assert_allclose(display.values["lengthscale[x1]"], scales)
+    assert display.families == {"as given": pytest.approx(1.0)}
+    # 24 draws of equal weight are the states, as often as their weights say
+    draws = display.draws()
+    assert list(draws) == list(display.values)
+    for name, values in display.values.items():
+        assert draws[name].shape == (1, 24)
+        assert_allclose(draws[name].mean(), display.weights @ values)
+    assert display.draws(7)["noise_std"].shape == (1, 7)
+    lengths, standard, families = display.axes_
+    assert display.figure_ is lengths.figure
+    assert len(lengths.get_yticks()) == 3
+    assert len(standard.get_yticks()) == 3
+    assert lengths.get_xscale() == "log"
+    assert families.get_xlabel() == "posterior probability"
+    figure, axes = pyplot.subplots(3)
+    assert display.plot(ax=axes).figure_ is figure
+    with pytest.raises(ValueError, match="ax must hold 3 Axes; got 1"):
+        display.plot(ax=axes[0])
+    for chosen in (PLS.fit(X, Y), skgpx.SpectralVGPRegressor(n_basis=9).fit(X, Y)):
+        with pytest.raises(ValueError, match='hyperparameters="average"'):
+            HyperparameterDisplay.from_estimator(chosen)
+    # a trend that only some families have has values, but no draws
+    display.values["slope_std[x0]"] = np.append(np.nan, stds[1:])
+    assert "slope_std[x0]" not in display.draws()
 
 
 def test_components_of_learned_waves():
