@@ -11,7 +11,13 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
-from skgpx._selection._candidates import Candidate, default_candidates, of_kernel
+from skgpx._row_budgets import ABUNDANT_ROWS
+from skgpx._selection._candidates import (
+    ALL_ORDERS,
+    Candidate,
+    default_candidates,
+    of_kernel,
+)
 from skgpx._selection._closed_form import closed_form, noise_only
 from skgpx._selection._evidence import Inducing, within_variance
 from skgpx._selection._laplace import laplace, rough_latent
@@ -152,8 +158,16 @@ def learn_prior(
     """
     # 1 candidate kernels
     unit = latent_scale(rows, likelihood) ** 2
+    budget = budget or SearchBudget()
     if kernel is None or isinstance(kernel, DefaultKernel):
-        families = default_candidates(rows, likelihood, unit, kernel)
+        orders = None
+        if (
+            budget.nearby
+            and likelihood.has_closed_form
+            and len(rows.y) >= ABUNDANT_ROWS
+        ):
+            orders = ALL_ORDERS
+        families = default_candidates(rows, likelihood, unit, kernel, orders)
         kernel = families[0][-1].kernel
         amplitude_is_free = True
     else:
@@ -171,7 +185,7 @@ def learn_prior(
         )
     # 2 rows
     counted = rows if likelihood.discrete else counted_once(rows)
-    split = Split.of(counted, budget or SearchBudget(), rng)
+    split = Split.of(counted, budget, rng)
     start = None
     if previous is not None and previous.search_result is not None:
         start = previous.search_result._replace(likelihood=likelihood)
