@@ -266,6 +266,70 @@ around = (P, G, "GWIRegressor boosting", "GWIRegressor linear")
 add(around, function, {"around a straight line": (slope_and_wave, 400, 2)})
 
 
+# ---- Many rows -----------------------------------------------------------------------
+
+
+def roughness(rng: Rng, d: int) -> Function:
+    """Draw from a Matern process of order 1/2 and lengthscale √d."""
+    # its frequencies have a Cauchy distribution
+    frequencies = rng.standard_normal((d, 4000)) / np.abs(rng.standard_normal(4000))
+    frequencies /= np.sqrt(d)
+    phases, weights = rng.uniform(0.0, 2.0 * np.pi, 4000), rng.standard_normal(4000)
+
+    def drawn(X: Array) -> Array:
+        blocks = np.array_split(X, max(len(X) // 1000, 1))
+        values = [np.cos(block @ frequencies + phases) @ weights for block in blocks]
+        return np.concatenate(values) * np.sqrt(2.0 / 4000.0)
+
+    return drawn
+
+
+def kinks(rng: Rng, d: int) -> Function:
+    """A slope in every column, and products of hinges of one or two columns."""
+    slopes = rng.standard_normal(d) / np.sqrt(d)
+    columns, edges = rng.integers(d, size=(12, 2)), rng.uniform(-1.0, 1.0, (12, 2))
+    heights = rng.standard_normal(12) / np.sqrt(12.0)
+
+    def drawn(X: Array) -> Array:
+        hinges = np.maximum(X[:, columns] - edges, 0.0)
+        hinges[:, ::2, 1] = 1.0
+        return X @ slopes + hinges.prod(axis=2) @ heights
+
+    return drawn
+
+
+def measurements(rng: Rng, n: int) -> Problem:
+    """Eighteen columns: integers, skewed amounts, many zeros, and lags of one another.
+
+    The function has a trend and kinks, the noise grows with an amount.
+    """
+    z = rng.standard_normal((n + N_TEST, 18))
+    # columns 10 to 15 are lags of one quantity
+    for j in range(11, 16):
+        z[:, j] = 0.9 * z[:, j - 1] + 0.4 * z[:, j]
+    columns = z.copy()
+    columns[:, :4] = np.round(20.0 * z[:, :4])
+    columns[:, 4:7] = np.round(10.0 * np.exp(z[:, 4:7]))
+    columns[:, 7:10] = np.maximum(np.round(4.0 * z[:, 7:10] - 3.0), 0.0)
+    columns[:, 10:16] = np.round(z[:, 10:16], 1)
+    X = (columns - columns.mean(axis=0)) / columns.std(axis=0)
+    truth = kinks(rng, 18)(np.clip(X, -3.0, 3.0))
+    noise = 0.3 * truth.std() * np.exp(0.3 * np.clip(z[:, 4], -1.0, 2.0))
+    y = truth + noise * rng.standard_normal(len(X))
+    return Problem(columns[:n], y[:n], columns[n:], y[n:], truth[n:])
+
+
+for n in (5000, 15000, 40000):
+    many = {
+        f"smooth, {n} rows": (smooth, n, 8),
+        f"rough, {n} rows": (roughness, n, 4),
+        f"kinks and a trend, {n} rows": (kinks, n, 6, 0.1, -2.0),
+        f"additive, {n} rows": (terms, n, 6, 0.2),
+    }
+    add((P,), function, many, 3, quick=False)
+    add((P,), measurements, {f"measurements, {n} rows": (n,)}, 3, quick=False)
+
+
 # ---- Where there are no rows ---------------------------------------------------------
 
 

@@ -21,6 +21,7 @@ from skgpx._pls._sampler import Inference, Sampler, resolved_method
 from skgpx._selection import (
     MAX_INDUCING_NON_GAUSSIAN,
     Hyperparameters,
+    SearchBudget,
     inducing_by_capacity,
     inducing_of_targets,
     learn_prior,
@@ -138,6 +139,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             learn=self.optimizer is not None,
             inducing=self.inducing,
             n_inducing=self._points_of_search(rows, likelihood),
+            budget=SearchBudget(nearby=self._is_automatic(rows)),
             n_jobs=self.n_jobs,
             previous=previous,
             hyperparameters=self.hyperparameters,
@@ -324,12 +326,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if likelihood.has_closed_form:
             noise = float(likelihood.variance(0.0))
         # without the noise, of y or of working responses, no number suffices for sure
-        automatic = (
-            self.n_inducing == "auto"
-            and isinstance(self.inducing, str)
-            and bool(np.isfinite(noise))
-            and rows.y.ndim == 1
-        )
+        automatic = self._is_automatic(rows) and bool(np.isfinite(noise))
         n_neighbors = self._count_neighbors(rows, kernel, likelihood, automatic)
         Z = None
         if automatic and n_neighbors > 0:
@@ -351,6 +348,15 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if Z is None:
             Z = self._select_points(rows, kernel, likelihood, n_points, rng)
         return Nystroem.from_kernel(kernel, Z), n_neighbors
+
+    def _is_automatic(self, rows: Rows) -> bool:
+        """Whether the model takes as many points, or nearest rows, as it needs."""
+        return (
+            self.n_inducing == "auto"
+            and isinstance(self.inducing, str)
+            and self.n_neighbors != 0
+            and rows.y.ndim == 1
+        )
 
     def _select_points(
         self,

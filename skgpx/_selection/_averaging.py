@@ -157,9 +157,9 @@ def average(
     # 5 equal states count once, with their number as weight
     counts = Counter((draw.candidate, draw.point.tobytes()) for draw in points)
     states = []
-    for (candidate, buffer), count in counts.most_common():
+    for (position, buffer), count in counts.most_common():
         weight = count / N_STATES
-        state = posteriors[candidate].state(np.frombuffer(buffer), weight)
+        state = posteriors[position].state(np.frombuffer(buffer), weight)
         states.append(state)
     return best, states
 

@@ -43,6 +43,11 @@ class NormalPrior(NamedTuple):
     std: float
 
 
+# Orders of the families that compete, from smooth to rough; infinity is the RBF. The
+# evidence of few rows prefers the roughest one too often.
+SMOOTH_ORDERS = (np.inf, 2.5, 1.5)
+ALL_ORDERS = (*SMOOTH_ORDERS, 0.5)
+
 # A lengthscale is in standard deviations of its column, and its mean grows by
 # log(d) / 2 with the number d of columns. An amplitude is in variances of the latent
 # function, a noise in variances of y. The slopes of a trend share a standard deviation.
@@ -433,6 +438,14 @@ def of_kernel(
     )
 
 
+def _of_order(order: float, rbf: RBF) -> tuple[str, Kernel]:
+    """Name and shape of a Matern kernel with the lengthscales of the RBF."""
+    if np.isinf(order):
+        return "RBF", rbf
+    matern = Matern(rbf.length_scale, rbf.length_scale_bounds, nu=order)
+    return f"Matern {order}", matern
+
+
 def _of_columns(kernel: Kernel, columns: NDArray[np.intp], d: int) -> Kernel:
     """The kernel as one of these columns of d."""
     if len(columns) == d:
@@ -445,15 +458,34 @@ def default_candidates(
     likelihood: Likelihood,
     unit: float,
     categories: DefaultKernel | None = None,
+    orders: Sequence[float] | None = None,
 ) -> list[list[Candidate]]:
     """Kernels that stand for None: families, with one lengthscale or one a column.
 
-    For normal noise the RBF and Matern kernels of order 5/2 and 3/2 compete, also where
-    rows are censored; for other likelihoods the RBF is the only family. "One" is in
-    standard deviations of the columns; for several classes also in the unit of the
-    columns, such as pixels. With `categories` they are kernels of the other columns,
-    times that kernel of categories.
+    "One" is in standard deviations of the columns; for several classes also in the unit
+    of the columns, such as pixels. With `categories` they are kernels of the other
+    columns, times that kernel of categories.
+
+    Parameters
+    ----------
+    rows : Rows
+    likelihood : Likelihood
+        Prepared.
+    unit : float
+        Variance of the latent function.
+    categories : DefaultKernel, optional
+    orders : sequence of float, optional
+        Of the Matern kernels that compete, from smooth to rough; infinity is the RBF.
+        None is `SMOOTH_ORDERS` for normal noise, also where rows are censored, and
+        the RBF alone for other likelihoods.
+
+    Returns
+    -------
+    families : list of lists of Candidate
+        A family for each order, from simple to complex.
     """
+    if orders is None:
+        orders = SMOOTH_ORDERS if likelihood.close_to_gaussian else SMOOTH_ORDERS[:1]
     n_columns = rows.X.shape[1]
     codes: Any = [] if categories is None else categories.columns
     numeric = np.setdiff1d(np.arange(n_columns), codes)
@@ -469,13 +501,9 @@ def default_candidates(
         k1__constant_value_bounds=(1e-3 * unit, largest_amplitude),
     )
     rbf: RBF = default.k2
-    shapes: dict[str, Kernel] = {"RBF": rbf}
-    if likelihood.close_to_gaussian:
-        for nu in (2.5, 1.5):
-            matern = Matern(rbf.length_scale, rbf.length_scale_bounds, nu=nu)
-            shapes[f"Matern {nu}"] = matern
     families = []
-    for name, shape in shapes.items():
+    for order in orders:
+        name, shape = _of_order(order, rbf)
         kernel: Kernel = default.k1
         if len(numeric):
             kernel = kernel * _of_columns(shape, numeric, n_columns)

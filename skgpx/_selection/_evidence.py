@@ -55,26 +55,13 @@ class ExactEvidence:
         Without white noise.
     likelihood : Gaussian
         Prepared.
-    given : Rows, optional
-        Rows that the density is conditioned on.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        kernel: Kernel,
-        likelihood: Likelihood,
-        given: Rows | None = None,
-    ):
+    def __init__(self, rows: Rows, kernel: Kernel, likelihood: Likelihood):
         self.rows = rows
         self.kernel = kernel
         self.likelihood = likelihood
         self._n_kernel_parameters = len(kernel.theta)
-        self._n_given = 0
-        self._all_rows = rows
-        if given is not None:
-            self._n_given = len(given.y)
-            self._all_rows = given.followed_by(rows)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Evidence in nats, and its gradient in the log-parameters.
@@ -87,24 +74,19 @@ class ExactEvidence:
             If the covariance of the rows is not positive definite.
         """
         p = self._n_kernel_parameters
-        g = self._n_given
-        omega = self._all_rows.precisions
+        omega = self.rows.precisions
         kernel = self.kernel.clone_with_theta(theta[:p])
         likelihood = self.likelihood.with_theta(theta[p:])
         noise_variance = float(likelihood.variance(0.0))
-        K, pullback = triangle_and_pullback(kernel, self._all_rows.X)
-        L, white, value = whiten(K, self._all_rows, noise_variance, g)
-        # ∂ log p(a | b) / ∂C = ∂ log p(a, b) / ∂C - ∂ log p(b) / ∂C
-        L_given = L[:g, :g].copy()
-        slope_given = _density_slope(L_given, white[:g])
+        K, pullback = triangle_and_pullback(kernel, self.rows.X)
+        L, white, value = whiten(K, self.rows, noise_variance)
         slope = _density_slope(L, white)
-        slope[:g, :g] -= slope_given
         gradient = pullback(slope)
         if len(likelihood.theta):
             # C_ii = k(x, x) + σ²/ω, and the second term holds -½ Σ (ω - 1) log σ²
             row_slopes = np.diagonal(slope) / omega
             noise_slope = noise_variance * float(np.sum(row_slopes))
-            n_repetitions = float(np.sum(omega[g:] - 1.0))
+            n_repetitions = float(np.sum(omega - 1.0))
             n_targets = white.shape[1]
             noise_slope -= 0.5 * n_targets * n_repetitions
             gradient = np.append(gradient, noise_slope)
@@ -113,8 +95,8 @@ class ExactEvidence:
     def value(self, kernel: Kernel, noise_variance: float) -> float:
         """Evidence of another kernel and noise, without a gradient; O(n^3 / 3)."""
         try:
-            K, _ = triangle_and_pullback(kernel, self._all_rows.X)
-            _, _, value = whiten(K, self._all_rows, noise_variance, self._n_given)
+            K, _ = triangle_and_pullback(kernel, self.rows.X)
+            _, _, value = whiten(K, self.rows, noise_variance)
         except np.linalg.LinAlgError:
             return -np.inf
         return value
@@ -134,7 +116,6 @@ def whiten(
     K: Array,
     rows: Rows,
     noise_variance: float,
-    n_given: int = 0,
 ) -> tuple[Array, Array, float]:
     """Factorise the C of :class:`ExactEvidence`.
 
@@ -147,7 +128,7 @@ def whiten(
     white : ndarray of shape (n, c)
         ``L⁻¹ y``.
     log_density : float
-        Of the rows after the first `n_given` ones, conditioned on these.
+        Of the rows.
     """
     # C = k(X, X) + diag(σ² / ω) = L Lᵀ
     omega = rows.precisions
@@ -162,11 +143,8 @@ def whiten(
     normalisation = log_determinant + np.log(2.0 * np.pi)
     log_noise = np.log(2.0 * np.pi * noise_variance)
     repetitions = (omega - 1.0) * log_noise + np.log(omega)
-    # of the rows that are not given
-    log_terms = (normalisation + repetitions)[n_given:]
-    squares = white[n_given:] ** 2
     n_targets = white.shape[1]
-    total = n_targets * np.sum(log_terms) + np.sum(squares)
+    total = n_targets * np.sum(normalisation + repetitions) + np.sum(white**2)
     return L, white, -0.5 * float(total)
 
 

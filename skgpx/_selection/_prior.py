@@ -12,9 +12,14 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
-from skgpx._row_budgets import AVERAGED_ROWS
+from skgpx._row_budgets import ABUNDANT_ROWS, AVERAGED_ROWS
 from skgpx._selection._averaging import HyperparameterState, average
-from skgpx._selection._candidates import Candidate, default_candidates, of_kernel
+from skgpx._selection._candidates import (
+    ALL_ORDERS,
+    Candidate,
+    default_candidates,
+    of_kernel,
+)
 from skgpx._selection._closed_form import closed_form, noise_only
 from skgpx._selection._evidence import Inducing, within_variance
 from skgpx._selection._laplace import laplace, rough_latent
@@ -176,8 +181,9 @@ def learn_prior(
     """
     # 1 candidate kernels
     unit = latent_scale(rows, likelihood) ** 2
+    budget = budget or SearchBudget()
     if kernel is None or isinstance(kernel, DefaultKernel):
-        families = default_candidates(rows, likelihood, unit, kernel)
+        families = _default_families(kernel, rows, likelihood, unit, budget)
         kernel = families[0][-1].kernel
         amplitude_is_free = True
     else:
@@ -195,7 +201,7 @@ def learn_prior(
         )
     # 2 rows
     counted = rows if likelihood.discrete else counted_once(rows)
-    split = Split.of(counted, budget or SearchBudget(), rng)
+    split = Split.of(counted, budget, rng)
     start = None
     if previous is not None and previous.search_result is not None:
         start = previous.search_result._replace(likelihood=likelihood)
@@ -300,6 +306,21 @@ def _averages(
     if candidate.is_given:
         is_proper = None not in candidate.stated[:n_free]
     return possible and is_proper and len(rows.y) <= AVERAGED_ROWS
+
+
+def _default_families(
+    kernel: DefaultKernel | None,
+    rows: Rows,
+    likelihood: Likelihood,
+    unit: float,
+    budget: SearchBudget,
+) -> list[list[Candidate]]:
+    """Families of the default kernel; of abundant rows rough ones as well."""
+    orders = None
+    is_abundant = likelihood.has_closed_form and len(rows.y) >= ABUNDANT_ROWS
+    if budget.nearby and is_abundant:
+        orders = ALL_ORDERS
+    return default_candidates(rows, likelihood, unit, kernel, orders)
 
 
 def _user_candidate(

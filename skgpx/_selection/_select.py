@@ -12,14 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from skgpx._parallel import side_by_side
 from skgpx._row_budgets import (
     ABUNDANT_ROWS,
     COMPARED_NEIGHBORHOODS,
-    NEIGHBORHOOD_ROWS,
-    PREDECESSOR_ROWS,
     SCREENING_ROWS,
     SEARCHED_ROWS,
     SHORT_COLUMN_ROWS,
@@ -32,10 +29,17 @@ from skgpx._selection._candidates import (
     with_trend,
 )
 from skgpx._selection._evidence import ExactEvidence
-from skgpx._selection._maximise import Objective, SearchResult, best_of, maximise
+from skgpx._selection._maximise import (
+    Evidence,
+    Objective,
+    SearchResult,
+    best_of,
+    maximise,
+)
+from skgpx._selection._neighborhoods import Neighborhoods
 from skgpx._selection._waves import significant_period
 from skgpx._validation import Rows
-from skgpx.kernels import decays, length_scales
+from skgpx.kernels import decays
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -62,11 +66,16 @@ class SearchBudget(NamedTuple):
         Whether a family starts where its smoother counterpart ended, on a part of the
         rows as well, and not from starts of its own: if the smoother family has missed
         a signal, a rougher one may then miss it too.
+    nearby : bool
+        Whether the families, and Matern 1/2 among them, compete by rows from all over
+        the data where these abound: for models that follow rough functions, as those of
+        nearest rows do.
     """
 
     screening_rows: int = SCREENING_ROWS
     training_rows: int | None = None
     carried_over: bool = False
+    nearby: bool = False
 
 
 class Split(NamedTuple):
@@ -83,7 +92,7 @@ class Split(NamedTuple):
         All of them.
     order : ndarray of shape (n,)
         Their positions in the random order.
-    carried_over : bool
+    carried_over, nearby : bool
         As in `SearchBudget`.
     """
 
@@ -92,6 +101,7 @@ class Split(NamedTuple):
     rows: Rows
     order: NDArray[np.intp]
     carried_over: bool = False
+    nearby: bool = False
 
     @classmethod
     def of(cls, rows: Rows, budget: SearchBudget, rng: np.random.Generator) -> Split:
@@ -106,6 +116,7 @@ class Split(NamedTuple):
             rows=rows,
             order=order,
             carried_over=budget.carried_over,
+            nearby=budget.nearby,
         )
 
     @property
@@ -160,6 +171,8 @@ def select(
         counterparts = results[0]
     tasks = [(family, counterparts) for family in families[1:]]
     results += side_by_side(screen, tasks, n_jobs, screening, likelihood)
+    if split.abundant and split.nearby and len(families) > 1 and n_columns > 1:
+        return _select_of_abundant(results, split, trend)
     family = max(results, key=lambda family: best_of(family).posterior)
     best = best_of(family)
     # 2 a trend and seasons: nearest rows cannot tell a trend from a smooth function
@@ -277,7 +290,8 @@ def train(family: Sequence[SearchResult], split: Split) -> SearchResult:
     """Refine the best candidate on more rows; for abundant rows refine every one."""
     best = best_of(family)
     if split.abundant and decays(best.kernel, split.rows.X.shape[1]):
-        return _train_on_neighborhoods(family, split)
+        best, _ = _search_shapes(family, split)
+        return _train_nearby(best, split)
     evidence = ExactEvidence(split.training, best.kernel, best.likelihood)
     return maximise(
         best.candidate,
@@ -349,47 +363,147 @@ def search_seasons(
 # ---- Of abundant rows: the density of neighbourhoods given their predecessors --------
 
 
-def _train_on_neighborhoods(
+def _select_of_abundant(
+    families: Sequence[Sequence[SearchResult]],
+    split: Split,
+    trend: bool,
+) -> SearchResult:
+    """The candidate of the largest density of rows from all over the data.
+
+    The screening rows are far apart: how a function varies nearby, and how rough it is,
+    is seen in rows that are neighbours.
+
+    Parameters
+    ----------
+    families : sequence of sequences of SearchResult
+        Of the screening rows; candidates at the same position have the same shape.
+    split : Split
+    trend : bool
+        Whether a linear trend may be added.
+    """
+    # 1 one lengthscale or several, in the family that the screening rows prefer
+    first = int(np.argmax([best_of(family).posterior for family in families]))
+    best, shape = _search_shapes(families[first], split)
+    neighborhoods = _neighborhoods(split, best, COMPARED_NEIGHBORHOODS, phase=0.5)
+    best = _search_nearby([best], neighborhoods)
+    plain = [family[shape] for family in families]
+    forms = [plain]
+    # 2 with a trend, or without
+    form = 0
+    if trend:
+        forms.append([_plus_trend(result, split.screening) for result in plain])
+        linear = _search_from(best, forms[1][first], neighborhoods)
+        if linear.posterior > best.posterior:
+            best = linear
+            form = 1
+    # 3 the other families
+    rivals = [
+        _search_from(best, start, neighborhoods)
+        for start in forms[form][:first] + forms[form][first + 1 :]
+    ]
+    rivals.insert(first, best)
+    chosen = int(np.argmax([rival.posterior for rival in rivals]))
+    best = rivals[chosen]
+    # 4 another family may need a trend, or none
+    if trend and chosen != first:
+        rival = _search_from(best, forms[1 - form][chosen], neighborhoods)
+        best = best_of([best, rival])
+    return _train_nearby(best, split)
+
+
+def _search_shapes(
     family: Sequence[SearchResult],
     split: Split,
-) -> SearchResult:
-    """The best candidate of a family, trained on rows from all over the data.
+) -> tuple[SearchResult, int]:
+    """The best candidate of a family by the density of neighbourhoods.
 
-    The screening rows are far apart: how a function varies nearby is seen in rows that
-    are neighbours. Candidates go from simple to complex. Each starts at its optimum of
-    the screening rows or at a simpler candidate's optimum of the neighbourhoods, and a
-    second time at other lengthscales.
+    Candidates go from simple to complex. Each starts at its optimum of the screening
+    rows or at a simpler candidate's optimum of the neighbourhoods, and a second time at
+    other lengthscales.
+
+    Returns
+    -------
+    best : SearchResult
+    position : int
+        In the family.
     """
     results: list[SearchResult] = []
     # lengthscales in which rows are neighbours
     nearest = best_of(family)
     for screened in family:
         candidate = screened.candidate
-        evidences = _neighborhoods(split, nearest, COMPARED_NEIGHBORHOODS, phase=0.5)
+        neighborhoods = _neighborhoods(
+            split,
+            nearest,
+            COMPARED_NEIGHBORHOODS,
+            phase=0.5,
+        )
         optima = [screened]
         for simpler in results:
             u = candidate.coordinates_of(simpler.kernel)
             optima.append(simpler._replace(candidate=candidate, u=u))
         defaults = [screened._replace(u=u) for u in candidate.starts()]
-        searches = []
-        for starts in (optima, defaults):
-            clipped = [start._replace(u=candidate.clip(start.u)) for start in starts]
-            start = _most_probable(clipped, evidences)
-            search = maximise(
-                candidate,
-                evidences,
-                start.u,
-                max_iter=25,
-                tolerance=1e-4,
-                likelihood=start.likelihood,
-            )
-            searches.append(search)
+        searches = [
+            _search_nearby(starts, neighborhoods) for starts in (optima, defaults)
+        ]
         nearest = best_of(searches)
         results.append(nearest)
     # the last neighbourhoods compare them all
-    best = _most_probable(results, evidences)
-    evidences = _neighborhoods(split, best, TRAINED_NEIGHBORHOODS, phase=0.25)
-    return maximise(best.candidate, evidences, best.u, max_iter=40)
+    log_posteriors = [
+        _log_posterior(
+            result,
+            neighborhoods.evidences(result.kernel, result.likelihood),
+        )
+        for result in results
+    ]
+    position = int(np.argmax(log_posteriors))
+    return results[position], position
+
+
+def _plus_trend(result: SearchResult, rows: Rows) -> SearchResult:
+    """A result with a trend of the expected slope."""
+    candidate = with_trend(result.candidate, rows)
+    u = np.append(result.u, candidate.mean[-1])
+    return result._replace(candidate=candidate, u=u)
+
+
+def _search_from(
+    best: SearchResult,
+    start: SearchResult,
+    neighborhoods: Neighborhoods,
+) -> SearchResult:
+    """Search on from a result, or from the coordinates of the best other candidate."""
+    u = start.u.copy()
+    n_shared = min(len(u), len(best.u))
+    u[:n_shared] = best.u[:n_shared]
+    carried = start._replace(u=u, likelihood=best.likelihood)
+    return _search_nearby([start, carried], neighborhoods)
+
+
+def _search_nearby(
+    starts: Sequence[SearchResult],
+    neighborhoods: Neighborhoods,
+) -> SearchResult:
+    """Maximise a candidate on neighbourhoods from the most probable of some starts."""
+    candidate = starts[0].candidate
+    evidences = neighborhoods.evidences(candidate.kernel, starts[0].likelihood)
+    clipped = [start._replace(u=candidate.clip(start.u)) for start in starts]
+    start = max(clipped, key=lambda start: _log_posterior(start, evidences))
+    return maximise(
+        candidate,
+        evidences,
+        start.u,
+        max_iter=25,
+        tolerance=1e-4,
+        likelihood=start.likelihood,
+    )
+
+
+def _train_nearby(result: SearchResult, split: Split) -> SearchResult:
+    """Train a candidate on more neighbourhoods."""
+    neighborhoods = _neighborhoods(split, result, TRAINED_NEIGHBORHOODS, phase=0.25)
+    evidences = neighborhoods.evidences(result.candidate.kernel, result.likelihood)
+    return maximise(result.candidate, evidences, result.u, max_iter=40)
 
 
 def _neighborhoods(
@@ -397,66 +511,18 @@ def _neighborhoods(
     result: SearchResult,
     number: int,
     phase: float,
-) -> list[ExactEvidence]:
-    """Densities of neighbouring rows given the nearest of their predecessors.
-
-    They are factors of the joint density of all rows, in Vecchia's approximation of it
-    by blocks, and a sample of them estimates it. Nearest in units of the lengthscales.
-    The first term is the density of scattered rows: where rows say little, neighbours
-    cannot tell a smooth function from none.
-
-    Parameters
-    ----------
-    split : Split
-    result : SearchResult
-        Kernel, of which the lengthscales are used, and noise.
-    number : int
-        Number of neighbourhoods, spread over the random order of the rows.
-    phase : float
-        Position of a neighbourhood in its stretch of that order, from 0 to 1.
-    """
-    kernel = result.kernel
-    likelihood = result.likelihood
-    rows = split.rows.take(split.order)
-    n = len(split.order)
-    number = min(number, n // NEIGHBORHOOD_ROWS)
-    points = rows.X / length_scales(kernel, rows.X.shape[1])
-    tree = KDTree(points)
-    evidences = [ExactEvidence(split.screening, kernel, likelihood)]
-    for index in range(number):
-        position = int((index + phase) * n / number)
-        # about this share of the nearest rows comes before
-        share = max(position / n, 0.05)
-        n_nearest = min(n, int(2.0 * PREDECESSOR_ROWS / share))
-        nearest = tree.query(points[position], n_nearest)[1]
-        neighbors, candidates = np.split(nearest, [NEIGHBORHOOD_ROWS])
-        if position < 0.05 * n:
-            distance = np.sum((points[:position] - points[position]) ** 2, axis=1)
-            by_distance = np.argsort(distance)
-            candidates = np.setdiff1d(by_distance, neighbors, assume_unique=True)
-        predecessors = candidates[candidates < position][:PREDECESSOR_ROWS]
-        evidence = ExactEvidence(
-            rows.take(neighbors),
-            kernel,
-            likelihood,
-            given=rows.take(predecessors),
-        )
-        evidences.append(evidence)
-    return evidences
+) -> Neighborhoods:
+    """Neighbourhoods in the lengthscales of a result."""
+    return Neighborhoods.of(
+        split.rows.take(split.order),
+        scattered=split.screening,
+        kernel=result.kernel,
+        number=number,
+        phase=phase,
+    )
 
 
-def _most_probable(
-    results: Sequence[SearchResult],
-    evidences: Sequence[ExactEvidence],
-) -> SearchResult:
-    """The result of the largest log posterior by these densities."""
-    return max(results, key=lambda result: _log_posterior(result, evidences))
-
-
-def _log_posterior(
-    result: SearchResult,
-    evidences: Sequence[ExactEvidence],
-) -> float:
+def _log_posterior(result: SearchResult, evidences: Sequence[Evidence]) -> float:
     """Log posterior of kernel and likelihood by these densities."""
     kernel = result.kernel
     noise_variance = float(result.likelihood.variance(0.0))

@@ -158,12 +158,19 @@ def additive_terms(
 
 
 def decays(kernel: Kernel, n_features: int) -> bool:
-    """Whether correlations fade with the distance in every column, for every term.
+    """Whether correlations fade with the distance in every column, but for a trend.
 
-    Then the nearest rows carry the information of distant ones; with trends, cycles and
-    additive models they do not.
+    Then the nearest rows carry the information of distant ones; with cycles and
+    additive models they do not. A linear trend is a combination of few functions, which
+    inducing points span.
     """
-    return decaying_part(kernel, n_features) is kernel
+    other_terms = [
+        term.factors
+        for term in expand(kernel)
+        if not _is_linear(term.factors, n_features)
+    ]
+    fading = [_fades(factors, n_features) for factors in other_terms]
+    return bool(fading) and all(fading)
 
 
 def decaying_part(kernel: Kernel, n_features: int) -> Kernel | None:
@@ -199,6 +206,14 @@ def _fades(factors: tuple[Kernel, ...], n_features: int) -> bool:
             return False
         seen.update(columns.tolist())
     return len(seen) == n_features
+
+
+def _is_linear(factors: tuple[Kernel, ...], n_features: int) -> bool:
+    """Whether a product of kernels is that of a linear function."""
+    if len(factors) != 1:
+        return False
+    _, inner = _columns_and_inner(factors[0], n_features)
+    return type(inner) is Linear
 
 
 def summands(kernel: Kernel) -> list[Kernel]:

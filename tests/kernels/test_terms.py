@@ -104,6 +104,10 @@ def test_the_part_that_fades_with_the_distance():
     assert_allclose(part(X), 3.0 * matern(X) + across(X))
     assert not decays(mixed, 2)
     assert decaying_part(Columns(RBF(2.0), [0]) + season, 2) is None
+    # but for a trend
+    trend = Columns(Linear(0.3), [1])
+    assert decays(matern + trend, 2)
+    assert not decays(trend, 2)
 
 
 def test_parts_are_found_wherever_they_are():

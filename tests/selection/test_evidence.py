@@ -14,6 +14,7 @@ from skgpx._selection._evidence import (
     sparse_value,
 )
 from skgpx._selection._maximise import Objective
+from skgpx._selection._neighborhoods import NeighborhoodDensity
 from skgpx._selection._sparse import best_noise
 from skgpx._selection._waves import false_alarm_level, wave_gains
 from skgpx._validation import Rows
@@ -200,11 +201,13 @@ def test_evidence_given_other_rows_is_a_difference(rng):
     """log p(a | b) = log p(a, b) - log p(b), and its gradient."""
     rows, kernel = rows_for(Gaussian(), rng), KERNELS["matern"]
     likelihood = Gaussian().prepare(rows.y, rows.weights)
-    some, given = rows.take(slice(0, 9)), rows.take(slice(9, None))
+    order = rng.permutation(len(rows.y))
+    whole, given = rows, rows.take(order[9:])
+    order = np.append(order[9:], order[:9])
     parts = [
-        ExactEvidence(given.followed_by(some), kernel, likelihood),
+        ExactEvidence(whole, kernel, likelihood),
         ExactEvidence(given, kernel, likelihood),
-        ExactEvidence(some, kernel, likelihood, given),
+        NeighborhoodDensity(whole, order[np.newaxis], len(given.y), kernel, likelihood),
     ]
     theta = theta_of(parts[0])
     joint, alone, found = (one.value_and_gradient(theta) for one in parts)

@@ -1,0 +1,255 @@
+"""Density of rows from all over the data: Vecchia's approximation, by blocks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgpx._numerics.linalg import cholesky
+from skgpx._row_budgets import NEIGHBORHOOD_ROWS, PREDECESSOR_ROWS
+from skgpx._selection._evidence import ExactEvidence
+from skgpx._selection._maximise import Evidence
+from skgpx._validation import Rows
+from skgpx.kernels import (
+    length_scales,
+    stacked_triangles,
+    triangle_and_pullback,
+)
+from skgpx.likelihoods import Likelihood
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+# Neighbourhoods whose covariances are in memory at a time.
+_BLOCK = 100
+# Up to this share of the rows predecessors are searched one by one.
+_SMALL_SHARE = 0.05
+
+
+class NeighborhoodDensity:
+    """Log density of s neighbourhoods, each given its nearest predecessors.
+
+    The joint density of all rows in a random order is a product of such factors [1]_,
+    and a sample of them estimates it. With the covariance ``L Lᵀ`` of p given rows and
+    the q rows after them, and the last q rows A of ``L⁻¹``::
+
+        log p(y_q | y_p) = -½ |A y|² - Σ log L_ii - ½ q log 2π
+
+    Rows of larger weight are repetitions as in
+    :class:`~skgpx._selection._evidence.ExactEvidence`.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows.
+    positions : ndarray of shape (s, p + q)
+        Of the rows of each neighbourhood, after their predecessors.
+    n_given : int
+        Number p of predecessors.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Without white noise.
+    likelihood : Gaussian
+        Prepared.
+
+    References
+    ----------
+    .. [1] Vecchia, "Estimation and model identification for continuous spatial
+       processes", JRSS B, 1988.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        positions: Index,
+        n_given: int,
+        kernel: Kernel,
+        likelihood: Likelihood,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.rows = rows.take(positions[:, n_given:].ravel())
+        self._points = rows.X[positions]
+        self._targets = rows.y[positions].reshape(*positions.shape, -1)
+        self._precisions = rows.precisions[positions]
+        self._n_given = n_given
+        self._n_kernel_parameters = len(kernel.theta)
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """Log density in nats, and its gradient in the log-parameters.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If a covariance is not positive definite.
+        """
+        p = self._n_given
+        kernel = self.kernel.clone_with_theta(theta[: self._n_kernel_parameters])
+        likelihood = self.likelihood.with_theta(theta[self._n_kernel_parameters :])
+        noise_variance = float(likelihood.variance(0.0))
+        triangles = [triangle_and_pullback(kernel, points) for points in self._points]
+        C = np.stack([K for K, _ in triangles])
+        L = self._root(C, noise_variance)
+        # its leading block is the inverse root of the given rows
+        inverse_root = np.linalg.inv(L)
+        white = inverse_root @ self._targets
+        value = self._log_density(L, white, noise_variance)
+        # ½ (α αᵀ - α_p α_pᵀ - c AᵀA), with α = C⁻¹ y and α_p that of the given rows
+        A = inverse_root[:, p:]
+        alpha_given = _transposed(inverse_root[:, :p]) @ white[:, :p]
+        alpha = alpha_given + _transposed(A) @ white[:, p:]
+        slope = alpha @ _transposed(alpha)
+        slope -= alpha_given @ _transposed(alpha_given)
+        n_targets = white.shape[2]
+        slope -= n_targets * (_transposed(A) @ A)
+        slope *= 0.5
+        pulled = [
+            pullback(G) for (_, pullback), G in zip(triangles, slope, strict=True)
+        ]
+        gradient = np.sum(pulled, axis=0)
+        if len(likelihood.theta):
+            # C_ii = k(x, x) + σ²/ω, and repetitions of a row hold -½ (ω - 1) log σ²
+            row_slopes = np.einsum("sii->si", slope) / self._precisions
+            noise_slope = noise_variance * float(np.sum(row_slopes))
+            n_repetitions = float(np.sum(self._precisions[:, p:] - 1.0))
+            noise_slope -= 0.5 * n_targets * n_repetitions
+            gradient = np.append(gradient, noise_slope)
+        return value, gradient
+
+    def value(self, kernel: Kernel, noise_variance: float) -> float:
+        """Log density of another kernel and noise, without a gradient."""
+        try:
+            C = stacked_triangles(kernel, self._points)
+            L = self._root(C, noise_variance)
+        except np.linalg.LinAlgError:
+            return -np.inf
+        white = np.linalg.solve(L, self._targets)
+        return self._log_density(L, white, noise_variance)
+
+    def _root(self, K: Array, noise_variance: float) -> Array:
+        """Cholesky root of ``K + diag(σ²/ω)``, (s, p + q, p + q); K is lost."""
+        diagonal = np.arange(K.shape[1])
+        K[:, diagonal, diagonal] += noise_variance / self._precisions
+        try:
+            return np.linalg.cholesky(K)
+        except np.linalg.LinAlgError:
+            return np.stack([np.tril(cholesky(C, jitter=0.0).L) for C in K])
+
+    def _log_density(self, L: Array, white: Array, noise_variance: float) -> float:
+        """Of the rows after the given ones."""
+        p = self._n_given
+        n_targets = white.shape[2]
+        omega = self._precisions[:, p:]
+        roots = np.einsum("sii->si", L)[:, p:]
+        log_noise = np.log(2.0 * np.pi * noise_variance)
+        log_terms = 2.0 * np.log(roots) + np.log(2.0 * np.pi)
+        log_terms += (omega - 1.0) * log_noise + np.log(omega)
+        squares = white[:, p:] ** 2
+        return -0.5 * float(n_targets * np.sum(log_terms) + np.sum(squares))
+
+
+def _transposed(A: Array) -> Array:
+    return A.transpose(0, 2, 1)
+
+
+class Neighborhoods(NamedTuple):
+    """Neighbouring rows all over the data, and the nearest of their predecessors.
+
+    Attributes
+    ----------
+    rows : Rows
+        All rows, in a random order.
+    scattered : Rows
+        The first ones: what nearest rows cannot tell apart, a weak and smooth function
+        and none, is seen in their joint density.
+    positions : ndarray of shape (s, p + q)
+        Of q neighbours after the scattered rows, following their p nearest
+        predecessors.
+    """
+
+    rows: Rows
+    scattered: Rows
+    positions: Index
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        scattered: Rows,
+        kernel: Kernel,
+        number: int,
+        phase: float,
+    ) -> Neighborhoods:
+        """Spread neighbourhoods over the order of the rows.
+
+        Parameters
+        ----------
+        rows, scattered : Rows
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Rows are nearest in units of its lengthscales.
+        number : int
+        phase : float
+            Position of a neighbourhood in its stretch of the order, from 0 to 1.
+        """
+        n = len(rows.y)
+        first = len(scattered.y)
+        points = rows.X / length_scales(kernel, rows.X.shape[1])
+        number = min(number, n // NEIGHBORHOOD_ROWS)
+        tree = KDTree(points)
+        later = KDTree(points[first:])
+        neighborhoods = []
+        for index in range(number):
+            position = first + int((index + phase) * (n - first) / number)
+            members = first + later.query(points[position], NEIGHBORHOOD_ROWS)[1]
+            predecessors = _nearest_predecessors(points, tree, position, members)
+            neighborhoods.append(np.concatenate((predecessors, members)))
+        return cls(rows, scattered, np.stack(neighborhoods))
+
+    def evidences(self, kernel: Kernel, likelihood: Likelihood) -> list[Evidence]:
+        """Density of the scattered rows, and densities of neighbourhoods given others.
+
+        They are factors of the joint density of all rows in Vecchia's approximation by
+        blocks; a sample of them estimates it.
+        """
+        evidences: list[Evidence] = [
+            ExactEvidence(self.scattered, kernel, likelihood),
+        ]
+        blocks = np.split(self.positions, range(_BLOCK, len(self.positions), _BLOCK))
+        for block in blocks:
+            density = NeighborhoodDensity(
+                self.rows,
+                block,
+                PREDECESSOR_ROWS,
+                kernel,
+                likelihood,
+            )
+            evidences.append(density)
+        return evidences
+
+
+def _nearest_predecessors(
+    points: Array,
+    tree: KDTree,
+    position: int,
+    members: Index,
+) -> Index:
+    """The rows nearest to the one at this position, of those before it, no members."""
+    n = len(points)
+    point = points[position]
+    # about this share of the nearest rows comes before
+    share = position / n
+    n_nearest = NEIGHBORHOOD_ROWS + int(2.0 * PREDECESSOR_ROWS / share)
+    predecessors: Index = np.empty(0, dtype=np.intp)
+    while len(predecessors) < PREDECESSOR_ROWS:
+        if share < _SMALL_SHARE:
+            distance = np.sum((points[:position] - point) ** 2, axis=1)
+            nearest = np.argsort(distance)
+        else:
+            nearest = tree.query(point, min(n, n_nearest))[1]
+        is_predecessor = (nearest < position) & ~np.isin(nearest, members)
+        predecessors = nearest[is_predecessor]
+        n_nearest *= 2
+    return predecessors[:PREDECESSOR_ROWS]
