@@ -125,7 +125,7 @@ def fit_process(
         )
 
     # 3  Regression in the basis φ(x) = L⁻¹ k(Z, x).
-    basis = Nystroem.from_kernel(kernel, inducing_points)
+    basis = Nystroem.from_kernel(kernel, inducing_points, noise_variance)
     statistics = row_statistics(basis, rows, settings.n_jobs)
     if has_several_targets:
         sums, noise_variances = regress_targets(statistics, prior.likelihood, learn)

@@ -9,7 +9,7 @@ Row weights ω are frequencies: the likelihood of row i is raised to the power �
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -336,14 +336,13 @@ class TargetRegressions:
         self,
         low: float,
         high: float,
-        mean: float,
-        std: float,
+        log_prior: Callable[[Array], Array],
         white: float = 0.0,
     ) -> Array:
         """Noise variance of each target, (t,), that maximises its log posterior.
 
-        The logarithm of the noise variance is N(mean, std²) a priori and lies between
-        two bounds. The best point of a grid is refined three times. `white` as in
+        The logarithm of the noise variance lies between two bounds; `log_prior` is its
+        log density. The best point of a grid is refined three times. `white` as in
         :meth:`log_evidence`.
         """
         targets = np.arange(len(self._targets))
@@ -351,11 +350,10 @@ class TargetRegressions:
         highest = np.full(len(targets), high)
         grid = np.linspace(lowest, highest, 41)
         for _ in range(4):
-            log_prior = -0.5 * ((grid - mean) / std) ** 2
             evidences = []
             for point in grid:
                 evidences.append(self.log_evidence(np.exp(point), white))
-            best_points = np.argmax(evidences + log_prior, axis=0)
+            best_points = np.argmax(evidences + log_prior(grid), axis=0)
             best = grid[best_points, targets]
             width = 1.5 * (grid[1] - grid[0])
             grid = np.linspace(best - width, best + width, 21)

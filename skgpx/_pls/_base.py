@@ -347,7 +347,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                     Z = None
         if Z is None:
             Z = self._select_points(rows, kernel, likelihood, n_points, rng)
-        return Nystroem.from_kernel(kernel, Z), n_neighbors
+        return Nystroem.from_kernel(kernel, Z, noise), n_neighbors
 
     def _is_automatic(self, rows: Rows) -> bool:
         """Whether the model takes as many points, or nearest rows, as it needs."""

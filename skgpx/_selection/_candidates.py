@@ -37,10 +37,65 @@ Ties: TypeAlias = Array | sparse.csr_array
 
 
 class NormalPrior(NamedTuple):
-    """Normal distribution of the logarithm of a hyperparameter."""
+    """Normal distribution of the logarithm of a hyperparameter.
 
-    mean: float
-    std: float
+    An infinite std is a flat prior, of density one.
+    """
+
+    mean: float | Array
+    std: float | Array
+
+    def log_density(self, value: Array) -> Array:
+        """Log density of each logarithm, in nats."""
+        z = (value - self.mean) / self.std
+        scale = np.where(np.isfinite(self.std), self.std * np.sqrt(2.0 * np.pi), 1.0)
+        log_density: Array = -0.5 * z**2 - np.log(scale)
+        return log_density
+
+    def slope(self, value: Array) -> Array:
+        """Derivative of the log density."""
+        slope: Array = -(value - self.mean) / np.square(self.std)
+        return slope
+
+
+class NoisePrior(NamedTuple):
+    """Distribution of the logarithm of a noise variance that may be nothing.
+
+    Computer experiments have no noise. A single normal distribution of the logarithm
+    that suits measurements would charge tens of nats for that; a mixture charges the
+    odds.
+
+    Attributes
+    ----------
+    noise : NormalPrior
+        Of the noise of measurements.
+    nothing : NormalPrior
+        Of a noise too small to be seen, of which the evidence says the order of
+        magnitude at most.
+    odds : float
+        Probability of the latter.
+    """
+
+    noise: NormalPrior
+    nothing: NormalPrior
+    odds: float
+
+    def log_density(self, log_noise: Array) -> Array:
+        """Log density of logarithms of noise variances, in nats."""
+        # log [(1 - π) p(s | noise) + π p(s | nothing)]
+        log_density: Array = np.logaddexp(
+            np.log1p(-self.odds) + self.noise.log_density(log_noise),
+            np.log(self.odds) + self.nothing.log_density(log_noise),
+        )
+        return log_density
+
+    def slope(self, log_noise: Array) -> Array:
+        """Derivative of the log density."""
+        log_joint = np.log(self.odds) + self.nothing.log_density(log_noise)
+        share = np.exp(log_joint - self.log_density(log_noise))
+        noise_slope = (1.0 - share) * self.noise.slope(log_noise)
+        slope: Array = noise_slope + share * self.nothing.slope(log_noise)
+        return slope
 
 
 # Orders of the families that compete, from smooth to rough; infinity is the RBF. The
@@ -50,10 +105,16 @@ ALL_ORDERS = (*SMOOTH_ORDERS, 0.5)
 
 # A lengthscale is in standard deviations of its column, and its mean grows by
 # log(d) / 2 with the number d of columns. An amplitude is in variances of the latent
-# function, a noise in variances of y. The slopes of a trend share a standard deviation.
+# function, a noise and a part of y in variances of y. The slopes of a trend share a
+# standard deviation.
 _LENGTHSCALE = NormalPrior(np.sqrt(2.0), np.sqrt(3.0))
 _AMPLITUDE = NormalPrior(1.0, 1.5)
-NOISE_PRIOR = NormalPrior(-2.0, 2.0)
+_PART_OF_Y = NormalPrior(-2.0, 2.0)
+NOISE_PRIOR = NoisePrior(
+    noise=_PART_OF_Y,
+    nothing=NormalPrior(-14.0, 4.0),
+    odds=0.1,
+)
 _SLOPE = NormalPrior(-1.0, 1.5)
 _STANDARD = NormalPrior(0.0, 1.0)
 # Lengthscales where searches start, and short ones of single columns, as shares of
@@ -162,17 +223,16 @@ class Candidate:
             Gaussian noise has a default prior; other scales have none.
         """
         u, scales = np.split(point, [self.n_free])
-        log_density, slope = _normal_log_density(u, self.mean, self.std)
-        noise_prior = NormalPrior(0.0, np.inf)
+        prior = NormalPrior(self.mean, self.std)
+        log_density = float(np.sum(prior.log_density(u)))
+        slope = prior.slope(u)
+        scales_log_density = 0.0
+        scales_slope = np.zeros_like(scales)
         is_gaussian = likelihood is not None and likelihood.has_closed_form
         if is_gaussian and not any(self.stated[-1:]):
-            noise_prior = NOISE_PRIOR
-        noise_mean = noise_prior.mean + np.log(self.unit)
-        scales_log_density, scales_slope = _normal_log_density(
-            scales,
-            mean=np.full_like(scales, noise_mean),
-            std=np.full_like(scales, noise_prior.std),
-        )
+            log_noise = scales - np.log(self.unit)
+            scales_log_density = float(np.sum(NOISE_PRIOR.log_density(log_noise)))
+            scales_slope = NOISE_PRIOR.slope(log_noise)
         # priors of parameters that the user states, at the parameters themselves
         p = len(self.offset)
         theta = np.concatenate((self.log_parameters(u), scales))
@@ -274,17 +334,6 @@ def _block_diagonal(first: Ties, second: Array) -> Ties:
     return block_diag(first, second)
 
 
-def _normal_log_density(u: Array, mean: Array, std: Array) -> tuple[float, Array]:
-    """Log density of independent normals of finite std, and its gradient."""
-    finite = np.isfinite(std)
-    deviation = np.where(finite, u - mean, 0.0)
-    z = deviation / std
-    normalisation = std[finite] * np.sqrt(2.0 * np.pi)
-    constant = np.sum(np.log(normalisation))
-    value = float(-0.5 * z @ z - constant)
-    return value, -z / std
-
-
 # ---- Parts that are added to a candidate ---------------------------------------------
 
 
@@ -321,7 +370,7 @@ def with_trend(candidate: Candidate, rows: Rows) -> Candidate:
 def with_autoregression(candidate: Candidate, rows: Rows, step: float) -> Candidate:
     """Add an autoregression of the first order with a memory of about one step.
 
-    Its amplitude has the prior of the noise: it is a part of y.
+    Its amplitude has the prior of a noise: it is a part of y.
     """
     scale = _column_std(rows)
     span = float(np.ptp(rows.X))
@@ -332,14 +381,14 @@ def with_autoregression(candidate: Candidate, rows: Rows, step: float) -> Candid
         "an autoregression",
         offset=np.log((candidate.unit, scale)),
         ties=np.eye(2),
-        priors=[NOISE_PRIOR, _LENGTHSCALE],
+        priors=[_PART_OF_Y, _LENGTHSCALE],
     )
 
 
 def with_season(candidate: Candidate, rows: Rows, period: float) -> Candidate:
     """Add a function of about this period, which changes slowly.
 
-    Its amplitude has the prior of the noise: it is a part of y.
+    Its amplitude has the prior of a noise: it is a part of y.
     """
     scale = _column_std(rows)
     span = float(np.ptp(rows.X))
@@ -358,7 +407,7 @@ def with_season(candidate: Candidate, rows: Rows, period: float) -> Candidate:
         "a season",
         offset=np.log((candidate.unit, scale, 1.0, period)),
         ties=ties,
-        priors=[NOISE_PRIOR, _LENGTHSCALE, _STANDARD, _STANDARD],
+        priors=[_PART_OF_Y, _LENGTHSCALE, _STANDARD, _STANDARD],
     )
 
 

@@ -292,7 +292,7 @@ def regress_targets(
     if not (learn and len(likelihood.theta)):
         return regressions, np.full(n_targets, float(likelihood.variance(0.0)))
     low, high = likelihood.theta_bounds[0]
-    noises = regressions.best_noise(low, high, NOISE_PRIOR.mean, NOISE_PRIOR.std)
+    noises = regressions.best_noise(low, high, NOISE_PRIOR.log_density)
     # at most the variance of y, unless a target is constant
     mean_squares = statistics.square / statistics.weight
     largest = np.where(mean_squares > 0.0, mean_squares, np.inf)

@@ -175,7 +175,7 @@ class SparseState:
             n_targets = len(self.statistics.square)
             return targets, np.full(n_targets, self.noise_variance)
         low, high = np.log(self.noise_bounds)
-        noises = targets.best_noise(low, high, NOISE_PRIOR.mean, NOISE_PRIOR.std)
+        noises = targets.best_noise(low, high, NOISE_PRIOR.log_density)
         return targets, noises
 
 
@@ -254,7 +254,7 @@ def fit_sample(
                 least_noise,
                 basis_rng,
             )
-            basis = Nystroem.from_kernel(kernel, points)
+            basis = Nystroem.from_kernel(kernel, points, least_noise)
         sums = row_statistics(basis, rows, n_jobs)
         return SparseState(
             basis=basis,

@@ -179,8 +179,7 @@ class Objective:
         return TargetRegressions(statistics).best_noise(
             low,
             high,
-            hyperprior.mean,
-            hyperprior.std,
+            hyperprior.log_density,
             white=spectrum.tail if self.candidates.tail_is_noise else 0.0,
         )
 

@@ -23,6 +23,10 @@ from skgpx.kernels import kernel_matrix, triangle_and_pullback
 
 Array = NDArray[np.float64]
 
+# Jitter relative to the prior variance: the usual one, and the least, near rounding.
+_JITTER = 1e-10
+_LEAST_JITTER = 1e-14
+
 
 @dataclass(frozen=True)
 class KernelBasis:
@@ -239,8 +243,16 @@ class Nystroem(KernelBasis):
     """
 
     @classmethod
-    def from_kernel(cls, kernel: Kernel, inducing_points: Array) -> Nystroem:
+    def from_kernel(
+        cls,
+        kernel: Kernel,
+        inducing_points: Array,
+        noise_variance: float = np.inf,
+    ) -> Nystroem:
         """Build the basis; O(m^3).
+
+        The jitter is 1e-10 of the prior variance, or a thousandth of the noise variance
+        of the rows, if that is less.
 
         Raises
         ------
@@ -250,7 +262,7 @@ class Nystroem(KernelBasis):
         """
         K, _ = triangle_and_pullback(kernel, inducing_points)
         try:
-            root, jitter = cholesky(K)
+            root, jitter = cholesky(K, _relative_jitter(K, noise_variance))
         except np.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError(
                 f"The kernel matrix of {kernel!r} at {len(inducing_points)} inducing "
@@ -258,6 +270,12 @@ class Nystroem(KernelBasis):
                 "points, or a kernel with finite positive parameters."
             ) from error
         return cls(kernel, inducing_points, root, jitter)
+
+
+def _relative_jitter(K: Array, noise_variance: float) -> float:
+    """Jitter that the noise hides, relative to the prior variance."""
+    relative_noise = noise_variance / float(np.mean(np.diagonal(K)))
+    return float(np.clip(1e-3 * relative_noise, _LEAST_JITTER, _JITTER))
 
 
 @dataclass(frozen=True)

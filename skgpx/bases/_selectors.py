@@ -141,10 +141,13 @@ def select_until(
     size = min(n_largest, len(rows))
     trace = mean_residual * len(rows)
     trace_per_pivot = residual_per_point * len(rows)
+    # rounding limits what a tiny noise asks for
+    relative_residual = mean_residual / float(np.max(diagonal))
     selection = pivoted_cholesky(
         entries,
         diagonal,
         size,
+        tolerance=float(np.clip(relative_residual, 1e-13, 1e-10)),
         trace=trace,
         trace_per_pivot=trace_per_pivot,
     )

@@ -151,11 +151,14 @@ def test_residuals_that_count_as_noise():
     for j, one in enumerate(sums.targets()):
         alone = log_evidence(one._replace(residual=0.0), noise[j] + 0.3)
         assert_allclose(found[j], alone)
-    best = each.best_noise(-6.0, 3.0, -1.0, 2.0, 0.3)
+
+    def log_prior(log_noise):
+        return -0.5 * ((log_noise + 1.0) / 2.0) ** 2
+
+    best = each.best_noise(-6.0, 3.0, log_prior, 0.3)
 
     def value(noise):
-        prior = -0.5 * ((np.log(noise) + 1.0) / 2.0) ** 2
-        return each.log_evidence(noise, 0.3) + prior
+        return each.log_evidence(noise, 0.3) + log_prior(np.log(noise))
 
     for factor in (0.97, 1.03):
         assert np.all(value(factor * best) < value(best))
