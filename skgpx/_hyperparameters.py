@@ -175,9 +175,14 @@ def _of_kernel(
 ) -> dict[Hyperparameter, float]:
     """Free hyperparameters of a kernel, whose function is in units of `scale`."""
     numbers: dict[Hyperparameter, float] = {}
-    for term in summands(kernel):
+    for position, term in enumerate(summands(kernel)):
+        role = ""
+        if any(parts_with("periodicity", term, np.arange(n_features))):
+            role = "season_"
+        elif position > 0 and n_features == 1 and _is_autoregression(term):
+            role = "autoregression_"
         for name, entries in theta_entries(term):
-            kind = _kind(term, name, n_features)
+            kind = role + _kind(term, name)
             values = np.exp(term.theta[entries])
             if name.endswith("constant_value"):
                 # a variance, as a standard deviation
@@ -195,8 +200,13 @@ def _of_kernel(
     return numbers
 
 
-def _kind(term: Kernel, name: str, n_features: int) -> str:
-    """What a hyperparameter of a summand is; those of a season say so."""
+def _is_autoregression(term: Kernel) -> bool:
+    """Whether a summand is an amplitude times a Matern kernel of order 1/2."""
+    return type(term) is Product and getattr(term.k2, "nu", None) == 0.5
+
+
+def _kind(term: Kernel, name: str) -> str:
+    """What a hyperparameter of a summand is."""
     owner_name, _, parameter = name.rpartition("__")
     owner = term.get_params().get(owner_name, term)
     kind = _KINDS.get(parameter, parameter)
@@ -204,8 +214,6 @@ def _kind(term: Kernel, name: str, n_features: int) -> str:
         kind = "offset_std"
     if type(owner) is ExpSineSquared and parameter == "length_scale":
         kind = "cycle_lengthscale"
-    if any(parts_with("periodicity", term, np.arange(n_features))):
-        kind = f"season_{kind}"
     return kind
 
 

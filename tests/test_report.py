@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     ExpSineSquared,
+    Matern,
     WhiteKernel,
 )
 
@@ -230,10 +231,13 @@ def test_hyperparameters_that_some_families_have(fitted):
     model = copy(fitted["pls"])
     radial = ConstantKernel(4.0) * RBF(0.4)
     season = ConstantKernel(1.0) * RBF(3.0) * ExpSineSquared(0.7, 2.0)
+    autoregression = ConstantKernel(0.25) * Matern(0.1, nu=0.5)
     model.hyperparameter_states_ = (
         HyperparameterState(radial + Linear(0.5), Gaussian(0.25), 0.5, "trend"),
         HyperparameterState(radial, Gaussian(0.16), 0.25, "plain"),
-        HyperparameterState(radial + season, Gaussian(0.16), 0.25, "season"),
+        HyperparameterState(
+            radial + autoregression + season, Gaussian(0.16), 0.25, "season"
+        ),
     )
     report = model.report()
     assert report["families"] == {"trend": 0.5, "plain": 0.25, "season": 0.25}
@@ -244,6 +248,8 @@ def test_hyperparameters_that_some_families_have(fitted):
         "amplitude": (2.0 * std, 1.0),
         "lengthscale[x0]": (0.4, 1.0),
         "slope_std[x0]": (0.5 * std, 0.5),
+        "autoregression_amplitude": (0.5 * std, 0.25),
+        "autoregression_lengthscale[x0]": (0.1, 0.25),
         "season_amplitude": (std, 0.25),
         "season_lengthscale[x0]": (3.0, 0.25),
         "season_cycle_lengthscale[x0]": (0.7, 0.25),

@@ -242,9 +242,11 @@ class MixtureDensityDisplay:
         """
         model, X = fitted_model(estimator, X)
         components = getattr(model.posterior_, "models", ())
-        if not components or np.ndim(model.noise_variance_):
+        # averaged hyperparameters have weights, and a noise in each state
+        is_averaged = len(getattr(model, "hyperparameter_states_", ())) > 0
+        if not components or is_averaged or np.ndim(model.noise_variance_):
             raise ValueError(
-                "MixtureDensityDisplay needs a mixture with normal noise and one "
+                "MixtureDensityDisplay needs a mixture with one normal noise and one "
                 f"target, such as a fitted SteinRFFRegressor; got {model!r}."
             )
         k = check_count(resolution, "resolution")

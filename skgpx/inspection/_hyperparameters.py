@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 # Columns that are drawn: those with the shortest lengthscales.
-_DRAWN_COLUMNS = 20
+_DRAWN_COLUMNS = 15
 # Kinds in the units of the latent function that are drawn.
 _STANDARD_DEVIATIONS = ("noise_std", "scale", "amplitude")
 
@@ -27,11 +27,12 @@ _STANDARD_DEVIATIONS = ("noise_std", "scale", "amplitude")
 class HyperparameterDisplay:
     """Posterior of averaged hyperparameters: lengthscales, noise and families.
 
-    A point for each state, its area in proportion to the weight, and a line from the 5
-    % to the 95 % quantile with the median. Lengthscales are in standard deviations of
-    their column (over the inducing points) and from short to long: the function
-    hardly depends on a column whose lengthscale is many of these. The last panel has
-    the posterior probability of each form of the kernel.
+    There is a point for each state, its area in proportion to the weight, and a line
+    from the quantile of 5 % to that of 95 %, with the median. Lengthscales are in
+    standard deviations of their column (over the inducing points), from short to long,
+    at most fifteen: along a column whose lengthscale is many of these the function is
+    constant or nearly straight. The last panel has the posterior probability of each
+    form of the kernel.
 
     Made by :meth:`from_estimator`.
 
@@ -197,6 +198,7 @@ class HyperparameterDisplay:
         names = [name.replace(", ", ",\n") for name in self.families]
         family_axes.barh(names, list(self.families.values()), height=0.5)
         family_axes.invert_yaxis()
+        family_axes.tick_params(axis="y", labelsize="small")
         family_axes.set(xlim=(0.0, 1.0), xlabel="posterior probability")
         return self
 

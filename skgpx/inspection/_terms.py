@@ -80,9 +80,9 @@ class TermEffectDisplay:
         ----------
         estimator : estimator
             Fitted, of one latent function on inducing points with a constant prior
-            mean: PLSRegressor, PLSClassifier, ``GWIRegressor("svgp")``,
-            ``SpectralVGPRegressor(basis="inducing")``; or a pipeline or search around
-            one.
+            mean: PLSRegressor (with ``hyperparameters="maximise"``), PLSClassifier,
+            ``GWIRegressor("svgp")``, ``SpectralVGPRegressor(basis="inducing")``; or a
+            pipeline or search around one.
         X : array-like of shape (n_rows, n_features)
             Rows whose range is shown, and over which effects have mean zero; at most
             500 of them are used. A term of several columns is drawn along the first
@@ -115,7 +115,8 @@ class TermEffectDisplay:
             raise ValueError(
                 "TermEffectDisplay needs one latent function on inducing points with a "
                 "constant prior mean, such as that of PLSRegressor or of "
-                f'SpectralVGPRegressor(basis="inducing"); got {model!r}.'
+                f'SpectralVGPRegressor(basis="inducing"); got {model!r}. Averaged '
+                'hyperparameters make it several: use hyperparameters="maximise".'
             )
         rows, names = rows_and_names(model, X)
         step = math.ceil(len(rows) / 500)
