@@ -13,7 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
 from skgpx._draws import check_sections
-from skgpx._latent import LatentModel, Mean
+from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution, WeightParticles
 from skgpx._pls import PLSRegressor
@@ -275,8 +275,8 @@ def check_drawable(estimator: object) -> None:
 def sections_posterior(
     estimator: BaseEstimator,
     sampler: DecoupledSampler,
-) -> LatentModel:
-    """Posterior of a regressor with a residual that the sampler can draw.
+) -> LatentModel | MixtureModel:
+    """Posterior of a regressor, each model with a residual that the sampler can draw.
 
     Raises
     ------
@@ -284,9 +284,8 @@ def sections_posterior(
         If its basis is not of kernel sections; no other basis has a residual to draw.
     """
     posterior = getattr(estimator, "posterior_", None)
-    basis = getattr(posterior, "basis", None)
-    has_residual = isinstance(basis, Nystroem | EmpiricalSpectral)
-    if isinstance(posterior, LatentModel) and has_residual:
+    models = getattr(posterior, "models", (posterior,))
+    if all(_has_sections(model) for model in models):
         return posterior
     raise ValueError(
         f"prior={sampler.prior!r} and n_basis={sampler.n_basis!r} say how to draw from "
@@ -294,6 +293,12 @@ def sections_posterior(
         'of its own. Leave both at "auto", or use a GaussianProcessRegressor or '
         "PLSRegressor(n_neighbors=0)."
     )
+
+
+def _has_sections(model: object) -> bool:
+    """Whether this is a latent model on a basis of kernel sections."""
+    sections = Nystroem | EmpiricalSpectral
+    return isinstance(model, LatentModel) and isinstance(model.basis, sections)
 
 
 def check_kernel_of(

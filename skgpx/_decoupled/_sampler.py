@@ -703,8 +703,10 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
 
     def _draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
         # errors of different sets of frequencies average out; the cosines of a set cost
-        # as much as the product with the weights of a few tens of draws
-        n_groups = min(8, max(1, size // 64))
+        # as much as the product with the weights of a few tens of draws; every model of
+        # a mixture has a set of its own
+        n_models = len(getattr(self.posterior_, "models", (self.posterior_,)))
+        n_groups = min(8, max(1, size // (64 * n_models)))
         return self.posterior_.draw(  # type: ignore[union-attr]
             size,
             rng,

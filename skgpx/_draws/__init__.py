@@ -13,6 +13,7 @@ from skgpx._draws._features import (
 from skgpx._draws._frequencies import Conditioning
 from skgpx._draws._functions import (
     FunctionDraws,
+    MixtureProcess,
     Process,
     linear_draws,
     mapped_draws,
@@ -33,6 +34,7 @@ __all__ = [
     "KernelProcess",
     "LinearFeatures",
     "LinearTerm",
+    "MixtureProcess",
     "Process",
     "Term",
     "box_of_grid",

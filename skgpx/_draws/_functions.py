@@ -44,9 +44,9 @@ class FunctionDraws(OneBlasThread):
         Number of latent outputs ``c``.
     n_draws : int
         Number of draws ``s``.
-    process : Process, default=None
-        Covariance of the distribution of the draws, where it is Gaussian and known;
-        :meth:`condition` needs it.
+    process : Process or MixtureProcess, default=None
+        Covariance of the distribution of the draws, where it is Gaussian and known, or
+        that of each model that they come from; :meth:`condition` needs it.
     owner : ndarray of int of shape (s,), default=None
         Number of the model that each draw comes from, for draws from several models.
 
@@ -82,7 +82,7 @@ class FunctionDraws(OneBlasThread):
         terms: tuple[Term, ...],
         n_outputs: int,
         n_draws: int,
-        process: Process | None = None,
+        process: Process | MixtureProcess | None = None,
         owner: Index | None = None,
     ):
         self.terms = tuple(terms)
@@ -337,15 +337,21 @@ class FunctionDraws(OneBlasThread):
         -----
         O(p^3 + p q (p + q)) time, with q the number of points, or variables, that the
         process has been conditioned on before.
+
+        Draws of a mixture of processes, as of a model with averaged hyperparameters,
+        are conditioned under the process of their own model: each function keeps its
+        hyperparameters. The observations do not change how many draws a model has,
+        whereas the weights of a posterior would be multiplied by the density of the
+        observations under each model.
         """
         if self.process is None:
             raise ValueError(
-                "These draws cannot be conditioned: they do not come from one Gaussian "
-                "process with a known covariance (particles, several models, sums of "
-                "draws, nearest rows). Fit the model to all observations instead."
+                "These draws cannot be conditioned: they do not come from Gaussian "
+                "processes with known covariances (particles, sums of draws, nearest "
+                "rows). Fit the model to all observations instead."
             )
         X = self._rows(X)
-        if not len(X):
+        if not len(X) or not len(self):
             return self
         shape = (len(X), self.n_outputs, self.n_draws)
         observed, noise = _observations(y, noise_variance, shape)
@@ -367,7 +373,7 @@ class FunctionDraws(OneBlasThread):
             owner=self.owner,
         )
 
-    def with_process(self, process: Process | None) -> FunctionDraws:
+    def with_process(self, process: Process | MixtureProcess | None) -> FunctionDraws:
         """Return the same functions as draws from this process."""
         return FunctionDraws(
             terms=self.terms,
@@ -397,6 +403,9 @@ class FunctionDraws(OneBlasThread):
         positions: Index = np.arange(self.n_draws)
         positions = np.atleast_1d(positions[index])
         terms = [term.select(positions) for term in self.terms]
+        process = self.process
+        if process is not None:
+            process = process.select(positions)
         owner = self.owner
         if owner is not None:
             owner = owner[positions]
@@ -404,7 +413,7 @@ class FunctionDraws(OneBlasThread):
             terms=tuple(terms),
             n_outputs=self.n_outputs,
             n_draws=len(positions),
-            process=self.process,
+            process=process,
             owner=owner,
         )
 
@@ -592,6 +601,10 @@ class Process:
         """Process of the functions times a factor for each output."""
         scale = self.scale * np.abs(factor)
         return replace(self, scale=scale)  # type: ignore[type-var]
+
+    def select(self, draws: Index) -> Self:  # noqa: ARG002
+        """Process of the draws at these positions: one of all draws."""
+        return self
 
     def update(
         self,
@@ -783,3 +796,53 @@ def side_by_side(
     if order is None:
         return union
     return union[order]
+
+
+# ---- Processes of draws from several models ------------------------------------------
+
+
+@dataclass(frozen=True)
+class MixtureProcess:
+    """Processes of draws that come from several models; see :class:`Process`.
+
+    Each draw is conditioned under the process of its own model.
+
+    Attributes
+    ----------
+    processes : dict of Process
+        By the number of their model.
+    owner : ndarray of int of shape (s,)
+        Number of the model of each draw.
+    """
+
+    processes: dict[int, Process]
+    owner: Index
+
+    def scaled(self, factor: Array) -> MixtureProcess:
+        """Processes of the functions times a factor for each output."""
+        processes = {k: process.scaled(factor) for k, process in self.processes.items()}
+        return replace(self, processes=processes)
+
+    def select(self, draws: Index) -> MixtureProcess:
+        """Processes of the draws at these positions."""
+        owner = self.owner[draws]
+        processes = {k: self.processes[k] for k in np.unique(owner).tolist()}
+        return MixtureProcess(processes, owner)
+
+    def update(
+        self,
+        X: Array,
+        discrepancy: Array,
+        noise_variance: Array,
+    ) -> tuple[FunctionDraws, MixtureProcess]:
+        """Condition every draw on values at X; see :meth:`Process.update`."""
+        changes = []
+        processes = {}
+        for k, process in self.processes.items():
+            of_model = discrepancy[:, :, self.owner == k]
+            change, learned = process.update(X, of_model, noise_variance)
+            changes.append(change)
+            processes[k] = learned
+        # changes follow one another: back to the order of the draws
+        rank = np.argsort(np.argsort(self.owner, kind="stable"))
+        return side_by_side(changes, rank), replace(self, processes=processes)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from skgpx._draws import FunctionDraws, side_by_side
+from skgpx._draws import FunctionDraws, MixtureProcess, side_by_side
 from skgpx._latent._model import LatentModel
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import WeightParticles
@@ -86,7 +86,10 @@ class MixtureModel:
         return total
 
     def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
-        """Independent draws of f, as functions; see :meth:`LatentModel.draw`."""
+        """Independent draws of f, as functions; see :meth:`LatentModel.draw`.
+
+        Each draw is conditioned under the process of its own model.
+        """
         choice_rng, draw_rng = rng.spawn(2)
         owner = choice_rng.choice(len(self.models), size, p=self.weights)
         chosen = np.unique(owner) if size > 0 else np.zeros(1, np.intp)
@@ -101,8 +104,14 @@ class MixtureModel:
         draws = side_by_side(sets, rank).with_owner(owner)
         if len(self.models) == 1:
             return draws
-        # a mixture of Gaussian processes is not one
-        return draws.with_process(None)
+        processes = {
+            int(k): draws_of_model.process
+            for k, draws_of_model in zip(chosen, sets, strict=True)
+            if draws_of_model.process is not None
+        }
+        if len(processes) < len(chosen):
+            return draws.with_process(None)
+        return draws.with_process(MixtureProcess(processes, owner))
 
     def process(self) -> None:
         """Return None: a mixture of Gaussian processes is not one."""

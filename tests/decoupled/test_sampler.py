@@ -430,6 +430,25 @@ def test_the_prior_of_inducing_points_is_drawn_as_told(prior, frozen):
     assert_array_equal(sampler.sample_y(outside, 3, random_state=0), expected)
 
 
+@pytest.fixture(scope="module")
+def averaged():
+    return PLSRegressor(n_neighbors=0, random_state=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("option", [{"prior": "exact"}, {"n_basis": 2048}], ids=str)
+def test_averaged_processes_are_drawn_as_told(averaged, option):
+    assert len(averaged.posterior_.models) > 1
+    sampler = DecoupledSampler(FrozenEstimator(averaged), **option).fit(X)
+    draws = sampler.sample_functions(1000, random_state=0)
+    rows = X[:7] + 0.05
+    mean, covariance = averaged.predict(rows, return_cov=True, include_noise=False)
+    assert_moments(draws(rows), mean, covariance, slack=0.06)
+    expected = averaged.sample_y(rows, 3, random_state=0)
+    assert_array_equal(sampler.sample_y(rows, 3, random_state=0), expected)
+    after = draws[:20].condition(rows[:1], [2.0])
+    assert_allclose(after(rows[:1]), 2.0, atol=1e-4)
+
+
 @pytest.mark.parametrize("option", [{"prior": "grid"}, {"n_basis": 64}], ids=str)
 def test_options_without_a_process_are_refused(option):
     nearest = PLSRegressor(RBF(1.0), **INDUCING | {"n_neighbors": 4})

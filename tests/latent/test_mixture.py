@@ -78,8 +78,55 @@ def test_draws_are_functions(mixture):
     assert_allclose((2.0 * values + 1.0), draws.affine(1.0, 2.0)(X), rtol=1e-12)
     slope = (draws(X + 1e-6) - draws(X - 1e-6)) / 2e-6
     assert_allclose(draws.value_and_grad(X)[1][:, :, 0], slope, atol=1e-6)
-    with pytest.raises(ValueError, match="cannot be conditioned"):
-        draws.condition(X[:1], [0.0])
+
+
+class TestDrawsGivenMore:
+    X = np.array([[-0.4], [0.6]])
+    y = np.array([1.0, 2.5])
+    noise = np.array([0.3, 0.1])
+
+    def test_each_is_conditioned_under_its_own_model(self, mixture):
+        draws = mixture.draw(12, np.random.default_rng(1))
+        after = draws.condition(self.X, self.y)
+        for k, model in enumerate(mixture.models):
+            of_model = draws.owner == k
+            alone = draws[of_model].with_process(model.process())
+            alone = alone.condition(self.X, self.y)
+            assert_allclose(after(T)[:, of_model], alone(T), atol=1e-10)
+            assert_array_equal(after.owner, draws.owner)
+
+    def test_they_have_the_moments_of_their_model(self, mixture):
+        draws = mixture.draw(6000, np.random.default_rng(2))
+        after = draws.condition(self.X[:1], self.y[:1], self.noise[:1], random_state=3)
+        after = after.condition(self.X[1:], self.y[1:], self.noise[1:], random_state=4)
+        values = after(T)
+        for k, model in enumerate(mixture.models):
+            given = model.condition(self.X, self.y[:, np.newaxis], self.noise)
+            mean, variance = given.marginals(T).moments()
+            of_model = values[:, after.owner == k]
+            size = of_model.shape[1]
+            z = (of_model.mean(axis=1) - mean[:, 0]) / np.sqrt(variance[:, 0] / size)
+            assert np.max(np.abs(z)) < 4.5
+            ratio = of_model.var(axis=1) / variance[:, 0]
+            assert np.max(np.abs(ratio - 1.0)) < 4.5 * np.sqrt(2.0 / size)
+
+    def test_selected_scaled_or_none_of_them(self, mixture):
+        draws = mixture.draw(9, np.random.default_rng(5))
+        after = draws.condition(self.X, self.y)
+        picked = [7, 3, 3]
+        selected = draws[picked].condition(self.X, self.y)
+        assert_allclose(selected(T), after(T)[:, picked], atol=1e-10)
+        scaled = draws.affine(1.0, -2.0).condition(self.X, 1.0 - 2.0 * self.y)
+        assert_allclose(scaled(T), 1.0 - 2.0 * after(T), atol=1e-9)
+        assert len(draws[:0].condition(self.X, self.y)) == 0
+
+    def test_particles_are_refused(self, mixture):
+        basis = mixture.models[0].basis
+        particles = WeightParticles(RNG.normal(size=(1, 1, 5)))
+        models = (mixture.models[0], LatentModel(basis, particles))
+        draws = MixtureModel(models, np.zeros(2)).draw(9, np.random.default_rng(6))
+        with pytest.raises(ValueError, match="cannot be conditioned"):
+            draws.condition(self.X, self.y)
 
 
 def test_conditioning_weighs_models_by_their_evidence(mixture):
