@@ -52,9 +52,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         WhiteKernel added to it is the noise of a Gaussian likelihood. None stands for
         a constant times an RBF with one lengthscale for all columns or one for each,
         the one of the larger log posterior; for normal noise the RBF competes with
-        Matern kernels of order 5/2 and 3/2, and the best with a linear trend beside it
-        and, with one input, with seasons whose period is found. The covariance of the
-        paper is :class:`~skgpx.kernels.GREKernel` around such a kernel.
+        Matern kernels of order 5/2 and 3/2 (from 4500 rows on also 1/2), and the best
+        with a linear trend beside it and, with one input, with seasons whose period is
+        found. The covariance of the paper is :class:`~skgpx.kernels.GREKernel` around
+        such a kernel.
     likelihood : Likelihood or None, default=None
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
         own; None means ``Gaussian()``. Scale parameters that are None are estimated.
