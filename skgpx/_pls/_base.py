@@ -346,7 +346,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                     noise,
                     self.inducing,
                     rng,
-                    largest=max(len(rows.y) // 4, len(Z)),
+                    largest=max(len(rows.y) // 3, len(Z)),
                 )
                 if points_are_closer(rows, kernel, noise, more, Z, n_neighbors, rng):
                     Z = more

@@ -22,7 +22,7 @@ def test_a_rough_function_and_a_trend():
     assert chosen.endswith("a linear trend")
     # nearest rows complete the points beside a trend, too
     assert model.posterior_.n_neighbors > 0
-    assert np.sqrt(np.mean((model.predict(new) - f_new) ** 2)) < 0.2
+    assert np.sqrt(np.mean((model.predict(new) - f_new) ** 2)) < 0.25
 
 
 @pytest.mark.parametrize(
