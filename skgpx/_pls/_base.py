@@ -16,6 +16,7 @@ from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
 from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._pls._inference import infer
+from skgpx._pls._nearest_rows import points_are_closer
 from skgpx._pls._normal_form import NormalForm
 from skgpx._pls._sampler import Inference, Sampler, resolved_method
 from skgpx._selection import (
@@ -345,6 +346,20 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 n_neighbors = 0
                 if n_points is not None:
                     Z = None
+            elif n_points is None and self.n_neighbors == "auto":
+                # as many points as the closed form affords may do without, if rows are
+                # several times as many: they determine the weights
+                more, _ = inducing_by_capacity(
+                    rows,
+                    kernel,
+                    noise,
+                    self.inducing,
+                    rng,
+                    largest=max(len(rows.y) // 3, len(Z)),
+                )
+                if points_are_closer(rows, kernel, noise, more, Z, n_neighbors, rng):
+                    Z = more
+                    n_neighbors = 0
         if Z is None:
             Z = self._select_points(rows, kernel, likelihood, n_points, rng)
         return Nystroem.from_kernel(kernel, Z, noise), n_neighbors

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import NeighborModel
 from skgpx._numerics import laplace
@@ -16,6 +17,7 @@ from skgpx._numerics.smoothing import smoothed
 from skgpx._parallel import blas_jobs, n_workers
 from skgpx._pls._chains import independent_draws
 from skgpx._pls._sampler import Inference, Sampler, prior_mean
+from skgpx._row_budgets import COMPARED_ROWS
 from skgpx._row_statistics import (
     WhitenedRows,
     neighbor_whitening,
@@ -136,6 +138,56 @@ def _latent_at_mode(features: Array, rows: Rows, likelihood: Likelihood) -> Arra
     mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
     latent: Array = features @ mode.weights[:, 0]
     return latent
+
+
+# ---- Points alone, or nearest rows? --------------------------------------------------
+
+
+def points_are_closer(
+    rows: Rows,
+    kernel: Kernel,
+    noise_variance: float,
+    points: Array,
+    fewer_points: Array,
+    n_neighbors: int,
+    rng: np.random.Generator,
+) -> bool:
+    """Whether many points predict better than fewer ones and nearest rows.
+
+    Under the prior a new value y has the expected log density ``-½ E log 2πe var y``.
+    Given the weights of the points its variance is ``σ² + var g``, with the residual g
+    that they leave out, or ``σ² + var h`` if noisy values of g are known nearby.
+
+    Notes
+    -----
+    O(M^3) for M points, and O(N (M^2 + N^2)) for each of 300 rows.
+    """
+    chosen = np.sort(rng.permutation(len(rows.y))[:COMPARED_ROWS])
+    X = rows.X[chosen]
+    basis = Nystroem.from_kernel(kernel, points)
+    fewer = Nystroem.from_kernel(kernel, fewer_points)
+    residual = basis.residual_variance(X, basis(X))
+    # predictions take inducing points to be known: they are no new rows
+    smallest = np.minimum(residual, fewer.residual_variance(X, fewer(X)))
+    is_new = smallest > 1e-8 * np.max(kernel.diag(X))
+    if not np.any(is_new):
+        return True
+    # 1 many points
+    by_points = np.log(noise_variance + residual[is_new])
+    # 2 fewer ones, and nearest rows
+    nearest_residual = NeighborResidual(
+        basis=fewer,
+        rows=rows.X,
+        noise=noise_variance / rows.precisions,
+        features=fewer(rows.X),
+        n_neighbors=n_neighbors,
+    )
+    _, variance = nearest_residual.features_and_variance(
+        X[is_new],
+        nearest_residual.nearest_others(chosen[is_new]),
+    )
+    by_neighbors = np.log(noise_variance + variance)
+    return bool(np.mean(by_points) < np.mean(by_neighbors))
 
 
 # ---- The closest normal distribution -------------------------------------------------

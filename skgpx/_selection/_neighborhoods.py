@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._numerics.linalg import cholesky
 from skgpx._row_budgets import NEIGHBORHOOD_ROWS, PREDECESSOR_ROWS
 from skgpx._selection._evidence import ExactEvidence
-from skgpx._selection._maximise import Evidence
 from skgpx._validation import Rows
 from skgpx.kernels import (
     length_scales,
@@ -155,6 +154,9 @@ def _transposed(A: Array) -> Array:
     return A.transpose(0, 2, 1)
 
 
+Density: TypeAlias = ExactEvidence | NeighborhoodDensity
+
+
 class Neighborhoods(NamedTuple):
     """Neighbouring rows all over the data, and the nearest of their predecessors.
 
@@ -208,13 +210,13 @@ class Neighborhoods(NamedTuple):
             neighborhoods.append(np.concatenate((predecessors, members)))
         return cls(rows, scattered, np.stack(neighborhoods))
 
-    def evidences(self, kernel: Kernel, likelihood: Likelihood) -> list[Evidence]:
+    def evidences(self, kernel: Kernel, likelihood: Likelihood) -> list[Density]:
         """Density of the scattered rows, and densities of neighbourhoods given others.
 
         They are factors of the joint density of all rows in Vecchia's approximation by
         blocks; a sample of them estimates it.
         """
-        evidences: list[Evidence] = [
+        evidences: list[Density] = [
             ExactEvidence(self.scattered, kernel, likelihood),
         ]
         blocks = np.split(self.positions, range(_BLOCK, len(self.positions), _BLOCK))

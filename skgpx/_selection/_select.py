@@ -30,16 +30,15 @@ from skgpx._selection._candidates import (
 )
 from skgpx._selection._evidence import ExactEvidence
 from skgpx._selection._maximise import (
-    Evidence,
     Objective,
     SearchResult,
     best_of,
     maximise,
 )
-from skgpx._selection._neighborhoods import Neighborhoods
+from skgpx._selection._neighborhoods import Density, Neighborhoods
 from skgpx._selection._waves import significant_period
 from skgpx._validation import Rows
-from skgpx.kernels import decays
+from skgpx.kernels import category_columns, decays
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -163,6 +162,8 @@ def select(
     """
     screening = split.screening
     n_columns = screening.X.shape[1]
+    if split.abundant and split.nearby and len(families) > 1 and n_columns > 1:
+        return _select_of_abundant(families, split, likelihood, trend)
     # 1 the best family, on the screening rows
     results = [screen(screening, likelihood, families[0])]
     # on a part of the rows a rougher family may see a signal that this one has missed
@@ -171,8 +172,6 @@ def select(
         counterparts = results[0]
     tasks = [(family, counterparts) for family in families[1:]]
     results += side_by_side(screen, tasks, n_jobs, screening, likelihood)
-    if split.abundant and split.nearby and len(families) > 1 and n_columns > 1:
-        return _select_of_abundant(results, split, trend)
     family = max(results, key=lambda family: best_of(family).posterior)
     best = best_of(family)
     # 2 a trend and seasons: nearest rows cannot tell a trend from a smooth function
@@ -364,8 +363,9 @@ def search_seasons(
 
 
 def _select_of_abundant(
-    families: Sequence[Sequence[SearchResult]],
+    families: Sequence[Sequence[Candidate]],
     split: Split,
+    likelihood: Likelihood,
     trend: bool,
 ) -> SearchResult:
     """The candidate of the largest density of rows from all over the data.
@@ -375,40 +375,123 @@ def _select_of_abundant(
 
     Parameters
     ----------
-    families : sequence of sequences of SearchResult
-        Of the screening rows; candidates at the same position have the same shape.
+    families : sequence of sequences of Candidate
+        From smooth to rough; candidates at the same position have the same shape.
     split : Split
+    likelihood : Gaussian
+        Prepared.
     trend : bool
         Whether a linear trend may be added.
     """
-    # 1 one lengthscale or several, in the family that the screening rows prefer
-    first = int(np.argmax([best_of(family).posterior for family in families]))
-    best, shape = _search_shapes(families[first], split)
+    # 1 one lengthscale or several, in a family between smooth and rough
+    middle = len(families) // 2
+    screened = screen(split.screening, likelihood, families[middle])
+    best, shape = _search_shapes(screened, split)
     neighborhoods = _neighborhoods(split, best, COMPARED_NEIGHBORHOODS, phase=0.5)
-    best = _search_nearby([best], neighborhoods)
-    plain = [family[shape] for family in families]
-    forms = [plain]
-    # 2 with a trend, or without
-    form = 0
+    # 2 y less a linear trend, or y itself
+    targets = [Target(split, neighborhoods)]
+    trend = trend and bool(np.any(best.candidate.is_length_scale))
     if trend:
-        forms.append([_plus_trend(result, split.screening) for result in plain])
-        linear = _search_from(best, forms[1][first], neighborhoods)
-        if linear.posterior > best.posterior:
-            best = linear
-            form = 1
+        targets.append(targets[0].less_trend(best.candidate))
+    searches = [target.search(best) for target in targets]
+    chosen = int(np.argmax([search.posterior for search in searches]))
+    best = searches[chosen]
     # 3 the other families
-    rivals = [
-        _search_from(best, start, neighborhoods)
-        for start in forms[form][:first] + forms[form][first + 1 :]
-    ]
-    rivals.insert(first, best)
-    chosen = int(np.argmax([rival.posterior for rival in rivals]))
-    best = rivals[chosen]
+    rivals = [best]
+    for family in (*families[:middle], *families[middle + 1 :]):
+        start = best._replace(candidate=family[shape])
+        rivals.append(targets[chosen].search(start))
+    best = best_of(rivals)
     # 4 another family may need a trend, or none
-    if trend and chosen != first:
-        rival = _search_from(best, forms[1 - form][chosen], neighborhoods)
-        best = best_of([best, rival])
-    return _train_nearby(best, split)
+    if trend and best is not rivals[0]:
+        rival = targets[1 - chosen].search(best)
+        if rival.posterior > best.posterior:
+            best = rival
+            chosen = 1 - chosen
+    # 5 more rows
+    trained = _train_nearby(best, targets[chosen].split)
+    if targets[chosen].slopes is None:
+        return trained
+    return targets[chosen].restore_trend(trained, neighborhoods)
+
+
+class Target(NamedTuple):
+    """y of many rows, or y less a trend, and neighbourhoods that compare kernels.
+
+    Nearest rows alone do not tell a trend from a smooth function. All rows together
+    determine it: it is subtracted, and becomes a part of the kernel in the end.
+
+    Attributes
+    ----------
+    split : Split
+    neighborhoods : Neighborhoods
+    slopes : ndarray of shape (d,) or None
+        Of the trend that has been subtracted, for the columns that are numbers.
+    """
+
+    split: Split
+    neighborhoods: Neighborhoods
+    slopes: Array | None = None
+
+    def less_trend(self, candidate: Candidate) -> Target:
+        """Subtract the linear function of least squares."""
+        rows = self.split.rows
+        n_columns = rows.X.shape[1]
+        categories = category_columns(candidate.kernel, n_columns)
+        numeric = np.setdiff1d(np.arange(n_columns), categories)
+        omega = rows.precisions
+        centre = np.average(rows.X[:, numeric], axis=0, weights=omega)
+        level = np.average(rows.y, weights=omega)
+        root = np.sqrt(omega)
+        slopes = np.linalg.lstsq(
+            root[:, np.newaxis] * (rows.X[:, numeric] - centre),
+            root * (rows.y - level),
+        )[0]
+
+        def subtract(rows: Rows) -> Rows:
+            trend = (rows.X[:, numeric] - centre) @ slopes
+            return rows._replace(y=rows.y - trend)
+
+        split = self.split._replace(
+            rows=subtract(self.split.rows),
+            screening=subtract(self.split.screening),
+            training=subtract(self.split.training),
+        )
+        neighborhoods = self.neighborhoods._replace(
+            rows=subtract(self.neighborhoods.rows),
+            scattered=subtract(self.neighborhoods.scattered),
+        )
+        return Target(split, neighborhoods, slopes)
+
+    def search(self, start: SearchResult) -> SearchResult:
+        """Search on from a result; a slope costs ``½ log n`` nats (Schwarz, 1978)."""
+        result = _search_nearby([start], self.neighborhoods)
+        if self.slopes is None:
+            return result
+        price = 0.5 * len(self.slopes) * np.log(len(self.split.rows.y))
+        return result._replace(posterior=result.posterior - price)
+
+    def restore_trend(
+        self,
+        result: SearchResult,
+        neighborhoods: Neighborhoods,
+    ) -> SearchResult:
+        """Add a trend with the root mean square of the slopes to the kernel.
+
+        The gain is that of neighbourhoods with the trend.
+        """
+        candidate = with_trend(result.candidate, self.split.screening)
+        units = np.exp(candidate.offset[-len(self.slopes) :])
+        log_slope = 0.5 * np.log(np.mean((self.slopes / units) ** 2))
+        u = candidate.clip(np.append(result.u, log_slope))
+        trended = maximise(
+            candidate,
+            neighborhoods.evidences(candidate.kernel, result.likelihood),
+            u,
+            max_iter=0,
+            likelihood=result.likelihood,
+        )
+        return trended._replace(n_rows=result.n_rows, weight=result.weight)
 
 
 def _search_shapes(
@@ -460,26 +543,6 @@ def _search_shapes(
     return results[position], position
 
 
-def _plus_trend(result: SearchResult, rows: Rows) -> SearchResult:
-    """A result with a trend of the expected slope."""
-    candidate = with_trend(result.candidate, rows)
-    u = np.append(result.u, candidate.mean[-1])
-    return result._replace(candidate=candidate, u=u)
-
-
-def _search_from(
-    best: SearchResult,
-    start: SearchResult,
-    neighborhoods: Neighborhoods,
-) -> SearchResult:
-    """Search on from a result, or from the coordinates of the best other candidate."""
-    u = start.u.copy()
-    n_shared = min(len(u), len(best.u))
-    u[:n_shared] = best.u[:n_shared]
-    carried = start._replace(u=u, likelihood=best.likelihood)
-    return _search_nearby([start, carried], neighborhoods)
-
-
 def _search_nearby(
     starts: Sequence[SearchResult],
     neighborhoods: Neighborhoods,
@@ -522,7 +585,7 @@ def _neighborhoods(
     )
 
 
-def _log_posterior(result: SearchResult, evidences: Sequence[Evidence]) -> float:
+def _log_posterior(result: SearchResult, evidences: Sequence[Density]) -> float:
     """Log posterior of kernel and likelihood by these densities."""
     kernel = result.kernel
     noise_variance = float(result.likelihood.variance(0.0))
