@@ -448,8 +448,8 @@ def default_candidates(
 ) -> list[list[Candidate]]:
     """Kernels that stand for None: families, with one lengthscale or one a column.
 
-    For normal noise the RBF and Matern kernels of order 5/2 and 3/2 compete, also where
-    rows are censored; for other likelihoods the RBF is the only family. "One" is in
+    For one latent function the RBF and Matern kernels of order 5/2 and 3/2 compete; of
+    several, which have few inducing points, the RBF is the only family. "One" is in
     standard deviations of the columns; for several classes also in the unit of the
     columns, such as pixels. With `categories` they are kernels of the other columns,
     times that kernel of categories.
@@ -470,7 +470,7 @@ def default_candidates(
     )
     rbf: RBF = default.k2
     shapes: dict[str, Kernel] = {"RBF": rbf}
-    if likelihood.close_to_gaussian:
+    if likelihood.n_outputs_ == 1:
         for nu in (2.5, 1.5):
             matern = Matern(rbf.length_scale, rbf.length_scale_bounds, nu=nu)
             shapes[f"Matern {nu}"] = matern
