@@ -77,8 +77,9 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         to other rows.
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Prior covariance of each latent function, in squared units of the link. None
-        stands for a constant times an RBF with one lengthscale, or with one for each
-        column where that gains enough.
+        stands for a constant times an RBF, or for two classes also a Matern kernel of
+        order 5/2 or 3/2, with one lengthscale, or with one for each column where that
+        gains enough.
     likelihood : Bernoulli, Categorical, RobustMax or None, default=None
         None means ``Bernoulli()`` for two classes, ``Categorical()`` for more;
         ``RobustMax()`` is that of the paper, with one output for each class.

@@ -35,9 +35,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Covariance of the latent function (of each of them, for several classes). None
-        stands for a constant times an RBF with one lengthscale (in standard deviations
-        of the columns; for several classes also in the unit of X), or with one for each
-        column where that gains enough.
+        stands for a constant times an RBF, or for two classes also a Matern kernel of
+        order 5/2 or 3/2, with one lengthscale (in standard deviations of the columns;
+        for several classes also in the unit of X), or with one for each column where
+        that gains enough.
     likelihood : Bernoulli, Categorical or None, default=None
         None means ``Bernoulli()`` for two classes, ``Categorical()`` for more.
     n_inducing : int or "auto", default="auto"

@@ -525,8 +525,8 @@ def default_candidates(
     categories : DefaultKernel, optional
     orders : sequence of float, optional
         Of the Matern kernels that compete, from smooth to rough; infinity is the RBF.
-        None is `SMOOTH_ORDERS` for normal noise, also where rows are censored, and
-        the RBF alone for other likelihoods.
+        None is `SMOOTH_ORDERS` for one latent function, and the RBF alone for several,
+        which have few inducing points.
 
     Returns
     -------
@@ -534,7 +534,7 @@ def default_candidates(
         A family for each order, from simple to complex.
     """
     if orders is None:
-        orders = SMOOTH_ORDERS if likelihood.close_to_gaussian else SMOOTH_ORDERS[:1]
+        orders = SMOOTH_ORDERS if likelihood.n_outputs_ == 1 else SMOOTH_ORDERS[:1]
     n_columns = rows.X.shape[1]
     codes: Any = [] if categories is None else categories.columns
     numeric = np.setdiff1d(np.arange(n_columns), codes)

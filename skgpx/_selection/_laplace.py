@@ -62,7 +62,7 @@ def laplace(
         screening = split.screening
         starts = [_start_as_observed(families, screening, likelihood, n_jobs, trend)]
     else:
-        starts = _starts_by_regression(families[0], split.screening, likelihood)
+        starts = _starts_by_regression(families, split.screening, likelihood, n_jobs)
     # 2 rows and inducing points, of which the evidence is coupled between classes
     n_contrasts = max(likelihood.n_outputs_ - 1, 1)
     # an evaluation takes a tenth of a second: 1.5e8 operations n m²
@@ -182,15 +182,16 @@ def _start_as_observed(
 
 
 def _starts_by_regression(
-    family: Sequence[Candidate],
+    families: Sequence[Sequence[Candidate]],
     rows: Rows,
     likelihood: Likelihood,
+    n_jobs: int | None,
 ) -> list[SearchResult]:
     """Optima of an exact process of rough latent values.
 
     Normal noise around rough values tells kernels apart at the cost of regression. The
-    evidence of few inducing points prefers smooth functions and cannot. Candidates that
-    are simpler than the best one are trained as well.
+    evidence of few inducing points prefers smooth functions and cannot. Candidates of
+    the best one's family that are simpler are trained as well.
     """
     values = rough_latent(rows, likelihood)
     # repetitions of a label are no repeated measurements of a latent value
@@ -207,11 +208,14 @@ def _starts_by_regression(
         for column in values.T
     ]
     shift, scale = np.transpose(units)
-    latent_std = np.sqrt(family[0].unit)
+    latent_std = np.sqrt(families[0][0].unit)
     y = latent_std * (values - shift) / scale.max()
     rows = rows._replace(y=y)
     normal = Gaussian().prepare(y[:, 0], rows.weights)
-    results = screen(rows, normal, family, tolerance=1e-3)
+    screened = [screen(rows, normal, families[0], tolerance=1e-3)]
+    tasks = [(family, screened[0], 1e-3) for family in families[1:]]
+    screened += side_by_side(screen, tasks, n_jobs, rows, normal)
+    results = max(screened, key=lambda family: best_of(family).posterior)
     posteriors = [result.posterior for result in results]
     best = int(np.argmax(posteriors))
     if results[best].has_signal:
@@ -219,7 +223,7 @@ def _starts_by_regression(
         if second_is_scale:
             starts = starts + _start_of_scale(results[-1], rows)
         return [start._replace(likelihood=likelihood) for start in starts]
-    candidate = family[0]
+    candidate = families[0][0]
     coordinates = candidate.starts()
     if not candidate.is_given and np.any(values):
         coordinates = coordinates[:1]

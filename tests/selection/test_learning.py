@@ -1,11 +1,13 @@
 """What is learned from rows, through the public door."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import qmc
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgpx import (
     DecoupledSampler,
@@ -42,6 +44,28 @@ def test_a_wave_in_one_of_five_columns(seed):
     errors = model.predict(new) - np.sin(3.0 * np.pi * new[:, 0])
     assert root_mean_square(errors) < 0.1
     assert model.findings_ == ()
+
+
+@pytest.mark.parametrize("likelihood", [StudentT(df=30.0), Poisson("exp")])
+def test_every_likelihood_has_rough_kernels(likelihood):
+    X = np.linspace(0.0, 1.0, 150)[:, np.newaxis]
+    rng = np.random.default_rng(0)
+    steps = rng.standard_normal((2, 150))
+    smooth, rough = np.sin(9.0 * X[:, 0]), 0.25 * np.cumsum(steps[0])
+    kernels = []
+    for f in (smooth, rough):
+        y = f + 0.1 * steps[1]
+        if likelihood.discrete:
+            y = rng.poisson(np.exp(np.clip(f, -2.0, 2.0) + 3.0))
+        model = PLSRegressor(
+            likelihood=likelihood, n_particles=10, max_iter=20, random_state=0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            kernels.append(model.fit(X, y).kernel_.k2)
+    assert type(kernels[0]) is RBF
+    assert isinstance(kernels[1], Matern)
+    assert kernels[1].nu == 1.5
 
 
 def test_more_columns_than_matter():
