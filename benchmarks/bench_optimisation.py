@@ -339,7 +339,8 @@ def main() -> None:
                     progress(row)
                     with options.runs.open("a") as file:
                         file.write(json.dumps(row) + "\n")
-    report("optimisation", summary(read(options.runs)), {"threads": 1})
+    settings = {"threads": 1, "evaluations": 30, "of forrester": 20}
+    report("optimisation", summary(read(options.runs)), settings)
 
 
 if __name__ == "__main__":

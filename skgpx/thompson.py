@@ -62,8 +62,7 @@ class ThompsonSampler(OneBlasThread):
         evaluations made earlier count towards it. "auto" is ``2 (n_features + 1)``.
     refit_every : int or None, default=1
         Hyperparameters of a GaussianProcessRegressor are fitted again after this many
-        calls of :meth:`tell`, and kept in between; None never fits them. The default
-        model is one up to 1500 rows.
+        calls of :meth:`tell`, and kept in between; None never fits them.
     acquisition : {"auto", "expected_improvement", "thompson"}, default="auto"
         What is optimised. "expected_improvement" needs a model with a posterior that
         can be conditioned on proposals. "thompson" draws a function for each proposal.

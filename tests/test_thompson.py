@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 from sklearn.linear_model import Ridge
 
 from skgpx import DecoupledSampler, ExactGPRegressor, _decoupled
@@ -30,6 +30,10 @@ FIXED = DecoupledSampler(
         RBF(0.5) + WhiteKernel(1e-4), optimizer=None, normalize_y=True
     ),
     n_basis=256,
+)
+LEARNED = GaussianProcessRegressor(
+    Matern([0.5, 0.5], (0.02, 20.0), nu=2.5) + WhiteKernel(1e-3, (1e-6, 1.0)),
+    normalize_y=True,
 )
 
 
@@ -51,7 +55,8 @@ def assert_inside(X):
 
 def test_beats_random_search_on_a_quadratic():
     evaluations = 24
-    found = run(ThompsonSampler(BOUNDS, random_state=0, **QUICK), evaluations // 2)
+    optimizer = ThompsonSampler(BOUNDS, LEARNED, random_state=0, **QUICK)
+    found = run(optimizer, evaluations // 2)
     low, high = BOUNDS.T
     luck = [
         quadratic(np.random.default_rng(i).uniform(low, high, (evaluations, 2))).min()
@@ -76,7 +81,7 @@ def test_maximize_is_minimize_of_the_opposite():
 
 def test_inputs_of_equal_bounds_are_fixed():
     bounds = [BOUNDS[0], [40.0, 40.0]]
-    found = run(ThompsonSampler(bounds, random_state=0, **QUICK), 6)
+    found = run(ThompsonSampler(bounds, LEARNED, random_state=0, **QUICK), 6)
     assert_array_equal(found.X_[:, 1], 40.0)
     best = quadratic(np.array([[CENTRE[0], 40.0]]))[0]
     assert found.best_y_ < best + 0.01
@@ -111,12 +116,12 @@ def test_batches_of_any_size_and_late_answers():
 
 
 def test_seed_and_pickle_reproduce_the_run():
-    one = run(ThompsonSampler(BOUNDS, random_state=7, **QUICK), 5)
-    two = run(ThompsonSampler(BOUNDS, random_state=7, **QUICK), 3)
+    one = run(ThompsonSampler(BOUNDS, LEARNED, random_state=7, **QUICK), 5)
+    two = run(ThompsonSampler(BOUNDS, LEARNED, random_state=7, **QUICK), 3)
     resumed = run(pickle.loads(pickle.dumps(two)), 2)
     assert_array_equal(one.X_, resumed.X_)
     assert_array_equal(one.y_, resumed.y_)
-    other = run(ThompsonSampler(BOUNDS, random_state=8, **QUICK), 1)
+    other = run(ThompsonSampler(BOUNDS, LEARNED, random_state=8, **QUICK), 1)
     assert not np.array_equal(other.X_, one.X_[:2])
 
 
@@ -298,16 +303,25 @@ def test_exact_posterior_has_the_moments_of_its_regressor():
 @pytest.mark.parametrize("acquisition", ["expected_improvement", "thompson"])
 def test_acquisitions_find_a_minimum_by_batches(acquisition):
     options = {"acquisition": acquisition, "random_state": 0, **QUICK}
-    optimizer = run(ThompsonSampler(BOUNDS, **options), 7)
+    optimizer = run(ThompsonSampler(BOUNDS, LEARNED, **options), 7)
     assert optimizer.best_y_ < 0.01
     batch = optimizer.ask(4)
     distances = pdist((batch - BOUNDS[:, 0]) / np.diff(BOUNDS).T)
     assert distances.min() > 1e-6
-    assert_array_equal(run(ThompsonSampler(BOUNDS, **options), 7).ask(4), batch)
+    again = run(ThompsonSampler(BOUNDS, LEARNED, **options), 7)
+    assert_array_equal(again.ask(4), batch)
+
+
+def test_default_model_learns_from_few_rows_without_a_warning():
+    runs = [
+        run(ThompsonSampler(BOUNDS, random_state=0, **QUICK), 2, n=5) for _ in range(2)
+    ]
+    assert runs[0].best_y_ < 0.2
+    assert_array_equal(runs[0].X_, runs[1].X_)
 
 
 def test_unanswered_proposals_are_not_repeated():
-    optimizer = run(ThompsonSampler(BOUNDS, random_state=0, **QUICK), 4)
+    optimizer = run(ThompsonSampler(BOUNDS, FIXED, random_state=0, **QUICK), 4)
     X = np.concatenate([optimizer.ask() for _ in range(4)])
     assert pdist((X - BOUNDS[:, 0]) / np.diff(BOUNDS).T).min() > 1e-6
 
@@ -345,7 +359,7 @@ def bowl(X):
 
 def test_no_level_is_tried_twice_without_noise():
     options = {"steps": [1.0, 1.0], "n_mesh": 300, "random_state": 0}
-    optimizer = ThompsonSampler([(0.0, 4.0), (1.0, 4.5)], **options)
+    optimizer = ThompsonSampler([(0.0, 4.0), (1.0, 4.5)], FIXED, **options)
     for _ in range(5):
         X = optimizer.ask(4)
         assert np.all(np.round(X) == X)
@@ -354,6 +368,21 @@ def test_no_level_is_tried_twice_without_noise():
     assert optimizer.best_y_ == 0.0
     # nothing else is left
     assert np.all(optimizer.ask(2) <= 4.0)
+
+
+def test_proposed_level_has_the_largest_improvement_of_all_untried():
+    optimizer = ThompsonSampler(
+        [(0.0, 10.0)] * 2, FIXED, steps=[1.0, 1.0], n_mesh=2000, random_state=0
+    )
+    X = optimizer.ask(6)
+    proposal = optimizer.tell(X, bowl(X)).ask()
+    levels = np.stack(np.meshgrid(np.arange(11.0), np.arange(11.0)), axis=-1)
+    untried = [x for x in levels.reshape(-1, 2) if not (x == X).all(axis=1).any()]
+    improvement = LogExpectedImprovement.below_means(
+        optimizer.sampler_.posterior_, X / 10.0, sign=1.0, unit=bowl(X).std()
+    )
+    best = np.argmin(improvement(np.array(untried) / 10.0))
+    assert_array_equal(proposal[0], untried[best])
 
 
 def test_levels_are_tried_again_where_values_differ():
