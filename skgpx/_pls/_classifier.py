@@ -55,6 +55,9 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: by Laplace's approximation of the evidence, or
         not at all.
+    hyperparameters : {"auto", "average", "maximise"}, default="auto"
+        Hyperparameters under a likelihood of classes are chosen, whatever this is; see
+        :class:`PLSRegressor` for those of Gaussian noise, which are averaged.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
     potential : {"projected", "optimal"}, default="projected"
@@ -108,6 +111,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Whitened weights of the basis; one output for two classes, otherwise n_classes.
     posterior_ : LatentModel, NeighborModel or MixtureModel
         Basis and posterior of the weights, from which every prediction is computed.
+    hyperparameter_states_ : tuple
+        Empty: hyperparameters are chosen.
     acceptance_ : float
         Accepted fraction of the proposals.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)

@@ -301,10 +301,10 @@ def _averages(
     if hyperparameters != "auto":
         return possible and hyperparameters == "average"
     candidate = families[0][-1]
-    n_free = candidate.n_free + len(likelihood.theta)
     is_proper = not candidate.is_given
     if candidate.is_given:
-        is_proper = None not in candidate.stated[:n_free]
+        # the noise has a default prior
+        is_proper = None not in candidate.stated[: candidate.n_free]
     return possible and is_proper and len(rows.y) <= AVERAGED_ROWS
 
 
