@@ -112,7 +112,7 @@ CEILINGS = {
     "_gwi": 14100,
     "_iterative": 8900,
     "_decoupled": 5800,
-    "_selection": 15600,
+    "_selection": 22300,
     "_latent": 4100,
     "_draws": 17300,
     "bases": 16000,
@@ -120,7 +120,7 @@ CEILINGS = {
     "likelihoods": 28000,
     "metrics": 3700,
     "inspection": 6200,
-    "_numerics": 50700,
+    "_numerics": 57000,
     "shell": 30900,
     "demo": 1400,
 }
