@@ -120,8 +120,8 @@ class Candidate:
         return np.column_stack((lower, np.maximum(lower, upper)))
 
     def log_parameters(self, u: Array) -> Array:
-        """``θ = offset + ties @ u``, (p,)."""
-        theta: Array = self.offset + self.ties @ u
+        """``θ = offset + ties @ u``, (p,), or (s, p) for u of shape (s, q)."""
+        theta: Array = self.offset + u @ self.ties.T
         return theta
 
     def clip(self, u: Array) -> Array:
@@ -146,36 +146,45 @@ class Candidate:
         self,
         point: Array,
         likelihood: Likelihood | None = None,
-    ) -> tuple[float, Array]:
+    ) -> tuple[Any, Array]:
         """Log density of the hyperprior at a point, and its gradient.
 
         Parameters
         ----------
-        point : ndarray of shape (q + r,)
+        point : ndarray of shape (q + r,) or (s, q + r)
             Coordinates u, and the log-parameters of the likelihood, if it is given.
         likelihood : Likelihood, optional
             Gaussian noise has a default prior; other scales have none.
+
+        Returns
+        -------
+        log_density : float or ndarray of shape (s,)
+        gradient : ndarray of the shape of `point`
         """
-        u, scales = np.split(point, [self.n_free])
+        q = self.n_free
+        u = point[..., :q]
+        scales = point[..., q:]
         log_density, slope = _normal_log_density(u, self.mean, self.std)
         noise_prior = NormalPrior(0.0, np.inf)
         is_gaussian = likelihood is not None and likelihood.has_closed_form
         if is_gaussian and not any(self.stated[-1:]):
             noise_prior = NOISE_PRIOR
-        noise_mean = noise_prior.mean + np.log(self.unit)
         scales_log_density, scales_slope = _normal_log_density(
             scales,
-            mean=np.full_like(scales, noise_mean),
-            std=np.full_like(scales, noise_prior.std),
+            mean=np.full(scales.shape[-1], noise_prior.mean + np.log(self.unit)),
+            std=np.full(scales.shape[-1], noise_prior.std),
         )
+        log_density = log_density + scales_log_density
+        gradient = np.concatenate((slope, scales_slope), axis=-1)
+        if not any(self.stated):
+            return log_density, gradient
         # priors of parameters that the user states, at the parameters themselves
         p = len(self.offset)
-        theta = np.concatenate((self.log_parameters(u), scales))
+        theta = np.concatenate((self.log_parameters(u), scales), axis=-1)
         theta_log_density, theta_slope = stated_log_density(self.stated, theta)
-        slope += self.ties.T @ theta_slope[:p]
-        scales_slope += theta_slope[p:]
-        value = log_density + scales_log_density + theta_log_density
-        return value, np.concatenate((slope, scales_slope))
+        gradient[..., :q] += theta_slope[..., :p] @ self.ties
+        gradient[..., q:] += theta_slope[..., p:]
+        return log_density + theta_log_density, gradient
 
     def starts(self) -> list[Array]:
         """Coordinates with lengthscales of 2√d standard deviations, and shorter ones.
@@ -269,15 +278,15 @@ def _block_diagonal(first: Ties, second: Array) -> Ties:
     return block_diag(first, second)
 
 
-def _normal_log_density(u: Array, mean: Array, std: Array) -> tuple[float, Array]:
+def _normal_log_density(u: Array, mean: Array, std: Array) -> tuple[Any, Array]:
     """Log density of independent normals of finite std, and its gradient."""
     finite = np.isfinite(std)
     deviation = np.where(finite, u - mean, 0.0)
     z = deviation / std
     normalisation = std[finite] * np.sqrt(2.0 * np.pi)
     constant = np.sum(np.log(normalisation))
-    value = float(-0.5 * z @ z - constant)
-    return value, -z / std
+    log_density = -0.5 * np.sum(z**2, axis=-1) - constant
+    return log_density, -z / std
 
 
 # ---- Parts that are added to a candidate ---------------------------------------------
