@@ -105,6 +105,8 @@ def _particles(X: Array, y: Array) -> None:
     PLSRegressor(method="mala", likelihood=Gaussian(0.1), **settings).fit(X, y)
     for link in ("logit", "probit"):
         PLSClassifier(likelihood=Bernoulli(link), **settings).fit(X, y > 0.0)
+    # the search for the hyperparameters of few rows
+    PLSRegressor(random_state=0).fit(X, y)
     # probabilities close to the data, and far from them
     classifier = PLSClassifier(**settings).fit(X, classes)
     classifier.predict_proba(np.concatenate([X, 100.0 + X]))

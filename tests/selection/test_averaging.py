@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from skgpx import PLSRegressor
 from skgpx._selection import _evidence
 from skgpx._selection._averaging import LogPosterior, langevin
 from skgpx._selection._candidates import default_candidates, with_trend
@@ -94,3 +95,11 @@ def test_langevin_steps_leave_the_posterior_invariant():
         z = np.sqrt(n_chains / variance) * moment.mean(axis=0)
         assert np.max(np.abs(z)) < 4.5
     assert np.mean(np.sum(ends * points, axis=1)) < 1.0
+
+
+def test_states_do_not_depend_on_the_number_of_jobs(rng):
+    X = rng.standard_normal((125, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(125)
+    fits = [PLSRegressor(random_state=3, n_jobs=jobs).fit(X, y) for jobs in (1, 2)]
+    one, two = (model.predict(X[:9], return_std=True) for model in fits)
+    np.testing.assert_array_equal(one, two)
