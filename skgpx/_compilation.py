@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Matern,
+    RationalQuadratic,
+)
 
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
@@ -105,6 +110,10 @@ def _particles(X: Array, y: Array) -> None:
     PLSRegressor(method="mala", likelihood=Gaussian(0.1), **settings).fit(X, y)
     for link in ("logit", "probit"):
         PLSClassifier(likelihood=Bernoulli(link), **settings).fit(X, y > 0.0)
+    # searches of few rows by the compiled evidence, and by kernel matrices
+    PLSRegressor(random_state=0).fit(X, y)
+    kernel = ConstantKernel() * RBF(0.3) + ConstantKernel()
+    PLSRegressor(kernel, random_state=0).fit(X, y)
     # probabilities close to the data, and far from them
     classifier = PLSClassifier(**settings).fit(X, classes)
     classifier.predict_proba(np.concatenate([X, 100.0 + X]))

@@ -109,13 +109,13 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 # 10 % of slack, are reviewed when a release is made, and may rise where a method needs
 # it. The modules beside the folders are one room together, but for the program `demo`.
 CEILINGS = {
-    "_pls": 16000,
+    "_pls": 17900,
     "_spectral_vgp": 18400,
     "_stein": 12000,
     "_gwi": 14100,
     "_iterative": 8900,
     "_decoupled": 6600,
-    "_selection": 15600,
+    "_selection": 27500,
     "_latent": 4100,
     "_draws": 17300,
     "bases": 16000,
@@ -123,7 +123,7 @@ CEILINGS = {
     "likelihoods": 30900,
     "metrics": 3700,
     "inspection": 7400,
-    "_numerics": 51500,
+    "_numerics": 57000,
     "shell": 35500,
     "demo": 1400,
 }

@@ -54,7 +54,7 @@ def radial_slopes(
     """As `radial_rows`, and write ``w = -(dk/dr) / r`` into W (m, n)."""
     for j in range(len(centres)):
         _squared_distances(points, centres[j], K[j])
-        _profile_and_slope(code, K[j], W[j])
+        profile_and_slope(code, K[j], W[j])
 
 
 @kernel
@@ -74,7 +74,7 @@ def radial_triangle(
         k = K[i, : i + 1]
         w = W[i, : i + 1]
         _squared_distances(points, X[i], k)
-        _profile_and_slope(code, k, w)
+        profile_and_slope(code, k, w)
         for j in range(i + 1):
             k[j] *= amplitude
             w[j] *= amplitude
@@ -159,7 +159,7 @@ def radial_pairs(
         size = min(_PAIRS, len(points) - first)
         for p in range(size):
             _squared_distances(centres, points[first + p], k[p])
-            _profile_and_slope(code, k[p], w[p])
+            profile_and_slope(code, k[p], w[p])
             v = weights[index[first + p]]
             for j in range(m):
                 k[p, j] *= v[j]
@@ -228,7 +228,7 @@ def _profile(code: int, square: Array) -> None:
 
 
 @kernel
-def _profile_and_slope(code: int, square: Array, slope: Array) -> None:
+def profile_and_slope(code: int, square: Array, slope: Array) -> None:
     """As `_profile`, and write ``w = -(dk/dr) / r``."""
     if code == RBF:
         for i in range(square.size):

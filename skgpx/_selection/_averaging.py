@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._numerics.linalg import log_determinant, solve_lower
+from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
+from skgpx._parallel import side_by_side
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._evidence import ExactEvidence
-from skgpx._selection._maximise import Objective, SearchResult, best_of, maximise
+from skgpx._selection._maximise import SearchResult, best_of, maximise
 from skgpx._selection._select import (
     Split,
     best_first,
@@ -39,6 +41,10 @@ _N_DRAWS = 200
 # the 1/6-th root of the dimension.
 _MOST_STEPS = 20
 _STEP_SIZE = 1.2
+# Chains that step side by side in one call, and rows from which blocks of them, and
+# searches, run in parallel: an evaluation then takes a quarter of a millisecond.
+_CHAINS = 6
+_FEWEST_PARALLEL = 120
 # Modes are ends of searches that differ by so much in a logarithm, and that are at
 # most so many nats below the best end of their candidate.
 _MODE_DISTANCE = 0.5
@@ -80,6 +86,7 @@ def average(
     rng: np.random.Generator,
     *,
     trend: bool,
+    n_jobs: int | None = None,
 ) -> tuple[SearchResult, list[HyperparameterState]]:
     """Draw states from the posterior of the hyperparameters of all candidates.
 
@@ -96,6 +103,9 @@ def average(
     rng : numpy.random.Generator
     trend : bool
         Whether trends and seasons compete.
+    n_jobs : int or None
+        Searches and chains side by side, see :func:`skgpx._parallel.side_by_side`,
+        unless rows are so few that threads would wait for each other.
 
     Returns
     -------
@@ -105,7 +115,9 @@ def average(
         In the order of their weights, from the largest; equal ones are merged.
     """
     # 1 modes of the log posterior, and Laplace's approximation at each
-    ends = _search_modes(families, split, likelihood, trend)
+    if len(split.rows.y) < _FEWEST_PARALLEL:
+        n_jobs = 1
+    ends = _search_modes(families, split, likelihood, trend, n_jobs)
     best = best_of([end for ends_of_candidate in ends for end in ends_of_candidate])
     posteriors = []
     modes = []
@@ -118,12 +130,13 @@ def average(
     # 2 draws from the approximations, and their importance weights
     proposal = Proposal.of(modes)
     draws = [proposal.draw(rng) for _ in range(_N_DRAWS)]
-    log_weights = np.array(
-        [
-            posteriors[draw.candidate].value(draw.point) - proposal.log_density(draw)
-            for draw in draws
-        ]
-    )
+    log_weights = np.empty(_N_DRAWS)
+    for position, posterior in enumerate(posteriors):
+        chosen = [i for i, draw in enumerate(draws) if draw.candidate == position]
+        if chosen:
+            points = np.stack([draws[i].point for i in chosen])
+            log_densities = proposal.log_densities(position, points)
+            log_weights[chosen] = posterior.values(points) - log_densities
     if not np.any(np.isfinite(log_weights)):
         # the modes are spikes, as of one or two rows
         mode = proposal.modes[int(np.argmax(proposal.shares))]
@@ -141,21 +154,25 @@ def average(
     # 4 Langevin steps: as many as the relative variance of the weights, n Σ w² - 1
     n_steps = min(round(relative_variance), _MOST_STEPS)
     chains = rng.spawn(N_STATES)
-    points = [
-        Draw(
-            draw.candidate,
-            langevin(
-                posteriors[draw.candidate],
-                draw.point,
-                proposal.largest_mode(draw.candidate).root,
-                n_steps,
-                chain,
-            ),
-        )
-        for draw, chain in zip(resampled, chains, strict=True)
+    tasks = []
+    positions: list[int] = []
+    for position, posterior in enumerate(posteriors):
+        chosen = [i for i, draw in enumerate(resampled) if draw.candidate == position]
+        # a block of chains is the same whatever the number of jobs
+        for first in range(0, len(chosen), _CHAINS):
+            block = chosen[first : first + _CHAINS]
+            points = np.stack([resampled[i].point for i in block])
+            root = proposal.largest_mode(position).root
+            rngs = [chains[i] for i in block]
+            tasks.append((posterior, points, root, n_steps, rngs))
+            positions += [position] * len(block)
+    blocks = side_by_side(langevin, tasks, n_jobs)
+    moved_draws = [
+        Draw(position, point)
+        for position, point in zip(positions, chain.from_iterable(blocks), strict=True)
     ]
     # 5 equal states count once, with their number as weight
-    counts = Counter((draw.candidate, draw.point.tobytes()) for draw in points)
+    counts = Counter((draw.candidate, draw.point.tobytes()) for draw in moved_draws)
     states = []
     for (position, buffer), count in counts.most_common():
         weight = count / N_STATES
@@ -182,12 +199,8 @@ class LogPosterior:
         self.candidate = candidate
         self.likelihood = likelihood
         self._evidence = ExactEvidence(rows, candidate.kernel, likelihood)
-        self._objective = Objective(candidate, [self._evidence])
-
-    @property
-    def bounds(self) -> Array:
-        """Bounds of the points, (q, 2)."""
-        return self._objective.bounds
+        # of the points, (q, 2)
+        self.bounds = np.concatenate((candidate.bounds, likelihood.theta_bounds))
 
     @property
     def prior_std(self) -> Array:
@@ -198,24 +211,51 @@ class LogPosterior:
         std[: len(is_normal)][is_normal] = coordinate_std[is_normal]
         return std
 
-    def contains(self, point: Array) -> bool:
-        """Whether a point is within the bounds."""
+    def contains(self, points: Array) -> NDArray[np.bool_]:
+        """Which points (s, q) are within the bounds, shape (s,)."""
         low, high = self.bounds.T
-        return bool(np.all((low <= point) & (point <= high)))
+        is_inside: NDArray[np.bool_] = np.all(
+            (low <= points) & (points <= high), axis=1
+        )
+        return is_inside
 
-    def value(self, point: Array) -> float:
-        """Log posterior up to a constant, minus infinity beyond the bounds."""
-        if not self.contains(point):
-            return -np.inf
-        state = self.state(point)
-        log_prior, _ = self.candidate.log_prior(point, self.likelihood)
-        noise_variance = float(state.likelihood.variance(0.0))
-        return log_prior + self._evidence.value(state.kernel, noise_variance)
+    def values(self, points: Array) -> Array:
+        """Log posterior at points (s, q) up to a constant, shape (s,).
 
-    def value_and_gradient(self, point: Array) -> tuple[float, Array]:
-        """Log posterior at a point within the bounds, and its gradient."""
-        loss, slope = self._objective(point)
-        return -loss, -slope
+        Minus infinity beyond the bounds.
+        """
+        values = np.full(len(points), -np.inf)
+        is_inside = self.contains(points)
+        inner = points[is_inside]
+        log_prior, _ = self.candidate.log_prior(inner, self.likelihood)
+        values[is_inside] = log_prior + self._evidence.values(self._theta(inner))
+        return values
+
+    def values_and_gradients(self, points: Array) -> tuple[Array, Array]:
+        """As `values`, and the gradients (s, q), zero where the value is infinite."""
+        values = np.full(len(points), -np.inf)
+        gradients = np.zeros(points.shape)
+        is_inside = self.contains(points)
+        inner = points[is_inside]
+        log_prior, inner_gradients = self.candidate.log_prior(inner, self.likelihood)
+        evidence, slopes = self._evidence.values_and_gradients(self._theta(inner))
+        # θ = offset + ties u
+        p = len(self.candidate.offset)
+        q = self.candidate.n_free
+        inner_gradients[:, :q] += slopes[:, :p] @ self.candidate.ties
+        inner_gradients[:, q:] += slopes[:, p:]
+        inner_values = log_prior + evidence
+        is_finite = np.all(np.isfinite(inner_gradients), axis=1)
+        is_finite &= np.isfinite(inner_values)
+        values[is_inside] = np.where(is_finite, inner_values, -np.inf)
+        gradients[is_inside] = np.where(is_finite[:, np.newaxis], inner_gradients, 0.0)
+        return values, gradients
+
+    def _theta(self, points: Array) -> Array:
+        """Log-parameters of kernel and likelihood, (s, p)."""
+        q = self.candidate.n_free
+        kernel_theta = self.candidate.log_parameters(points[:, :q])
+        return np.concatenate((kernel_theta, points[:, q:]), axis=1)
 
     def state(self, point: Array, weight: float = 1.0) -> HyperparameterState:
         """Kernel and likelihood at a point."""
@@ -236,6 +276,7 @@ def _search_modes(
     split: Split,
     likelihood: Likelihood,
     trend: bool,
+    n_jobs: int | None,
 ) -> list[list[SearchResult]]:
     """Ends of searches of every candidate, from two starts or more.
 
@@ -259,9 +300,12 @@ def _search_modes(
             starts = [SearchResult(candidate, u, likelihood) for u in ends]
         first.append(_search(candidate, starts, rows))
     searches = list(first)
-    for family in families[1:]:
-        for candidate, counterpart in zip(family, first, strict=True):
-            searches.append(_search(candidate, _distinct(counterpart), rows))
+    tasks = [
+        (candidate, _distinct(counterpart), rows)
+        for family in families[1:]
+        for candidate, counterpart in zip(family, first, strict=True)
+    ]
+    searches += side_by_side(_search, tasks, n_jobs)
     best = best_of([end for ends in searches for end in ends])
     is_stationary = bool(np.any(best.candidate.is_length_scale))
     if trend and is_stationary and not best.candidate.is_given:
@@ -328,15 +372,11 @@ class Mode(NamedTuple):
         """
         point = end.point
         q = len(point)
-        _, slope = posterior.value_and_gradient(point)
-        H = np.empty((q, q))
-        for i in range(q):
-            shifted = point.copy()
-            shifted[i] += _DIFFERENCE
-            if not posterior.contains(shifted):
-                shifted[i] = point[i] - _DIFFERENCE
-            _, shifted_slope = posterior.value_and_gradient(shifted)
-            H[i] = (slope - shifted_slope) / (shifted[i] - point[i])
+        steps = np.full(q, _DIFFERENCE)
+        steps[~posterior.contains(point + _DIFFERENCE * np.eye(q))] = -_DIFFERENCE
+        points = np.concatenate((point[np.newaxis], point + np.diag(steps)))
+        _, slopes = posterior.values_and_gradients(points)
+        H = (slopes[0] - slopes[1:]) / steps[:, np.newaxis]
         eigenvalues, vectors = np.linalg.eigh(0.5 * (H + H.T))
         least = 0.5 / np.max(posterior.prior_std, initial=1.0) ** 2
         eigenvalues = np.maximum(eigenvalues, least)
@@ -344,7 +384,7 @@ class Mode(NamedTuple):
         return cls(
             candidate=candidate,
             point=point,
-            root=np.linalg.cholesky(0.5 * (covariance + covariance.T)),
+            root=cholesky(0.5 * (covariance + covariance.T), jitter=0.0).L,
             log_posterior=end.posterior,
         )
 
@@ -354,15 +394,16 @@ class Mode(NamedTuple):
         log_volume = 0.5 * len(self.point) * np.log(2.0 * np.pi)
         return float(self.log_posterior + log_volume + 0.5 * log_determinant(self.root))
 
-    def log_density(self, point: Array) -> float:
-        """Log density of the t-distribution around the mode, scale ``√1.2 R``."""
-        q = len(point)
-        white = solve_lower(self.root, point - self.point)
-        square = float(white @ white) / (_INFLATION * _DEGREES)
-        log_density = gammaln(0.5 * (_DEGREES + q)) - gammaln(0.5 * _DEGREES)
-        log_density -= 0.5 * q * np.log(np.pi * _INFLATION * _DEGREES)
-        log_density -= 0.5 * log_determinant(self.root)
-        return float(log_density - 0.5 * (_DEGREES + q) * np.log1p(square))
+    def log_densities(self, points: Array) -> Array:
+        """Log densities (s,) of the t-distribution of scale ``√1.2 R``."""
+        q = len(self.point)
+        white = solve_lower(self.root, (points - self.point).T)
+        squares = np.sum(white**2, axis=0) / (_INFLATION * _DEGREES)
+        constant = gammaln(0.5 * (_DEGREES + q)) - gammaln(0.5 * _DEGREES)
+        constant -= 0.5 * q * np.log(np.pi * _INFLATION * _DEGREES)
+        constant -= 0.5 * log_determinant(self.root)
+        log_densities: Array = constant - 0.5 * (_DEGREES + q) * np.log1p(squares)
+        return log_densities
 
 
 # ---- The proposal, and Langevin steps ------------------------------------------------
@@ -403,14 +444,15 @@ class Proposal(NamedTuple):
         spread = np.sqrt(_INFLATION * _DEGREES / rng.chisquare(_DEGREES))
         return Draw(mode.candidate, mode.point + spread * (mode.root @ z))
 
-    def log_density(self, draw: Draw) -> float:
-        """Log density of a draw, over all modes of its candidate."""
+    def log_densities(self, candidate: int, points: Array) -> Array:
+        """Log densities (s,) of draws from a candidate, over all of its modes."""
         terms = [
-            np.log(share) + mode.log_density(draw.point)
+            np.log(share) + mode.log_densities(points)
             for mode, share in zip(self.modes, self.shares, strict=True)
-            if mode.candidate == draw.candidate
+            if mode.candidate == candidate
         ]
-        return float(logsumexp(terms))
+        log_densities: Array = logsumexp(terms, axis=0)
+        return log_densities
 
     def largest_mode(self, candidate: int) -> Mode:
         """The mode of a candidate that has the largest Laplace's evidence."""
@@ -420,33 +462,50 @@ class Proposal(NamedTuple):
 
 def langevin(
     posterior: LogPosterior,
-    point: Array,
+    points: Array,
     root: Array,
     n_steps: int,
-    rng: np.random.Generator,
+    rngs: Sequence[np.random.Generator],
 ) -> Array:
     """Metropolis-adjusted Langevin steps in coordinates whitened by the Hessian.
 
     ``θ' = θ + R (½ ε² Rᵀ ∇ log π(θ) + ε z)``, z standard normal and ``R Rᵀ = H⁻¹``.
+
+    Parameters
+    ----------
+    posterior : LogPosterior
+    points : ndarray of shape (s, q)
+        Where chains start; they move side by side.
+    root : ndarray of shape (q, q)
+        R.
+    n_steps : int
+    rngs : sequence of numpy.random.Generator
+        One for each chain.
+
+    Returns
+    -------
+    points : ndarray of shape (s, q)
+        Where the chains end.
     """
     if n_steps == 0:
-        return point
-    epsilon = _STEP_SIZE * len(point) ** (-1.0 / 6.0)
-    log_posterior, slope = posterior.value_and_gradient(point)
-    for _ in range(n_steps):
-        z = rng.standard_normal(len(point))
-        log_uniform = -rng.standard_exponential()
-        move = 0.5 * epsilon**2 * (root.T @ slope) + epsilon * z
-        proposed = point + root @ move
-        if not posterior.contains(proposed):
-            continue
-        proposed_log_posterior, proposed_slope = posterior.value_and_gradient(proposed)
+        return points
+    q = points.shape[1]
+    noise = np.stack([rng.standard_normal((n_steps, q)) for rng in rngs], axis=1)
+    log_uniforms = -np.stack(
+        [rng.standard_exponential(n_steps) for rng in rngs], axis=1
+    )
+    epsilon = _STEP_SIZE * q ** (-1.0 / 6.0)
+    values, slopes = posterior.values_and_gradients(points)
+    for z, log_uniform in zip(noise, log_uniforms, strict=True):
+        moves = 0.5 * epsilon**2 * (slopes @ root) + epsilon * z
+        proposed = points + moves @ root.T
+        proposed_values, proposed_slopes = posterior.values_and_gradients(proposed)
         # log q(θ | θ') - log q(θ' | θ) = ½ (|z|² - |z'|²)
-        back = -(move + 0.5 * epsilon**2 * (root.T @ proposed_slope)) / epsilon
-        log_ratio = proposed_log_posterior - log_posterior
-        log_ratio += 0.5 * float(z @ z - back @ back)
-        if log_uniform < log_ratio:
-            point = proposed
-            log_posterior = proposed_log_posterior
-            slope = proposed_slope
-    return point
+        back = -(moves + 0.5 * epsilon**2 * (proposed_slopes @ root)) / epsilon
+        log_ratio = proposed_values - values
+        log_ratio += 0.5 * np.sum(z**2 - back**2, axis=1)
+        accepts = log_uniform < log_ratio
+        points = np.where(accepts[:, np.newaxis], proposed, points)
+        values = np.where(accepts, proposed_values, values)
+        slopes = np.where(accepts[:, np.newaxis], proposed_slopes, slopes)
+    return points

@@ -186,8 +186,8 @@ class Candidate:
         return np.column_stack((lower, np.maximum(lower, upper)))
 
     def log_parameters(self, u: Array) -> Array:
-        """``θ = offset + ties @ u``, (p,)."""
-        theta: Array = self.offset + self.ties @ u
+        """``θ = offset + ties @ u``, (p,), or (s, p) for u of shape (s, q)."""
+        theta: Array = self.offset + u @ self.ties.T
         return theta
 
     def clip(self, u: Array) -> Array:
@@ -212,35 +212,44 @@ class Candidate:
         self,
         point: Array,
         likelihood: Likelihood | None = None,
-    ) -> tuple[float, Array]:
+    ) -> tuple[Any, Array]:
         """Log density of the hyperprior at a point, and its gradient.
 
         Parameters
         ----------
-        point : ndarray of shape (q + r,)
+        point : ndarray of shape (q + r,) or (s, q + r)
             Coordinates u, and the log-parameters of the likelihood, if it is given.
         likelihood : Likelihood, optional
             Gaussian noise has a default prior; other scales have none.
+
+        Returns
+        -------
+        log_density : float or ndarray of shape (s,)
+        gradient : ndarray of the shape of `point`
         """
-        u, scales = np.split(point, [self.n_free])
+        q = self.n_free
+        u = point[..., :q]
+        scales = point[..., q:]
         prior = NormalPrior(self.mean, self.std)
-        log_density = float(np.sum(prior.log_density(u)))
+        log_density = np.sum(prior.log_density(u), axis=-1)
         slope = prior.slope(u)
-        scales_log_density = 0.0
         scales_slope = np.zeros_like(scales)
         is_gaussian = likelihood is not None and likelihood.has_closed_form
         if is_gaussian and not any(self.stated[-1:]):
             log_noise = scales - np.log(self.unit)
-            scales_log_density = float(np.sum(NOISE_PRIOR.log_density(log_noise)))
+            noise_log_density = NOISE_PRIOR.log_density(log_noise)
+            log_density = log_density + np.sum(noise_log_density, axis=-1)
             scales_slope = NOISE_PRIOR.slope(log_noise)
+        gradient = np.concatenate((slope, scales_slope), axis=-1)
+        if not any(self.stated):
+            return log_density, gradient
         # priors of parameters that the user states, at the parameters themselves
         p = len(self.offset)
-        theta = np.concatenate((self.log_parameters(u), scales))
+        theta = np.concatenate((self.log_parameters(u), scales), axis=-1)
         theta_log_density, theta_slope = stated_log_density(self.stated, theta)
-        slope += self.ties.T @ theta_slope[:p]
-        scales_slope += theta_slope[p:]
-        value = log_density + scales_log_density + theta_log_density
-        return value, np.concatenate((slope, scales_slope))
+        gradient[..., :q] += theta_slope[..., :p] @ self.ties
+        gradient[..., q:] += theta_slope[..., p:]
+        return log_density + theta_log_density, gradient
 
     def starts(self) -> list[Array]:
         """Coordinates with lengthscales of 2√d standard deviations, and shorter ones.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, TypeVar
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Product, Sum
 
 from skgpx._numerics import langevin, laplace
+from skgpx._numerics.exact_evidence import DensityRows, log_densities
 from skgpx._numerics.laplace import laplace_evidence_gradient
 from skgpx._numerics.linalg import (
     cholesky,
@@ -22,8 +24,10 @@ from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.bases._selectors import Selector
 from skgpx.kernels import (
+    Linear,
     diagonal_and_pullback,
     matrix_and_pullback,
+    radial_code,
     triangle_and_pullback,
 )
 from skgpx.likelihoods import Likelihood
@@ -32,6 +36,9 @@ Array = NDArray[np.float64]
 AnyLikelihood = TypeVar("AnyLikelihood", bound=Likelihood)
 # A strategy, the points themselves, or a function that returns them.
 Inducing: TypeAlias = str | ArrayLike | Selector
+# Up to so many rows compiled loops are faster than LAPACK and its callers; the
+# triangle of more does not fit into the cache of a processor.
+_COMPILED_ROWS = 250
 
 # ---- Gaussian regression without an approximation ------------------------------------
 
@@ -62,6 +69,17 @@ class ExactEvidence:
         self.kernel = kernel
         self.likelihood = likelihood
         self._n_kernel_parameters = len(kernel.theta)
+        # None where the compiled density does not know the kernel
+        self._form = self._form_of(kernel, float(likelihood.variance(0.0)))
+        if self._form is not None:
+            self._density = FormDensity(self._form, rows)
+
+    def _form_of(self, kernel: Kernel, noise_variance: float) -> RadialForm | None:
+        """The form of few rows; None if there are many, or if it is another kernel."""
+        n, d = self.rows.X.shape
+        if n > _COMPILED_ROWS:
+            return None
+        return RadialForm.of(kernel, noise_variance, d)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Evidence in nats, and its gradient in the log-parameters.
@@ -73,6 +91,57 @@ class ExactEvidence:
         numpy.linalg.LinAlgError
             If the covariance of the rows is not positive definite.
         """
+        if self._form is None:
+            return self._by_factorisation(theta)
+        values, gradients = self.values_and_gradients(theta[np.newaxis])
+        value = float(values[0])
+        if np.isnan(value):
+            raise np.linalg.LinAlgError("The covariance is not positive definite.")
+        return value, gradients[0]
+
+    def values_and_gradients(self, thetas: Array) -> tuple[Array, Array]:
+        """Evidence (s,) at points (s, p), and gradients (s, p).
+
+        NaN where the covariance of the rows is not positive definite.
+        """
+        if self._form is not None:
+            log_scales = self._form.log_scales_at(thetas)
+            values, slopes = self._density.values_and_slopes(log_scales)
+            return values, self._form.gradients(slopes, thetas.shape[1])
+        values = np.full(len(thetas), np.nan)
+        gradients = np.full(thetas.shape, np.nan)
+        for i, theta in enumerate(thetas):
+            with suppress(np.linalg.LinAlgError):
+                values[i], gradients[i] = self._by_factorisation(theta)
+        return values, gradients
+
+    def values(self, thetas: Array) -> Array:
+        """Evidence (s,) at points (s, p), minus infinity where it fails."""
+        if self._form is not None:
+            return self._density.values(self._form.log_scales_at(thetas))
+        p = self._n_kernel_parameters
+        values = np.empty(len(thetas))
+        for i, theta in enumerate(thetas):
+            kernel = self.kernel.clone_with_theta(theta[:p])
+            likelihood = self.likelihood.with_theta(theta[p:])
+            values[i] = self.value(kernel, float(likelihood.variance(0.0)))
+        return values
+
+    def value(self, kernel: Kernel, noise_variance: float) -> float:
+        """Evidence of another kernel and noise, without a gradient; O(n^3 / 3)."""
+        form = self._form_of(kernel, noise_variance)
+        if form is not None:
+            density = FormDensity(form, self.rows)
+            return float(density.values(form.log_scales[np.newaxis])[0])
+        try:
+            K, _ = triangle_and_pullback(kernel, self.rows.X)
+            _, _, value = whiten(K, self.rows, noise_variance)
+        except np.linalg.LinAlgError:
+            return -np.inf
+        return value
+
+    def _by_factorisation(self, theta: Array) -> tuple[float, Array]:
+        """`value_and_gradient` of any kernel, by LAPACK."""
         p = self._n_kernel_parameters
         omega = self.rows.precisions
         kernel = self.kernel.clone_with_theta(theta[:p])
@@ -92,14 +161,152 @@ class ExactEvidence:
             gradient = np.append(gradient, noise_slope)
         return value, gradient
 
-    def value(self, kernel: Kernel, noise_variance: float) -> float:
-        """Evidence of another kernel and noise, without a gradient; O(n^3 / 3)."""
-        try:
-            K, _ = triangle_and_pullback(kernel, self.rows.X)
-            _, _, value = whiten(K, self.rows, noise_variance)
-        except np.linalg.LinAlgError:
-            return -np.inf
-        return value
+
+class RadialForm(NamedTuple):
+    """A constant times a kernel of the distance, possibly plus `Linear`, and noise.
+
+    Attributes
+    ----------
+    code : int
+        Kernel: one of the constants of ``radial``.
+    centre : ndarray of shape (d,) or None
+        Of the linear functions, if there are any.
+    log_scales : ndarray of shape (2 + d,) or (2 + 2 d,)
+        Logarithms of the amplitude, of a lengthscale for each column, of the slope for
+        each column, and of the noise variance.
+    position : ndarray of shape (2 + d,) or (2 + 2 d,)
+        Position of each in the log-parameters of kernel and likelihood, where a free
+        noise is the last; minus one if it is fixed.
+    """
+
+    code: int
+    centre: Array | None
+    log_scales: Array
+    position: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, kernel: Kernel, noise_variance: float, d: int) -> RadialForm | None:
+        """The form of a kernel of d columns, None of another kernel."""
+        scaled = kernel
+        centre = None
+        slope = []
+        if type(kernel) is Sum and type(kernel.k2) is Linear:
+            scaled = kernel.k1
+            line = kernel.k2
+            centre = np.broadcast_to(np.asarray(line.centre, dtype=np.float64), (d,))
+            slope = [(line.slope, line.hyperparameter_slope, d)]
+        shape = scaled
+        amplitude = (1.0, None, 1)
+        if type(scaled) is Product and type(scaled.k1) is ConstantKernel:
+            shape = scaled.k2
+            constant = scaled.k1
+            entry = constant.hyperparameter_constant_value
+            amplitude = (constant.constant_value, entry, 1)
+        code = radial_code(shape)
+        if code is None:
+            return None
+        length_scale = (shape.length_scale, shape.hyperparameter_length_scale, d)
+        # values of each hyperparameter, its specification and its number of scales
+        entries: list[Any] = [amplitude, length_scale, *slope]
+        log_scales = []
+        positions = []
+        n_free = 0
+        for scales, entry, size in entries:
+            if np.size(scales) not in (1, size):
+                return None
+            log_scales.append(np.log(np.broadcast_to(scales, (size,))))
+            position = np.full(size, -1)
+            if entry is not None and not entry.fixed:
+                position[:] = n_free
+                if entry.n_elements > 1:
+                    position += np.arange(size)
+                n_free += entry.n_elements
+            positions.append(position)
+        log_scales.append(np.log([noise_variance]))
+        # its position if it is free; otherwise beyond the log-parameters
+        positions.append(np.array([n_free]))
+        return cls(
+            code=code,
+            centre=centre,
+            log_scales=np.concatenate(log_scales, dtype=np.float64),
+            position=np.concatenate(positions),
+        )
+
+    def log_scales_at(self, thetas: Array) -> Array:
+        """Logarithms of all scales at log-parameters (s, p), shape (s, 2 + d, ...)."""
+        is_free = self._is_free(thetas.shape[1])
+        log_scales = np.repeat(self.log_scales[np.newaxis], len(thetas), axis=0)
+        log_scales[:, is_free] = thetas[:, self.position[is_free]]
+        return log_scales
+
+    def gradients(self, slopes: Array, p: int) -> Array:
+        """Gradients (s, p) in the log-parameters, from slopes in all scales."""
+        is_free = self._is_free(p)
+        gradients = np.zeros((p, len(slopes)))
+        np.add.at(gradients, self.position[is_free], slopes.T[is_free])
+        return gradients.T
+
+    def _is_free(self, p: int) -> NDArray[np.bool_]:
+        is_free: NDArray[np.bool_] = (self.position >= 0) & (self.position < p)
+        return is_free
+
+
+class FormDensity:
+    """Density of :class:`ExactEvidence` by compiled loops, at many scales of one form.
+
+    Parameters
+    ----------
+    form : RadialForm
+        Its scales are not read.
+    rows : Rows
+    """
+
+    def __init__(self, form: RadialForm, rows: Rows):
+        n, d = rows.X.shape
+        points = [rows.X - rows.X.mean(axis=0)]
+        n_lines = 0
+        if form.centre is not None:
+            points.append(rows.X - form.centre)
+            n_lines = d
+        omega = rows.precisions
+        self._rows = DensityRows(
+            code=form.code,
+            points=np.ascontiguousarray(np.concatenate(points, axis=1).T),
+            n_lines=n_lines,
+            targets=np.array(rows.y.reshape(n, -1).T, order="C"),
+            noise_factors=1.0 / omega,
+        )
+        # amplitude, 1 / ℓ², s² and the noise variance
+        self._powers = np.ones(2 + d + n_lines)
+        self._powers[1 : 1 + d] = -2.0
+        self._powers[1 + d : -1] = 2.0
+        # ½ c Σ [log 2π + (ω - 1) log(2π σ²) + log ω]
+        half_targets = 0.5 * len(self._rows.targets)
+        log_terms = np.log(2.0 * np.pi) * omega + np.log(omega)
+        self._constant = half_targets * float(np.sum(log_terms))
+        self._noise_slope = half_targets * float(np.sum(omega - 1.0))
+
+    def values_and_slopes(self, log_scales: Array) -> tuple[Array, Array]:
+        """Evidence (s,) and slopes in logarithms of scales (s, 2 + d, ...).
+
+        NaN where it fails.
+        """
+        values, slopes = self._evaluate(log_scales, with_slopes=True)
+        slopes[:, -1] -= self._noise_slope
+        return values, slopes
+
+    def values(self, log_scales: Array) -> Array:
+        """Evidence (s,), minus infinity where it fails."""
+        values, _ = self._evaluate(log_scales, with_slopes=False)
+        return np.where(np.isnan(values), -np.inf, values)
+
+    def _evaluate(self, log_scales: Array, with_slopes: bool) -> tuple[Array, Array]:
+        values = np.empty(len(log_scales))
+        slopes = np.full(log_scales.shape, np.nan)
+        scales = np.exp(self._powers * log_scales)
+        log_densities(self._rows, scales, with_slopes, values, slopes)
+        repetitions = self._noise_slope * log_scales[:, -1]
+        return values - self._constant - repetitions, slopes
 
 
 def _density_slope(L: Array, white: Array) -> Array:

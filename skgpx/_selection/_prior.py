@@ -210,7 +210,14 @@ def learn_prior(
     n_needed = 0
     states: list[HyperparameterState] = []
     if _averages(hyperparameters, families, rows, likelihood):
-        result, states = average(families, split, likelihood, rng, trend=trend)
+        result, states = average(
+            families,
+            split,
+            likelihood,
+            rng,
+            trend=trend,
+            n_jobs=n_jobs,
+        )
     elif likelihood.has_closed_form:
         result, exact_noise = closed_form(
             families,

@@ -277,10 +277,12 @@ def best_first(
     if len(starts) == 1:
         return starts
     likelihood = evidence.likelihood
-    log_posteriors = [
-        _log_posterior(SearchResult(candidate, u, likelihood), [evidence])
-        for u in starts
-    ]
+    coordinates = np.stack(starts)
+    scales = np.tile(likelihood.theta, (len(starts), 1))
+    points = np.concatenate((coordinates, scales), axis=1)
+    theta = candidate.log_parameters(coordinates)
+    evidences = evidence.values(np.concatenate((theta, scales), axis=1))
+    log_posteriors = evidences + candidate.log_prior(points, likelihood)[0]
     order = np.argsort(log_posteriors, kind="stable")[::-1]
     return [starts[i] for i in order]
 

@@ -144,19 +144,20 @@ def stated_priors(kernel: Kernel) -> list[Any]:
     return stated
 
 
-def stated_log_density(stated: Sequence[Any], theta: Array) -> tuple[float, Array]:
+def stated_log_density(stated: Sequence[Any], theta: Array) -> tuple[Any, Array]:
     """Log density of logarithms, ``Σ log p(exp θ_i) + θ_i``, and its gradient.
 
-    Entries without a distribution, or for which `theta` is too short, do not count.
+    For theta of shape (p,) or (s, p). Entries without a distribution, or for which
+    `theta` is too short, do not count.
     """
     step = 1e-7
-    value = 0.0
-    gradient = np.zeros(len(theta))
-    for i, distribution in enumerate(stated[: len(theta)]):
+    value = np.zeros(theta.shape[:-1])
+    gradient = np.zeros(theta.shape)
+    for i, distribution in enumerate(stated[: theta.shape[-1]]):
         if distribution is None:
             continue
-        nodes = theta[i] + np.array([-step, 0.0, step])
+        nodes = np.add.outer(np.array([-step, 0.0, step]), theta[..., i])
         below, centre, above = distribution.logpdf(np.exp(nodes)) + nodes
         value = value + centre
-        gradient[i] = (above - below) / (2.0 * step)
-    return float(value), gradient
+        gradient[..., i] = (above - below) / (2.0 * step)
+    return value[()], gradient

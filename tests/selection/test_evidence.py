@@ -6,6 +6,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgpx._numerics import laplace
 from skgpx._numerics.regression import weight_statistics
+from skgpx._selection import _evidence
 from skgpx._selection._candidates import default_candidates, of_kernel
 from skgpx._selection._evidence import (
     ExactEvidence,
@@ -19,7 +20,7 @@ from skgpx._selection._sparse import best_noise
 from skgpx._selection._waves import false_alarm_level, wave_gains
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
-from skgpx.kernels import GREKernel
+from skgpx.kernels import GREKernel, Linear
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
 from tests.numerics.conftest import fourth_order
 
@@ -311,3 +312,86 @@ def test_one_lengthscale_is_in_units_of_the_columns(rng, unit):
     np.testing.assert_allclose(tied.coordinates_of(kernel), u)
     lengths = kernel.k2.length_scale
     assert lengths[1] / lengths[0] == pytest.approx(unit, rel=0.5)
+
+
+# ---- The compiled density of few rows ------------------------------------------------
+
+COMPILED_KERNELS = {
+    "rbf": ConstantKernel(1.3) * RBF([0.8, 1.4]),
+    "one lengthscale": ConstantKernel(0.7) * Matern(1.1, nu=0.5),
+    "no amplitude": Matern([0.9, 1.7], nu=1.5),
+    "fixed": ConstantKernel(1.3, "fixed") * Matern([0.9, 1.7], "fixed", nu=2.5),
+    "trend": ConstantKernel(1.3) * RBF(0.9) + Linear(0.4, centre=0.3),
+    "slopes": Matern([0.9, 1.7], nu=2.5) + Linear([0.4, 0.2], centre=[0.1, -1.0]),
+    "fixed slopes": RBF(0.9) + Linear([0.4, 0.2], slope_bounds="fixed"),
+}
+
+
+def evidence_problem(kernel, likelihood, rng, n_targets=1, n=39):
+    rows = rows_for(likelihood, rng, n)
+    targets = [rows.y * rows.X[:, 0] ** power for power in range(n_targets)]
+    y = rows.y if n_targets == 1 else np.stack(targets, axis=1)
+    rows = rows._replace(y=y, known=rng.uniform(0.5, 2.0, n))
+    likelihood = likelihood.prepare(y, rows.weights)
+    evidence = ExactEvidence(rows, kernel, likelihood)
+    theta = np.concatenate((kernel.theta, likelihood.theta))
+    return evidence, theta + 0.1 * rng.standard_normal((3, len(theta)))
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize("noise", [None, 0.2])
+@pytest.mark.parametrize("kernel", COMPILED_KERNELS.values(), ids=COMPILED_KERNELS)
+def test_compiled_evidence_is_that_of_lapack(rng, kernel, noise, n_targets):
+    evidence, thetas = evidence_problem(kernel, Gaussian(noise), rng, n_targets)
+    assert evidence._form is not None
+    expected = [evidence._by_factorisation(theta) for theta in thetas]
+    values, gradients = evidence.values_and_gradients(thetas)
+    np.testing.assert_allclose(values, [value for value, _ in expected], rtol=1e-11)
+    np.testing.assert_allclose(evidence.values(thetas), values, rtol=1e-13)
+    if thetas.size:
+        slopes = [slope for _, slope in expected]
+        np.testing.assert_allclose(gradients, slopes, rtol=1e-9, atol=1e-10)
+    for theta, value in zip(thetas, values, strict=True):
+        single, gradient = evidence.value_and_gradient(theta)
+        assert single == value
+        assert len(gradient) == len(theta)
+        p = len(kernel.theta)
+        noise_variance = evidence.likelihood.with_theta(theta[p:]).variance(0.0)
+        there = evidence.value(kernel.clone_with_theta(theta[:p]), noise_variance)
+        np.testing.assert_allclose(there, value, rtol=1e-12)
+
+
+def test_compiled_evidence_of_matrices_that_are_nearly_singular(rng):
+    kernel = ConstantKernel(1.0) * RBF([30.0, 50.0])
+    evidence, _ = evidence_problem(kernel, Gaussian(), rng)
+    for noise in (1e-7, 1e-9):
+        theta = np.append(kernel.theta, np.log(noise))
+        value, gradient = evidence.value_and_gradient(theta)
+        expected, slope = evidence._by_factorisation(theta)
+        # condition number times the rounding of a double
+        accuracy = 1e2 * 40.0 / noise * 2.2e-16
+        assert value == pytest.approx(expected, rel=accuracy)
+        scale = np.max(np.abs(slope))
+        np.testing.assert_allclose(gradient, slope, atol=accuracy * scale)
+    # two rows with equal inputs, and no noise
+    X = np.zeros((2, 2))
+    rows = Rows(X, np.array([0.0, 1.0]), np.ones(2))
+    singular = ExactEvidence(rows, kernel, Gaussian(1e-300).prepare(rows.y))
+    assert singular.values(kernel.theta[np.newaxis])[0] == -np.inf
+    with pytest.raises(np.linalg.LinAlgError):
+        singular.value_and_gradient(kernel.theta)
+
+
+def test_other_kernels_and_many_rows_have_no_compiled_evidence(rng, monkeypatch):
+    likelihood = Gaussian()
+    for kernel in (KERNELS["matern"], KERNELS["gre"], RBF(1.0) * ConstantKernel(2.0)):
+        evidence, thetas = evidence_problem(kernel, likelihood, rng)
+        assert evidence._form is None
+        values, gradients = evidence.values_and_gradients(thetas)
+        np.testing.assert_allclose(evidence.values(thetas), values, rtol=1e-12)
+        value, gradient = evidence.value_and_gradient(thetas[0])
+        assert value == values[0]
+        np.testing.assert_array_equal(gradient, gradients[0])
+    monkeypatch.setattr(_evidence, "_COMPILED_ROWS", 38)
+    evidence, _ = evidence_problem(RBF(1.0), likelihood, rng)
+    assert evidence._form is None
