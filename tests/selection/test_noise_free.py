@@ -87,6 +87,9 @@ def test_jitter_is_hidden_by_the_noise():
     fine = Nystroem.from_kernel(kernel, X, noise)
     assert usual.jitter == pytest.approx(1e-10 * prior_variance)
     assert fine.jitter <= 1e-3 * noise * (1.0 + 1e-9)
+    # a noise that is not known
+    unknown = Nystroem.from_kernel(kernel, X, np.nan)
+    assert unknown.jitter == usual.jitter
     rng = np.random.default_rng(0)
     few = select_until(X, kernel, 40, 1e-3 * prior_variance, rng)
     many = select_until(X, kernel, 40, 2e-3 * noise, rng)
