@@ -112,7 +112,7 @@ _AMPLITUDE = NormalPrior(1.0, 1.5)
 _PART_OF_Y = NormalPrior(-2.0, 2.0)
 NOISE_PRIOR = NoisePrior(
     noise=_PART_OF_Y,
-    nothing=NormalPrior(-14.0, 4.0),
+    nothing=NormalPrior(-10.0, 4.0),
     odds=0.1,
 )
 _SLOPE = NormalPrior(-1.0, 1.5)

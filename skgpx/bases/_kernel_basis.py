@@ -274,8 +274,12 @@ class Nystroem(KernelBasis):
 
 def _relative_jitter(K: Array, noise_variance: float) -> float:
     """Jitter that the noise hides, relative to the prior variance."""
-    relative_noise = noise_variance / float(np.mean(np.diagonal(K)))
-    return float(np.clip(1e-3 * relative_noise, _LEAST_JITTER, _JITTER))
+    hidden = 1e-3 * noise_variance
+    prior_variance = float(np.mean(np.diagonal(K)))
+    # also where the noise is not known, or the kernel is zero
+    if not hidden < _JITTER * prior_variance:
+        return _JITTER
+    return max(hidden / prior_variance, _LEAST_JITTER)
 
 
 @dataclass(frozen=True)

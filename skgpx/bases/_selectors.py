@@ -142,12 +142,15 @@ def select_until(
     trace = mean_residual * len(rows)
     trace_per_pivot = residual_per_point * len(rows)
     # rounding limits what a tiny noise asks for
-    relative_residual = mean_residual / float(np.max(diagonal))
+    tolerance = 1e-10
+    prior_variance = float(np.max(diagonal, initial=0.0))
+    if mean_residual < tolerance * prior_variance:
+        tolerance = max(mean_residual / prior_variance, 1e-13)
     selection = pivoted_cholesky(
         entries,
         diagonal,
         size,
-        tolerance=float(np.clip(relative_residual, 1e-13, 1e-10)),
+        tolerance=tolerance,
         trace=trace,
         trace_per_pivot=trace_per_pivot,
     )
