@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -228,10 +228,12 @@ class ThompsonSampler(OneBlasThread):
             n_free = 0
         X = self._untried(self._from_unit(design), None, rng)
         if n_free:
-            self.sampler_ = self._fitted_sampler()
-            posterior = self._improvable_posterior()
+            sampler = self._fitted_sampler()
+            self.sampler_ = sampler
+            posterior = self._improvable_posterior(sampler)
             if posterior is None:
-                free = self._optima_of_draws(n_free, X, rng)
+                draws = sampler.sample_functions(n_free, rng)
+                free = self._minima(self._sign * draws, X, rng)
             else:
                 free = self._improvements(posterior, n_free, X, rng)
             X = np.concatenate((X, free))
@@ -288,8 +290,9 @@ class ThompsonSampler(OneBlasThread):
             raise NotFittedError("No evaluations yet: call tell(X, y) first.")
         if not self._is_noisy():
             return self.y_
-        self.sampler_ = self._fitted_sampler()
-        return self.sampler_.predict(self._to_unit(self.X_))
+        sampler = self._fitted_sampler()
+        self.sampler_ = sampler
+        return sampler.predict(self._to_unit(self.X_))
 
     def _design(self) -> Array:
         """The initial design in the unit box, (n_initial, n_features)."""
@@ -299,12 +302,11 @@ class ThompsonSampler(OneBlasThread):
         n_bits = max(self.n_initial - 1, 0).bit_length()
         return sequence.random_base2(n_bits)[: self.n_initial]
 
-    def _improvable_posterior(self) -> Posterior | None:
-        """Distribution of which improvements are expected; None for draws."""
+    def _improvable_posterior(self, sampler: DecoupledSampler) -> Any:
+        """Posterior of which improvements are expected; None if functions are drawn."""
         if self.acquisition == "thompson":
             return None
-        sampler = self.sampler_
-        posterior = sampler.posterior_
+        posterior: Any = sampler.posterior_
         if posterior is None:
             posterior = getattr(sampler.estimator_, "posterior_", None)
         if isinstance(posterior, LatentModel):
@@ -319,11 +321,6 @@ class ThompsonSampler(OneBlasThread):
                 'acquisition="thompson".'
             )
         return None
-
-    def _optima_of_draws(self, n: int, X: Array, rng: np.random.Generator) -> Array:
-        """Optima of n posterior draws (n, d), none of them among the rows of X."""
-        draws = self.sampler_.sample_functions(n, rng)
-        return self._minima(self._sign * draws, X, rng)
 
     def _improvements(
         self,

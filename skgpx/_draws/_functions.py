@@ -272,7 +272,7 @@ class FunctionDraws(OneBlasThread):
         random_state : int, Generator or None, default=None
             Scrambles the mesh.
         candidates : array-like of shape (k, d), default=None
-            Points that are added to the mesh, such as neighbours of good ones.
+            Points of the box that are added to the mesh, such as those near a good one.
 
         Returns
         -------
@@ -282,8 +282,8 @@ class FunctionDraws(OneBlasThread):
         Raises
         ------
         ValueError
-            If the draws have several outputs, or bounds are not finite or not in
-            order.
+            If the draws have several outputs, bounds are not finite or not in order, or
+            candidates do not have d columns.
         """
         return minimise(self, bounds, n_starts, n_mesh, random_state, candidates)
 

@@ -24,15 +24,15 @@ def minimise(
     n_starts: int,
     n_mesh: int,
     random_state: RandomState,
-    candidates: Array | None = None,
+    candidates: ArrayLike | None = None,
 ) -> OptimizeResult:
     """Minimum of each draw in a box: x (s, d), and its value fun (s,).
 
     Raises
     ------
     ValueError
-        If the draws have several outputs or no gradient, or if bounds or numbers are
-        invalid.
+        If the draws have several outputs or no gradient, or if bounds, numbers or
+        candidates are invalid.
     """
     if draws.n_outputs != 1:
         raise ValueError(
@@ -56,9 +56,7 @@ def minimise(
     rng = np.random.default_rng(random_state)
     mesh = qmc.Sobol(d, seed=rng).random_base2(n_bits)[:n_mesh]
     if candidates is not None:
-        width = np.where(box[:, 0] < box[:, 1], box[:, 1] - box[:, 0], 1.0)
-        in_cube = np.clip((candidates - box[:, 0]) / width, 0.0, 1.0)
-        mesh = np.concatenate((mesh, in_cube))
+        mesh = np.concatenate((mesh, _to_cube(candidates, box)))
 
     # the best mesh points of each draw start a search
     values = draws.values(_to_box(mesh, box))[:, 0, :]
@@ -94,6 +92,20 @@ def _to_box(unit: Array, box: Array) -> Array:
     low, high = box.T
     points = low + unit * (high - low)
     return np.clip(points, low, high)
+
+
+def _to_cube(candidates: ArrayLike, box: Array) -> Array:
+    """Points in the unit cube, (k, d), from points of the box."""
+    points = np.asarray(candidates, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != len(box) or not np.isfinite(points).all():
+        raise ValueError(
+            f"candidates must be finite and of shape (any, {len(box)}); got shape "
+            f"{points.shape}."
+        )
+    low, high = box.T
+    width = np.where(low < high, high - low, 1.0)
+    cube: Array = np.clip((points - low) / width, 0.0, 1.0)
+    return cube
 
 
 def _search(

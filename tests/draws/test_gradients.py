@@ -112,6 +112,15 @@ class TestOptima:
         assert np.all(np.abs(low.x) <= 1.0)
         assert_allclose(draws.at(low.x), low.fun, rtol=1e-9, atol=1e-9)
 
+    def test_starts_from_candidates(self, posterior):
+        draws = posterior(Matern(0.2, nu=2.5), n_draws=2)
+        box = [(-1.0, 1.0), (-2.0, 2.0)]
+        low = draws.minimize(box, n_mesh=4000, random_state=0)
+        sparse = {"n_starts": 1, "n_mesh": 1, "random_state": 0}
+        near = draws.minimize(box, candidates=low.x, **sparse)
+        assert_allclose(near.fun, low.fun, rtol=1e-9)
+        assert np.any(draws.minimize(box, **sparse).fun > low.fun + 0.01)
+
 
 def test_what_is_refused(posterior):
     draws = posterior(Matern(0.9, nu=2.5))
@@ -139,5 +148,7 @@ def test_what_is_refused(posterior):
             draws.minimize(bounds)
     with pytest.raises(ValueError, match="n_starts"):
         draws.minimize(box, n_starts=8, n_mesh=4)
+    with pytest.raises(ValueError, match="candidates"):
+        draws.minimize(box, candidates=[[0.5]])
     with pytest.raises(ValueError, match="one output"):
         posterior(RBF(), n_outputs=2).minimize(box)
