@@ -42,7 +42,7 @@ MODE_ROWS = 40_000
 # Rows from which the noise of each of several targets is estimated: one pass, O(n m²).
 NOISE_ROWS = 12_000
 # Rows at which inducing points and nearest rows are compared.
-COMPARED_ROWS = 300
+COMPARED_ROWS = 200
 # Held-out rows that choose a noise variance, and the fewest that can.
 HELD_OUT_ROWS = 1000
 FEWEST_HELD_OUT_ROWS = 200

@@ -160,7 +160,7 @@ def points_are_closer(
 
     Notes
     -----
-    O(M^3) for M points, and O(N (M^2 + N^2)) for each of 300 rows.
+    O(M^3) for M points, and O(N (M^2 + N^2)) for each of 200 rows.
     """
     chosen = np.sort(rng.permutation(len(rows.y))[:COMPARED_ROWS])
     X = rows.X[chosen]
@@ -175,16 +175,25 @@ def points_are_closer(
     # 1 many points
     by_points = np.log(noise_variance + residual[is_new])
     # 2 fewer ones, and nearest rows
-    nearest_residual = NeighborResidual(
+    noise = noise_variance / rows.precisions
+    all_rows = NeighborResidual(
         basis=fewer,
         rows=rows.X,
-        noise=noise_variance / rows.precisions,
-        features=fewer(rows.X),
+        noise=noise,
+        features=np.empty((0, fewer.n_basis)),
         n_neighbors=n_neighbors,
+    )
+    nearest = all_rows.nearest_others(chosen[is_new])
+    used, position = np.unique(nearest, return_inverse=True)
+    nearest_residual = replace(
+        all_rows,
+        rows=rows.X[used],
+        noise=noise[used],
+        features=fewer(rows.X[used]),
     )
     _, variance = nearest_residual.features_and_variance(
         X[is_new],
-        nearest_residual.nearest_others(chosen[is_new]),
+        position.reshape(nearest.shape),
     )
     by_neighbors = np.log(noise_variance + variance)
     return bool(np.mean(by_points) < np.mean(by_neighbors))

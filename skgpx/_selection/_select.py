@@ -28,7 +28,7 @@ from skgpx._selection._candidates import (
     with_season,
     with_trend,
 )
-from skgpx._selection._evidence import ExactEvidence
+from skgpx._selection._evidence import ExactEvidence, with_noise
 from skgpx._selection._maximise import (
     Objective,
     SearchResult,
@@ -44,6 +44,8 @@ from skgpx.likelihoods import Likelihood
 Array = NDArray[np.float64]
 
 MOST_SEASONS = 2
+# Noise variances where searches on neighbourhoods start, as multiples of the last one.
+_NOISE_FACTORS = (1.0, 3.0, 10.0, 100.0)
 # The most columns in each of which a search may start at a short lengthscale.
 _MOST_SHORT_COLUMNS = 100
 
@@ -548,18 +550,28 @@ def _search_shapes(
 def _search_nearby(
     starts: Sequence[SearchResult],
     neighborhoods: Neighborhoods,
+    max_iter: int = 25,
+    tolerance: float = 1e-4,
 ) -> SearchResult:
-    """Maximise a candidate on neighbourhoods from the most probable of some starts."""
+    """Maximise a candidate on neighbourhoods from the most probable of some starts.
+
+    Searches do not leave a noise that is much too small, of which the slope is small:
+    they may start at a larger one.
+    """
     candidate = starts[0].candidate
     evidences = neighborhoods.evidences(candidate.kernel, starts[0].likelihood)
     clipped = [start._replace(u=candidate.clip(start.u)) for start in starts]
     start = max(clipped, key=lambda start: _log_posterior(start, evidences))
+    noise_variance = float(start.likelihood.variance(0.0))
+    noisier = [with_noise(start.likelihood, f * noise_variance) for f in _NOISE_FACTORS]
+    starts = [start._replace(likelihood=likelihood) for likelihood in noisier]
+    start = max(starts, key=lambda start: _log_posterior(start, evidences))
     return maximise(
         candidate,
         evidences,
         start.u,
-        max_iter=25,
-        tolerance=1e-4,
+        max_iter=max_iter,
+        tolerance=tolerance,
         likelihood=start.likelihood,
     )
 
@@ -567,8 +579,7 @@ def _search_nearby(
 def _train_nearby(result: SearchResult, split: Split) -> SearchResult:
     """Train a candidate on more neighbourhoods."""
     neighborhoods = _neighborhoods(split, result, TRAINED_NEIGHBORHOODS, phase=0.25)
-    evidences = neighborhoods.evidences(result.candidate.kernel, result.likelihood)
-    return maximise(result.candidate, evidences, result.u, max_iter=40)
+    return _search_nearby([result], neighborhoods, max_iter=40, tolerance=3e-5)
 
 
 def _neighborhoods(
