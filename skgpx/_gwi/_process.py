@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.linalg import solve_lower_transpose
@@ -204,19 +205,24 @@ def leave_one_out(process: FittedProcess, rows: Rows) -> tuple[Array, Array]:
     Notes
     -----
     The moments of a mixture are ``e = Σ π_k e_k`` and ``Σ π_k (v_k + (e_k - e)²)``,
-    with the weights that the models have given all rows.
+    where the other rows give model k the weight ``π_k ∝ w_k / p_k(y | others)``.
     """
     if not isinstance(process.model, MixtureModel):
         return _leave_one_out(process.model, process.noises, rows)
     moments = []
-    for model, noise in zip(process.models, np.ravel(process.noises), strict=True):
-        moments.append(_leave_one_out(model, float(noise), rows))
-    errors = np.stack([errors for errors, _ in moments])
-    variances = np.stack([variance for _, variance in moments])
-    weights = process.model.weights
-    error = weights @ errors
-    variance: Array = weights @ (variances + (errors - error) ** 2)
-    return error, variance
+    log_weights = []
+    noises = np.ravel(process.noises)
+    for k, model in enumerate(process.models):
+        error, variance = _leave_one_out(model, float(noises[k]), rows)
+        moments.append((error, variance))
+        total = variance + noises[k] / rows.weights
+        log_density = -0.5 * (error**2 / total + np.log(total))
+        log_weights.append(process.model.log_weights[k] - log_density)
+    errors, variances = np.stack(moments, axis=1)
+    weights = softmax(log_weights, axis=0)
+    mean_error = np.sum(weights * errors, axis=0)
+    spread = (errors - mean_error) ** 2
+    return mean_error, np.sum(weights * (variances + spread), axis=0)
 
 
 def _leave_one_out(

@@ -305,8 +305,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     Averaged hyperparameters give a mixture of such processes: around the regression of
     the process each has a mean of its own, around another mean only covariances and
     noises differ. Leave-one-out errors and variances are the moments of the mixture,
-    and calibration adds the same variance to the noise of every state (a smaller noise
-    is the same fraction of that of every state).
+    with the weights that the other rows give to the states. Calibration adds the same
+    variance to the noise of every state; where it makes the noise smaller it multiplies
+    all by the same factor.
 
     A pass over the rows costs ``n p`` for networks of p parameters, the covariance ``n
     m²`` and a prediction ``m²`` a row.
