@@ -112,7 +112,7 @@ CEILINGS = {
     "_pls": 17900,
     "_spectral_vgp": 18400,
     "_stein": 12000,
-    "_gwi": 14100,
+    "_gwi": 16100,
     "_iterative": 8900,
     "_decoupled": 6600,
     "_selection": 27500,

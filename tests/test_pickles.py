@@ -2,10 +2,13 @@
 
 import io
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
 import skgpx
@@ -21,6 +24,7 @@ from skgpx import (
     SteinRFFRegressor,
     TemperedRegressor,
 )
+from skgpx.bases import Nystroem
 from skgpx.likelihoods import RobustMax, StudentT
 
 pytestmark = [
@@ -94,6 +98,37 @@ def test_models_hold_classes_of_these_packages(name):
         if named[0].split(".")[0] not in PACKAGES
     }
     assert not unknown
+
+
+def test_averaged_models_have_small_pickles_and_the_same_bits():
+    model = PLSRegressor(**FAST).fit(X, Y)
+    models = model.posterior_.models
+    assert len(models) > 1
+    roots = sum(part.basis.root.nbytes + part.weights.root.nbytes for part in models)
+    data = pickle.dumps(model)
+    assert len(data) < 0.5 * roots
+    loaded = pickle.loads(data)
+    rows = 2.0 * X + 0.1
+    for before, after in zip(
+        model.predict(rows, return_std=True),
+        loaded.predict(rows, return_std=True),
+        strict=True,
+    ):
+        assert_array_equal(after, before)
+    draws = [one.sample_functions(5, random_state=0) for one in (model, loaded)]
+    assert_array_equal(draws[1](rows), draws[0](rows))
+
+
+def test_roots_that_no_kernel_gives_are_pickled():
+    basis = Nystroem.from_kernel(RBF(), X[:5])
+    for other in (
+        replace(basis, root=2.0 * basis.root),
+        replace(basis, kernel=RBF(2.0)),
+        replace(basis, root=None),
+    ):
+        loaded = pickle.loads(pickle.dumps(other))
+        assert_array_equal(loaded(X), other(X))
+        assert_array_equal(loaded.jitter, other.jitter)
 
 
 def test_every_estimator_is_looked_at():

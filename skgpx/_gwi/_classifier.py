@@ -476,9 +476,9 @@ class _Problem:
         self._settings = settings
         self._rows = rows
         self._process = process.model
-        self._basis: Nystroem = process.model.basis
+        self._basis: Nystroem = process.models[0].basis
         # of f at each row, given the others
-        _, self._variance = leave_one_out(process.model, process.noise_variance, rows)
+        _, self._variance = leave_one_out(process, rows)
         self._share = share_of_prior(self._basis.kernel, rows.X, self._variance)
         likelihood = settings._class_likelihood()
         self._prepared = likelihood.prepare(rows.y, rows.weights)

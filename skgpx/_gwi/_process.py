@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
-from skgpx._latent import LatentModel
+from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.regression import (
     noise_share,
@@ -39,18 +40,32 @@ class FittedProcess(NamedTuple):
 
     Attributes
     ----------
-    model : LatentModel
+    model : LatentModel or MixtureModel
         Mean: the regression of y, in closed form. Covariance of the weights: ``(I +
         ΦᵀΦ / σ²)⁻¹``, from which the paper starts, whatever the mean of the variational
-        process is.
-    noise_variance : float, or ndarray of shape (t,) for t targets
-        σ².
+        process is. A mixture has a model for each state of the hyperparameters.
+    noises : float or ndarray
+        σ²; (t,) for t targets, or (k,) for the k models of a mixture.
     prior : Hyperparameters
     """
 
-    model: LatentModel
-    noise_variance: float | Array
+    model: LatentModel | MixtureModel
+    noises: float | Array
     prior: Hyperparameters
+
+    @property
+    def noise_variance(self) -> float | Array:
+        """σ², its mean over the models of a mixture."""
+        if isinstance(self.model, MixtureModel):
+            return float(self.model.weights @ self.noises)
+        return self.noises
+
+    @property
+    def models(self) -> tuple[LatentModel, ...]:
+        """The models of a mixture, the largest weight first; or the only one."""
+        if isinstance(self.model, MixtureModel):
+            return self.model.models
+        return (self.model,)
 
 
 def fit_process(
@@ -60,8 +75,11 @@ def fit_process(
     n_inducing: int | None,
     noise_variance: float | None,
     rng: np.random.Generator,
+    hyperparameters: str = "maximise",
 ) -> FittedProcess:
     """Prior by the evidence, inducing points, and regression in their basis.
+
+    A prior that is averaged has points and a regression for each of its states.
 
     Parameters
     ----------
@@ -75,10 +93,10 @@ def fit_process(
     noise_variance : float or None
         Of the regression; None takes the noise of the likelihood.
     rng : numpy.random.Generator
+    hyperparameters : {"maximise", "average", "auto"}, default="maximise"
+        As in :func:`~skgpx._selection.learn_prior`.
     """
     search_rng, select_rng = rng.spawn(2)
-    learn = settings.optimizer is not None
-    has_several_targets = rows.y.ndim > 1
     if n_inducing is not None:
         n_inducing = min(n_inducing, len(rows.y))
 
@@ -88,22 +106,58 @@ def fit_process(
         likelihood,
         search_rng,
         kernel=kernel_of(settings),
-        learn=learn,
+        learn=settings.optimizer is not None,
         n_inducing=n_inducing,
         n_jobs=settings.n_jobs,
+        hyperparameters=hyperparameters,
     )
+
+    # 2  Inducing points of each state, and regression in their basis.
+    processes = []
+    for state in prior.states:
+        process = _regress(
+            rows,
+            prior.at(state),
+            settings,
+            n_inducing,
+            noise_variance,
+            select_rng,
+        )
+        processes.append(process)
+    if len(processes) == 1:
+        return processes[0]._replace(prior=prior)
+    models = tuple(process.models[0] for process in processes)
+    weights = np.array([state.weight for state in prior.states])
+    return FittedProcess(
+        model=MixtureModel(models, np.log(weights)),
+        noises=np.array([process.noise_variance for process in processes]),
+        prior=prior,
+    )
+
+
+def _regress(
+    rows: Rows,
+    prior: Hyperparameters,
+    settings: GWIRegressor | GWIClassifier,
+    n_inducing: int | None,
+    noise_variance: float | None,
+    rng: np.random.Generator,
+) -> FittedProcess:
+    """Inducing points for a prior, and the regression in their basis."""
+    learn = settings.optimizer is not None
+    has_several_targets = rows.y.ndim > 1
     kernel = prior.kernel
     if noise_variance is None:
         noise_variance = float(prior.likelihood.variance(0.0))
 
-    # 2  Inducing points Z.
+    # 1  Inducing points Z.
     if n_inducing is not None:
         inducing_points = select_inducing(
             settings.inducing,
             rows.X,
             kernel,
             n_inducing,
-            select_rng,
+            rng,
             rows.weights,
         )
     elif has_several_targets:
@@ -112,7 +166,7 @@ def fit_process(
             kernel,
             prior.likelihood,
             settings.inducing,
-            select_rng,
+            rng,
             learn,
         )
     else:
@@ -121,10 +175,10 @@ def fit_process(
             kernel,
             noise_variance,
             settings.inducing,
-            select_rng,
+            rng,
         )
 
-    # 3  Regression in the basis φ(x) = L⁻¹ k(Z, x).
+    # 2  Regression in the basis φ(x) = L⁻¹ k(Z, x).
     basis = Nystroem.from_kernel(kernel, inducing_points, noise_variance)
     statistics = row_statistics(basis, rows, settings.n_jobs)
     if has_several_targets:
@@ -139,11 +193,7 @@ def fit_process(
     return FittedProcess(model, noise_variance, prior)
 
 
-def leave_one_out(
-    process: LatentModel,
-    noise_variance: float | Array,
-    rows: Rows,
-) -> tuple[Array, Array]:
+def leave_one_out(process: FittedProcess, rows: Rows) -> tuple[Array, Array]:
     """Predict each row from the others.
 
     Returns
@@ -154,6 +204,34 @@ def leave_one_out(
 
     Notes
     -----
+    The moments of a mixture are ``e = Σ π_k e_k`` and ``Σ π_k (v_k + (e_k - e)²)``,
+    where the other rows give model k the weight ``π_k ∝ w_k / p_k(y | others)``.
+    """
+    if not isinstance(process.model, MixtureModel):
+        return _leave_one_out(process.model, process.noises, rows)
+    moments = []
+    log_weights = []
+    noises = np.ravel(process.noises)
+    for k, model in enumerate(process.models):
+        error, variance = _leave_one_out(model, float(noises[k]), rows)
+        moments.append((error, variance))
+        total = variance + noises[k] / rows.weights
+        log_density = -0.5 * (error**2 / total + np.log(total))
+        log_weights.append(process.model.log_weights[k] - log_density)
+    errors, variances = np.stack(moments, axis=1)
+    weights = softmax(log_weights, axis=0)
+    mean_error = np.sum(weights * errors, axis=0)
+    spread = (errors - mean_error) ** 2
+    return mean_error, np.sum(weights * (variances + spread), axis=0)
+
+
+def _leave_one_out(
+    process: LatentModel,
+    noise_variance: float | Array,
+    rows: Rows,
+) -> tuple[Array, Array]:
+    """Errors, and variances of f, of one model.
+
     With the leverage h of :func:`skgpx._numerics.regression.noise_share` the error is
     ``(y - φᵀw) / (1 - h)`` and the variance ``φᵀSφ / (1 - h) + var g``.
     """

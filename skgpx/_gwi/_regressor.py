@@ -43,7 +43,7 @@ from skgpx._gwi._noise import (
     likelihood_of_errors,
 )
 from skgpx._gwi._process import FittedProcess, fit_process, leave_one_out
-from skgpx._latent import LatentModel, Mean
+from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics.variance_scale import fit_scale
 from skgpx._table import training_rows
 from skgpx._types import RandomState
@@ -165,6 +165,12 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         kernels of order 5/2 and 3/2 compete.
     optimizer : "evidence" or None, default="evidence"
         None keeps the hyperparameters of the kernel.
+    hyperparameters : {"auto", "average", "maximise"}, default="auto"
+        "average" draws 24 states of kernel and noise from their posterior; covariances,
+        and the regression of the process, are mixtures over them. "maximise" takes the
+        state of the largest posterior. "auto" averages up to 300 rows, as in
+        :class:`PLSRegressor`. With several targets, `likelihood` or `noise_model` a
+        state is chosen in any case.
     noise_variance : float or None, default=None
         Noise variance of the process, in squared units of y; None learns it together
         with the kernel, and calibrates it on held-out rows afterwards.
@@ -232,12 +238,16 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     mean_model_ : {"net", "svgp"} or estimator
         The regressor, fitted to all rows, if `mean` is one.
     kernel_ : sklearn.gaussian_process.kernels.Kernel
-        For the standardised y, after calibration.
+        For the standardised y; where hyperparameters are averaged it is that of the
+        state of the largest weight, as `inducing_points_` are.
+    hyperparameter_states_ : tuple of HyperparameterState
+        Kernel, calibrated noise (in the units of y) and weight of each state that is
+        averaged, from the largest weight; empty where one is chosen.
     inducing_points_ : ndarray of shape (m, n_features)
     noise_variance_ : float or ndarray of shape (n_targets,)
         In squared units of y; that of `noise_variance` or of a WhiteKernel that is
         fixed, if one is given, and otherwise after calibration; with a noise model the
-        mean over the held-out rows.
+        mean over the held-out rows, and of averaged hyperparameters over the states.
     variance_scale_ : float or ndarray of shape (n_targets,)
         Factor of predictive variances near the data that held-out errors support, with
         the squared scale of noise whose variance is infinite; one without held-out rows
@@ -250,9 +260,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         them.
     n_iter_ : int
         Largest number of epochs of a network; 1 without networks.
-    posterior_ : LatentModel
+    posterior_ : LatentModel or MixtureModel
         Mean, basis and posterior of the weights, from which every prediction is
-        computed.
+        computed; a mixture has a model for each state of the hyperparameters.
     likelihood_ : Gaussian or StudentT
         The noise; with a noise model that of a typical row.
     noise_model_ : estimator or None
@@ -292,6 +302,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     which is fitted to ``|e|``. Means and the process are the same as without. This is
     not in the paper.
 
+    Averaged hyperparameters give a mixture of such processes: around the regression of
+    the process each has a mean of its own, around another mean only covariances and
+    noises differ. Leave-one-out errors and variances are the moments of the mixture,
+    with the weights that the other rows give to the states. Calibration adds the same
+    variance to the noise of every state; where it makes the noise smaller it multiplies
+    all by the same factor.
+
     A pass over the rows costs ``n p`` for networks of p parameters, the covariance ``n
     m²`` and a prediction ``m²`` a row.
 
@@ -328,6 +345,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
         "mean": [StrOptions({"auto", "net", "svgp"}), HasMethods(["fit", "predict"])],
+        "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
         "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
         "likelihood": [StrOptions({"gaussian", "student_t"}), Likelihood, None],
         "noise_model": [StrOptions({"boosting"}), HasMethods(["fit", "predict"]), None],
@@ -340,6 +358,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         kernel: Kernel | None = None,
         *,
         optimizer: str | None = "evidence",
+        hyperparameters: str = "auto",
         noise_variance: float | None = None,
         likelihood: Gaussian | StudentT | str | None = None,
         noise_model: BaseEstimator | str | None = None,
@@ -360,6 +379,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         self.mean = mean
         self.kernel = kernel
         self.optimizer = optimizer
+        self.hyperparameters = hyperparameters
         self.noise_variance = noise_variance
         self.likelihood = likelihood
         self.noise_model = noise_model
@@ -475,11 +495,14 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
 
         self.stage_seconds_ = clock.seconds
         prior = None
+        noise_of_largest = problem.process.noises
+        if problem.process.prior.averaged:
+            noise_of_largest = float(np.ravel(noise_of_largest)[0])
         if base_model is None and learn_noise_of is None:
             # normal noise around a constant, which a base model is not
             prior = CovarianceOfRows(
                 problem.process.prior.kernel,
-                problem.process.noise_variance,
+                noise_of_largest,
                 zero=-problem.shift / problem.scale,
             )
         findings = [*problem.process.prior.findings]
@@ -533,6 +556,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             noise_variance = self.noise_variance / scale**2
         rows = rows._replace(y=(rows.y - shift) / scale)
         n_inducing = self.n_inducing
+        hyperparameters = "maximise"
+        if is_plain(self.likelihood, self.noise_model):
+            hyperparameters = self.hyperparameters
         process = fit_process(
             rows,
             Gaussian(noise_variance).prepare(rows.y, rows.weights),
@@ -540,8 +566,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             n_inducing=None if isinstance(n_inducing, str) else n_inducing,
             noise_variance=noise_variance,
             rng=rng,
+            hyperparameters=hyperparameters,
         )
-        errors, variance = leave_one_out(process.model, process.noise_variance, rows)
+        errors, variance = leave_one_out(process, rows)
         regression = FittedMean(
             name="svgp",
             function=None,
@@ -662,7 +689,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         # f = m(x) + Φ(x)ᵀw + g(x), in the units of y
         shift = problem.shift
         scale = problem.scale
-        model = _model_around(mean, problem.process.model)
+        model = _process_around(mean, problem.process.model)
+        likelihoods = _likelihoods_of_models(problem.process, noise_variance, scale)
+        states = zip(prior.averaged, likelihoods, strict=True)
         noise_of_y = noise_variance * scale**2
         if np.ndim(noise_of_y) == 0:
             noise_of_y = float(noise_of_y)
@@ -677,13 +706,17 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         return {
             "posterior_": model.affine(shift, scale),
             "likelihood_": likelihood,
+            "_likelihoods": likelihoods,
+            "hyperparameter_states_": tuple(
+                state._replace(likelihood=of_state) for state, of_state in states
+            ),
             "noise_variance_": noise_of_y,
             "noise_model_": noise_model,
             "_noise_scale": noise_scale,
             "kernel_": prior.kernel,
             "_record": prior.record._replace(calibration_rows=n_calibration_rows),
             "variance_scale_": variance_scale,
-            "inducing_points_": problem.process.model.basis.inducing_points,
+            "inducing_points_": problem.process.models[0].basis.inducing_points,
             "n_iter_": 1,
             "mean_model_": mean.name,
             **(mean.curves or {}),
@@ -756,6 +789,17 @@ def _standardised_mean(base_model: BaseModel, problem: _Problem) -> FittedMean:
     )
 
 
+def _process_around(
+    mean: FittedMean,
+    process: LatentModel | MixtureModel,
+) -> LatentModel | MixtureModel:
+    """The process, or every model of a mixture, around the mean."""
+    if isinstance(process, MixtureModel):
+        models = tuple(_model_around(mean, model) for model in process.models)
+        return MixtureModel(models, process.log_weights)
+    return _model_around(mean, process)
+
+
 def _model_around(mean: FittedMean, process: LatentModel) -> LatentModel:
     """The process around the mean; its own regression is that already."""
     if mean.function is None:
@@ -765,6 +809,26 @@ def _model_around(mean: FittedMean, process: LatentModel) -> LatentModel:
         basis = Warped(basis, mean.map)
     weights = process.weights._replace(mean=np.zeros_like(process.weights.mean))
     return LatentModel(basis, weights, Mean.of(mean.function, process.n_outputs))
+
+
+def _likelihoods_of_models(
+    process: FittedProcess,
+    noise_variance: float | Array,
+    scale: float | Array,
+) -> tuple[Likelihood, ...]:
+    """Noise of each model of a mixture, in the units of y; empty for a single model.
+
+    Calibration adds the same variance to the noise of every model, such that its mean
+    is `noise_variance`; where this is smaller, it multiplies all by the same factor.
+    """
+    if not process.prior.averaged:
+        return ()
+    before = process.noise_variance
+    noises = process.noises + np.maximum(noise_variance - before, 0.0)
+    noises = noises * np.minimum(noise_variance / before, 1.0)
+    normal = Gaussian(1.0).prepare([0.0])
+    noises_of_y = np.ravel(noises * scale**2)
+    return tuple(normal.with_noise(float(noise)) for noise in noises_of_y)
 
 
 def _scale_of_learned_noise(

@@ -3,12 +3,60 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+
+class Triangle(NamedTuple):
+    """Entries of triangular matrices, for pickles.
+
+    Attributes
+    ----------
+    entries : ndarray of shape (k, m (m + 1) / 2)
+        Row by row.
+    upper : bool
+        Whether the matrices are upper rather than lower triangles.
+    order : {"C", "F"}
+        Of the matrices in memory; products round differently with the other one.
+    """
+
+    entries: Array
+    upper: bool
+    order: Literal["C", "F"]
+
+    @classmethod
+    def of(cls, matrices: Array) -> Triangle | None:
+        """Entries of matrices (k, m, r); None if they are not triangles."""
+        _, m, r = matrices.shape
+        order: Literal["C", "F"] = "C" if matrices.flags.c_contiguous else "F"
+        if m != r or not (matrices.flags.c_contiguous or matrices.flags.f_contiguous):
+            return None
+        for upper in (True, False):
+            rows, columns = _triangle(m, upper)
+            entries = matrices[:, rows, columns]
+            if np.count_nonzero(entries) == np.count_nonzero(matrices):
+                return cls(entries, upper, order)
+        return None
+
+    def matrices(self) -> Array:
+        """The matrices (k, m, m)."""
+        k, n_entries = self.entries.shape
+        m = int(np.sqrt(2 * n_entries))
+        matrices = np.zeros((k, m, m), order=self.order)
+        rows, columns = _triangle(m, self.upper)
+        matrices[:, rows, columns] = self.entries
+        return matrices
+
+
+def _triangle(m: int, upper: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of the entries of a triangle of order m."""
+    if upper:
+        return np.triu_indices(m)
+    return np.tril_indices(m)
 
 
 class GaussianWeights(NamedTuple):
@@ -28,6 +76,13 @@ class GaussianWeights(NamedTuple):
     mean: Array
     root: Array
     scales: Array | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle half of a triangular root."""
+        root = Triangle.of(self.root)
+        if root is None:
+            return GaussianWeights, tuple(self)
+        return _of_triangle, (self.mean, root, self.scales)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -77,6 +132,11 @@ class GaussianWeights(NamedTuple):
         deviation = self.root @ noise
         deviation = deviation.transpose(1, 0, 2)
         return self.mean[:, :, np.newaxis] + deviation
+
+
+def _of_triangle(mean: Array, root: Triangle, scales: Array | None) -> GaussianWeights:
+    """Distribution with a triangular root, from a pickle."""
+    return GaussianWeights(mean, root.matrices(), scales)
 
 
 class WeightParticles(NamedTuple):

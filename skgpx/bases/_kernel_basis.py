@@ -16,6 +16,7 @@ from skgpx._draws import (
     KernelProcess,
     draw_prior,
 )
+from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.bases._basis import Marginals, feature_marginals
@@ -26,6 +27,9 @@ Array = NDArray[np.float64]
 # Jitter relative to the prior variance: the usual one, and the least, near rounding.
 _JITTER = 1e-10
 _LEAST_JITTER = 1e-14
+# Points up to which pickles leave the root out: it takes milliseconds to compute again,
+# and a mixture has many.
+_LEFT_OUT = 512
 
 
 @dataclass(frozen=True)
@@ -270,6 +274,31 @@ class Nystroem(KernelBasis):
                 "points, or a kernel with finite positive parameters."
             ) from error
         return cls(kernel, inducing_points, root, jitter)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Attributes, without a root that the kernel gives again to the last bit."""
+        state = dict(self.__dict__)
+        if self.root is None or self.n_basis > _LEFT_OUT:
+            return state
+        try:
+            again = self._again(self.kernel, self.inducing_points)
+        except (np.linalg.LinAlgError, ValueError):
+            return state
+        if again.jitter == self.jitter and np.array_equal(again.root, self.root):
+            del state["root"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "root" not in state:
+            again = self._again(state["kernel"], state["inducing_points"])
+            state = state | {"root": again.root}
+        self.__dict__.update(state)
+
+    @classmethod
+    def _again(cls, kernel: Kernel, inducing_points: Array) -> Nystroem:
+        """:meth:`from_kernel` in one thread; more threads round differently."""
+        with one_blas_thread():
+            return cls.from_kernel(kernel, inducing_points)
 
 
 def _relative_jitter(K: Array, noise_variance: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,10 +22,17 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def _draw_components(ax: Axes, x: Array, components: Array, label: str) -> None:
-    """Curves of the components (M, k) as thin lines, and their mean."""
+def _draw_components(
+    ax: Axes,
+    x: Array,
+    components: Array,
+    label: str,
+    weights: Array | None = None,
+) -> None:
+    """Curves of the components (M, k) as thin lines, and their average."""
     ax.plot(x, components.T, color="C0", linewidth=0.8, alpha=0.5)
-    ax.plot(x, components.mean(axis=0), color="C0", label=label)
+    average = np.average(components, axis=0, weights=weights)
+    ax.plot(x, average, color="C0", label=label)
 
 
 class LearnedKernelDisplay:
@@ -177,9 +184,11 @@ class MixtureDensityDisplay:
         Values of y.
     densities : ndarray of shape (n_rows, M, k)
         Densities of the components, per unit of y; the density of the mixture is their
-        mean.
+        average.
     y : ndarray of shape (n_rows,) or None, default=None
         Observed values.
+    weights : ndarray of shape (M,) or None, default=None
+        Probabilities of the components; None for equal ones.
 
     Attributes
     ----------
@@ -200,10 +209,17 @@ class MixtureDensityDisplay:
     (2, 3, 300)
     """
 
-    def __init__(self, grids: Array, densities: Array, y: Array | None = None):
+    def __init__(
+        self,
+        grids: Array,
+        densities: Array,
+        y: Array | None = None,
+        weights: Array | None = None,
+    ):
         self.grids = grids
         self.densities = densities
         self.y = y
+        self.weights = weights
 
     @classmethod
     def from_estimator(
@@ -220,8 +236,8 @@ class MixtureDensityDisplay:
         Parameters
         ----------
         estimator : estimator
-            A fitted SteinRFFRegressor of one target, or a pipeline or search around
-            one.
+            A fitted SteinRFFRegressor of one target, or another model with normal
+            noise that averages its hyperparameters; or a pipeline or search around one.
         X : array-like of shape (n_rows, n_features)
             Rows, at most twenty.
         y : array-like of shape (n_rows,), default=None
@@ -242,12 +258,11 @@ class MixtureDensityDisplay:
         """
         model, X = fitted_model(estimator, X)
         components = getattr(model.posterior_, "models", ())
-        # averaged hyperparameters have weights, and a noise in each state
-        is_averaged = len(getattr(model, "hyperparameter_states_", ())) > 0
-        if not components or is_averaged or np.ndim(model.noise_variance_):
+        if not components or np.ndim(getattr(model, "noise_variance_", ())):
             raise ValueError(
-                "MixtureDensityDisplay needs a mixture with one normal noise and one "
-                f"target, such as a fitted SteinRFFRegressor; got {model!r}."
+                "MixtureDensityDisplay needs a mixture with normal noise and one "
+                "target, such as a fitted SteinRFFRegressor, or a PLSRegressor that "
+                f"averages its hyperparameters; got {model!r}."
             )
         k = check_count(resolution, "resolution")
         rows, _ = rows_and_names(model, X)
@@ -258,14 +273,19 @@ class MixtureDensityDisplay:
         mean = np.stack([mean[:, 0] for mean, _ in moments], axis=1)
         variance = np.stack([variance[:, 0] for _, variance in moments], axis=1)
         mean = mean[..., np.newaxis]
-        std = np.sqrt(variance + model.noise_variance_)[..., np.newaxis]
+        noise: Any = model.noise_variance_
+        if model._likelihoods:
+            # a state of the hyperparameters has a noise of its own
+            noise = np.array([float(one.variance(0.0)) for one in model._likelihoods])
+        std = np.sqrt(variance + noise)[..., np.newaxis]
         # grids over all components, and normal densities on them
         low = np.min(mean - 4.0 * std, axis=1)
         high = np.max(mean + 4.0 * std, axis=1)
         grids = low + (high - low) * np.linspace(0.0, 1.0, k)
         z = (grids[:, np.newaxis] - mean) / std
         densities = np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * std)
-        return cls(grids, densities, optional_array(y)).plot(ax=ax)
+        weights = model.posterior_.weights
+        return cls(grids, densities, optional_array(y), weights).plot(ax=ax)
 
     def plot(self, ax: ArrayLike | None = None) -> Self:
         """Draw the display.
@@ -281,7 +301,13 @@ class MixtureDensityDisplay:
         """
         self.figure_, self.axes_ = panels_of(ax, len(self.grids))
         for i, panel in enumerate(self.axes_):
-            _draw_components(panel, self.grids[i], self.densities[i], label="mixture")
+            _draw_components(
+                panel,
+                self.grids[i],
+                self.densities[i],
+                label="mixture",
+                weights=self.weights,
+            )
             if self.y is not None:
                 panel.axvline(self.y[i], color="0.3", linestyle="--", label="observed")
             panel.set_xlabel("y")

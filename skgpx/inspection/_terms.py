@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,32 @@ from skgpx._validation import check_coverage
 from skgpx.inspection._axes import fitted_model, panels_of, rows_and_names
 from skgpx.kernels import additive_terms, category_columns
 
+if TYPE_CHECKING:
+    from skgpx._latent import LatentModel
+
 Array = NDArray[np.float64]
+
+
+def _has_terms(model: Any) -> bool:
+    """Whether a model is one function on inducing points around a constant."""
+    has_points = hasattr(getattr(model, "basis", None), "inducing_points")
+    return (
+        has_points
+        and model.n_outputs == 1
+        and getattr(model.mean, "function", None) is None
+    )
+
+
+def _moments(
+    term: LatentModel,
+    points: Array,
+    contrast: Array,
+) -> tuple[Array, Array]:
+    """Mean and variance (k,) of contrasts (k, p) of a function at points (p, d)."""
+    point_means, _ = term.marginals(points).moments()
+    covariance = term.covariance(points)
+    variance = np.sum((contrast @ covariance) * contrast, axis=1)
+    return contrast @ point_means[:, 0], np.maximum(variance, 0.0)
 
 
 class TermEffectDisplay:
@@ -23,7 +49,8 @@ class TermEffectDisplay:
     A kernel that is a sum of :class:`skgpx.kernels.Columns` makes f a sum of
     independent functions, one for each set of columns. The effect of a term is its
     function less its mean over the rows of X, since the data do not determine constants
-    between terms. Its mean and variance follow from the moments of the weights.
+    between terms. Its mean and variance follow from the moments of the weights; where
+    hyperparameters are averaged they are those of the mixture.
 
     Made by :meth:`from_estimator`.
 
@@ -106,27 +133,28 @@ class TermEffectDisplay:
         model, X = fitted_model(estimator, X)
         posterior = model.posterior_
         coverage = check_coverage(coverage)
-        basis = getattr(posterior, "basis", None)
-        if (
-            not hasattr(basis, "inducing_points")
-            or posterior.n_outputs > 1
-            or getattr(posterior.mean, "function", None) is not None
-        ):
+        parts = getattr(posterior, "models", (posterior,))
+        if not all(_has_terms(part) for part in parts):
             raise ValueError(
                 "TermEffectDisplay needs one latent function on inducing points with a "
                 "constant prior mean, such as that of PLSRegressor or of "
                 f'SpectralVGPRegressor(basis="inducing"); got {model!r}. Averaged '
                 'hyperparameters make it several: use hyperparameters="maximise".'
             )
+        weights = np.ones(1)
+        if hasattr(posterior, "models"):
+            weights = posterior.weights
         rows, names = rows_and_names(model, X)
         step = math.ceil(len(rows) / 500)
         rows = rows[::step]
         n, d = rows.shape
-        coded = category_columns(basis.kernel, d)
+        kernels = [additive_terms(part.basis.kernel, d) for part in parts]
+        coded = category_columns(parts[0].basis.kernel, d)
         # values of the rows: codes stay codes
         middle = np.quantile(rows, 0.5, axis=0, method="inverted_cdf")
         effects = {}
-        for columns, kernel in additive_terms(basis.kernel, d).items():
+        # a dictionary keeps the order of the terms
+        for columns in dict.fromkeys(chain(*kernels)):
             # along the first column of numbers, or of codes if there is none
             numeric = [j for j in columns if j not in coded]
             column = min(numeric or columns)
@@ -138,12 +166,16 @@ class TermEffectDisplay:
             # f(line) less the mean of f over the rows: C f with C = [I, -1 / n]
             points = np.concatenate((line, rows))
             contrast = np.hstack((np.eye(len(x)), np.full((len(x), n), -1.0 / n)))
-            term = posterior.term(kernel)
-            point_means, _ = term.marginals(points).moments()
-            mean = contrast @ point_means[:, 0]
-            covariance = term.covariance(points)
-            variance = np.sum((contrast @ covariance) * contrast, axis=1)
-            std = np.sqrt(np.maximum(variance, 0.0))
+            # a model without the term has an effect of zero
+            means = np.zeros((len(parts), len(x)))
+            variances = np.zeros((len(parts), len(x)))
+            for k, part in enumerate(parts):
+                if columns in kernels[k]:
+                    term = part.term(kernels[k][columns])
+                    means[k], variances[k] = _moments(term, points, contrast)
+            mean = weights @ means
+            variance = weights @ (variances + (means - mean) ** 2)
+            std = np.sqrt(variance)
             if column in coded:
                 categories = getattr(model, "categories_", {}).get(names[column])
                 x = x.astype(np.intp)

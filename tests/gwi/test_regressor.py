@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 from sklearn.dummy import DummyRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
@@ -76,8 +77,8 @@ def test_leave_one_out_moments_are_those_of_fits_without_a_row():
     rows = Rows(X, (y - y.mean()) / y.std(), np.ones(30))
     given = GWIRegressor(kernel=RBF(1.0), optimizer=None)
     how = Gaussian(0.3).prepare(rows.y, rows.weights), given, 30, 0.3
-    process, noise, _ = fit_process(rows, *how, np.random.default_rng(0))
-    errors, variance = leave_one_out(process, noise, rows)
+    process = fit_process(rows, *how, np.random.default_rng(0))
+    errors, variance = leave_one_out(process, rows)
     for i in (0, 7, 29):
         others = np.arange(30) != i
         exact = GaussianProcessRegressor(RBF(1.0), alpha=0.3, optimizer=None)
@@ -85,6 +86,99 @@ def test_leave_one_out_moments_are_those_of_fits_without_a_row():
         mean, std = exact.predict(X[i : i + 1], return_std=True)
         assert_allclose(errors[i], rows.y[i] - mean[0], rtol=1e-6)
         assert_allclose(variance[i], std[0] ** 2, rtol=1e-5)
+
+
+# ---- Averaged hyperparameters --------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def few():
+    return wavy(40)
+
+
+@pytest.fixture(scope="module")
+def averaged(few):
+    return GWIRegressor("svgp", calibrate=False, random_state=0).fit(*few)
+
+
+def test_an_averaged_process_is_the_mixture_of_its_states(few, averaged):
+    X, y = few
+    states = averaged.hyperparameter_states_
+    assert len(states) == len(averaged.posterior_.models) > 1
+    mean, std = averaged.predict(NEW, return_std=True)
+    shift, scale = y.mean(), y.std()
+    means, variances = [], []
+    for state in states:
+        noise = float(state.likelihood.variance(0.0)) / scale**2
+        exact = GaussianProcessRegressor(state.kernel, alpha=noise, optimizer=None)
+        exact.fit(X, (y - shift) / scale)
+        mean_of_state, std_of_state = exact.predict(NEW, return_std=True)
+        means.append(shift + scale * mean_of_state)
+        variances.append(scale**2 * (std_of_state**2 + noise))
+    weights = [state.weight for state in states]
+    expected = np.average(means, axis=0, weights=weights)
+    total = np.average(variances + (means - expected) ** 2, axis=0, weights=weights)
+    assert_allclose(mean, expected, rtol=1e-3, atol=1e-3)
+    assert_allclose(std**2, total, rtol=2e-3)
+    noises = [float(state.likelihood.variance(0.0)) for state in states]
+    assert_allclose(averaged.noise_variance_, np.average(noises, weights=weights))
+
+
+def test_leave_one_out_moments_of_states_are_those_of_their_mixture(few):
+    X, y = few
+    rows = Rows(X, (y - y.mean()) / y.std(), np.ones(40))
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    how = GWIRegressor(), None, None, np.random.default_rng(0)
+    process = fit_process(rows, likelihood, *how, hyperparameters="average")
+    errors, variance = leave_one_out(process, rows)
+    others = np.arange(40) != 7
+    means, variances, densities = [], [], []
+    for state in process.prior.averaged:
+        noise = float(state.likelihood.variance(0.0))
+        exact = GaussianProcessRegressor(state.kernel, alpha=noise, optimizer=None)
+        exact.fit(X[others], rows.y[others])
+        mean, std = exact.predict(X[7:8], return_std=True)
+        means.append(mean[0])
+        variances.append(std[0] ** 2)
+        total = np.sqrt(std[0] ** 2 + noise)
+        densities.append(norm.pdf(rows.y[7], mean[0], total))
+    # what the other rows say of the states
+    weights = process.model.weights / densities
+    weights = weights / weights.sum()
+    mean = weights @ means
+    assert_allclose(errors[7], rows.y[7] - mean, rtol=5e-3)
+    expected = weights @ (variances + (means - mean) ** 2)
+    assert_allclose(variance[7], expected, rtol=5e-3)
+
+
+def test_another_mean_has_the_covariances_of_the_states(few, averaged):
+    X, y = few
+    model = GWIRegressor(Ridge(), random_state=0).fit(X, y)
+    parts = model.posterior_.models
+    assert len(parts) > 1
+    ridge = Ridge().fit(X, y)
+    for part in parts:
+        mean, _ = part.marginals(NEW).moments()
+        assert_allclose(mean[:, 0], ridge.predict(NEW), rtol=1e-8)
+    assert_allclose(model.predict(NEW), ridge.predict(NEW), rtol=1e-8)
+    # a straight line needs more noise than the process, the same in every state
+    states = model.hyperparameter_states_
+    noises = np.array([float(state.likelihood.variance(0.0)) for state in states])
+    assert model.noise_variance_ > averaged.noise_variance_
+    assert_allclose(model.posterior_.weights @ noises, model.noise_variance_)
+    assert np.all(noises > 0.5 * model.noise_variance_)
+
+
+def test_a_state_is_chosen_for_other_noise_and_for_several_targets(few):
+    X, y = few
+    for model, target in (
+        (GWIRegressor("svgp", likelihood="student_t"), y),
+        (GWIRegressor("svgp", hyperparameters="maximise"), y),
+        (GWIRegressor("svgp"), np.column_stack((y, -y))),
+    ):
+        model.fit(X, target)
+        assert model.hyperparameter_states_ == ()
+        assert not hasattr(model.posterior_, "models")
 
 
 # ---- What the default predicts -------------------------------------------------------
@@ -185,7 +279,7 @@ def test_layers(rows):
     for layers in [(), 5, [3], (4, 3, 2), np.array([6, 2])]:
         model = fit(rows, hidden_layer_sizes=layers, max_iter=3)
         expected = tuple(np.atleast_1d(np.asarray(layers, dtype=int)))
-        sizes = tuple(model.posterior_.mean.function.network.sizes)
+        sizes = tuple(model.posterior_.models[0].mean.function.network.sizes)
         assert sizes == (2, *expected, 1)
 
 

@@ -1,5 +1,7 @@
 """Displays: what they draw, into which axes, from estimators and from predictions."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -225,6 +227,38 @@ def test_effects_of_terms_are_those_of_a_dense_process():
         assert_allclose(std**2, np.diag(covariance), atol=1e-5)
 
 
+def test_effects_and_densities_of_averaged_hyperparameters():
+    X = rng.uniform(-3.0, 3.0, (30, 2))
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=30)
+    kernel = 1.0 * Columns(RBF(1.0), [0]) + 1.0 * Columns(RBF(1.0), [1])
+    model = PLSRegressor(kernel=kernel, hyperparameters="average", random_state=0)
+    model.fit(X, y)
+    assert len(model.posterior_.models) > 1
+    display = TermEffectDisplay.from_estimator(model, X, resolution=4)
+    moments = []
+    for part in model.posterior_.models:
+        alone = copy.copy(model)
+        alone.posterior_ = part
+        _, mean, std = TermEffectDisplay.from_estimator(alone, X, resolution=4).effects[
+            "x0"
+        ]
+        moments.append((mean, std))
+        pyplot.close("all")
+    means, stds = np.transpose(moments, (1, 0, 2))
+    weights = model.posterior_.weights
+    _, mean, std = display.effects["x0"]
+    assert_allclose(mean, weights @ means)
+    assert_allclose(std**2, weights @ (stds**2 + means**2) - mean**2)
+
+    densities = MixtureDensityDisplay.from_estimator(model, X[:2], y[:2])
+    for i, grid in enumerate(densities.grids):
+        expected = np.exp(model.log_predictive_density(X[np.full(len(grid), i)], grid))
+        assert_allclose(weights @ densities.densities[i], expected, rtol=1e-8)
+    lines = densities.axes_[0].lines
+    assert_allclose(lines[len(weights)].get_ydata(), weights @ densities.densities[0])
+    pyplot.close("all")
+
+
 def test_effects_of_named_categories_and_of_models_without_terms():
     table = pd.DataFrame({"t": X[:, 0], "kind": pd.Categorical(["low", "high"] * 20)})
     kernel = 1.0 * Columns(RBF(1.0), "t") + Columns(CategoricalKernel(), "kind")
@@ -315,7 +349,7 @@ def test_components_of_learned_waves():
         rows = frame.iloc[np.full(len(grid), i)]
         expected = np.exp(model.log_predictive_density(rows, grid))
         assert_allclose(densities.densities[i].mean(axis=0), expected, rtol=1e-8)
-    other = PLSRegressor(random_state=0).fit(frame, y)
+    other = PLSRegressor(hyperparameters="maximise").fit(frame, y)
     for display in (LearnedKernelDisplay, MixtureDensityDisplay):
         with pytest.raises(ValueError, match="SteinRFFRegressor"):
             display.from_estimator(other, frame[:2])

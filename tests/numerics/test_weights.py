@@ -1,5 +1,8 @@
+import pickle
+
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import stats
 
 from skgpx._numerics.mixture import LatentMixture, atoms
@@ -138,3 +141,16 @@ def test_atoms_of_several_outputs(rng, c, s):
     expected = (deviation[:, 0] * deviation[:, 1]) @ distribution.weights
     covariance = (centred[:, 0] * centred[:, 1]) @ weights
     np.testing.assert_allclose(covariance, expected, atol=0.08)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("part", [np.tril, np.triu, np.asarray])
+@pytest.mark.parametrize("m", [0, 1, 6])
+def test_pickles_hold_half_of_a_triangle(rng, m, part, order):
+    root = np.array(part(rng.standard_normal((1, m, m))), order=order)
+    weights = GaussianWeights(rng.standard_normal((m, 2)), root)
+    loaded = pickle.loads(pickle.dumps(weights))
+    assert_array_equal(loaded.mean, weights.mean)
+    assert_array_equal(loaded.root, weights.root)
+    assert loaded.root.flags.c_contiguous == root.flags.c_contiguous
+    assert loaded.scales is None
