@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -73,6 +74,7 @@ class RoundReporter:
         }
         self._name = type(estimator).__name__
         self._rounds = 0
+        self._ends_fit = True
         self._start = time.perf_counter()
         self._context = None
         if hasattr(estimator, "_init_callback_context"):
@@ -121,8 +123,16 @@ class RoundReporter:
             # this estimator cannot predict yet
             context.call_on_fit_task_end(**self._data)
 
+    def part(self) -> RoundReporter:
+        """Reporter of one of several models of a fit: it does not report the end."""
+        part = copy.copy(self)
+        part._ends_fit = False
+        return part
+
     def finish(self) -> None:
         """Report the end of the fit; the estimator has all its attributes then."""
+        if not self._ends_fit:
+            return
         if self._rounds:
             self._log(f"fitted after round {self._rounds}")
         if self._context is not None:

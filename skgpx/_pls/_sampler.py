@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class Inference(NamedTuple):
         first = inferences[0]
         if len(inferences) == 1:
             return first
-        models = tuple(inference.posterior for inference in inferences)
+        models: Any = tuple(inference.posterior for inference in inferences)
         return first._replace(posterior=MixtureModel(models, np.log(weights)))
 
 

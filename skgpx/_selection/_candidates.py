@@ -321,7 +321,8 @@ class Candidate:
 
         `priors` has one entry for each new coordinate.
         """
-        mean, std = np.transpose(priors)
+        mean = [prior.mean for prior in priors]
+        std = [prior.std for prior in priors]
         return replace(
             self,
             name=f"{self.name}, and {name}",

@@ -93,7 +93,7 @@ class NeighborhoodDensity:
         C = np.stack([K for K, _ in triangles])
         L = self._root(C, noise_variance)
         # its leading block is the inverse root of the given rows
-        inverse_root = np.linalg.inv(L)
+        inverse_root: Array = np.linalg.inv(L)
         white = inverse_root @ self._targets
         value = self._log_density(L, white, noise_variance)
         # ½ (α αᵀ - α_p α_pᵀ - c AᵀA), with α = C⁻¹ y and α_p that of the given rows
@@ -125,7 +125,7 @@ class NeighborhoodDensity:
             L = self._root(C, noise_variance)
         except np.linalg.LinAlgError:
             return -np.inf
-        white = np.linalg.solve(L, self._targets)
+        white: Array = np.linalg.solve(L, self._targets)
         return self._log_density(L, white, noise_variance)
 
     def _root(self, K: Array, noise_variance: float) -> Array:
@@ -133,9 +133,10 @@ class NeighborhoodDensity:
         diagonal = np.arange(K.shape[1])
         K[:, diagonal, diagonal] += noise_variance / self._precisions
         try:
-            return np.linalg.cholesky(K)
+            roots: Array = np.linalg.cholesky(K)
         except np.linalg.LinAlgError:
-            return np.stack([np.tril(cholesky(C, jitter=0.0).L) for C in K])
+            roots = np.stack([np.tril(cholesky(C, jitter=0.0).L) for C in K])
+        return roots
 
     def _log_density(self, L: Array, white: Array, noise_variance: float) -> float:
         """Of the rows after the given ones."""

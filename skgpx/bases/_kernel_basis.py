@@ -284,7 +284,8 @@ class Nystroem(KernelBasis):
             again = self._again(self.kernel, self.inducing_points)
         except (np.linalg.LinAlgError, ValueError):
             return state
-        if again.jitter == self.jitter and np.array_equal(again.root, self.root):
+        has_equal_root = np.array_equal(np.asarray(again.root), self.root)
+        if again.jitter == self.jitter and has_equal_root:
             del state["root"]
         return state
 

@@ -217,3 +217,46 @@ def test_repeated_rows_of_grades_are_not_known_exactly():
     assert model.noise_variance_ > 0.999 * least
     _, std = model.predict(X, return_std=True)
     assert np.all(std**2 > 0.999 * least)
+
+
+# ---- Tails chosen by the data --------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), StudentT()])
+def test_tails_are_those_of_the_data(likelihood):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, (200, 1))
+    noise = rng.standard_normal(200)
+    if likelihood.heavy_tailed:
+        noise[:20] *= 15.0
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * noise
+    model = PLSRegressor(likelihood="auto", **FAST).fit(X, y)
+    assert type(model.likelihood_) is type(likelihood)
+    # the fit is that of the likelihood, to the last bit
+    given = PLSRegressor(likelihood=likelihood, **FAST).fit(X, y)
+    assert_array_equal(model.predict(GRID), given.predict(GRID))
+    assert model.findings_ == given.findings_
+    assert model.log_evidence_ == given.log_evidence_
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_chosen_tails_have_the_larger_evidence(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (120, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_t(3.0, 120)
+    chosen, *given = (
+        PLSRegressor(likelihood=likelihood, **FAST).fit(X, y).log_evidence_
+        for likelihood in ("auto", Gaussian(), StudentT())
+    )
+    assert chosen == max(given)
+
+
+def test_tails_are_chosen_for_one_target_of_free_noise():
+    for settings, y in [
+        ({}, np.column_stack((Y, Y))),
+        ({"method": "exact"}, Y),
+        ({"kernel": RBF() + WhiteKernel()}, Y),
+    ]:
+        with pytest.raises(ValueError, match=r"use likelihood=Gaussian\(\)|1d array"):
+            PLSRegressor(likelihood="auto", **settings).fit(X, y)
