@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
 from skgpx._parallel import side_by_side
 from skgpx._selection._candidates import Candidate
-from skgpx._selection._evidence import ExactEvidence
+from skgpx._selection._evidence import ExactEvidence, with_noise
 from skgpx._selection._maximise import SearchResult, best_of, maximise
 from skgpx._selection._select import (
     Split,
@@ -45,10 +45,12 @@ _STEP_SIZE = 1.2
 # searches, run in parallel: an evaluation then takes a quarter of a millisecond.
 _CHAINS = 6
 _FEWEST_PARALLEL = 120
-# Modes are ends of searches that differ by so much in a logarithm, and that are at
-# most so many nats below the best end of their candidate.
+# Modes are results of searches that differ by so much in a logarithm, and that are at
+# most so many nats below the best one of their candidate.
 _MODE_DISTANCE = 0.5
 _MODE_NATS = 6.0
+# Noise of functions without noise, where searches start, in variances of y.
+_NO_NOISE = 1e-6
 # The proposal: degrees of freedom, factor of the covariances, and the share of the
 # draws that is spread evenly over the modes.
 _DEGREES = 5.0
@@ -117,68 +119,125 @@ def average(
     # 1 modes of the log posterior, and Laplace's approximation at each
     if len(split.rows.y) < _FEWEST_PARALLEL:
         n_jobs = 1
-    ends = _search_modes(families, split, likelihood, trend, n_jobs)
-    best = best_of([end for ends_of_candidate in ends for end in ends_of_candidate])
+    searches = _search_modes(families, split, likelihood, trend, n_jobs)
+    best = best_of([mode for searched in searches for mode in searched])
     posteriors = []
     modes = []
-    for position, ends_of_candidate in enumerate(ends):
-        candidate = ends_of_candidate[0].candidate
-        posterior = LogPosterior(candidate, split.rows, likelihood)
+    for position, searched in enumerate(searches):
+        posterior = LogPosterior(searched[0].candidate, split.rows, likelihood)
         posteriors.append(posterior)
-        for end in _distinct(ends_of_candidate):
-            modes.append(Mode.at_end(end, posterior, position))
+        for result in _distinct(searched):
+            modes.append(Mode.at(result, posterior, position))
     # 2 draws from the approximations, and their importance weights
     proposal = Proposal.of(modes)
     draws = [proposal.draw(rng) for _ in range(_N_DRAWS)]
-    log_weights = np.empty(_N_DRAWS)
-    for position, posterior in enumerate(posteriors):
-        chosen = [i for i, draw in enumerate(draws) if draw.candidate == position]
-        if chosen:
-            points = np.stack([draws[i].point for i in chosen])
-            log_densities = proposal.log_densities(position, points)
-            log_weights[chosen] = posterior.values(points) - log_densities
+    log_weights = _log_weights(draws, proposal, posteriors)
     if not np.any(np.isfinite(log_weights)):
         # the modes are spikes, as of one or two rows
         mode = proposal.modes[int(np.argmax(proposal.shares))]
         return best, [posteriors[mode.candidate].state(mode.point)]
     weights = np.exp(log_weights - logsumexp(log_weights))
+    # 3 as many states, resampled, and Langevin steps: as many as the relative variance
+    # of the weights, n Σ w² - 1
     relative_variance = _N_DRAWS * float(np.sum(weights**2)) - 1.0
-    # no weight above √n times the mean: a single draw must not decide (Ionides 2008)
-    weights = np.minimum(weights, 1.0 / np.sqrt(_N_DRAWS))
-    weights /= weights.sum()
-    # 3 as many states, resampled: draws in the order of the candidates
-    order = sorted(range(_N_DRAWS), key=lambda i: draws[i].candidate)
-    places = (np.arange(N_STATES) + rng.random()) / N_STATES
-    ranks = np.searchsorted(np.cumsum(weights[order]), places)
-    resampled = [draws[order[min(rank, _N_DRAWS - 1)]] for rank in ranks]
-    # 4 Langevin steps: as many as the relative variance of the weights, n Σ w² - 1
     n_steps = min(round(relative_variance), _MOST_STEPS)
-    chains = rng.spawn(N_STATES)
+    resampled = _resample(draws, weights, rng)
+    moved = _move(resampled, proposal, posteriors, n_steps, rng, n_jobs)
+    # 4 equal states count once, with their number as weight
+    return best, _merge(moved, posteriors)
+
+
+def _log_weights(
+    draws: Sequence[Draw],
+    proposal: Proposal,
+    posteriors: Sequence[LogPosterior],
+) -> Array:
+    """Log posterior less log density of the proposal, up to a constant, (n,)."""
+    log_weights = np.empty(len(draws))
+    for position, posterior in enumerate(posteriors):
+        indices = [i for i, draw in enumerate(draws) if draw.candidate == position]
+        if indices:
+            points = np.stack([draws[i].point for i in indices])
+            log_densities = proposal.log_densities(position, points)
+            log_weights[indices] = posterior.values(points) - log_densities
+    return log_weights
+
+
+def _resample(
+    draws: Sequence[Draw],
+    weights: Array,
+    rng: np.random.Generator,
+) -> list[Draw]:
+    """Systematic resampling of draws in the order of their candidates.
+
+    No weight counts more than √n times the mean: a single draw must not decide [1]_.
+
+    References
+    ----------
+    .. [1] Ionides, "Truncated importance sampling", JCGS 2008.
+    """
+    weights = np.minimum(weights, 1.0 / np.sqrt(len(draws)))
+    order = sorted(range(len(draws)), key=lambda i: draws[i].candidate)
+    cumulative = np.cumsum(weights[order]) / weights.sum()
+    places = (np.arange(N_STATES) + rng.random()) / N_STATES
+    ranks = np.minimum(np.searchsorted(cumulative, places), len(draws) - 1)
+    return [draws[order[rank]] for rank in ranks]
+
+
+def _move(
+    draws: Sequence[Draw],
+    proposal: Proposal,
+    posteriors: Sequence[LogPosterior],
+    n_steps: int,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> list[Draw]:
+    """Langevin steps of every draw, in blocks of chains of the same candidate."""
+    rngs = rng.spawn(len(draws))
     tasks = []
     positions: list[int] = []
     for position, posterior in enumerate(posteriors):
-        chosen = [i for i, draw in enumerate(resampled) if draw.candidate == position]
+        indices = [i for i, draw in enumerate(draws) if draw.candidate == position]
         # a block of chains is the same whatever the number of jobs
-        for first in range(0, len(chosen), _CHAINS):
-            block = chosen[first : first + _CHAINS]
-            points = np.stack([resampled[i].point for i in block])
+        for first in range(0, len(indices), _CHAINS):
+            block = indices[first : first + _CHAINS]
+            points = np.stack([draws[i].point for i in block])
             root = proposal.largest_mode(position).root
-            rngs = [chains[i] for i in block]
-            tasks.append((posterior, points, root, n_steps, rngs))
+            block_rngs = [rngs[i] for i in block]
+            tasks.append((posterior, points, root, n_steps, block_rngs))
             positions += [position] * len(block)
     blocks = side_by_side(langevin, tasks, n_jobs)
-    moved_draws = [
+    points_of_draws = chain.from_iterable(blocks)
+    return [
         Draw(position, point)
-        for position, point in zip(positions, chain.from_iterable(blocks), strict=True)
+        for position, point in zip(positions, points_of_draws, strict=True)
     ]
-    # 5 equal states count once, with their number as weight
-    counts = Counter((draw.candidate, draw.point.tobytes()) for draw in moved_draws)
+
+
+def _merge(
+    draws: Sequence[Draw],
+    posteriors: Sequence[LogPosterior],
+) -> list[HyperparameterState]:
+    """States of the draws, in the order of their weights; equal ones are merged.
+
+    Of equal weights the states of the candidate with the most draws come first, and of
+    one candidate those of the largest log posterior.
+    """
+    counts = Counter((draw.candidate, draw.point.tobytes()) for draw in draws)
+    candidate_counts = Counter(draw.candidate for draw in draws)
+
+    def rank(entry: tuple[tuple[int, bytes], int]) -> tuple[int, int, float]:
+        (position, buffer), count = entry
+        point = np.frombuffer(buffer)
+        log_posterior = float(posteriors[position].values(point[np.newaxis])[0])
+        return count, candidate_counts[position], log_posterior
+
     states = []
-    for (position, buffer), count in counts.most_common():
-        weight = count / N_STATES
+    for (position, buffer), count in sorted(counts.items(), key=rank, reverse=True):
+        weight = count / len(draws)
         state = posteriors[position].state(np.frombuffer(buffer), weight)
         states.append(state)
-    return best, states
+    return states
 
 
 # ---- The log posterior of one candidate ----------------------------------------------
@@ -278,26 +337,28 @@ def _search_modes(
     trend: bool,
     n_jobs: int | None,
 ) -> list[list[SearchResult]]:
-    """Ends of searches of every candidate, from two starts or more.
+    """Results of searches of every candidate, from several starts.
 
     Candidates of the first family start at long and at short lengthscales; one
-    lengthscale a column also where one for all columns ended. The other families start
-    where their counterparts of the first one ended.
+    lengthscale a column also where one for all columns arrived. The other families
+    start where their counterparts of the first one arrived. Each candidate also starts
+    at its best result with hardly any noise.
     """
     rows = split.rows
     first: list[list[SearchResult]] = []
     for candidate in families[0]:
         if first and candidate.n_free > families[0][0].n_free:
             simple = best_of(first[0])
-            starts = [
-                simple._replace(u=candidate.coordinates_of(simple.kernel)),
-                simple._replace(u=best_long_start(candidate, rows, likelihood)),
+            coordinates = [
+                candidate.coordinates_of(simple.kernel),
+                best_long_start(candidate, rows, likelihood),
             ]
+            starts = [simple._replace(u=u) for u in coordinates]
         else:
             evidence = ExactEvidence(rows, candidate.kernel, likelihood)
-            coordinates = best_first(candidate, candidate.starts(), evidence)
-            ends = (coordinates[0], coordinates[-1])
-            starts = [SearchResult(candidate, u, likelihood) for u in ends]
+            sorted_starts = best_first(candidate, candidate.starts(), evidence)
+            coordinates = [sorted_starts[0], sorted_starts[-1]]
+            starts = [SearchResult(candidate, u, likelihood) for u in coordinates]
         first.append(_search(candidate, starts, rows))
     searches = list(first)
     tasks = [
@@ -306,14 +367,14 @@ def _search_modes(
         for candidate, counterpart in zip(family, first, strict=True)
     ]
     searches += side_by_side(_search, tasks, n_jobs)
-    best = best_of([end for ends in searches for end in ends])
+    best = best_of([result for searched in searches for result in searched])
     is_stationary = bool(np.any(best.candidate.is_length_scale))
     if trend and is_stationary and not best.candidate.is_given:
         linear = search_trend(best, rows)
         searches.append([linear])
         if rows.X.shape[1] == 1:
-            for season in search_seasons(best_of([best, linear]), linear, split):
-                searches.append([season])
+            seasons = search_seasons(best_of([best, linear]), linear, split)
+            searches += [[season] for season in seasons]
     return searches
 
 
@@ -322,25 +383,30 @@ def _search(
     starts: Sequence[SearchResult],
     rows: Rows,
 ) -> list[SearchResult]:
-    """Maximise the log posterior of a candidate from each start."""
-    ends = []
-    for start in starts:
-        evidence = ExactEvidence(rows, candidate.kernel, start.likelihood)
-        end = maximise(candidate, [evidence], start.u, max_iter=40, tolerance=3e-4)
-        ends.append(end)
-    return ends
+    """Maximise the log posterior of a candidate from each start, and without noise."""
+
+    def search(u: Array, likelihood: Likelihood) -> SearchResult:
+        evidence = ExactEvidence(rows, candidate.kernel, likelihood)
+        return maximise(candidate, [evidence], u, max_iter=40, tolerance=3e-4)
+
+    results = [search(start.u, start.likelihood) for start in starts]
+    best = best_of(results)
+    noise_variance = _NO_NOISE * candidate.unit
+    if len(best.likelihood.theta):
+        results.append(search(best.u, with_noise(best.likelihood, noise_variance)))
+    return results
 
 
-def _distinct(ends: Sequence[SearchResult]) -> list[SearchResult]:
-    """Ends that are modes of their own, from the largest; far lower ones are out."""
-    by_posterior = sorted(ends, key=lambda end: end.posterior, reverse=True)
+def _distinct(results: Sequence[SearchResult]) -> list[SearchResult]:
+    """Results that are modes of their own, from the largest; far lower ones are out."""
+    by_posterior = sorted(results, key=lambda result: result.posterior, reverse=True)
     modes: list[SearchResult] = []
-    for end in by_posterior:
-        distances = [np.max(np.abs(end.point - mode.point)) for mode in modes]
+    for result in by_posterior:
+        distances = [np.max(np.abs(result.point - mode.point)) for mode in modes]
         is_distinct = all(distance > _MODE_DISTANCE for distance in distances)
-        deficit = by_posterior[0].posterior - end.posterior
+        deficit = by_posterior[0].posterior - result.posterior
         if is_distinct and deficit <= _MODE_NATS:
-            modes.append(end)
+            modes.append(result)
     return modes
 
 
@@ -365,12 +431,12 @@ class Mode(NamedTuple):
     log_posterior: float
 
     @classmethod
-    def at_end(cls, end: SearchResult, posterior: LogPosterior, candidate: int) -> Mode:
-        """Laplace's approximation at the end of a search; q + 1 gradients.
+    def at(cls, result: SearchResult, posterior: LogPosterior, candidate: int) -> Mode:
+        """Laplace's approximation where a search arrived; q + 1 gradients.
 
         No direction has less than half the precision of the widest prior.
         """
-        point = end.point
+        point = result.point
         q = len(point)
         steps = np.full(q, _DIFFERENCE)
         steps[~posterior.contains(point + _DIFFERENCE * np.eye(q))] = -_DIFFERENCE
@@ -385,7 +451,7 @@ class Mode(NamedTuple):
             candidate=candidate,
             point=point,
             root=cholesky(0.5 * (covariance + covariance.T), jitter=0.0).L,
-            log_posterior=end.posterior,
+            log_posterior=result.posterior,
         )
 
     @property

@@ -321,8 +321,8 @@ class Candidate:
 
         `priors` has one entry for each new coordinate.
         """
-        mean = [prior.mean for prior in priors]
-        std = [prior.std for prior in priors]
+        mean = np.array([prior.mean for prior in priors])
+        std = np.array([prior.std for prior in priors])
         return replace(
             self,
             name=f"{self.name}, and {name}",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._numerics.linalg import cholesky
+from skgpx._numerics.linalg import stacked_cholesky
 from skgpx._row_budgets import NEIGHBORHOOD_ROWS, PREDECESSOR_ROWS
 from skgpx._selection._evidence import ExactEvidence
 from skgpx._validation import Rows
@@ -93,7 +93,7 @@ class NeighborhoodDensity:
         C = np.stack([K for K, _ in triangles])
         L = self._root(C, noise_variance)
         # its leading block is the inverse root of the given rows
-        inverse_root: Array = np.linalg.inv(L)
+        inverse_root = np.asarray(np.linalg.inv(L), dtype=np.float64)
         white = inverse_root @ self._targets
         value = self._log_density(L, white, noise_variance)
         # ½ (α αᵀ - α_p α_pᵀ - c AᵀA), with α = C⁻¹ y and α_p that of the given rows
@@ -125,18 +125,14 @@ class NeighborhoodDensity:
             L = self._root(C, noise_variance)
         except np.linalg.LinAlgError:
             return -np.inf
-        white: Array = np.linalg.solve(L, self._targets)
+        white = np.asarray(np.linalg.solve(L, self._targets), dtype=np.float64)
         return self._log_density(L, white, noise_variance)
 
     def _root(self, K: Array, noise_variance: float) -> Array:
         """Cholesky root of ``K + diag(σ²/ω)``, (s, p + q, p + q); K is lost."""
         diagonal = np.arange(K.shape[1])
         K[:, diagonal, diagonal] += noise_variance / self._precisions
-        try:
-            roots: Array = np.linalg.cholesky(K)
-        except np.linalg.LinAlgError:
-            roots = np.stack([np.tril(cholesky(C, jitter=0.0).L) for C in K])
-        return roots
+        return stacked_cholesky(K)
 
     def _log_density(self, L: Array, white: Array, noise_variance: float) -> float:
         """Of the rows after the given ones."""

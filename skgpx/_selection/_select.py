@@ -465,7 +465,7 @@ class Target(NamedTuple):
             rows=subtract(self.neighborhoods.rows),
             scattered=subtract(self.neighborhoods.scattered),
         )
-        return Target(split, neighborhoods, slopes)
+        return Target(split, neighborhoods, np.asarray(slopes, dtype=np.float64))
 
     def search(self, start: SearchResult) -> SearchResult:
         """Search on from a result; a slope costs ``½ log n`` nats (Schwarz, 1978)."""
@@ -485,8 +485,9 @@ class Target(NamedTuple):
         The gain is that of neighbourhoods with the trend.
         """
         candidate = with_trend(result.candidate, self.split.screening)
-        units = np.exp(candidate.offset[-len(self.slopes) :])
-        log_slope = 0.5 * np.log(np.mean((self.slopes / units) ** 2))
+        slopes = np.asarray(self.slopes)
+        units = np.exp(candidate.offset[-len(slopes) :])
+        log_slope = 0.5 * np.log(np.mean((slopes / units) ** 2))
         u = candidate.clip(np.append(result.u, log_slope))
         trended = maximise(
             candidate,
