@@ -169,12 +169,14 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     ----------
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         Prior covariance with its hyperparameters, for the standardised y; where these
-        are averaged, the state of the largest weight, as are `likelihood_`,
-        `noise_variance_`, `log_evidence_`, `inducing_points_` and `particles_`.
+        are averaged, the state of the largest weight in the most probable family, as
+        are `likelihood_`, `noise_variance_`, `log_evidence_`, `inducing_points_` and
+        `particles_`.
     likelihood_ : Likelihood
         Likelihood with its scales, in the units of y.
     hyperparameter_states_ : tuple of HyperparameterState
-        States that predictions average, in the order of their weights, each with its
+        States that predictions average, those of the most probable family first and by
+        their weights, each with its
         `kernel` (for the standardised y), its `likelihood` (in the units of y), its
         `weight` and the `name` of its family. Empty where they are chosen.
     noise_variance_ : float or ndarray of shape (n_targets,)

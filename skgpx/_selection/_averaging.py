@@ -114,7 +114,8 @@ def average(
     result : SearchResult
         The largest mode.
     states : list of HyperparameterState
-        In the order of their weights, from the largest; equal ones are merged.
+        Of the most probable candidate first, from the largest weight; equal ones are
+        merged.
     """
     # 1 modes of the log posterior, and Laplace's approximation at each
     if len(split.rows.y) < _FEWEST_PARALLEL:
@@ -218,10 +219,10 @@ def _merge(
     draws: Sequence[Draw],
     posteriors: Sequence[LogPosterior],
 ) -> list[HyperparameterState]:
-    """States of the draws, in the order of their weights; equal ones are merged.
+    """States of the draws; equal ones are merged.
 
-    Of equal weights the states of the candidate with the most draws come first, and of
-    one candidate those of the largest log posterior.
+    Those of the most probable candidate come first, in the order of their weights and,
+    among equal ones, of their log posterior.
     """
     counts = Counter((draw.candidate, draw.point.tobytes()) for draw in draws)
     candidate_counts = Counter(draw.candidate for draw in draws)
@@ -230,7 +231,7 @@ def _merge(
         (position, buffer), count = entry
         point = np.frombuffer(buffer)
         log_posterior = float(posteriors[position].values(point[np.newaxis])[0])
-        return count, candidate_counts[position], log_posterior
+        return candidate_counts[position], count, log_posterior
 
     states = []
     for (position, buffer), count in sorted(counts.items(), key=rank, reverse=True):
@@ -342,7 +343,9 @@ def _search_modes(
     Candidates of the first family start at long and at short lengthscales; one
     lengthscale a column also where one for all columns arrived. The other families
     start where their counterparts of the first one arrived. Each candidate also starts
-    at its best result with hardly any noise.
+    at its best result with hardly any noise. A trend competes where it is more
+    probable, and noise without a function, which the evidence cannot tell from short
+    lengthscales.
     """
     rows = split.rows
     first: list[list[SearchResult]] = []
@@ -371,10 +374,15 @@ def _search_modes(
     is_stationary = bool(np.any(best.candidate.is_length_scale))
     if trend and is_stationary and not best.candidate.is_given:
         linear = search_trend(best, rows)
-        searches.append([linear])
+        if linear.posterior > best.posterior:
+            searches.append([linear])
         if rows.X.shape[1] == 1:
             seasons = search_seasons(best_of([best, linear]), linear, split)
             searches += [[season] for season in seasons]
+    if len(likelihood.theta) and not best.candidate.is_given:
+        noise = families[0][0].without_function()
+        starts = [SearchResult(noise, noise.mean, likelihood)]
+        searches.append(_search(noise, starts, rows))
     return searches
 
 

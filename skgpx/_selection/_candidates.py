@@ -309,6 +309,21 @@ class Candidate:
             is_length_scale=self.is_length_scale[free],
         )
 
+    def without_function(self) -> Candidate:
+        """Fix long lengthscales and the smallest amplitude: y is noise."""
+        long = self.starts()[0]
+        u = np.where(self.is_length_scale, long, self.bounds[:, 0])
+        p = len(self.offset)
+        return replace(
+            self,
+            name="noise around a constant",
+            offset=self.log_parameters(u),
+            ties=np.zeros((p, 0)),
+            mean=np.empty(0),
+            std=np.empty(0),
+            is_length_scale=np.zeros(0, dtype=bool),
+        )
+
     def plus(
         self,
         part: Kernel,

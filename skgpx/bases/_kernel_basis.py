@@ -20,7 +20,7 @@ from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx.bases._basis import Marginals, feature_marginals
-from skgpx.kernels import kernel_matrix, triangle_and_pullback
+from skgpx.kernels import kernel_matrix
 
 Array = NDArray[np.float64]
 
@@ -264,7 +264,7 @@ class Nystroem(KernelBasis):
             If the kernel matrix is not positive definite after adding jitter; the
             message names the kernel.
         """
-        K, _ = triangle_and_pullback(kernel, inducing_points)
+        K = kernel_matrix(kernel, inducing_points, inducing_points)
         try:
             root, jitter = cholesky(K, _relative_jitter(K, noise_variance))
         except np.linalg.LinAlgError as error:
