@@ -106,13 +106,13 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 # 10 % of slack, are reviewed when a release is made, and may rise where a method needs
 # it. The modules beside the folders are one room together, but for the program `demo`.
 CEILINGS = {
-    "_pls": 16000,
+    "_pls": 17800,
     "_spectral_vgp": 18400,
     "_stein": 12000,
     "_gwi": 14100,
     "_iterative": 8900,
     "_decoupled": 5800,
-    "_selection": 15600,
+    "_selection": 19000,
     "_latent": 4100,
     "_draws": 17300,
     "bases": 16000,

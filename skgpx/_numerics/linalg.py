@@ -212,6 +212,17 @@ def cholesky(
     )
 
 
+def stacked_roots(K: Array) -> Array:
+    """Lower factors of a stack of small matrices (s, m, m), of lower triangles.
+
+    Without jitter if possible, see :func:`cholesky`.
+    """
+    try:
+        return np.linalg.cholesky(K)
+    except np.linalg.LinAlgError:
+        return np.stack([np.tril(cholesky(matrix, 0.0).L) for matrix in K])
+
+
 def inverse_root(K: Array, space: Array | None = None) -> Array:
     """``L⁻¹`` of :func:`cholesky`, without jitter if possible."""
     L = cholesky(K, 0.0, space).L

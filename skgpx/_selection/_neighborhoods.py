@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._numerics.linalg import cholesky
+from skgpx._numerics.linalg import stacked_roots
 from skgpx._row_budgets import NEIGHBORHOOD_ROWS, PREDECESSOR_ROWS
 from skgpx._selection._evidence import ExactEvidence
 from skgpx._validation import Rows
@@ -132,10 +132,7 @@ class NeighborhoodDensity:
         """Cholesky root of ``K + diag(σ²/ω)``, (s, p + q, p + q); K is lost."""
         diagonal = np.arange(K.shape[1])
         K[:, diagonal, diagonal] += noise_variance / self._precisions
-        try:
-            return np.linalg.cholesky(K)
-        except np.linalg.LinAlgError:
-            return np.stack([np.tril(cholesky(C, jitter=0.0).L) for C in K])
+        return stacked_roots(K)
 
     def _log_density(self, L: Array, white: Array, noise_variance: float) -> float:
         """Of the rows after the given ones."""
