@@ -4,10 +4,14 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSRegressor
+from skgpx._selection import _select
 from skgpx.likelihoods import Gaussian
 
 
-def test_a_rough_function_and_a_trend():
+def test_a_rough_function_and_a_trend(monkeypatch):
+    # a quarter of the neighbourhoods suffices
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
     rng = np.random.default_rng(0)
     X, new = rng.standard_normal((2, 4600, 2))
     f, f_new = (
