@@ -349,7 +349,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             elif n_points is None and self.n_neighbors == "auto":
                 # as many points as the closed form affords may do without, if rows are
                 # several times as many: they determine the weights
-                more, _ = inducing_by_capacity(
+                many_points, _ = inducing_by_capacity(
                     rows,
                     kernel,
                     noise,
@@ -357,8 +357,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                     rng,
                     largest=max(len(rows.y) // 3, len(Z)),
                 )
-                if points_are_closer(rows, kernel, noise, more, Z, n_neighbors, rng):
-                    Z = more
+                if points_are_closer(
+                    rows, kernel, noise, many_points, Z, n_neighbors, rng
+                ):
+                    Z = many_points
                     n_neighbors = 0
         if Z is None:
             Z = self._select_points(rows, kernel, likelihood, n_points, rng)
@@ -421,10 +423,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             and not likelihood.symmetric
             and self.method in ("auto", "exact")
         )
-        n, d = rows.X.shape
-        if possible and n > _MANY_ROWS and decays(kernel, d):
+        if possible and self._considers_neighbors(rows, kernel):
             return _NEIGHBORS
         return 0
+
+    def _considers_neighbors(self, rows: Rows, kernel: Kernel) -> bool:
+        """Whether nearest rows may complete as many points as the model needs."""
+        n, d = rows.X.shape
+        return self._is_automatic(rows) and n > _MANY_ROWS and decays(kernel, d)
 
     # ---- 3 Inference -------------------------------------------------------------
 
@@ -514,13 +520,17 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         model = largest_model(inference.posterior)
         if not isinstance(self.inducing, str) or model.n_neighbors > 0:
             return None
+        # nearest rows would not gain either
+        closed_form = inference.likelihood.has_closed_form
+        if closed_form and self._considers_neighbors(rows, prior.kernel):
+            return None
         n_points = len(_inducing_points(model))
         largest = requested or most_points(len(rows.y))
         # fewer than allowed span the whole prior, up to rounding
         if n_points < largest or n_points >= prior.record.distinct_rows:
             return None
         automatic = self.n_inducing == "auto"
-        if inference.likelihood.has_closed_form and not automatic:
+        if closed_form and not automatic:
             noise = inference.likelihood.variance(0.0).mean()
             unexplained = _excess_of_noise(noise, prior.exact_noise)
         elif automatic or self.optimizer is not None:

@@ -1,15 +1,17 @@
 """What is chosen for many rows, through the public door."""
 
 import numpy as np
-import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSRegressor
-from skgpx.kernels import Linear
+from skgpx._selection import _select
 from skgpx.likelihoods import Gaussian
 
 
-def test_a_rough_function_and_a_trend():
+def test_a_rough_function_and_a_trend(monkeypatch):
+    # a quarter of the neighbourhoods suffices
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
     rng = np.random.default_rng(0)
     X, new = rng.standard_normal((2, 4600, 2))
     f, f_new = (
@@ -25,26 +27,24 @@ def test_a_rough_function_and_a_trend():
     assert np.sqrt(np.mean((model.predict(new) - f_new) ** 2)) < 0.25
 
 
-@pytest.mark.parametrize(
-    ("kernel", "chosen", "other"),
-    [
-        (ConstantKernel(1.0) * RBF(0.35), 0, 40),
-        (ConstantKernel(1.0) * Matern(0.6, nu=0.5) + Linear(0.5), 40, 0),
-    ],
-    ids=["smooth", "rough"],
-)
-def test_points_alone_or_nearest_rows(kernel, chosen, other):
-    """The default is the one of the two that predicts better."""
+def test_points_alone_where_they_predict_better():
+    """A smooth function of many columns: more points, without nearest rows."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(3500, 4))
-    root = np.linalg.cholesky(kernel(X) + 0.01 * np.eye(3500))
-    X, new = X[:3000], X[3000:]
-    y, y_new = np.split(root @ rng.standard_normal(3500), [3000])
+    X, new = np.split(rng.uniform(size=(5300, 4)), [5000])
+    kernel = ConstantKernel(1.0) * RBF(0.3)
+    # a draw of the process, by its frequencies
+    frequencies, phases = rng.standard_normal((4, 2000)) / 0.3, rng.uniform(size=2000)
+    weights = rng.standard_normal(2000) / np.sqrt(1000.0)
+    f, f_new = (
+        np.cos(x @ frequencies + 2.0 * np.pi * phases) @ weights for x in (X, new)
+    )
+    y = f + 0.3 * rng.standard_normal(5000)
+    y_new = f_new + 0.3 * rng.standard_normal(300)
     densities = []
-    for n_neighbors in ("auto", other):
+    for n_neighbors in ("auto", 40):
         model = PLSRegressor(
             kernel,
-            likelihood=Gaussian(0.01),
+            likelihood=Gaussian(0.09),
             n_neighbors=n_neighbors,
             optimizer=None,
             random_state=0,
@@ -52,5 +52,6 @@ def test_points_alone_or_nearest_rows(kernel, chosen, other):
         model.fit(X, y)
         densities.append(model.log_predictive_density(new, y_new).mean())
         if n_neighbors == "auto":
-            assert model.posterior_.n_neighbors == chosen
+            assert model.posterior_.n_neighbors == 0
+            assert model.findings_ == ()
     assert densities[0] > densities[1] - 0.01
