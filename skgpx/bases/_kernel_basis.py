@@ -273,7 +273,9 @@ class Nystroem(KernelBasis):
             again = self._again(self.kernel, self.inducing_points)
         except (np.linalg.LinAlgError, ValueError):
             return state
-        if again.jitter == self.jitter and np.array_equal(again.root, self.root):
+        if again.jitter == self.jitter and np.array_equal(
+            np.asarray(again.root), self.root
+        ):
             del state["root"]
         return state
 
