@@ -279,7 +279,7 @@ def test_layers(rows):
     for layers in [(), 5, [3], (4, 3, 2), np.array([6, 2])]:
         model = fit(rows, hidden_layer_sizes=layers, max_iter=3)
         expected = tuple(np.atleast_1d(np.asarray(layers, dtype=int)))
-        sizes = tuple(model.posterior_.models[0].mean.function.network.sizes)
+        sizes = tuple(model.posterior_.mean.function.network.sizes)
         assert sizes == (2, *expected, 1)
 
 

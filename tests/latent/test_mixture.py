@@ -120,6 +120,15 @@ class TestDrawsGivenMore:
         assert_allclose(scaled(T), 1.0 - 2.0 * after(T), atol=1e-9)
         assert len(draws[:0].condition(self.X, self.y)) == 0
 
+    def test_values_of_each_draw_as_along_a_path(self, mixture):
+        draws = mixture.draw(8, np.random.default_rng(7))
+        values = np.random.default_rng(8).normal(size=(2, 8))
+        after = draws
+        for i in range(2):
+            after = after.condition(self.X[[i]], values[[i]])
+        assert_allclose(after(self.X), values, atol=1e-4)
+        assert_allclose(after.at(np.repeat(T[:1], 8, axis=0)), after(T[:1])[0])
+
     def test_particles_are_refused(self, mixture):
         basis = mixture.models[0].basis
         particles = WeightParticles(RNG.normal(size=(1, 1, 5)))
