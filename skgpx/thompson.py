@@ -47,8 +47,9 @@ class ThompsonSampler(OneBlasThread):
         Model of the function on the unit box; clones of it are fitted. A regressor or a
         search (GridSearchCV) stands for a DecoupledSampler around it. With
         ``prior="grid"`` its draws are defined on the unit box. None stands for
-        ``DecoupledSampler()``, which learns kernel and noise; warnings of its fits to
-        few rows are not shown.
+        ``DecoupledSampler(hyperparameters="maximise")``, which learns kernel and noise;
+        warnings of its fits to few rows are not shown. ``DecoupledSampler()`` also
+        averages over hyperparameters, and a proposal takes some ten times as long.
     maximize : bool, default=False
         Look for the largest value instead of the smallest.
     steps : array-like of shape (n_features,) or None, default=None
@@ -468,7 +469,8 @@ class ThompsonSampler(OneBlasThread):
         previous = self.sampler_
         if previous is not None and self._n_tells_at_fit == self._n_tells:
             return previous
-        sampler: DecoupledSampler = clone(self.sampler or DecoupledSampler())
+        default = DecoupledSampler(hyperparameters="maximise")
+        sampler: DecoupledSampler = clone(self.sampler or default)
         if sampler.random_state is None:
             # a search draws random numbers
             sampler.set_params(random_state=self._seed % 2**31)

@@ -52,7 +52,8 @@ def test_fits_maximise_evidence_and_prior():
         return -exact.log_marginal_likelihood(theta) - prior
 
     best = minimize(negative, np.log([0.5, 2.0, 4.0, 0.02]))
-    for model in (PLSRegressor(kernel=kernel), GWIRegressor(kernel=kernel)):
+    chosen = {"kernel": kernel, "hyperparameters": "maximise"}
+    for model in (PLSRegressor(**chosen), GWIRegressor(**chosen)):
         model.set_params(random_state=0).fit(X, Y)
         theta = np.append(model.kernel_.theta, np.log(model.noise_variance_ / Y.var()))
         assert negative(theta) < best.fun + 1e-3
