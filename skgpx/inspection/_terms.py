@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,6 @@ from sklearn.base import BaseEstimator
 from skgpx._validation import check_coverage
 from skgpx.inspection._axes import fitted_model, panels_of, rows_and_names
 from skgpx.kernels import additive_terms, category_columns
-
-if TYPE_CHECKING:
-    from skgpx._latent import LatentModel
 
 Array = NDArray[np.float64]
 
@@ -32,7 +29,7 @@ def _has_terms(model: Any) -> bool:
 
 
 def _moments(
-    term: LatentModel,
+    term: Any,
     points: Array,
     contrast: Array,
 ) -> tuple[Array, Array]:

@@ -138,7 +138,7 @@ class TestConditioning:
             np.testing.assert_allclose(weights.covariance(X, o), expected, atol=1e-6)
 
     def test_unknown_distributions_are_refused(self, X):
-        with pytest.raises(ValueError, match="one Gaussian process"):
+        with pytest.raises(ValueError, match="from Gaussian processes"):
             (self.prior() + self.prior(seed=1)).condition(X[:1], [0.0])
         with pytest.raises(ValueError, match="shape"):
             self.prior().condition(X[:2], [1.0, 2.0, 3.0])
