@@ -156,7 +156,9 @@ def points_are_closer(
 
     Under the prior a new value y has the expected log density ``-½ E log 2πe var y``.
     Given the weights of the points its variance is ``σ² + var g``, with the residual g
-    that they leave out, or ``σ² + var h`` if noisy values of g are known nearby.
+    that they leave out, or ``σ² + var h`` if noisy values of g are known nearby. Both
+    the mean of its logarithm and its mean, the expected squared error, have to be
+    smaller: points leave out much at outlying rows.
 
     Notes
     -----
@@ -173,7 +175,7 @@ def points_are_closer(
     if not np.any(is_new):
         return True
     # 1 many points
-    by_points = np.log(noise_variance + residual[is_new])
+    by_points = noise_variance + residual[is_new]
     # 2 fewer ones, and nearest rows
     noise = noise_variance / rows.precisions
     all_rows = NeighborResidual(
@@ -195,8 +197,9 @@ def points_are_closer(
         X[is_new],
         position.reshape(nearest.shape),
     )
-    by_neighbors = np.log(noise_variance + variance)
-    return bool(np.mean(by_points) < np.mean(by_neighbors))
+    by_neighbors = noise_variance + variance
+    log_ratio = np.log(by_points / by_neighbors)
+    return bool(np.mean(log_ratio) < 0.0 and by_points.mean() < by_neighbors.mean())
 
 
 # ---- The closest normal distribution -------------------------------------------------

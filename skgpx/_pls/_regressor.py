@@ -267,7 +267,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     or as many as chains can afford, do not suffice, if `n_inducing` and `method` are
     "auto", and if correlations fade with the distance in every column, but for those of
     a linear trend. For Gaussian noise up to 2500 inputs, and a third of the rows, are
-    taken instead where they leave a new value the smaller expected log variance.
+    taken instead where they leave new values the smaller variances.
 
     Time O(n M^2) for the basis and a few tens of steps of O(n M n_particles) each;
     memory O(n M), or O(M^2) for exact draws; neighbours add O(n N^2 (N + M)) time and
