@@ -451,7 +451,7 @@ def _largest(
     n = residual.shape[0]
     if n <= _BLOCK:
         return np.arange(n), -np.inf
-    lowest_tied = residual.max() - tie
+    lowest_tied = _lowest_tied(residual, tie)
     tied = np.flatnonzero(residual >= lowest_tied)
     if len(tied) > _BLOCK:
         # the other tied rows have residuals as large, but a later priority
@@ -461,6 +461,12 @@ def _largest(
     outside = ranks[: n - _BLOCK]
     limit = float(residual[outside].max()) + tie
     return np.sort(ranks[n - _BLOCK :]), limit
+
+
+def _lowest_tied(residual: Array, tie: float) -> float:
+    """Smallest residual that ties with the largest one, at least half of it."""
+    largest = float(residual.max())
+    return largest - min(tie, 0.5 * largest)
 
 
 def _pivots_of_block(
@@ -485,7 +491,7 @@ def _pivots_of_block(
     factor = np.empty((min(n_pivots, size), size))
     pivots: list[int] = []
     for k in range(len(factor)):
-        tied = np.flatnonzero(residual >= residual.max() - tie)
+        tied = np.flatnonzero(residual >= _lowest_tied(residual, tie))
         pivot = int(tied[np.argmin(priority[tied])])
         if k > 0 and not residual[pivot] > limit:
             break

@@ -49,6 +49,8 @@ _FEWEST_PARALLEL = 120
 # most so many nats below the best one of their candidate.
 _MODE_DISTANCE = 0.5
 _MODE_NATS = 6.0
+# Coordinates up to which a Hessian, by differences, takes as long as the searches.
+MOST_COORDINATES = 100
 # Noise of functions without noise, where searches start, in variances of y.
 _NO_NOISE = 1e-6
 # The proposal: degrees of freedom, factor of the covariances, and the share of the
@@ -452,8 +454,8 @@ class Mode(NamedTuple):
         _, slopes = posterior.values_and_gradients(points)
         H = (slopes[0] - slopes[1:]) / steps[:, np.newaxis]
         eigenvalues, vectors = np.linalg.eigh(0.5 * (H + H.T))
-        least = 0.5 / np.max(posterior.prior_std, initial=1.0) ** 2
-        eigenvalues = np.maximum(eigenvalues, least)
+        lowest_precision = 0.5 / np.max(posterior.prior_std, initial=1.0) ** 2
+        eigenvalues = np.maximum(eigenvalues, lowest_precision)
         covariance = (vectors / eigenvalues) @ vectors.T
         return cls(
             candidate=candidate,

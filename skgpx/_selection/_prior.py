@@ -13,7 +13,11 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
 from skgpx._row_budgets import ABUNDANT_ROWS, AVERAGED_ROWS
-from skgpx._selection._averaging import HyperparameterState, average
+from skgpx._selection._averaging import (
+    MOST_COORDINATES,
+    HyperparameterState,
+    average,
+)
 from skgpx._selection._candidates import (
     ALL_ORDERS,
     Candidate,
@@ -302,7 +306,8 @@ def _averages(
 ) -> bool:
     """Whether hyperparameters are averaged.
 
-    "auto": of few rows, if all of them have a prior: by default, or stated by the user.
+    "auto": of few rows, if there are not too many hyperparameters and all of them have
+    a prior: by default, or stated by the user.
     """
     possible = likelihood.has_closed_form and rows.y.ndim == 1
     if hyperparameters != "auto":
@@ -312,7 +317,8 @@ def _averages(
     if candidate.is_given:
         # the noise has a default prior
         is_proper = None not in candidate.stated[: candidate.n_free]
-    return possible and is_proper and len(rows.y) <= AVERAGED_ROWS
+    is_affordable = candidate.n_free <= MOST_COORDINATES
+    return possible and is_proper and is_affordable and len(rows.y) <= AVERAGED_ROWS
 
 
 def _default_families(

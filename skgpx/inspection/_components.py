@@ -276,7 +276,9 @@ class MixtureDensityDisplay:
         noise: Any = model.noise_variance_
         if model._likelihoods:
             # a state of the hyperparameters has a noise of its own
-            noise = np.array([float(one.variance(0.0)) for one in model._likelihoods])
+            noise = np.array(
+                [float(likelihood.variance(0.0)) for likelihood in model._likelihoods]
+            )
         std = np.sqrt(variance + noise)[..., np.newaxis]
         # grids over all components, and normal densities on them
         low = np.min(mean - 4.0 * std, axis=1)

@@ -59,7 +59,7 @@ class Prior:
     >>> X = np.linspace(0.0, 1.0, 30)[:, np.newaxis]
     >>> kernel = RBF(1.0, Prior(lognorm(0.01, scale=0.3)))
     >>> kernel += WhiteKernel(0.1, Prior(halfnorm(scale=0.2)))
-    >>> model = PLSRegressor(kernel=kernel, random_state=0)
+    >>> model = PLSRegressor(kernel=kernel, hyperparameters="maximise", random_state=0)
     >>> model.fit(X, np.sin(9.0 * X[:, 0])).kernel_
     RBF(length_scale=0.294)
     """
