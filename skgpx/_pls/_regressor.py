@@ -17,7 +17,7 @@ from skgpx._pls._base import ProjectedLangevin, largest_model
 from skgpx._pls._normal_form import NormalForm
 from skgpx._pls._sampler import resolved_method
 from skgpx._row_budgets import CHECKED_ROWS
-from skgpx._selection import MAX_INDUCING_NON_GAUSSIAN
+from skgpx._selection import MAX_INDUCING_NON_GAUSSIAN, NO_NOISE
 from skgpx._types import RandomState
 from skgpx._validation import (
     Rows,
@@ -546,6 +546,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         other_noise = is_finite and not noise_is_known and has_few_points
         # with normal noise, the function that points leave out must not pass for noise
         precision = np.mean(units.scale**2 / noise_variance)
+        # residuals of functions without noise are those of rounding
+        if precision * NO_NOISE > 1.0:
+            other_noise = False
         if likelihood.has_closed_form and precision * left_out / len(checked.y) > 0.1:
             other_noise = False
         prior = diagnostics.CovarianceOfRows(

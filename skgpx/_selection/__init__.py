@@ -1,5 +1,6 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
+from skgpx._selection._averaging import NO_NOISE
 from skgpx._selection._candidates import NOISE_PRIOR, NormalPrior, stretched
 from skgpx._selection._evidence import (
     rough_latent_values,
@@ -32,6 +33,7 @@ __all__ = [
     "MAX_INDUCING_NON_GAUSSIAN",
     "MIN_GAIN",
     "NOISE_PRIOR",
+    "NO_NOISE",
     "Hyperparameters",
     "NormalPrior",
     "SearchBudget",

@@ -52,7 +52,7 @@ _MODE_NATS = 6.0
 # Coordinates up to which a Hessian, by differences, takes as long as the searches.
 MOST_COORDINATES = 100
 # Noise of functions without noise, where searches start, in variances of y.
-_NO_NOISE = 1e-6
+NO_NOISE = 1e-6
 # The proposal: degrees of freedom, factor of the covariances, and the share of the
 # draws that is spread evenly over the modes.
 _DEGREES = 5.0
@@ -401,7 +401,7 @@ def _search(
 
     results = [search(start.u, start.likelihood) for start in starts]
     best = best_of(results)
-    noise_variance = _NO_NOISE * candidate.unit
+    noise_variance = NO_NOISE * candidate.unit
     if len(best.likelihood.theta):
         results.append(search(best.u, with_noise(best.likelihood, noise_variance)))
     return results
