@@ -344,21 +344,22 @@ def _search_modes(
 
     Candidates of the first family start at long and at short lengthscales; one
     lengthscale a column also where one for all columns arrived. The other families
-    start where their counterparts of the first one arrived. Each candidate also starts
-    at its best result with hardly any noise. A trend competes where it is more
-    probable, and noise without a function, which the evidence cannot tell from short
-    lengthscales.
+    start where their counterparts of the first one arrived, and all where the best one
+    arrived. Each candidate also starts at its best result with hardly any noise. A
+    trend competes where it is more probable, and noise without a function, which the
+    evidence cannot tell from short lengthscales.
     """
     rows = split.rows
     first: list[list[SearchResult]] = []
     for candidate in families[0]:
         if first and candidate.n_free > families[0][0].n_free:
             simple = best_of(first[0])
-            coordinates = [
-                candidate.coordinates_of(simple.kernel),
-                best_long_start(candidate, rows, likelihood),
+            u = candidate.coordinates_of(simple.kernel)
+            long = best_long_start(candidate, rows, likelihood)
+            starts = [
+                simple._replace(u=u),
+                SearchResult(candidate, long, likelihood),
             ]
-            starts = [simple._replace(u=u) for u in coordinates]
         else:
             evidence = ExactEvidence(rows, candidate.kernel, likelihood)
             sorted_starts = best_first(candidate, candidate.starts(), evidence)
@@ -372,6 +373,15 @@ def _search_modes(
         for candidate, counterpart in zip(family, first, strict=True)
     ]
     searches += side_by_side(_search, tasks, n_jobs)
+    # what a family has missed
+    best = best_of([result for searched in searches for result in searched])
+    tasks = [
+        (searched[0].candidate, [best], rows)
+        for searched in searches
+        if searched[0].candidate.n_free == best.candidate.n_free
+    ]
+    searches += side_by_side(_search, tasks, n_jobs)
+    searches = _by_candidate(searches)
     best = best_of([result for searched in searches for result in searched])
     is_stationary = bool(np.any(best.candidate.is_length_scale))
     if trend and is_stationary and not best.candidate.is_given:
@@ -388,6 +398,14 @@ def _search_modes(
     return searches
 
 
+def _by_candidate(searches: Sequence[list[SearchResult]]) -> list[list[SearchResult]]:
+    """Results of each candidate, of all its searches."""
+    results: dict[int, list[SearchResult]] = {}
+    for searched in searches:
+        results.setdefault(id(searched[0].candidate), []).extend(searched)
+    return list(results.values())
+
+
 def _search(
     candidate: Candidate,
     starts: Sequence[SearchResult],
@@ -397,7 +415,7 @@ def _search(
 
     def search(u: Array, likelihood: Likelihood) -> SearchResult:
         evidence = ExactEvidence(rows, candidate.kernel, likelihood)
-        return maximise(candidate, [evidence], u, max_iter=40, tolerance=3e-4)
+        return maximise(candidate, [evidence], u, max_iter=100, tolerance=1e-4)
 
     results = [search(start.u, start.likelihood) for start in starts]
     best = best_of(results)

@@ -309,7 +309,8 @@ def _averages(
     "auto": of few rows, if there are not too many hyperparameters and all of them have
     a prior: by default, or stated by the user.
     """
-    possible = likelihood.has_closed_form and rows.y.ndim == 1
+    varies = bool(np.any(rows.y != rows.y[0]))
+    possible = likelihood.has_closed_form and rows.y.ndim == 1 and varies
     if hyperparameters != "auto":
         return possible and hyperparameters == "average"
     candidate = families[0][-1]
