@@ -85,7 +85,8 @@ def test_no_signal_is_noise(estimator, seed):
     model = estimator(random_state=0).fit(X, y)
     std = model.predict(X, return_std=True)[1]
     # averages keep some probability of a function
-    assert np.ptp(std) < 0.4
+    is_averaged = len(getattr(model, "hyperparameter_states_", ())) > 0
+    assert np.ptp(std) < (0.4 if is_averaged else 0.1)
     assert root_mean_square(model.predict(X) - y.mean()) < 0.15
     if estimator is PLSRegressor:
         assert [one.check for one in model.findings_] == ["no signal"]
