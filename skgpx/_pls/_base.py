@@ -559,7 +559,7 @@ def _excess_of_noise(noise: float, exact_noise: float) -> float:
 
 
 def largest_model(posterior: FunctionModel | MixtureModel) -> FunctionModel:
-    """The model of the largest weight: the first of a mixture."""
+    """Model of `kernel_` and `likelihood_`: the first of a mixture."""
     if isinstance(posterior, MixtureModel):
         return posterior.models[0]
     return posterior

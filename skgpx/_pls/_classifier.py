@@ -56,8 +56,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         How hyperparameters are found: by Laplace's approximation of the evidence, or
         not at all.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
-        Hyperparameters under a likelihood of classes are chosen, whatever this is; see
-        :class:`PLSRegressor` for those of Gaussian noise, which are averaged.
+        Hyperparameters under a likelihood of classes are chosen. "average" is for
+        Gaussian noise, see :class:`PLSRegressor`, and raises a ValueError here.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
     potential : {"projected", "optimal"}, default="projected"

@@ -100,11 +100,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         "average" draws 24 states of kernel and noise from their posterior, over all
         families of kernels, and averages predictions over them: few rows cannot tell
         one lengthscale, noise or family from another. It is for one target with
-        Gaussian noise; otherwise, and for "maximise", the state of the largest
-        posterior is chosen. A :class:`~skgpx.kernels.Prior` of the kernel is the prior
-        of its hyperparameter; other hyperparameters of your own kernel are uniform in
-        the logarithm, within their bounds. "auto" averages up to 300 rows, if every
-        hyperparameter has a prior. See Notes.
+        Gaussian noise and at most 1500 rows, and raises a ValueError otherwise.
+        "maximise" chooses the state of the largest posterior. A
+        :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
+        other hyperparameters of your own kernel are uniform in the logarithm, within
+        their bounds. "auto" averages where that is possible, up to 300 rows and 100
+        hyperparameters, if each of these has a prior. See Notes.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
         without censored rows). "ou_mala" and "mala" are Metropolis-adjusted Langevin
@@ -449,6 +450,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
                 'likelihood="auto" chooses between Gaussian() and StudentT(), which is '
                 'for one target, without method="exact" and without a WhiteKernel in '
                 "`kernel`. Remove these, or use likelihood=Gaussian()."
+            )
+        if self.hyperparameters == "average":
+            raise ValueError(
+                'hyperparameters="average" is for Gaussian noise; got '
+                'likelihood="auto", which may choose another. Use '
+                'hyperparameters="auto", or likelihood=Gaussian().'
             )
         findings = self._fit_likelihood(Gaussian(), rows, reporter.part())
         checks = {finding.check for finding in findings if finding is not None}

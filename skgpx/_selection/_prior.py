@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
-from skgpx._row_budgets import ABUNDANT_ROWS, AVERAGED_ROWS
+from skgpx._row_budgets import ABUNDANT_ROWS, AVERAGED_ROWS, SEARCHED_ROWS
 from skgpx._selection._averaging import (
     MOST_COORDINATES,
     HyperparameterState,
@@ -108,8 +108,9 @@ class Hyperparameters(NamedTuple):
         Whether the variance of the latent function was estimated: False for a user's
         kernel without a search, with fixed amplitudes, or without any.
     averaged : tuple of HyperparameterState
-        States of kernel and likelihood that predictions average, in the order of their
-        weights; the first is `kernel` and `likelihood`. Empty where these are chosen.
+        States of kernel and likelihood that predictions average, those of the most
+        probable family first; the first is `kernel` and `likelihood`. Empty where these
+        are chosen.
     """
 
     kernel: Kernel
@@ -124,7 +125,7 @@ class Hyperparameters(NamedTuple):
 
     @property
     def states(self) -> tuple[HyperparameterState, ...]:
-        """States to average, the largest first; a single one if it was chosen."""
+        """States to average; a single one if it was chosen."""
         if self.averaged:
             return self.averaged
         return (HyperparameterState(self.kernel, self.likelihood, 1.0),)
@@ -307,19 +308,33 @@ def _averages(
     """Whether hyperparameters are averaged.
 
     "auto": of few rows, if there are not too many hyperparameters and all of them have
-    a prior: by default, or stated by the user.
+    a prior: by default, or stated by the user. Targets that are all equal have nothing
+    to average.
+
+    Raises
+    ------
+    ValueError
+        If they should be averaged and cannot be.
     """
+    n_targets = rows.y.size // len(rows.y)
+    possible = likelihood.has_closed_form and rows.y.ndim == 1
+    if hyperparameters == "average" and not (possible and len(rows.y) <= SEARCHED_ROWS):
+        raise ValueError(
+            'hyperparameters="average" is for Gaussian noise, one target and at most '
+            f"{SEARCHED_ROWS} rows; got {likelihood!r}, {n_targets} targets and "
+            f'{len(rows.y)} rows. Use hyperparameters="auto", which averages where it '
+            "can."
+        )
     varies = bool(np.any(rows.y != rows.y[0]))
-    possible = likelihood.has_closed_form and rows.y.ndim == 1 and varies
-    if hyperparameters != "auto":
-        return possible and hyperparameters == "average"
+    if hyperparameters != "auto" or not (possible and varies):
+        return hyperparameters == "average" and varies
     candidate = families[0][-1]
     is_proper = not candidate.is_given
     if candidate.is_given:
         # the noise has a default prior
         is_proper = None not in candidate.stated[: candidate.n_free]
     is_affordable = candidate.n_free <= MOST_COORDINATES
-    return possible and is_proper and is_affordable and len(rows.y) <= AVERAGED_ROWS
+    return is_proper and is_affordable and len(rows.y) <= AVERAGED_ROWS
 
 
 def _default_families(

@@ -5,9 +5,9 @@ from scipy.stats import halfnorm, lognorm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skgpx import DecoupledSampler, PLSRegressor
+from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
 from skgpx.kernels import Prior
-from skgpx.likelihoods import Gaussian
+from skgpx.likelihoods import Gaussian, StudentT
 
 # log-normal priors of an amplitude and a lengthscale: medians and standard deviations
 AMPLITUDE = (1.0, 1.0)
@@ -139,6 +139,28 @@ def test_kernels_of_the_user_are_averaged_on_request():
         np.all(state.kernel.bounds[:, 0] <= state.kernel.theta)
         for state in model.hyperparameter_states_
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "n_targets", "n"),
+    [
+        (PLSRegressor(likelihood=StudentT()), 1, 20),
+        (PLSRegressor(), 2, 20),
+        (PLSRegressor(), 1, 1501),
+        (PLSRegressor(likelihood="auto"), 1, 20),
+        (PLSClassifier(), 1, 20),
+    ],
+    ids=["likelihood", "targets", "rows", "auto", "classes"],
+)
+def test_averages_that_are_impossible_are_refused(model, n_targets, n):
+    X, y = table(n)
+    if n_targets == 2:
+        y = np.column_stack((y, y**2))
+    if isinstance(model, PLSClassifier):
+        y = y > 0.0
+    model.set_params(hyperparameters="average")
+    with pytest.raises(ValueError, match='hyperparameters="average" is for'):
+        model.fit(X, y)
 
 
 def test_a_stated_prior_is_the_prior():
