@@ -12,8 +12,17 @@ from scipy.sparse import csr_array
 
 from skgpx._callbacks import StageClock
 from skgpx._numerics.blas_threads import one_blas_thread
-from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
-from skgpx._numerics.regression import WeightStatistics, weight_statistics
+from skgpx._numerics.linalg import (
+    log_determinant,
+    solve_lower,
+    solve_lower_transpose,
+)
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    precision_root,
+    weight_statistics,
+)
+from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import blas_jobs, parallel_map, parallel_stream
 from skgpx._validation import Rows, check_is_fitted, copy_to_merge
 from skgpx.bases import NeighborResidual
@@ -101,26 +110,32 @@ def neighbor_whitening(
     nearest: Index,
     count: Index,
     n_jobs: int | None,
-) -> csr_array:
-    """Matrix that makes noisy values at the rows of the data independent, (n, n).
+) -> list[csr_array]:
+    """Matrices that make noisy values at the rows of the data independent, (n, n).
 
     ``W = D^(-1/2) B``. Row i of B is row i of the identity less the weights of the
     nearest predecessors of the row in a random order. ``W (y - Φw)`` is white noise, so
-    ``(WᵀW)⁻¹`` is the covariance of residual and noise, in Vecchia's approximation.
+    ``(WᵀW)⁻¹`` is the covariance of residual and noise, in Vecchia's approximation. A
+    row without a value is zero.
 
     Parameters
     ----------
     residual : NeighborResidual
-        Of M functions, with N neighbours.
-    nearest, count : ndarray of shape (n, N) and (n,)
+        Of M functions, with N neighbours and k versions of the noise.
+    nearest, count : ndarray of shape (g, n, N) and (g, n)
         Predecessors of each row, of which the first `count` are valid:
         :meth:`NeighborResidual.predecessors`.
     n_jobs : int or None
         Threads.
 
+    Returns
+    -------
+    whitening : list of k csr_array
+
     Notes
     -----
-    O(n N (N^2 + N M)) time; O(n N) memory, and a block of rows for each thread.
+    O(n N^2 (k N + M)) time, if all versions have values at the same rows; O(k n N)
+    memory, and a block of rows for each thread.
     """
     n = len(residual.rows)
     jobs = blas_jobs(n_jobs)
@@ -128,26 +143,19 @@ def neighbor_whitening(
     slices = [slice(first, min(first + size, n)) for first in range(0, n, size)]
     blocks = [(block, nearest, count) for block in slices]
     parts = parallel_map(residual.whitening, blocks, jobs, in_threads=True)
-    off_diagonal, diagonal = (np.concatenate(part) for part in zip(*parts, strict=True))
-    values = np.column_stack((off_diagonal, diagonal))
-    columns = np.column_stack((nearest, np.arange(n)))
-    starts = np.arange(n + 1) * values.shape[1]
-    return csr_array((values.ravel(), columns.ravel(), starts), shape=(n, n))
-
-
-def whitened_statistics(
-    whitening: csr_array,
-    features: Array,
-    y: Array,
-) -> WeightStatistics:
-    """Sums over rows ``W [Φ, y]``, whose noise has variance one."""
-    sums = []
-    for first in range(0, len(features), _CHUNK):
-        W = whitening[first : first + _CHUNK]
-        weights = np.ones(W.shape[0])
-        residual = np.zeros(W.shape[0])
-        sums.append(weight_statistics(W @ features, W @ y, weights, residual))
-    return reduce(WeightStatistics.add, sums)
+    # versions with values at the same rows share the positions of their entries
+    starts = np.arange(n + 1) * (nearest.shape[2] + 1)
+    columns = [np.column_stack((rows, np.arange(n))).ravel() for rows in nearest]
+    matrices = []
+    for version, search in enumerate(residual.search_of_version):
+        rows = [
+            np.column_stack((off_diagonal[version], diagonal[version]))
+            for off_diagonal, diagonal in parts
+        ]
+        values = np.concatenate(rows).ravel()
+        matrix = csr_array((values, columns[search], starts), shape=(n, n))
+        matrices.append(matrix)
+    return matrices
 
 
 class WhitenedRows(NamedTuple):
@@ -169,13 +177,49 @@ class WhitenedRows(NamedTuple):
     features: Array
     root: Array
 
-    def solve(self, values: Array) -> Array:
-        """``C⁻¹ values``, (n,); O(n (N + M))."""
-        W = self.whitening
+    @classmethod
+    def of(cls, whitening: csr_array, features: Array) -> WhitenedRows:
+        """Factorise B; O(n M^2)."""
+        gram = np.zeros((features.shape[1], features.shape[1]))
+        for first in range(0, len(features), _CHUNK):
+            white = whitening[first : first + _CHUNK] @ features
+            gram += white.T @ white
+        return cls(whitening, features, precision_root(gram, 1.0))
+
+    def _mean_weights(self, white: Array) -> Array:
+        """``B⁻¹ ΦᵀWᵀ white``: the mean of the weights given whitened values."""
         L = self.root
+        moment = self.features.T @ (self.whitening.T @ white)
+        weights: Array = solve_lower_transpose(L, solve_lower(L, moment))
+        return weights
+
+    def weights(self, values: Array) -> GaussianWeights:
+        """Distribution of the weights given noisy values (n, t)."""
+        # B = L Lᵀ, so L⁻ᵀ is a root of B⁻¹
+        root = solve_lower_transpose(self.root, np.eye(len(self.root)))
+        mean = self._mean_weights(self.whitening @ values)
+        return GaussianWeights(mean, root[np.newaxis])
+
+    @property
+    def log_determinant(self) -> float:
+        """``log det C`` of the rows that have a value."""
+        scales = self.whitening.diagonal()
+        log_volume = float(np.sum(np.log(scales[scales > 0.0])))
+        return log_determinant(self.root) - 2.0 * log_volume
+
+    def log_density(self, values: Array) -> float:
+        """``log N(values | 0, C)`` of values (n, t), zero where a row has none."""
+        n_values = np.count_nonzero(self.whitening.diagonal())
+        n_targets = values.shape[1]
+        misfit = float(np.sum(values * self.solve(values)))
+        log_volume = self.log_determinant + n_values * np.log(2.0 * np.pi)
+        return -0.5 * (misfit + n_targets * log_volume)
+
+    def solve(self, values: Array) -> Array:
+        """``C⁻¹ values`` of values (n,) or (n, t); O(n (N + M)) each."""
+        W = self.whitening
         # WᵀW (values - Φw), w the mean of the weights given these values
-        moment = self.features.T @ (W.T @ (W @ values))
-        w = solve_lower_transpose(L, solve_lower(L, moment))
+        w = self._mean_weights(W @ values)
         solution: Array = W.T @ (W @ (values - self.features @ w))
         return solution
 

@@ -108,6 +108,10 @@ class LinearTerm:
 
     def at(self, X: Array) -> Array:
         """Draw i at row i of X (s, d), shape (s, c)."""
+        at = getattr(self.features, "at", None)
+        if at is not None:
+            by_features: Array = at(X, self.weights)
+            return by_features
         _, c, s = self.weights.shape
         values = np.empty((s, c))
         for rows in self._blocks(len(X)):

@@ -71,7 +71,8 @@ class SparsePosterior:
     def features_and_residual(self, X: Array) -> tuple[Array, Array]:
         """Features (n, m) at rows, and the variance of g there (n,)."""
         if self.neighbors is not None:
-            return self.neighbors.features_and_variance(X)
+            features, variance = self.neighbors.features_and_variance(X)
+            return features[0], variance[0]
         features = self.basis(X)
         return features, self.basis.residual_variance(X, features)
 
@@ -163,12 +164,18 @@ class SparseRows:
         # W
         neighbors: NeighborResidual | None = None
         if n_neighbors:
-            neighbors = NeighborResidual(basis, X, noise, features, n_neighbors)
+            neighbors = NeighborResidual(
+                basis=basis,
+                rows=X,
+                noise=noise[:, np.newaxis],
+                features=features,
+                n_neighbors=n_neighbors,
+            )
             if rng is None:
                 rng = np.random.default_rng(0)
             n_threads = n_workers(blas_jobs(n_jobs))
             nearest, count = neighbors.predecessors(rng, n_threads)
-            whitening = neighbor_whitening(neighbors, nearest, count, n_jobs)
+            (whitening,) = neighbor_whitening(neighbors, nearest, count, n_jobs)
         else:
             variance = noise + basis.residual_variance(X, features)
             whitening = diags_array(1.0 / np.sqrt(variance), format="csr")
@@ -246,10 +253,14 @@ class SparseRows:
         noise = self.noise[rows]
         if neighbors is not None:
             chosen = np.arange(len(self.noise))[rows]
-            features, residual = neighbors.features_and_variance(
+            nearest, count = neighbors.nearest_others(chosen)
+            all_features, variance = neighbors.features_and_variance(
                 neighbors.rows[chosen],
-                nearest=neighbors.nearest_others(chosen),
+                nearest,
+                count,
             )
+            features = all_features[0]
+            residual = variance[0]
         else:
             # W = diag(residual + noise)^-½
             scale = self.whitening.diagonal()[rows]

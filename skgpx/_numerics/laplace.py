@@ -316,34 +316,42 @@ def _row_gradient(target: Target, f: Array) -> Array:
 
 
 def row_averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
-    """Nll of each row, its slope and its second derivative under ``N(f, std²)``.
+    """Nll of each row, and its slopes and second derivatives, under ``N(f, std²)``.
 
-    For one output. The second derivative is averaged without being evaluated, by
-    Stein's identity ``E nll''(f + std ξ) = E ξ nll'(f + std ξ) / std`` for ξ ~ N(0, 1).
+    The second derivative in one output is averaged without being evaluated, by Stein's
+    identity ``E nll''(f + std ξ) = E ξ nll'(f + std ξ) / std`` for ξ ~ N(0, 1). For
+    several outputs it is the diagonal of the mean curvature.
 
     Parameters
     ----------
     target : Target
-        With positive `std`, and nodes for ξ.
-    f : ndarray of shape (n,)
+        With `std`, which is positive or zero, and nodes for ξ.
+    f : ndarray of shape (n, c)
 
     Returns
     -------
-    nll, slope : ndarray of shape (n,)
-    second : ndarray of shape (n,)
-        May be negative if the likelihood is not log-concave.
+    nll : ndarray of shape (n,)
+    slope, second : ndarray of shape (n, c)
+        The latter may be negative if a likelihood of one output is not log-concave.
     """
-    mass = target.node_weights
-    xi = target.nodes[:, 0]
+    n, c = f.shape
     std = target.std
-    spread = std[:, :, np.newaxis] * target.nodes.T
-    f_at_nodes = f[:, np.newaxis, np.newaxis] + spread
-    nll = target.likelihood.row_nll(target.y, f_at_nodes)
-    gradient = target.likelihood.row_gradient(target.y, f_at_nodes)
-    slope = gradient[:, 0]
-    # integration by parts: E[∂²nll / ∂f²] = E[ξ ∂nll / ∂f] / std
-    second = slope @ (mass * xi) / std[:, 0]
-    return nll @ mass, slope @ mass, second
+    by_parts = c == 1 and bool(np.all(std > 0.0))
+    nll = np.zeros(n)
+    slope = np.zeros((n, c))
+    second = np.zeros((n, c))
+    nodes = zip(target.nodes, _at_nodes(target, f), strict=True)
+    for node, (mass, f_at_node) in nodes:
+        nll += mass * target.likelihood.row_nll(target.y, f_at_node)[:, 0]
+        gradient = target.likelihood.row_gradient(target.y, f_at_node)[:, :, 0]
+        slope += mass * gradient
+        if by_parts:
+            # integration by parts: E[∂²nll / ∂f²] = E[ξ ∂nll / ∂f] / std
+            second += mass * node * gradient / std
+        else:
+            curvature = target.likelihood.row_curvature(target.y, f_at_node)
+            second += mass * np.einsum("naas->na", curvature)
+    return nll, slope, second
 
 
 def _roots(target: Target, curvature: Array) -> Array:

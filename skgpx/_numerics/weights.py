@@ -96,6 +96,16 @@ class GaussianWeights(NamedTuple):
             return self.mean, self.root
         return self.mean, self.root * self.scales[:, np.newaxis]
 
+    def of_outputs(self, outputs: NDArray[np.intp]) -> GaussianWeights:
+        """Distribution of the weights of some outputs."""
+        root = self.root
+        if len(root) > 1:
+            root = root[outputs]
+        scales = None
+        if self.scales is not None:
+            scales = self.scales[outputs]
+        return GaussianWeights(self.mean[:, outputs], root, scales)
+
     def latent(self, features: Array) -> tuple[Array, Array]:
         """Mean and variance of ``Φw``: (n, c, 1) each, from features (n, m)."""
         mean = features @ self.mean

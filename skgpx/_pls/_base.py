@@ -214,7 +214,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             likelihood = likelihood.prepare(rows.y, rows.weights)
         else:
             likelihood = likelihood.prepare(rows.y, rows.weights, rows.known)
-        self._check_neighbors(likelihood, rows.y.size // len(rows.y))
+        self._check_neighbors(likelihood)
         return likelihood
 
     def _kernel_for(self, rows: Rows) -> Kernel:
@@ -255,16 +255,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 f"1], got {step!r}. Leave it None to have it adapted."
             )
 
-    def _check_neighbors(self, likelihood: Likelihood, n_targets: int) -> None:
+    def _check_neighbors(self, likelihood: Likelihood) -> None:
         """Refuse at once nearest rows where the model has none."""
         if self.n_neighbors in ("auto", 0):
             return
-        c = max(likelihood.n_outputs_, n_targets)
-        if c > 1 or likelihood.symmetric:
+        if likelihood.symmetric:
             raise ValueError(
-                f"n_neighbors={self.n_neighbors} is for one target and one latent "
-                f"function of one mode; got {likelihood!r} with {c} functions. Use "
-                "n_neighbors=0, and more inducing points."
+                f"n_neighbors={self.n_neighbors} is for latent functions of one mode; "
+                f"got {likelihood!r}. Use n_neighbors=0, and more inducing points."
             )
         if self.method not in ("auto", "exact"):
             raise ValueError(

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import NeighborModel
 from skgpx._numerics import laplace
-from skgpx._numerics.regression import log_evidence, posterior, precision_root
+from skgpx._numerics.rows import thinning
 from skgpx._numerics.smoothing import smoothed
+from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import blas_jobs, n_workers
 from skgpx._pls._chains import independent_draws
 from skgpx._pls._sampler import Inference, Sampler, prior_mean
 from skgpx._row_budgets import COMPARED_ROWS
-from skgpx._row_statistics import (
-    WhitenedRows,
-    neighbor_whitening,
-    whitened_statistics,
+from skgpx._row_statistics import WhitenedRows, neighbor_whitening
+from skgpx._selection import (
+    NeighborhoodDensity,
+    WorkingResponses,
+    depends_on_contrasts,
+    rough_start,
+    row_target,
 )
-from skgpx._selection import WorkingResponses, rough_start, row_target
 from skgpx._validation import Rows
 from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.diagnostics import rows_not_converged
-from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -42,6 +46,11 @@ _MAX_STEPS = 30
 # Shortest part of a Newton step, and of a change of a precision.
 _MIN_PART = 1e-3
 _MIN_RATE = 0.05
+# Rows whose mode is the start of several functions.
+_START_ROWS = 4000
+# Rows, and predecessors of each, by whose density the noise of a target is estimated.
+_NOISE_ROWS = 2000
+_NOISE_NEIGHBORS = 20
 
 
 def nearest_rows(
@@ -63,24 +72,26 @@ def nearest_rows(
 
     with the gradient g and the second derivative c of the negative log-likelihood, and
     E c where it is positive. Predictions use the posterior itself, not the draws.
-    Parameters as in :func:`~skgpx._pls._inference.infer`; the likelihood has one
-    output.
+    Parameters as in :func:`~skgpx._pls._inference.infer`.
+
+    Several functions are independent under q. Targets whose noise is the same have one
+    factorisation, and each target the rows where it is known.
 
     Notes
     -----
-    O(n N^2 (N + M) + n M^2) a round, of which two or three suffice where the likelihood
-    is log-concave.
+    O(n N^2 (k N + M) + k n M^2) a round for k different noises. There is one round for
+    Gaussian noise; two or three suffice where the likelihood is log-concave.
 
     References
     ----------
     .. [1] Opper and Archambeau, "The variational Gaussian approximation revisited",
        Neural Computation 2009.
     """
-    # 1 noise, or the precisions of working responses, at a start
+    if likelihood.has_closed_form:
+        return _regression(basis, rows, likelihood, sampler, rng)
+    # 1 the precisions of working responses, at a start
     features = basis(rows.X)
-    latent = np.zeros(len(rows.y))
-    if not likelihood.has_closed_form:
-        latent = _latent_at_mode(features, rows, likelihood)
+    latent = _latent_at_mode(features, rows, likelihood)
     responses = WorkingResponses.of(rows, likelihood, latent)
     # 2 nearest predecessors in a random order
     residual = NeighborResidual(
@@ -93,50 +104,180 @@ def nearest_rows(
     order_rng = rng.spawn(1)[0]
     n_jobs = sampler.n_jobs
     nearest, count = residual.predecessors(order_rng, n_workers(blas_jobs(n_jobs)))
-    # 3 W, which makes the rows independent given w
-    if likelihood.has_closed_form:
-        W = neighbor_whitening(residual, nearest, count, n_jobs)
-        converged = True
-    else:
-        fixed_point = _closest_normal(
-            residual,
-            nearest,
-            count,
-            rows,
-            likelihood,
-            responses,
-            n_jobs,
-        )
-        residual, responses, W, converged = fixed_point
-    # 4 regression of W y on W Φ
-    statistics = whitened_statistics(W, features, responses.y)
-    root = precision_root(statistics.gram, 1.0)
-    weights = posterior(statistics, 1.0, root)
-    # log det W, and the nll of the rows beyond their quadratic forms
-    evidence = log_evidence(statistics, 1.0, root) + float(np.log(W.diagonal()).sum())
-    evidence += responses.constant
+    # 3 D, and W, which makes the rows independent given w
+    fixed_point = _closest_normal(
+        residual,
+        nearest,
+        count,
+        rows,
+        likelihood,
+        responses,
+        n_jobs,
+    )
+    # 4 regression of W z on W Φ
+    z = fixed_point.responses.y
+    functions = np.arange(z.shape[1])
+    distributions = []
+    evidence = fixed_point.responses.constant + fixed_point.surplus
+    for function, covariance in enumerate(fixed_point.covariances):
+        of_function = z[:, [function]]
+        distributions.append(covariance.weights(of_function))
+        evidence += covariance.log_density(of_function)
+    weights = GaussianWeights(
+        mean=np.concatenate([one.mean for one in distributions], axis=1),
+        root=np.concatenate([one.root for one in distributions]),
+    )
     particles, sample = independent_draws(weights, sampler.n_particles, rng)
     return Inference(
         posterior=NeighborModel(
-            residual,
-            responses.y,
-            weights,
-            prior_mean(likelihood),
+            residual=fixed_point.residual,
+            y=z,
+            weights=weights,
+            versions=functions,
+            mean=prior_mean(likelihood),
         ),
         particles=particles,
         sample=sample,
         likelihood=likelihood,
         log_evidence=evidence,
         unexplained=0.0,
-        findings=(rows_not_converged(converged),),
+        findings=(rows_not_converged(fixed_point.converged),),
     )
 
 
+# ---- Gaussian noise ------------------------------------------------------------------
+
+
+def _regression(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """Regression of one or several targets, each on the rows where it is known."""
+    n = len(rows.y)
+    y = rows.y.reshape(n, -1)
+    n_targets = y.shape[1]
+    has_value = np.isfinite(y)
+    noise_variance = float(likelihood.variance(0.0))
+    noises = np.full(n_targets, noise_variance)
+    noise_of_rows = noise_variance / rows.precisions
+    # 1 nearest predecessors, in a random order, of the rows with a value
+    features = basis(rows.X)
+    residual = NeighborResidual(
+        basis=basis,
+        rows=rows.X,
+        noise=np.where(has_value, noise_of_rows[:, np.newaxis], np.inf),
+        features=features,
+        n_neighbors=sampler.n_neighbors,
+    )
+    order_rng, noise_rng = rng.spawn(2)
+    n_jobs = sampler.n_jobs
+    nearest, count = residual.predecessors(order_rng, n_workers(blas_jobs(n_jobs)))
+    # 2 noise of each target; those with the same noise are one version
+    if n_targets > 1:
+        if sampler.noise_is_free and len(likelihood.theta):
+            noises = _noises_of_targets(
+                residual, nearest, count, rows, likelihood, noise_rng
+            )
+        likelihood = likelihood.with_noise(noises)
+    keys = np.column_stack((residual.search_of_version, noises))
+    _, first, versions = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    versions = np.ravel(versions)
+    noise = residual.noise * (noises / noise_variance)
+    residual = replace(residual, noise=noise[:, first])
+    # 3 W, which makes the rows independent given w, and regression of W y on W Φ
+    values = np.where(has_value, y, 0.0)
+    means = np.empty((basis.n_basis, n_targets))
+    roots = []
+    evidence = 0.0
+    for version, W in enumerate(neighbor_whitening(residual, nearest, count, n_jobs)):
+        targets = np.flatnonzero(versions == version)
+        covariance = WhitenedRows.of(W, features)
+        distribution = covariance.weights(values[:, targets])
+        means[:, targets] = distribution.mean
+        roots.append(distribution.root[0])
+        evidence += covariance.log_density(values[:, targets])
+    root = np.stack(roots)
+    if len(roots) > 1:
+        root = root[versions]
+    weights = GaussianWeights(means, root)
+    # ω rows of noise σ² stand for a row of weight ω
+    log_volumes = np.log(2.0 * np.pi * noise)
+    log_volumes -= rows.weights[:, np.newaxis] * np.log(2.0 * np.pi * noises)
+    evidence += 0.5 * float(np.sum(log_volumes[has_value]))
+    particles, sample = independent_draws(weights, sampler.n_particles, rng)
+    return Inference(
+        posterior=NeighborModel(
+            residual=residual,
+            y=values,
+            weights=weights,
+            versions=versions,
+            mean=prior_mean(likelihood),
+        ),
+        particles=particles,
+        sample=sample,
+        likelihood=likelihood,
+        log_evidence=evidence,
+        unexplained=0.0,
+    )
+
+
+def _noises_of_targets(
+    residual: NeighborResidual,
+    nearest: Index,
+    count: Index,
+    rows: Rows,
+    likelihood: Gaussian,
+    rng: np.random.Generator,
+) -> Array:
+    """Noise variance of each target, by the density of rows given predecessors, (t,).
+
+    Of at most 2000 rows, given 20 predecessors each.
+    """
+    low, high = likelihood.theta_bounds[0]
+    noises = np.empty(rows.y.shape[1])
+    order = rng.permutation(len(rows.y))
+    n_given = min(_NOISE_NEIGHBORS, nearest.shape[2])
+    for target in range(len(noises)):
+        search = residual.search_of_version[target]
+        candidates = order[count[search, order] >= n_given]
+        candidates = candidates[np.isfinite(rows.y[candidates, target])]
+        chosen = np.sort(candidates[:_NOISE_ROWS])
+        given = nearest[search, chosen, :n_given]
+        density = NeighborhoodDensity(
+            rows._replace(y=rows.y[:, target]),
+            np.column_stack((given, chosen)),
+            n_given,
+            residual.kernel,
+            likelihood,
+        )
+        optimum = optimize.minimize_scalar(
+            lambda log_noise, density=density: (
+                -density.value(residual.kernel, float(np.exp(log_noise)))
+            ),
+            bounds=(low, high),
+            method="bounded",
+            options={"xatol": 0.02},
+        )
+        noises[target] = np.exp(optimum.x)
+    return noises
+
+
 def _latent_at_mode(features: Array, rows: Rows, likelihood: Likelihood) -> Array:
-    """Latent values at the mode of the inducing points, without nearest rows, (n,)."""
-    target = row_target(features, rows, likelihood)
+    """Latent values at the mode of the inducing points, without nearest rows, (n, c).
+
+    The mode of several functions is that of a part of the rows.
+    """
+    sample = rows
+    sample_features = features
+    if likelihood.n_outputs_ > 1:
+        sample = rows.thinned(_START_ROWS)
+        sample_features = features[thinning(len(rows.y), _START_ROWS)]
+    target = row_target(sample_features, sample, likelihood)
     mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
-    latent: Array = features @ mode.weights[:, 0]
+    latent: Array = features @ mode.weights
     return latent
 
 
@@ -177,7 +318,7 @@ def points_are_closer(
     # 1 many points
     by_points = noise_variance + residual[is_new]
     # 2 fewer ones, and nearest rows
-    noise = noise_variance / rows.precisions
+    noise = (noise_variance / rows.precisions)[:, np.newaxis]
     all_rows = NeighborResidual(
         basis=fewer,
         rows=rows.X,
@@ -185,7 +326,7 @@ def points_are_closer(
         features=np.empty((0, fewer.n_basis)),
         n_neighbors=n_neighbors,
     )
-    nearest = all_rows.nearest_others(chosen[is_new])
+    nearest, count = all_rows.nearest_others(chosen[is_new])
     used, position = np.unique(nearest, return_inverse=True)
     nearest_residual = replace(
         all_rows,
@@ -196,8 +337,9 @@ def points_are_closer(
     _, variance = nearest_residual.features_and_variance(
         X[is_new],
         position.reshape(nearest.shape),
+        count,
     )
-    by_neighbors = noise_variance + variance
+    by_neighbors = noise_variance + variance[0]
     log_ratio = np.log(by_points / by_neighbors)
     return bool(np.mean(log_ratio) < 0.0 and by_points.mean() < by_neighbors.mean())
 
@@ -210,7 +352,7 @@ class LatentMean(NamedTuple):
 
     Attributes
     ----------
-    values, dual : ndarray of shape (n,)
+    values, dual : ndarray of shape (n, c)
         ``m`` and ``a``.
     """
 
@@ -232,14 +374,18 @@ class FixedPoint(NamedTuple):
     residual : NeighborResidual
         With the noise D of the responses.
     responses : WorkingResponses
-    whitening : csr_array of shape (n, n)
-        ``W`` under this noise.
+    covariances : list of c WhitenedRows
+        ``K + D`` of each function.
+    surplus : float
+        Nats by which the divergence of independent functions is above that of their
+        contrasts, on which a likelihood of classes depends.
     converged : bool
     """
 
     residual: NeighborResidual
     responses: WorkingResponses
-    whitening: csr_array
+    covariances: list[WhitenedRows]
+    surplus: float
     converged: bool
 
 
@@ -268,16 +414,17 @@ def _closest_normal(
         residual = replace(residual, noise=noise)
         responses = responses._replace(noise=noise)
         # C = K + D, and the variances K - K C⁻¹ K = D - D C⁻¹ D
-        W = neighbor_whitening(residual, nearest, count, n_jobs)
-        statistics = whitened_statistics(W, features, responses.y)
-        root = precision_root(statistics.gram, 1.0)
-        covariance = WhitenedRows(W, features, root)
-        variance = noise - noise**2 * covariance.inverse_diagonal()
+        covariances = [
+            WhitenedRows.of(W, features)
+            for W in neighbor_whitening(residual, nearest, count, n_jobs)
+        ]
+        inverse_diagonals = [one.inverse_diagonal() for one in covariances]
+        variance = noise - noise**2 * np.column_stack(inverse_diagonals)
         variance = np.maximum(variance, 1e-6 * noise.min())
         mean, responses, decrement = _find_mean(
             rows,
             likelihood,
-            covariance,
+            covariances,
             variance,
             mean,
             responses,
@@ -298,7 +445,15 @@ def _closest_normal(
         precision = precision + step
     # the last responses, with the noise to which the covariance belongs
     responses = responses._replace(noise=noise)
-    return FixedPoint(residual, responses, W, converged)
+    surplus = 0.0
+    if depends_on_contrasts(rows, likelihood):
+        # c equal functions have c - 1 contrasts, and c different ones at most as much
+        # divergence: ½ (log det (I + K D⁻¹) - tr (I + K D⁻¹)⁻¹ K D⁻¹)
+        log_volume = sum(covariance.log_determinant for covariance in covariances)
+        log_volume -= float(np.sum(np.log(noise)))
+        divergence = 0.5 * (log_volume - float(np.sum(responses.variance / noise)))
+        surplus = divergence / noise.shape[1]
+    return FixedPoint(residual, responses, covariances, surplus, converged)
 
 
 def _secant_rate(
@@ -322,7 +477,7 @@ def _secant_rate(
 def _find_mean(
     rows: Rows,
     likelihood: Likelihood,
-    covariance: WhitenedRows,
+    covariances: Sequence[WhitenedRows],
     variance: Array,
     mean: LatentMean,
     responses: WorkingResponses,
@@ -330,15 +485,16 @@ def _find_mean(
     """Minimise ``Σ E nll(f_i) + ½ mᵀK⁻¹m`` in m at fixed variances of f.
 
     Steps are those of Newton's method with the precisions of the responses, shortened
-    until they go downhill: O(n (N + M)) each.
+    until they go downhill: O(c n (N + M)) each. A sum over classes, on which their
+    probabilities do not depend, stays as it is.
 
     Parameters
     ----------
     rows : Rows
     likelihood : Likelihood
-    covariance : WhitenedRows
-        ``C = K + D`` of noisy values.
-    variance : ndarray of shape (n,)
+    covariances : sequence of c WhitenedRows
+        ``C = K + D`` of noisy values of each function.
+    variance : ndarray of shape (n, c)
     mean : LatentMean
         Where the search starts.
     responses : WorkingResponses
@@ -353,19 +509,26 @@ def _find_mean(
         Half the squared Newton decrement before the last step, in nats.
     """
     noise = responses.noise
+    centred = depends_on_contrasts(rows, likelihood)
     # the covariance of another noise is not quite that of the same K
-    dual = covariance.solve(mean.values + noise * mean.dual)
+    dual = _solve(covariances, mean.values + noise * mean.dual)
     mean = LatentMean(mean.values + noise * (mean.dual - dual), dual)
     responses_at_mean = WorkingResponses.of(rows, likelihood, mean.values, variance)
     energy = _energy(responses_at_mean, mean)
+    responses = responses_at_mean._replace(noise=noise)
     for _ in range(_MAX_STEPS):
-        # a = C⁻¹ z and m = K a = z - D a
-        z = responses.y
-        dual = covariance.solve(z)
-        newton = LatentMean(z - noise * dual, dual)
         # the gradient is E g + K⁻¹m
         gradient = responses.slope + mean.dual
-        decrement = 0.5 * abs(float(gradient @ (newton.values - mean.values)))
+        if centred:
+            gradient = _between_functions(gradient)
+        # (K⁻¹ + D⁻¹)⁻¹ = D - D C⁻¹ D, and K⁻¹ times it is C⁻¹ D
+        dual = _solve(covariances, noise * gradient)
+        values = noise * (gradient - dual)
+        if centred:
+            dual = _between_functions(dual)
+            values = _between_functions(values)
+        newton = LatentMean(mean.values - values, mean.dual - dual)
+        decrement = 0.5 * abs(float(np.sum(gradient * values)))
         # halve the step until it goes downhill
         part = 1.0
         while True:
@@ -385,6 +548,17 @@ def _find_mean(
     return mean, responses, decrement
 
 
+def _solve(covariances: Sequence[WhitenedRows], values: Array) -> Array:
+    """``C⁻¹`` of each function times its values, (n, c)."""
+    columns = zip(covariances, values.T, strict=True)
+    return np.column_stack([covariance.solve(column) for covariance, column in columns])
+
+
+def _between_functions(values: Array) -> Array:
+    """Values (n, c) less their mean over the functions."""
+    return values - values.mean(axis=1, keepdims=True)
+
+
 def _energy(responses: WorkingResponses, mean: LatentMean) -> float:
     """``Σ E nll(f_i) + ½ mᵀK⁻¹m`` around a mean."""
-    return responses.energy + 0.5 * float(mean.values @ mean.dual)
+    return responses.energy + 0.5 * float(np.sum(mean.values * mean.dual))

@@ -8,6 +8,7 @@ from skgpx._selection._evidence import (
     row_target,
     sparse_value,
 )
+from skgpx._selection._neighborhoods import NeighborhoodDensity
 from skgpx._selection._prior import (
     Hyperparameters,
     SearchRecord,
@@ -27,7 +28,10 @@ from skgpx._selection._sparse import (
     regress_targets,
 )
 from skgpx._selection._waves import false_alarm_level
-from skgpx._selection._working_responses import WorkingResponses
+from skgpx._selection._working_responses import (
+    WorkingResponses,
+    depends_on_contrasts,
+)
 
 __all__ = [
     "MAX_INDUCING_NON_GAUSSIAN",
@@ -35,11 +39,13 @@ __all__ = [
     "NOISE_PRIOR",
     "NO_NOISE",
     "Hyperparameters",
+    "NeighborhoodDensity",
     "NormalPrior",
     "SearchBudget",
     "SearchRecord",
     "WorkingResponses",
     "counted_once",
+    "depends_on_contrasts",
     "false_alarm_level",
     "final_noise",
     "grow",

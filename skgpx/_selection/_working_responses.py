@@ -42,14 +42,21 @@ class WorkingResponses(NamedTuple):
     the moments of the process given z itself, that process is the normal distribution
     that is closest to the posterior, in Kullback-Leibler divergence from it [1]_.
 
+    Several functions have independent noise, whose precision is the diagonal of the
+    averaged curvature. Softmax probabilities depend on contrasts between classes only:
+    with the shares ``s = v / Σ v`` of the variances ``v = E p (1 - p)`` of the classes
+    the precision is ``ω v / (1 - Σ s²)``, under which contrasts between independent
+    functions have the variances of the coupled ones; for two classes, or equal
+    variances, without an error.
+
     Attributes
     ----------
-    latent, variance : ndarray of shape (n,)
-        ``f̂``, less the base of the latent function, and its variances; the latter are
+    latent, variance : ndarray of shape (n, c)
+        ``f̂``, less the base of each latent function, and its variances; the latter are
         zero in Laplace's approximation.
-    slope : ndarray of shape (n,)
+    slope : ndarray of shape (n, c)
         ``ω g``.
-    noise : ndarray of shape (n,)
+    noise : ndarray of shape (n, c)
         Variances around z.
     energy : float
         ``-Σ ω log p(y | f̂)``, averaged over ``N(f̂, variance)``.
@@ -68,7 +75,7 @@ class WorkingResponses(NamedTuple):
 
     @property
     def y(self) -> Array:
-        """``z``, less the base of the latent function, (n,)."""
+        """``z``, less the bases of the latent functions, (n, c)."""
         return self.latent - self.noise * self.slope
 
     @property
@@ -91,42 +98,48 @@ class WorkingResponses(NamedTuple):
         latent: Array,
         variance: Array | None = None,
     ) -> WorkingResponses:
-        """Of rows at latent values (n,) of one function, less its base."""
-        feature = np.ones((len(rows.y), 1))
+        """Of rows at latent values (n, c), less the bases of their functions."""
+        n, c = latent.shape
+        feature = np.ones((n, 1))
         target = smoothed(row_target(feature, rows, likelihood))
-        factor = target.features[:, 0]
-        omega = target.weights
-        f = target.offset[:, 0] + factor * latent
-        # value, gradient and curvature of the negative log-likelihood of each row
+        factor = target.features
+        omega = target.weights[:, np.newaxis]
         if variance is None:
-            variance = np.zeros(len(latent))
-            values = f[:, np.newaxis, np.newaxis]
-            row_likelihood = target.likelihood
-            nll = row_likelihood.row_nll(target.y, values)[:, 0]
-            slope = row_likelihood.row_gradient(target.y, values)[:, 0, 0]
-            curvature = row_likelihood.row_curvature(target.y, values)[:, 0, 0, 0]
+            variance = np.zeros_like(latent)
         else:
-            nodes, masses = expectation_nodes(1)
-            std = factor * np.sqrt(variance)
-            averaged = target._replace(
-                std=std[:, np.newaxis],
+            nodes, masses = expectation_nodes(c)
+            target = target._replace(
+                std=factor * np.sqrt(variance),
                 nodes=nodes,
                 node_weights=masses,
             )
-            nll, slope, curvature = laplace.row_averages(averaged, f)
+        # negative log-likelihood of each row, its gradient and its curvature
+        f = target.offset + factor * latent
+        nll, slope, curvature = laplace.row_averages(target, f)
+        if depends_on_contrasts(rows, likelihood):
+            shares = curvature / np.sum(curvature, axis=1, keepdims=True)
+            curvature = curvature / (1.0 - np.sum(shares**2, axis=1, keepdims=True))
         curvature = factor**2 * curvature
         # a row without curvature has little information, but some: it may have
         # curvature at the place to which its mean goes
         positive = np.maximum(curvature, 0.0)
-        information = float(np.average(positive, weights=omega))
+        information = np.average(positive, axis=0, weights=target.weights)
         curvature = np.maximum(curvature, _LEAST_INFORMATION * information)
         return cls(
             latent=latent,
             variance=variance,
             slope=omega * factor * slope,
             noise=1.0 / (omega * curvature),
-            energy=float(omega @ nll),
+            energy=float(target.weights @ nll),
         )
+
+
+def depends_on_contrasts(rows: Rows, likelihood: Likelihood) -> bool:
+    """Whether a number may be added to all functions, as to those of classes."""
+    few_rows = rows.take(slice(4))
+    feature = np.ones((len(few_rows.y), 1))
+    target = row_target(feature, few_rows, likelihood)
+    return laplace.between_classes(target) is not None
 
 
 def working_responses(
@@ -166,14 +179,14 @@ def working_responses(
         return start, np.nan
     rough = rough_start(target)
     mode = laplace.find_mode(target, rough, 1e-2)
-    latent = features @ mode.weights[:, 0]
+    latent = features @ mode.weights
     responses = WorkingResponses.of(sample, start.likelihood, latent)
-    z = responses.y
-    noise = responses.noise
+    z = responses.y[:, 0]
+    noise = responses.noise[:, 0]
     # 2 do they describe the likelihood? The mean square of its slopes is its
     # information; few rows are without curvature, as they are where it is not
     # log-concave
-    difference = z - latent
+    difference = z - latent[:, 0]
     slopes = np.sum((difference / noise) ** 2)
     information = np.sum(1.0 / noise)
     flat_share = np.mean(difference**2 / noise > 1e3)

@@ -37,17 +37,19 @@ _COVARIANCE_ROWS = 1024
 class Neighborhoods(NamedTuple):
     """A block of inputs x, and the residual there given the nearest rows.
 
+    The rows have k versions of noise.
+
     Attributes
     ----------
     block : slice
         Positions of the p inputs.
     features : ndarray of shape (p, M)
         ``φ(x)`` of the inducing points.
-    nearest : ndarray of shape (p, N)
-        Positions of the nearest rows.
-    coefficients : ndarray of shape (p, N)
+    nearest : ndarray of shape (k, p, N)
+        Positions of the nearest rows that have a value.
+    coefficients : ndarray of shape (k, p, N)
         ``b(x)``.
-    variance : ndarray of shape (p,)
+    variance : ndarray of shape (k, p)
         ``var h(x)``.
     """
 
@@ -56,6 +58,36 @@ class Neighborhoods(NamedTuple):
     nearest: Index
     coefficients: Array
     variance: Array
+
+
+class NearestSearch(NamedTuple):
+    """Search for nearest rows among those that have a value.
+
+    Attributes
+    ----------
+    versions : ndarray of shape (v,)
+        Versions of the noise with values at the same rows.
+    positions : ndarray of shape (q,)
+        These rows.
+    tree : KDTree
+        Of the scaled inputs of these rows.
+    """
+
+    versions: Index
+    positions: Index
+    tree: KDTree
+
+    def nearest(self, scaled: Array, number: int) -> tuple[Index, Index]:
+        """Positions of the nearest of these rows, and how many there are.
+
+        Shapes are (p, number), filled with zeros, and (p,).
+        """
+        p = len(scaled)
+        size = min(number, len(self.positions))
+        _, neighbors = self.tree.query(scaled, size)
+        nearest = np.zeros((p, number), dtype=np.intp)
+        nearest[:, :size] = self.positions[np.reshape(neighbors, (p, size))]
+        return nearest, np.full(p, size)
 
 
 @dataclass(frozen=True)
@@ -70,15 +102,16 @@ class NeighborResidual:
 
     where ``R`` is the covariance of the residual g, Σ the covariance of ε, and h, with
     the variance of g that remains, is independent of the data. Neither b nor h depends
-    on the values y.
+    on the values y. Functions of one prior whose values have different noise have b and
+    h of their own; what depends on the kernel and the nearest rows is computed once.
 
     Parameters
     ----------
     basis : Nystroem
         ``φ``, of M functions.
     rows : ndarray of shape (n, d)
-    noise : ndarray of shape (n,)
-        Variances of ε.
+    noise : ndarray of shape (n, k)
+        Variances of ε in k versions; infinite where a version has no value.
     features : ndarray of shape (n, M)
         ``Φ``.
     n_neighbors : int
@@ -107,13 +140,15 @@ class NeighborResidual:
     @property
     def floats_per_row(self) -> int:
         """Numbers in memory for the features of one row."""
-        return self.basis.floats_per_row + 4 * self.n_neighbors
+        n_versions = self.noise.shape[1]
+        features_and_neighbors = self.basis.floats_per_row + 4 * self.n_neighbors
+        return n_versions * features_and_neighbors
 
     @property
     def block_size(self) -> int:
         """Number of rows whose neighbours are in memory at a time."""
         n_points = self.n_neighbors + 1
-        n_functions = self.basis.n_basis + 1
+        n_functions = self.basis.n_basis + self.noise.shape[1]
         size = _MAX_NUMBERS // (n_points * (n_points + n_functions))
         return max(1, min(_MAX_ROWS, size))
 
@@ -128,69 +163,128 @@ class NeighborResidual:
         return length_scales(part, d)
 
     @cached_property
-    def _tree(self) -> KDTree:
-        return KDTree(self.rows / self._length_scales)
+    def _scaled_rows(self) -> Array:
+        return self.rows / self._length_scales
+
+    @cached_property
+    def searches(self) -> tuple[NearestSearch, ...]:
+        """One search for all versions of the noise with values at the same rows."""
+        patterns, pattern_of_version = np.unique(
+            np.isfinite(self.noise),
+            axis=1,
+            return_inverse=True,
+        )
+        searches = []
+        pattern_of_version = np.ravel(pattern_of_version)
+        for index, has_value in enumerate(patterns.T):
+            positions = np.flatnonzero(has_value)
+            search = NearestSearch(
+                versions=np.flatnonzero(pattern_of_version == index),
+                positions=positions,
+                tree=KDTree(self._scaled_rows[positions]),
+            )
+            searches.append(search)
+        return tuple(searches)
+
+    @cached_property
+    def search_of_version(self) -> Index:
+        """Number of the search of each version, (k,)."""
+        numbers = np.empty(self.noise.shape[1], dtype=np.intp)
+        for number, search in enumerate(self.searches):
+            numbers[search.versions] = number
+        return numbers
+
+    @property
+    def most_neighbors(self) -> int:
+        """Number N of nearest rows, at most all of them."""
+        return min(self.n_neighbors, len(self.rows))
 
     def __getstate__(self) -> dict[str, Any]:
-        # the tree can be built again
+        # the trees can be built again
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
-    def nearest(self, X: Array) -> Index:
-        """Positions of the nearest rows of each row of X, (p, N)."""
-        k = min(self.n_neighbors, len(self.rows))
-        _, position = self._tree.query(X / self._length_scales, k)
-        return np.asarray(position, dtype=np.intp).reshape(len(X), k)
+    def nearest(self, X: Array) -> tuple[Index, Index]:
+        """Nearest rows of each row of X, for each of g searches.
 
-    def nearest_others(self, chosen: Index) -> Index:
-        """Positions of the nearest other rows of some of the rows, (p, N)."""
-        k = min(self.n_neighbors + 1, len(self.rows))
-        _, position = self._tree.query(self._tree.data[chosen], k)
-        position = position.reshape(-1, k)
-        # a row is among its nearest, unless there are copies of it
-        is_itself = position == chosen[:, np.newaxis]
-        order = np.argsort(is_itself, axis=1, kind="stable")
-        nearest = np.take_along_axis(position, order[:, :-1], axis=1)
-        return nearest.astype(np.intp)
+        Returns
+        -------
+        nearest : ndarray of shape (g, p, N)
+        count : ndarray of shape (g, p)
+            How many of them there are.
+        """
+        scaled = X / self._length_scales
+        number = self.most_neighbors
+        return _stacked([search.nearest(scaled, number) for search in self.searches])
+
+    def nearest_others(self, chosen: Index) -> tuple[Index, Index]:
+        """Nearest other rows of some of the rows, as :meth:`nearest`."""
+        scaled = self._scaled_rows[chosen]
+        number = min(self.n_neighbors + 1, len(self.rows))
+        others = []
+        for search in self.searches:
+            positions, count = search.nearest(scaled, number)
+            # a row is among its nearest, unless it has no value or there are copies
+            is_itself = positions == chosen[:, np.newaxis]
+            is_itself &= np.arange(number) < count[:, np.newaxis]
+            order = np.argsort(is_itself, axis=1, kind="stable")
+            nearest = np.take_along_axis(positions, order[:, :-1], axis=1)
+            n_others = np.where(is_itself.any(axis=1), count - 1, count)
+            others.append((nearest, np.minimum(n_others, number - 1)))
+        return _stacked(others)
 
     def predecessors(
         self,
         rng: np.random.Generator,
         n_jobs: int,
     ) -> tuple[Index, Index]:
-        """Nearest predecessors of the rows in a random order.
+        """Nearest predecessors of the rows in a random order, for each of g searches.
 
         Returns
         -------
-        nearest : ndarray of shape (n, N)
-        count : ndarray of shape (n,)
+        nearest : ndarray of shape (g, n, N)
+        count : ndarray of shape (g, n)
             How many of them there are.
         """
-        order = rng.permutation(len(self.rows))
-        in_order, count_in_order = predecessors(
-            self._tree.data[order],
-            self.n_neighbors,
-            n_jobs,
-        )
-        nearest = np.empty_like(in_order)
-        nearest[order] = order[in_order]
-        count = np.empty_like(count_in_order)
-        count[order] = count_in_order
-        return nearest, count
+        n = len(self.rows)
+        order = rng.permutation(n)
+        number = min(self.n_neighbors, n - 1)
+        parts = []
+        for search in self.searches:
+            has_value = np.zeros(n, dtype=bool)
+            has_value[search.positions] = True
+            order_of_search = order[has_value[order]]
+            in_order, count_in_order = predecessors(
+                self._scaled_rows[order_of_search],
+                self.n_neighbors,
+                n_jobs,
+            )
+            nearest = np.zeros((n, number), dtype=np.intp)
+            size = in_order.shape[1]
+            nearest[order_of_search, :size] = order_of_search[in_order]
+            count = np.zeros(n, dtype=np.intp)
+            count[order_of_search] = count_in_order
+            parts.append((nearest, count))
+        return _stacked(parts)
 
     def with_rows(
         self,
         X: Array,
         noise: Array,
     ) -> tuple[NeighborResidual, Index, Index]:
-        """Add p rows to those that may be nearest.
+        """Add p rows, with values of all versions, to those that may be nearest.
+
+        Parameters
+        ----------
+        X : ndarray of shape (p, d)
+        noise : ndarray of shape (p, k)
 
         Returns
         -------
         residual : NeighborResidual
             Given n + p rows.
-        nearest : ndarray of shape (p, N)
+        nearest : ndarray of shape (g, p, N)
             Nearest rows of each new one: of the old ones and of the new ones before it.
-        count : ndarray of shape (p,)
+        count : ndarray of shape (g, p)
             How many of them there are.
         """
         n = len(self.rows)
@@ -198,20 +292,27 @@ class NeighborResidual:
         residual = replace(
             self,
             rows=np.concatenate((self.rows, X)),
-            noise=np.append(self.noise, noise),
+            noise=np.concatenate((self.noise, noise)),
             features=np.concatenate((self.features, self.basis(X))),
         )
         scaled = X / self._length_scales
-        old = self.nearest(X)
-        to_old = np.linalg.norm(self._tree.data[old] - scaled[:, np.newaxis], axis=2)
         is_before = np.tri(p, k=-1) > 0.0
         to_new = np.where(is_before, cdist(scaled, scaled), np.inf)
         new = np.broadcast_to(n + np.arange(p), (p, p))
-        order = np.argsort(np.hstack((to_old, to_new)), axis=1, kind="stable")
-        sorted_rows = np.take_along_axis(np.hstack((old, new)), order, axis=1)
-        nearest = sorted_rows[:, : self.n_neighbors]
-        count = np.minimum(n + np.arange(p), nearest.shape[1])
-        return residual, nearest, count
+        parts = []
+        for search in self.searches:
+            old, n_old = search.nearest(scaled, self.most_neighbors)
+            shift = self._scaled_rows[old] - scaled[:, np.newaxis]
+            to_old = np.linalg.norm(shift, axis=2)
+            is_surplus = np.arange(old.shape[1]) >= n_old[:, np.newaxis]
+            to_old = np.where(is_surplus, np.inf, to_old)
+            distance = np.hstack((to_old, to_new))
+            order = np.argsort(distance, axis=1, kind="stable")
+            sorted_rows = np.take_along_axis(np.hstack((old, new)), order, axis=1)
+            nearest = sorted_rows[:, : self.n_neighbors]
+            count = np.minimum(n_old + np.arange(p), nearest.shape[1])
+            parts.append((nearest, count))
+        return (residual, *_stacked(parts))
 
     # ---- The residual given the values there ---------------------------------------
 
@@ -225,8 +326,8 @@ class NeighborResidual:
 
         Returns
         -------
-        noisy : ndarray of shape (p, N, N)
-            ``R_NN + Σ_N``, lower triangles.
+        among : ndarray of shape (p, N, N)
+            ``R_NN``, lower triangles.
         cross : ndarray of shape (p, N)
             ``R_N(x)``.
         variance : ndarray of shape (p,)
@@ -237,9 +338,14 @@ class NeighborResidual:
         # R = k - Φ Φᵀ
         R = stacked_triangles(self.kernel, points)
         R -= F @ F.transpose(0, 2, 1)
-        diagonal = np.arange(nearest.shape[1])
-        R[:, diagonal, diagonal] += self.noise[nearest]
         return R[:, :-1, :-1], R[:, -1, :-1], R[:, -1, -1]
+
+    def noisy(self, among: Array, nearest: Index, version: int) -> Array:
+        """``R_NN + Σ_N`` of one version of the noise, (p, N, N)."""
+        noisy = np.array(among, order="C")
+        diagonal = np.arange(nearest.shape[1])
+        noisy[:, diagonal, diagonal] += self.noise[nearest, version]
+        return noisy
 
     def given_nearest(
         self,
@@ -248,63 +354,84 @@ class NeighborResidual:
         nearest: Index,
         count: Index,
     ) -> tuple[Array, Array]:
-        """``b(x)`` (p, N), and the variance of ``h(x)`` (p,).
+        """``b(x)`` (k, p, N), and the variance of ``h(x)`` (k, p).
 
-        Of the nearest rows the first `count` (p,) are used.
+        Of the nearest rows (g, p, N) of each search the first `count` (g, p) are used.
         """
-        noisy, cross, variance = self.systems(X, features, nearest)
-        # b = (R_NN + Σ_N)⁻¹ R_N(x),  var h = R(x, x) - bᵀ R_N(x)
-        b = np.ascontiguousarray(cross)
-        cross = b.copy()
-        solve_local(np.ascontiguousarray(noisy), count, b)
-        remaining = variance - np.einsum("pn,pn->p", b, cross)
-        return b, np.maximum(remaining, 0.0)
+        k = self.noise.shape[1]
+        coefficients = np.empty((k, *nearest.shape[1:]))
+        remaining = np.empty((k, len(X)))
+        for search, rows, number in zip(self.searches, nearest, count, strict=True):
+            among, cross, variance = self.systems(X, features, rows)
+            for version in search.versions:
+                # b = (R_NN + Σ_N)⁻¹ R_N(x),  var h = R(x, x) - bᵀ R_N(x)
+                b = np.array(cross, order="C")
+                solve_local(self.noisy(among, rows, version), number, b)
+                explained = np.einsum("pn,pn->p", b, cross)
+                coefficients[version] = b
+                remaining[version] = variance - explained
+        return coefficients, np.maximum(remaining, 0.0)
 
     def neighborhoods(
         self,
         X: Array,
         nearest: Index | None = None,
+        count: Index | None = None,
     ) -> Iterator[Neighborhoods]:
         """The rows of X, block by block, with their nearest rows or the ones stated."""
         for first in range(0, len(X), self.block_size):
             block = slice(first, first + self.block_size)
             features = self.basis(X[block])
-            if nearest is None:
-                rows = self.nearest(X[block])
+            if nearest is None or count is None:
+                rows, number = self.nearest(X[block])
             else:
-                rows = nearest[block]
-            count = np.full(len(rows), rows.shape[1])
-            b, variance = self.given_nearest(X[block], features, rows, count)
-            yield Neighborhoods(block, features, rows, b, variance)
+                rows = nearest[:, block]
+                number = count[:, block]
+            b, variance = self.given_nearest(X[block], features, rows, number)
+            nearest_of_versions = rows[self.search_of_version]
+            yield Neighborhoods(block, features, nearest_of_versions, b, variance)
 
     def conditional_features(self, local: Neighborhoods) -> Array:
-        """``φ(x) - Φ_Nᵀ b(x)`` of a block, (p, M)."""
-        b = local.coefficients
-        explained = (b[:, np.newaxis] @ self.features[local.nearest])[:, 0]
-        return local.features - explained
+        """``φ(x) - Φ_Nᵀ b(x)`` of a block, (k, p, M)."""
+        k = len(local.coefficients)
+        conditional = np.empty((k, *local.features.shape))
+        for search in self.searches:
+            versions = search.versions
+            # all of them have the same nearest rows
+            features = self.features[local.nearest[versions[0]]]
+            b = local.coefficients[versions].transpose(1, 0, 2)
+            explained = (b @ features).transpose(1, 0, 2)
+            conditional[versions] = local.features - explained
+        return conditional
 
     def features_and_variance(
         self,
         X: Array,
         nearest: Index | None = None,
+        count: Index | None = None,
     ) -> tuple[Array, Array]:
-        """``φ - Φ_Nᵀ b`` (p, M), and the variance of h (p,), at the rows of X."""
-        features = np.empty((len(X), self.basis.n_basis))
-        variance = np.empty(len(X))
-        for local in self.neighborhoods(X, nearest):
-            features[local.block] = self.conditional_features(local)
-            variance[local.block] = local.variance
+        """``φ - Φ_Nᵀ b`` (k, p, M), and the variance of h (k, p), at the rows of X."""
+        k = self.noise.shape[1]
+        features = np.empty((k, len(X), self.basis.n_basis))
+        variance = np.empty((k, len(X)))
+        for local in self.neighborhoods(X, nearest, count):
+            features[:, local.block] = self.conditional_features(local)
+            variance[:, local.block] = local.variance
         return features, variance
 
-    def covariance(self, X: Array) -> Array:
+    def covariance(self, X: Array, version: int = 0) -> Array:
         """Joint covariance of ``h`` in draws at the rows of X, shape (p, p).
 
         ``h(x) = g(x) - b(x)ᵀ (g + ε)_N``.
         """
         blocks = list(self.neighborhoods(X))
         features = np.concatenate([local.features for local in blocks])
-        nearest = np.concatenate([local.nearest for local in blocks])
-        b = np.concatenate([local.coefficients for local in blocks])
+        nearest = np.concatenate([local.nearest[version] for local in blocks])
+        b = np.concatenate([local.coefficients[version] for local in blocks])
+        count = np.sum(np.isfinite(self.noise[:, version]))
+        # zeros fill up rows of fewer neighbours
+        nearest = nearest[:, :count]
+        b = b[:, :count]
         p = len(X)
         used, position = np.unique(nearest, return_inverse=True)
         # h = A g, g the residual at X and, with noise, at the rows that are used
@@ -312,7 +439,7 @@ class NeighborResidual:
         F = np.concatenate((features, self.features[used]))
         A = np.zeros((p, len(points)))
         np.put_along_axis(A, p + position.reshape(nearest.shape), -b, axis=1)
-        A_noise = A * np.sqrt(np.append(np.zeros(p), self.noise[used]))
+        A_noise = A * np.sqrt(np.append(np.zeros(p), self.noise[used, version]))
         A[:, :p] = np.eye(p)
         # A (R + Σ) Aᵀ,  R = k - F Fᵀ
         covariance: Array = A_noise @ A_noise.T
@@ -328,60 +455,107 @@ class NeighborResidual:
         nearest: Index,
         count: Index,
     ) -> tuple[Array, Array]:
-        """Weights of the predecessors of some rows, (p, N), and of these rows, (p,).
+        """Weights of the predecessors of some rows, (k, p, N), and of these, (k, p).
 
         ``(y_i - b_iᵀ y_N) / √D_i`` is white noise around ``(φ_i - Φ_Nᵀ b_i)ᵀw / √D_i``,
-        with ``D_i`` the variance of the row given its predecessors.
+        with ``D_i`` the variance of the row given its predecessors. Rows without a
+        value have weight zero.
         """
         b, variance = self.given_nearest(
             self.rows[chosen],
             self.features[chosen],
-            nearest[chosen],
-            count[chosen],
+            nearest[:, chosen],
+            count[:, chosen],
         )
-        scale = 1.0 / np.sqrt(variance + self.noise[chosen])
-        return -scale[:, np.newaxis] * b, scale
+        scale = 1.0 / np.sqrt(variance + self.noise[chosen].T)
+        return -scale[:, :, np.newaxis] * b, scale
+
+
+def _stacked(parts: list[tuple[Index, Index]]) -> tuple[Index, Index]:
+    """Nearest rows and their numbers, with the searches on the first axis."""
+    nearest, count = zip(*parts, strict=True)
+    return np.stack(nearest), np.stack(count)
 
 
 @dataclass(frozen=True)
 class NeighborCoefficients:
-    """``b(x)`` as a function of all rows, of which N are not zero."""
+    """``b(x)`` as a function of all rows, of which N are not zero, for c functions.
+
+    Attributes
+    ----------
+    residual : NeighborResidual
+    versions : ndarray of shape (c,)
+        Version of the noise of each function.
+    """
 
     residual: NeighborResidual
+    versions: Index
 
     @property
     def n_features(self) -> int:
         """Number of input columns."""
         return self.residual.rows.shape[1]
 
-    def __call__(self, X: Array) -> Array:
-        """Features at the rows of X, (p, n)."""
-        out = np.zeros((len(X), len(self.residual.rows)))
-        for local in self.residual.neighborhoods(X):
-            rows = out[local.block]
-            np.put_along_axis(rows, local.nearest, local.coefficients, axis=1)
-        return out
-
     def contract(self, X: Array, weights: Array, out: Array) -> None:
-        """Add ``self(X) @ weights`` (n, k) to out (p, k)."""
+        """Add the functions with weights (n, c s) to out (p, c s)."""
+        c = len(self.versions)
+        weights = weights.reshape(len(weights), c, -1)
+        out = out.reshape(len(out), c, -1)
         for local in self.residual.neighborhoods(X):
-            b = local.coefficients
-            out[local.block] += np.einsum("pn,pnk->pk", b, weights[local.nearest])
+            for output, version in enumerate(self.versions):
+                b = local.coefficients[version]
+                values = weights[local.nearest[version], output]
+                out[local.block, output] += np.einsum("pn,pns->ps", b, values)
+
+    def at(self, X: Array, weights: Array) -> Array:
+        """Draw i of weights (n, c, s) at row i of X (s, d), (s, c)."""
+        draws = np.arange(len(X))
+        values = np.empty((len(X), len(self.versions)))
+        for local in self.residual.neighborhoods(X):
+            draw = draws[local.block, np.newaxis]
+            for output, version in enumerate(self.versions):
+                b = local.coefficients[version]
+                chosen = weights[local.nearest[version], output, draw]
+                values[local.block, output] = np.einsum("pn,pn->p", b, chosen)
+        return values
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X.
 
-        As long as the nearest rows stay the same, ``b(x)ᵀ v_N = R_N(x)ᵀ α`` with
+        The functions of a draw follow one another in the weights (s c, n). As long as
+        the nearest rows stay the same, ``b(x)ᵀ v_N = R_N(x)ᵀ α`` with
         ``α = (R_NN + Σ_N)⁻¹ v_N``.
         """
+        values = np.empty(len(X))
+        gradients = np.empty(X.shape)
+        version_of_row = self.versions[index % len(self.versions)]
+        for version in np.unique(version_of_row):
+            chosen = np.flatnonzero(version_of_row == version)
+            values[chosen], gradients[chosen] = self._pairs_of_version(
+                X[chosen],
+                weights,
+                index[chosen],
+                version,
+            )
+        return values, gradients
+
+    def _pairs_of_version(
+        self,
+        X: Array,
+        weights: Array,
+        index: Index,
+        version: int,
+    ) -> tuple[Array, Array]:
         residual = self.residual
         basis = residual.basis
         features = basis(X)
-        nearest = residual.nearest(X)
-        noisy, cross, _ = residual.systems(X, features, nearest)
+        search = residual.search_of_version[version]
+        nearest, count = (part[search] for part in residual.nearest(X))
+        # without the zeros that fill up rows of fewer neighbours
+        nearest = nearest[:, : count[0]]
+        among, cross, _ = residual.systems(X, features, nearest)
         alpha = np.ascontiguousarray(weights[index[:, np.newaxis], nearest])
-        count = np.full(len(X), nearest.shape[1])
-        solve_local(np.ascontiguousarray(noisy), count, alpha)
+        solve_local(residual.noisy(among, nearest, version), count, alpha)
         values = np.einsum("pn,pn->p", cross, alpha)
         # ∇ R_N(x)ᵀα = ∇ k(x, X_N) α - ∇ k(x, Z) L⁻ᵀ Φ_Nᵀ α
         used, position = np.unique(nearest, return_inverse=True)
