@@ -29,6 +29,11 @@ TRAINED_NEIGHBORHOODS = 4000
 NEIGHBORHOOD_ROWS = 10
 PREDECESSOR_ROWS = 40
 
+# Rows that have working responses: a small linear system for each, in every pass.
+RESPONSE_ROWS = 40_000
+# Rows whose density given their nearest others chooses the scales of a likelihood.
+SCORED_ROWS = 4000
+
 # ---- Inducing points -----------------------------------------------------------------
 
 # Rows of the collapsed bound, and the most of Laplace's evidence: O(n m²).
@@ -37,8 +42,6 @@ SPARSE_ROWS = 2000
 FEWEST_LAPLACE_ROWS = 300
 # Rows for which inducing points are counted, by Laplace's evidence without a gradient.
 COUNTING_ROWS = 1500
-# Rows that give working responses around their mode: one search for a mode, O(n m²).
-MODE_ROWS = 40_000
 # Rows from which the noise of each of several targets is estimated: one pass, O(n m²).
 NOISE_ROWS = 12_000
 # Rows at which inducing points and nearest rows are compared.

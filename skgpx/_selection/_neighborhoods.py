@@ -10,6 +10,7 @@ from scipy.spatial import KDTree
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.linalg import stacked_cholesky
+from skgpx._numerics.nearest import solve_local
 from skgpx._row_budgets import NEIGHBORHOOD_ROWS, PREDECESSOR_ROWS
 from skgpx._selection._evidence import ExactEvidence
 from skgpx._validation import Rows
@@ -252,3 +253,72 @@ def _nearest_predecessors(
         predecessors = nearest[is_predecessor]
         n_nearest *= 2
     return predecessors[:PREDECESSOR_ROWS]
+
+
+class NearestOthers(NamedTuple):
+    """The nearest other rows of each row, which predict its latent value.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    positions : ndarray of shape (n, N + 1)
+        Of N other rows, followed by the row itself.
+    """
+
+    X: Array
+    positions: Index
+
+    @classmethod
+    def of(cls, X: Array, kernel: Kernel, n_neighbors: int) -> NearestOthers:
+        """Nearest in units of the lengthscales of a kernel."""
+        n, d = X.shape
+        points = X / length_scales(kernel, d)
+        _, nearest = KDTree(points).query(points, min(n_neighbors + 1, n))
+        # a row is among its nearest, unless there are copies of it
+        is_itself = nearest == np.arange(n)[:, np.newaxis]
+        order = np.argsort(is_itself, axis=1, kind="stable")
+        positions = np.take_along_axis(nearest, order, axis=1)
+        positions[:, -1] = np.arange(n)
+        return cls(X, positions.astype(np.intp))
+
+    def predict(self, kernel: Kernel, y: Array, noise: Array) -> tuple[Array, Array]:
+        """Mean and variance of f at each row, given noisy values at the others.
+
+        With ``C = k(X, X) + diag(noise) = L Lᵀ`` of a row and the others, and the row
+        as the last of them [1]_::
+
+            E f = y - L_ii² (C⁻¹ y)_i,    var f = L_ii² - noise_i
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+        y, noise : ndarray of shape (n,)
+            Values, and variances of their noise.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+
+        References
+        ----------
+        .. [1] Dubrule, "Cross validation of kriging in a unique neighborhood",
+           Mathematical Geology 1983.
+        """
+        n, size = self.positions.shape
+        diagonal = np.arange(size)
+        mean = np.empty(n)
+        variance = np.empty(n)
+        for first in range(0, n, _BLOCK):
+            block = slice(first, min(first + _BLOCK, n))
+            positions = self.positions[block]
+            C = stacked_triangles(kernel, self.X[positions])
+            C[:, diagonal, diagonal] += noise[positions]
+            C = np.ascontiguousarray(C)
+            solution = np.ascontiguousarray(y[positions])
+            # L is left in the place of C
+            solve_local(C, np.full(len(positions), size), solution)
+            total = C[:, -1, -1] ** 2
+            mean[block] = y[block] - total * solution[:, -1]
+            variance[block] = total - noise[block]
+        # rounding
+        return mean, np.maximum(variance, 1e-6 * noise)

@@ -210,7 +210,7 @@ def learn_prior(
     start = None
     if previous is not None and previous.search_result is not None:
         start = previous.search_result._replace(likelihood=likelihood)
-    # 3 the search: exact, or Laplace's evidence and, of many rows, working responses
+    # 3 the search: by the evidence or, of many rows, by densities of neighbourhoods
     exact_noise = np.nan
     n_needed = 0
     states: list[HyperparameterState] = []
@@ -235,6 +235,16 @@ def learn_prior(
             trend=trend,
             n_jobs=n_jobs,
         )
+    elif _has_neighborhoods(families, split, likelihood):
+        result, exact_noise = working_responses(
+            families,
+            split,
+            likelihood,
+            rng,
+            start=start,
+            trend=trend,
+            n_jobs=n_jobs,
+        )
     else:
         result, n_needed = laplace(
             families,
@@ -247,10 +257,6 @@ def learn_prior(
             trend=trend,
             n_jobs=n_jobs,
         )
-        has_one_function = likelihood.n_outputs_ == 1
-        is_trainable = result.has_signal and has_one_function and split.abundant
-        if is_trainable and decays(result.kernel, rows.X.shape[1]):
-            result, exact_noise = working_responses(result, counted, inducing, rng)
     # 4 its findings
     has_signal = result.has_signal
     is_given = families[0][0].is_given
@@ -297,6 +303,18 @@ def learn_prior(
         findings=tuple(finding for finding in findings if finding is not None),
         amplitude_is_free=amplitude_is_free,
     )
+
+
+def _has_neighborhoods(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+) -> bool:
+    """Whether working responses of many rows can train the kernel."""
+    n_columns = split.rows.X.shape[1]
+    kernels = [family[-1].kernel for family in families]
+    all_decay = all(decays(kernel, n_columns) for kernel in kernels)
+    return split.abundant and likelihood.n_outputs_ == 1 and all_decay
 
 
 def _averages(
@@ -346,8 +364,8 @@ def _default_families(
 ) -> list[list[Candidate]]:
     """Families of the default kernel; of abundant rows rough ones as well."""
     orders = None
-    is_abundant = likelihood.has_closed_form and len(rows.y) >= ABUNDANT_ROWS
-    if budget.nearby and is_abundant:
+    is_abundant = len(rows.y) >= ABUNDANT_ROWS
+    if budget.nearby and is_abundant and likelihood.n_outputs_ == 1:
         orders = ALL_ORDERS
     return default_candidates(rows, likelihood, unit, kernel, orders)
 

@@ -294,7 +294,7 @@ def train(family: Sequence[SearchResult], split: Split) -> SearchResult:
     best = best_of(family)
     if split.abundant and decays(best.kernel, split.rows.X.shape[1]):
         best, _ = _search_shapes(family, split)
-        return _train_nearby(best, split)
+        return train_nearby(best, split)
     evidence = ExactEvidence(split.training, best.kernel, best.likelihood)
     return maximise(
         best.candidate,
@@ -413,7 +413,7 @@ def _select_of_abundant(
             best = rival
             chosen = 1 - chosen
     # 5 more rows
-    trained = _train_nearby(best, targets[chosen].split)
+    trained = train_nearby(best, targets[chosen].split)
     if targets[chosen].slopes is None:
         return trained
     return targets[chosen].restore_trend(trained, neighborhoods)
@@ -577,7 +577,17 @@ def _search_nearby(
     )
 
 
-def _train_nearby(result: SearchResult, split: Split) -> SearchResult:
+def search_on(
+    result: SearchResult,
+    split: Split,
+    likelihood: Likelihood,
+) -> SearchResult:
+    """Search on from a result on other values of y."""
+    neighborhoods = _neighborhoods(split, result, COMPARED_NEIGHBORHOODS, phase=0.5)
+    return _search_nearby([result._replace(likelihood=likelihood)], neighborhoods)
+
+
+def train_nearby(result: SearchResult, split: Split) -> SearchResult:
     """Train a candidate on more neighbourhoods."""
     neighborhoods = _neighborhoods(split, result, TRAINED_NEIGHBORHOODS, phase=0.25)
     return _search_nearby([result], neighborhoods, max_iter=40, tolerance=3e-5)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics import laplace
 from skgpx._numerics.expectations import expectation_nodes
-from skgpx._numerics.smoothing import is_smoothed, smoothed
-from skgpx._row_budgets import MODE_ROWS, SEARCHED_ROWS
-from skgpx._selection._evidence import Inducing, rough_start, row_target, with_noise
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.smoothing import smoothed
+from skgpx._row_budgets import PREDECESSOR_ROWS, RESPONSE_ROWS, SCORED_ROWS
+from skgpx._selection._candidates import Candidate
+from skgpx._selection._evidence import row_target, with_noise
 from skgpx._selection._maximise import SearchResult
-from skgpx._selection._select import SearchBudget, Split, subset, train
-from skgpx._selection._sparse import MAX_INDUCING_SEARCHED
+from skgpx._selection._neighborhoods import NearestOthers
+from skgpx._selection._select import (
+    SearchBudget,
+    Split,
+    search_on,
+    select,
+    subset,
+    train_nearby,
+)
+from skgpx._selection._sparse import MIN_GAIN
 from skgpx._validation import Rows
-from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -24,6 +36,12 @@ Array = NDArray[np.float64]
 # Least information of a row under a likelihood that is not log-concave, as a share of
 # the mean over all rows.
 _LEAST_INFORMATION = 1e-2
+# Rounds of the search, and passes over the rows in each.
+_MAX_ROUNDS = 8
+_MAX_PASSES = 10
+# Mean squared change of the latent means, in units of their variances, after which
+# they stay as they are.
+_SETTLED = 0.01
 
 
 class WorkingResponses(NamedTuple):
@@ -142,75 +160,238 @@ def depends_on_contrasts(rows: Rows, likelihood: Likelihood) -> bool:
     return laplace.between_classes(target) is not None
 
 
-def working_responses(
-    start: SearchResult,
-    rows: Rows,
-    inducing: Inducing,
-    rng: np.random.Generator,
-) -> tuple[SearchResult, float]:
-    """Train a kernel on many rows of a likelihood that is not Gaussian.
+# ---- The search ----------------------------------------------------------------------
 
-    As in regression, on rows from all over the data, with working responses around the
-    mode of few inducing points, of at most 40 000 rows. A scale in units of the latent
-    function is trained too; others stay as they are.
+
+def working_responses(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    *,
+    start: SearchResult | None,
+    trend: bool,
+    n_jobs: int | None,
+) -> tuple[SearchResult, float]:
+    """Kernel and scales of any likelihood of many rows, as in regression.
+
+    Rounds of expectation and maximisation [1]_. Given the kernel, each row has the
+    latent moments of its nearest rows and, around them, a working response. Given
+    these, the kernel maximises the density of neighbourhoods; the gradient of their
+    density is that of the variational bound of the evidence. Scales of the likelihood
+    maximise the density of each row given its nearest others [2]_. At most 40 000 rows
+    are read.
+
+    The first responses are those under the prior. All families compete for them with
+    the noise of a location as a free parameter, so that what a smooth function leaves
+    does not pass for outliers.
 
     Returns
     -------
     result : SearchResult
-        `start` itself where working responses do not describe the likelihood.
     noise_variance : float
-        Harmonic mean of the noise variances of the working responses; NaN for `start`.
+        Harmonic mean of the noise variances of the working responses.
+
+    References
+    ----------
+    .. [1] Adam, Chang, Khan and Solin, "Dual parameterization of sparse variational
+       Gaussian processes", NeurIPS 2021.
+    .. [2] Sundararajan and Keerthi, "Predictive approaches for choosing hyperparameters
+       in Gaussian processes", Neural Computation 2001.
     """
-    # 1 the mode of the latent function, by few inducing points
+    rows = subset(split.rows, split.order[:RESPONSE_ROWS])
     order = rng.permutation(len(rows.y))
-    sample = subset(rows, order[:MODE_ROWS])
-    Z = select_inducing(
-        inducing,
-        sample.X,
-        start.kernel,
-        MAX_INDUCING_SEARCHED,
-        rng,
-        sample.weights,
+    scored = np.sort(order[:SCORED_ROWS])
+    # 1 kernel and scale of the first responses, under the prior
+    result = start
+    if result is None:
+        middle = families[len(families) // 2][-1]
+        kernel = middle.kernel_at(middle.starts()[0])
+        prior_moments = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
+        responses = _bounded_responses(rows, likelihood, prior_moments)
+        scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
+        first_split, normal = _regression(rows, responses, split, rng, scale_is_free)
+        result = select(families, first_split, normal, n_jobs, trend)
+        if scale_is_free:
+            ratio = result.likelihood.variance(0.0) / normal.variance(0.0)
+            scaled = likelihood.scaled(float(ratio) ** 0.5)
+            theta = np.clip(scaled.theta, *likelihood.theta_bounds.T)
+            likelihood = likelihood.with_theta(theta)
+    # 2 rounds, while they gain
+    previous_density = -np.inf
+    moments = None
+    for _ in range(_MAX_ROUNDS):
+        moments, given_others = _latent_moments(
+            rows, result.kernel, likelihood, moments
+        )
+        likelihood, density = _scales(rows, likelihood, given_others, scored)
+        if density - previous_density < MIN_GAIN:
+            break
+        previous_density = density
+        responses = _bounded_responses(rows, likelihood, moments)
+        round_split, normal = _regression(rows, responses, split, rng)
+        result = search_on(result, round_split, normal)
+    # 3 more neighbourhoods
+    responses = _bounded_responses(rows, likelihood, moments)
+    last_split, normal = _regression(rows, responses, split, rng)
+    result = train_nearby(result._replace(likelihood=normal), last_split)
+    moments, given_others = _latent_moments(rows, result.kernel, likelihood, moments)
+    likelihood, _ = _scales(rows, likelihood, given_others, scored)
+    responses = _bounded_responses(rows, likelihood, moments)
+    noise_variance = 1.0 / float(np.mean(1.0 / responses.noise))
+    return result._replace(likelihood=likelihood), noise_variance
+
+
+class LatentMoments(NamedTuple):
+    """Moments of the latent functions at the rows, less their bases.
+
+    Attributes
+    ----------
+    mean, variance : ndarray of shape (n, c)
+    """
+
+    mean: Array
+    variance: Array
+
+    @classmethod
+    def of_prior(cls, kernel: Kernel, rows: Rows, n_functions: int) -> LatentMoments:
+        """Of independent functions of mean zero."""
+        variance = np.repeat(kernel.diag(rows.X)[:, np.newaxis], n_functions, axis=1)
+        return cls(np.zeros_like(variance), variance)
+
+    def given(self, responses: WorkingResponses) -> LatentMoments:
+        """These moments, conditioned on the response of the row itself."""
+        noise = responses.noise
+        total = self.variance + noise
+        mean = (noise * self.mean + self.variance * responses.y) / total
+        return LatentMoments(mean, self.variance * noise / total)
+
+
+def _latent_moments(
+    rows: Rows,
+    kernel: Kernel,
+    likelihood: Likelihood,
+    start: LatentMoments | None,
+) -> tuple[LatentMoments, LatentMoments]:
+    """Moments that reproduce themselves by the working responses around them.
+
+    Returns
+    -------
+    moments, given_others : LatentMoments
+        Given the nearest rows with the row itself, and without it.
+    """
+    nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
+    moments = start
+    if moments is None:
+        moments = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
+    for _ in range(_MAX_PASSES):
+        responses = _bounded_responses(rows, likelihood, moments)
+        columns = [
+            nearest.predict(kernel, z, noise)
+            for z, noise in zip(responses.y.T, responses.noise.T, strict=True)
+        ]
+        means, variances = zip(*columns, strict=True)
+        given_others = LatentMoments(np.column_stack(means), np.column_stack(variances))
+        previous = moments
+        moments = given_others.given(responses)
+        change = (moments.mean - previous.mean) ** 2 / moments.variance
+        if np.mean(change) < _SETTLED:
+            break
+    return moments, given_others
+
+
+def _bounded_responses(
+    rows: Rows,
+    likelihood: Likelihood,
+    moments: LatentMoments,
+) -> WorkingResponses:
+    """Working responses with positive precisions, also of outliers.
+
+    Beside an outlier the second derivative of a heavy-tailed likelihood is negative.
+    The parabola of the same slope with its minimum at y bounds the likelihood of a
+    scale mixture of normals [1]_: it has the precision ``E g / (m - y)``.
+
+    References
+    ----------
+    .. [1] Palmer, Wipf, Kreutz-Delgado and Rao, "Variational EM algorithms for
+       non-Gaussian latent variable models", NeurIPS 2005.
+    """
+    responses = WorkingResponses.of(rows, likelihood, moments.mean, moments.variance)
+    if not (likelihood.location_scale and likelihood.has_residuals):
+        return responses
+    precision = 1.0 / responses.noise
+    distance = responses.latent - (rows.y[:, np.newaxis] - likelihood.base_latent_)
+    secant = np.divide(
+        responses.slope,
+        distance,
+        out=np.zeros_like(distance),
+        where=distance != 0.0,
     )
-    basis = Nystroem.from_kernel(start.kernel, Z)
-    features = basis(sample.X)
-    target = smoothed(row_target(features, sample, start.likelihood))
-    if is_smoothed(target):
-        return start, np.nan
-    rough = rough_start(target)
-    mode = laplace.find_mode(target, rough, 1e-2)
-    latent = features @ mode.weights
-    responses = WorkingResponses.of(sample, start.likelihood, latent)
+    bounded = np.clip(secant, precision, precision.max())
+    return responses._replace(noise=1.0 / bounded)
+
+
+def _regression(
+    rows: Rows,
+    responses: WorkingResponses,
+    split: Split,
+    rng: np.random.Generator,
+    noise_is_free: bool = False,
+) -> tuple[Split, Gaussian]:
+    """Regression on working responses, in which no row counts more than once."""
     z = responses.y[:, 0]
     noise = responses.noise[:, 0]
-    # 2 do they describe the likelihood? The mean square of its slopes is its
-    # information; few rows are without curvature, as they are where it is not
-    # log-concave
-    difference = z - latent[:, 0]
-    slopes = np.sum((difference / noise) ** 2)
-    information = np.sum(1.0 / noise)
-    flat_share = np.mean(difference**2 / noise > 1e3)
-    if not (slopes < 4.0 * information and flat_share < 0.02):
-        return start, np.nan
-    # 3 regression on the working responses, in which no row counts more than once; its
-    # noise is free where the likelihood has a scale in units of the latent function
     level = float(noise.min())
-    normal_rows = Rows(sample.X, z, np.ones(len(z)), noise / level)
-    likelihood = start.likelihood
-    scale_is_free = likelihood.location_scale and len(likelihood.theta)
+    normal_rows = Rows(rows.X, z, np.ones(len(z)), noise / level)
     normal = Gaussian(level)
-    if scale_is_free:
+    if noise_is_free:
         normal = Gaussian()
     normal = normal.prepare(z, normal_rows.weights, normal_rows.known)
-    if scale_is_free:
+    if noise_is_free:
         normal = with_noise(normal, level)
-    budget = SearchBudget(screening_rows=SEARCHED_ROWS)
-    split = Split.of(normal_rows, budget, rng)
-    normal_start = start._replace(likelihood=normal)
-    result = train([normal_start], split)
-    trained_noise = float(result.likelihood.variance(0.0))
-    ratio = trained_noise / level
-    if scale_is_free:
-        likelihood = likelihood.scaled(ratio**0.5)
-    mean_noise = ratio * len(z) / float(information)
-    return start._replace(u=result.u, likelihood=likelihood), mean_noise
+    budget = SearchBudget(nearby=split.nearby)
+    return Split.of(normal_rows, budget, rng), normal
+
+
+def _scales(
+    rows: Rows,
+    likelihood: Likelihood,
+    given_others: LatentMoments,
+    scored: NDArray[np.intp],
+) -> tuple[Likelihood, float]:
+    """Scales under which rows are most probable given their nearest others.
+
+    ``Σ ω log ∫ p(y_i | f) N(f | moments given others) df`` over some rows.
+
+    Returns
+    -------
+    likelihood : Likelihood
+    log_density : float
+        The mean, in nats an observation.
+    """
+    sample = rows.take(scored)
+    mean = given_others.mean[scored] + likelihood.base_latent_
+    mixture = LatentMixture(
+        mean=mean[:, :, np.newaxis],
+        variance=given_others.variance[scored][:, :, np.newaxis],
+        weights=np.ones(1),
+    )
+
+    def loss(theta: Array) -> float:
+        of_rows = likelihood.with_theta(theta)
+        if sample.known is not None:
+            of_rows = of_rows.at_rows(sample.known)
+        log_density = of_rows.predictive_log_density(sample.y, mixture)
+        return -float(np.average(log_density, weights=sample.weights))
+
+    theta = likelihood.theta
+    if not len(theta):
+        return likelihood, -loss(theta)
+    optimum = optimize.minimize(
+        loss,
+        theta,
+        method="L-BFGS-B",
+        bounds=likelihood.theta_bounds,
+        options={"maxiter": 15, "ftol": 1e-5},
+    )
+    return likelihood.with_theta(optimum.x), -float(optimum.fun)
