@@ -582,9 +582,22 @@ def search_on(
     split: Split,
     likelihood: Likelihood,
 ) -> SearchResult:
-    """Search on from a result on other values of y."""
+    """Search on from a result, on other values of y.
+
+    A second search starts with no lengthscale longer than a medium one: at a long one
+    the slope is nothing, also in a column that other values of y depend on.
+    """
     neighborhoods = _neighborhoods(split, result, COMPARED_NEIGHBORHOODS, phase=0.5)
-    return _search_nearby([result._replace(likelihood=likelihood)], neighborhoods)
+    start = result._replace(likelihood=likelihood)
+    candidate = result.candidate
+    medium = candidate.starts()[1 % len(candidate.starts())]
+    shortened = np.where(
+        candidate.is_length_scale,
+        np.minimum(start.u, medium),
+        start.u,
+    )
+    starts = [start, start._replace(u=shortened)]
+    return best_of([_search_nearby([start], neighborhoods) for start in starts])
 
 
 def train_nearby(result: SearchResult, split: Split) -> SearchResult:

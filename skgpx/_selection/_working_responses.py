@@ -221,9 +221,7 @@ def working_responses(
     previous_density = -np.inf
     moments = None
     for _ in range(_MAX_ROUNDS):
-        moments, given_others = _latent_moments(
-            rows, result.kernel, likelihood, moments
-        )
+        moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
         likelihood, density = _scales(rows, likelihood, given_others, scored)
         if density - previous_density < MIN_GAIN:
             break
@@ -235,7 +233,7 @@ def working_responses(
     responses = _bounded_responses(rows, likelihood, moments)
     last_split, normal = _regression(rows, responses, split, rng)
     result = train_nearby(result._replace(likelihood=normal), last_split)
-    moments, given_others = _latent_moments(rows, result.kernel, likelihood, moments)
+    moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
     likelihood, _ = _scales(rows, likelihood, given_others, scored)
     responses = _bounded_responses(rows, likelihood, moments)
     noise_variance = 1.0 / float(np.mean(1.0 / responses.noise))
@@ -267,11 +265,11 @@ class LatentMoments(NamedTuple):
         return LatentMoments(mean, self.variance * noise / total)
 
 
-def _latent_moments(
+def latent_moments(
     rows: Rows,
     kernel: Kernel,
     likelihood: Likelihood,
-    start: LatentMoments | None,
+    start: LatentMoments | None = None,
 ) -> tuple[LatentMoments, LatentMoments]:
     """Moments that reproduce themselves by the working responses around them.
 
