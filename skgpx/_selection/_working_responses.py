@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics import laplace
-from skgpx._numerics.expectations import expectation_nodes
+from skgpx._numerics.expectations import expectation_nodes, product_nodes
 from skgpx._numerics.smoothing import is_smoothed, smoothed
 from skgpx._row_budgets import MODE_ROWS, SEARCHED_ROWS
 from skgpx._selection._evidence import Inducing, rough_start, row_target, with_noise
@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 # Least information of a row under a likelihood that is not log-concave, as a share of
 # the mean over all rows.
 _LEAST_INFORMATION = 1e-2
+# Nodes for each of two functions, over whose distribution a likelihood is averaged.
+_SCALE_NODES = 5
 
 
 class WorkingResponses(NamedTuple):
@@ -108,6 +110,9 @@ class WorkingResponses(NamedTuple):
             variance = np.zeros_like(latent)
         else:
             nodes, masses = expectation_nodes(c)
+            if c == 2:
+                # a scale is averaged together with the location
+                nodes, masses = product_nodes(c, _SCALE_NODES)
             target = target._replace(
                 std=factor * np.sqrt(variance),
                 nodes=nodes,
