@@ -53,6 +53,7 @@ from skgpx.likelihoods._ordinal import with_categories_of as with_categories_of
 __all__ = ["take_rows"]
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _Estimator = TypeVar("_Estimator", bound=BaseEstimator)
@@ -111,6 +112,7 @@ class Rows(NamedTuple):
     ----------
     X : ndarray of shape (n, d)
     y : ndarray of shape (n,), or (n, t) for t targets
+        NaN where one of several targets is missing.
     weights : ndarray of shape (n,)
         Frequency weights, positive.
     known : ndarray of shape (n,) or None
@@ -146,6 +148,28 @@ class Rows(NamedTuple):
             weights=np.concatenate((self.weights, other.weights)),
             known=quantity,
         )
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """Which targets of which rows are not missing, of the shape of y."""
+        return ~np.isnan(self.y)
+
+    def without_gaps(self) -> Rows:
+        """The block of rows and targets with the most values of those without a gap.
+
+        Targets with more values come into the block first.
+        """
+        is_known = self.is_known
+        if np.all(is_known):
+            return self
+        by_number = np.argsort(-np.sum(is_known, axis=0), kind="stable")
+        # rows with values of the first j targets
+        complete = np.logical_and.accumulate(is_known[:, by_number], axis=1)
+        n_targets = np.arange(1, len(by_number) + 1)
+        width = int(n_targets[np.argmax(n_targets * np.sum(complete, axis=0))])
+        targets = np.sort(by_number[:width])
+        rows = self.take(np.flatnonzero(complete[:, width - 1]))
+        return rows._replace(y=rows.y[:, targets])
 
     @property
     def precisions(self) -> Array:
@@ -210,6 +234,49 @@ def check_rows(
         # for reports; `partial_fit` adds to it once the rows are in its sums
         vars(estimator)["_n_rows"] = len(inputs)
     return inputs, targets, weights
+
+
+def filled_gaps(y: ArrayLike) -> tuple[ArrayLike, Mask | None]:
+    """Fill missing values of several targets, for checks that refuse them.
+
+    Returns
+    -------
+    y : array-like
+        Zero where it was NaN; other kinds of y as they are.
+    is_missing : ndarray of bool of shape (n, t) or None
+        None where nothing was filled.
+    """
+    if np.ma.isMaskedArray(y):
+        return y, None
+    try:
+        targets = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        return y, None
+    if targets.ndim != 2 or targets.shape[1] < 2:
+        return y, None
+    is_missing = np.isnan(targets)
+    if not np.any(is_missing):
+        return y, None
+    return np.where(is_missing, 0.0, targets), is_missing
+
+
+def with_gaps(y: Array, weights: Array, is_missing: Mask) -> tuple[Array, Array]:
+    """Targets (n, t) with their gaps, and weights (n,) that leave out empty rows.
+
+    Raises
+    ------
+    ValueError
+        If a target has no value in any row of positive weight.
+    """
+    has_value = ~is_missing[weights > 0.0].all(axis=0)
+    if not np.all(has_value):
+        empty = np.flatnonzero(~has_value).tolist()
+        raise ValueError(
+            "A target must have a value in at least one row of positive weight; y is "
+            f"NaN in all of them for targets {empty}. Drop these columns."
+        )
+    is_empty = np.all(is_missing, axis=1)
+    return np.where(is_missing, np.nan, y), np.where(is_empty, 0.0, weights)
 
 
 def _without_rows(X: ArrayLike) -> Any:
@@ -330,7 +397,8 @@ def canonical_rows(
     All later sums then take the same numbers in the same order, whatever the order of
     the rows, and whether repetitions were given as rows or as weights. O(n d log n).
     """
-    columns = [X, y]
+    # gaps are equal to each other
+    columns = [X, np.where(np.isnan(y), np.inf, y)]
     if known is not None:
         columns.append(known)
     positions, totals = distinct_rows(np.column_stack(columns), weights)
@@ -349,9 +417,14 @@ def standardisation(y: Array, weights: Array, *, robust: bool = False) -> Any:
         if high - low > 1e-14 * max(abs(low), abs(high)):
             # the quartiles of N(0, 1) are 1.349 apart
             return median, (high - low) / 1.349
-    mean, std = mean_and_spread(y, weights, 1e-14)
     if y.ndim > 1:
-        return mean, std
+        units = []
+        for target in y.T:
+            is_known = ~np.isnan(target)
+            units.append(mean_and_spread(target[is_known], weights[is_known], 1e-14))
+        shift, scale = np.transpose(units)
+        return shift, scale
+    mean, std = mean_and_spread(y, weights, 1e-14)
     return float(mean), float(std)
 
 
@@ -739,7 +812,8 @@ def known_noise(
         )
     is_noisy = noise_variance > 0.0
     smallest = float(np.min(noise_variance[is_noisy], initial=np.inf))
-    substitute = min(variance_start(y, weights)[1], smallest)
+    known = Rows(noise_variance, y, weights).without_gaps()
+    substitute = min(variance_start(known.y, known.weights)[1], smallest)
     return KnownNoise.of(np.where(is_noisy, noise_variance, substitute), weights)
 
 

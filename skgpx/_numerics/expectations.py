@@ -41,6 +41,16 @@ def expectation_nodes(n_outputs: int, n_nodes: int = 12) -> tuple[Array, Array]:
     return nodes, weights
 
 
+def product_nodes(n_outputs: int, n_nodes: int) -> tuple[Array, Array]:
+    """Nodes (q, c) and weights (q,) of a Gauss-Hermite rule for each output."""
+    nodes, weights = expectation_nodes(1, n_nodes)
+    axes = [nodes[:, 0]] * n_outputs
+    masses = [weights] * n_outputs
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    products = np.prod(np.meshgrid(*masses, indexing="ij"), axis=0)
+    return points.reshape(-1, n_outputs), products.ravel()
+
+
 # ---- One rule for all components of a latent mixture ---------------------------------
 
 

@@ -133,14 +133,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         search_rng, selection_rng, inference_rng = streams
         # 1 the prior, kernel and mean, and the likelihood, from the data
         prior = learn_prior(
-            rows,
+            rows.without_gaps(),
             likelihood,
             search_rng,
             kernel=kernel,
             learn=self.optimizer is not None,
             inducing=self.inducing,
             n_inducing=self._points_of_search(rows, likelihood),
-            budget=SearchBudget(nearby=self._is_automatic(rows)),
+            budget=SearchBudget(nearby=self._is_automatic()),
             n_jobs=self.n_jobs,
             previous=previous,
             hyperparameters=self.hyperparameters,
@@ -210,10 +210,15 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         noise = getattr(self.likelihood, "noise_variance", None)
         check_kernel(kernel, rows.X, noise)
         self._check_method(likelihood)
+        complete = rows.without_gaps()
         if rows.known is None:
-            likelihood = likelihood.prepare(rows.y, rows.weights)
+            likelihood = likelihood.prepare(complete.y, complete.weights)
         else:
-            likelihood = likelihood.prepare(rows.y, rows.weights, rows.known)
+            likelihood = likelihood.prepare(
+                complete.y,
+                complete.weights,
+                complete.known,
+            )
         self._check_neighbors(likelihood)
         return likelihood
 
@@ -325,7 +330,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if likelihood.has_closed_form:
             noise = float(likelihood.variance(0.0))
         # without the noise, of y or of working responses, no number suffices for sure
-        automatic = self._is_automatic(rows) and bool(np.isfinite(noise))
+        automatic = self._is_automatic() and bool(np.isfinite(noise))
         n_neighbors = self._count_neighbors(rows, kernel, likelihood, automatic)
         Z = None
         if automatic and n_neighbors > 0:
@@ -364,13 +369,12 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             Z = self._select_points(rows, kernel, likelihood, n_points, rng)
         return Nystroem.from_kernel(kernel, Z, noise), n_neighbors
 
-    def _is_automatic(self, rows: Rows) -> bool:
+    def _is_automatic(self) -> bool:
         """Whether the model takes as many points, or nearest rows, as it needs."""
         return (
             self.n_inducing == "auto"
             and isinstance(self.inducing, str)
             and self.n_neighbors != 0
-            and rows.y.ndim == 1
         )
 
     def _select_points(
@@ -408,7 +412,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         likelihood: Likelihood,
         automatic: bool,
     ) -> int:
-        """Nearest rows that complete the inducing points, of one latent function.
+        """Nearest rows that complete the inducing points.
 
         "auto" takes them above 1500 rows, where the noise is known and the number of
         points is free, if correlations fade with the distance.
@@ -416,10 +420,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if self.n_neighbors != "auto":
             return int(self.n_neighbors)
         possible = (
-            automatic
-            and likelihood.n_outputs_ == 1
-            and not likelihood.symmetric
-            and self.method in ("auto", "exact")
+            automatic and not likelihood.symmetric and self.method in ("auto", "exact")
         )
         if possible and self._considers_neighbors(rows, kernel):
             return _NEIGHBORS
@@ -428,7 +429,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     def _considers_neighbors(self, rows: Rows, kernel: Kernel) -> bool:
         """Whether nearest rows may complete as many points as the model needs."""
         n, d = rows.X.shape
-        return self._is_automatic(rows) and n > _MANY_ROWS and decays(kernel, d)
+        return self._is_automatic() and n > _MANY_ROWS and decays(kernel, d)
 
     # ---- 3 Inference -------------------------------------------------------------
 
@@ -580,10 +581,13 @@ def _evidence_of_y(
     likelihood = inference.likelihood
     constant = likelihood.row_form(rows.y, rows.weights, rows.known).constant
     n_targets = rows.y.size // len(rows.y)
+    # weight of the rows with a value of each target
+    is_known = rows.is_known.reshape(len(rows.y), n_targets)
+    weights = rows.weights @ is_known
     if constant is not None:
-        evidence -= n_targets * float(rows.weights @ constant)
-    log_volume = np.sum(np.log(np.broadcast_to(scale, (n_targets,))))
-    evidence = float(evidence - rows.weights.sum() * log_volume)
+        evidence -= float(np.sum((rows.weights * constant) @ is_known))
+    log_scales = np.log(np.broadcast_to(scale, (n_targets,)))
+    evidence = float(evidence - weights @ log_scales)
     if form is not None:
         evidence -= form.constant
     return evidence

@@ -11,6 +11,7 @@ from skgpx._numerics.regression import (
     posterior,
     precision_root,
 )
+from skgpx._numerics.weights import GaussianWeights
 from skgpx._pls._chains import independent_draws
 from skgpx._pls._sampler import Inference, Sampler
 from skgpx._row_statistics import row_statistics
@@ -32,27 +33,17 @@ def closed_form(
     Predictions use the posterior itself, not the draws. Parameters as in
     :func:`~skgpx._pls._inference.infer`; y may have several targets.
     """
-    statistics = row_statistics(basis, rows, sampler.n_jobs)
     if rows.y.ndim > 1:
-        # each target has a noise of its own
-        regressions, noises = regress_targets(
-            statistics,
-            likelihood,
-            sampler.noise_is_free,
-        )
-        likelihood = likelihood.with_noise(noises)
-        weights = regressions.posterior(noises)
-        evidence = float(regressions.log_evidence(noises).sum())
-        noise_variance = 1.0 / float(np.mean(1.0 / noises))
-    else:
-        if sampler.noise_is_free:
-            noise_rng = rng.spawn(1)[0]
-            likelihood = final_noise(basis, rows, statistics, likelihood, noise_rng)
-        noise_variance = float(likelihood.variance(0.0))
-        # Λ = root rootᵀ
-        root = precision_root(statistics.gram, noise_variance)
-        weights = posterior(statistics, noise_variance, root)
-        evidence = log_evidence(statistics, noise_variance, root)
+        return _several_targets(basis, rows, likelihood, sampler, rng)
+    statistics = row_statistics(basis, rows, sampler.n_jobs)
+    if sampler.noise_is_free:
+        noise_rng = rng.spawn(1)[0]
+        likelihood = final_noise(basis, rows, statistics, likelihood, noise_rng)
+    noise_variance = float(likelihood.variance(0.0))
+    # Λ = root rootᵀ
+    root = precision_root(statistics.gram, noise_variance)
+    weights = posterior(statistics, noise_variance, root)
+    evidence = log_evidence(statistics, noise_variance, root)
     particles, sample = independent_draws(weights, sampler.n_particles, rng)
     return Inference(
         posterior=LatentModel(basis, weights),
@@ -61,6 +52,60 @@ def closed_form(
         likelihood=likelihood,
         log_evidence=evidence,
         unexplained=_unexplained(statistics, noise_variance),
+    )
+
+
+def _several_targets(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """Each target with a noise of its own, on the rows where it is known.
+
+    Targets that are known at the same rows share one eigendecomposition.
+    """
+    n_targets = rows.y.shape[1]
+    is_known = rows.is_known
+    patterns, pattern_of_target = np.unique(is_known, axis=1, return_inverse=True)
+    pattern_of_target = np.ravel(pattern_of_target)
+    noises = np.empty(n_targets)
+    distributions = {}
+    evidence = 0.0
+    residual = 0.0
+    weight = 0.0
+    for pattern, has_value in enumerate(patterns.T):
+        targets = np.flatnonzero(pattern_of_target == pattern)
+        known_rows = rows.take(np.flatnonzero(has_value))
+        known_rows = known_rows._replace(y=known_rows.y[:, targets])
+        statistics = row_statistics(basis, known_rows, sampler.n_jobs)
+        regressions, noises[targets] = regress_targets(
+            statistics,
+            likelihood,
+            sampler.noise_is_free,
+        )
+        distributions[pattern] = regressions.posterior(noises[targets])
+        evidence += float(regressions.log_evidence(noises[targets]).sum())
+        # Σ var g / σ² of all targets
+        residual += statistics.residual * float(np.sum(1.0 / noises[targets]))
+        weight += statistics.weight * len(targets)
+    weights = distributions[0]
+    if len(patterns.T) > 1:
+        mean = np.empty((basis.n_basis, n_targets))
+        root = np.empty((n_targets, basis.n_basis, basis.n_basis))
+        for pattern, distribution in distributions.items():
+            targets = pattern_of_target == pattern
+            mean[:, targets], root[targets] = distribution.moments()
+        weights = GaussianWeights(mean, root)
+    particles, sample = independent_draws(weights, sampler.n_particles, rng)
+    return Inference(
+        posterior=LatentModel(basis, weights),
+        particles=particles,
+        sample=sample,
+        likelihood=likelihood.with_noise(noises),
+        log_evidence=evidence,
+        unexplained=residual / (2.0 * weight),
     )
 
 

@@ -12,9 +12,6 @@ from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import NeighborModel
-from skgpx._numerics import laplace
-from skgpx._numerics.rows import thinning
-from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import blas_jobs, n_workers
 from skgpx._pls._chains import independent_draws
@@ -25,8 +22,7 @@ from skgpx._selection import (
     NeighborhoodDensity,
     WorkingResponses,
     depends_on_contrasts,
-    rough_start,
-    row_target,
+    latent_moments,
 )
 from skgpx._validation import Rows
 from skgpx.bases import NeighborResidual, Nystroem
@@ -39,15 +35,13 @@ Index = NDArray[np.intp]
 # Half the squared Newton decrement before the last step to the mean, in nats.
 _TOLERANCE = 1e-3
 # Relative change of the precisions of the rows below which they stay as they are.
-_SETTLED = 0.02
+_SETTLED = 0.05
 # Changes of the precisions, and steps to the mean in between.
 _MAX_ROUNDS = 30
 _MAX_STEPS = 30
 # Shortest part of a Newton step, and of a change of a precision.
 _MIN_PART = 1e-3
 _MIN_RATE = 0.05
-# Rows whose mode is the start of several functions.
-_START_ROWS = 4000
 # Rows, and predecessors of each, by whose density the noise of a target is estimated.
 _NOISE_ROWS = 2000
 _NOISE_NEIGHBORS = 20
@@ -91,8 +85,8 @@ def nearest_rows(
         return _regression(basis, rows, likelihood, sampler, rng)
     # 1 the precisions of working responses, at a start
     features = basis(rows.X)
-    latent = _latent_at_mode(features, rows, likelihood)
-    responses = WorkingResponses.of(rows, likelihood, latent)
+    moments, _ = latent_moments(rows, basis.kernel, likelihood)
+    responses = WorkingResponses.of(rows, likelihood, moments.mean, moments.variance)
     # 2 nearest predecessors in a random order
     residual = NeighborResidual(
         basis=basis,
@@ -265,22 +259,6 @@ def _noises_of_targets(
     return noises
 
 
-def _latent_at_mode(features: Array, rows: Rows, likelihood: Likelihood) -> Array:
-    """Latent values at the mode of the inducing points, without nearest rows, (n, c).
-
-    The mode of several functions is that of a part of the rows.
-    """
-    sample = rows
-    sample_features = features
-    if likelihood.n_outputs_ > 1:
-        sample = rows.thinned(_START_ROWS)
-        sample_features = features[thinning(len(rows.y), _START_ROWS)]
-    target = row_target(sample_features, sample, likelihood)
-    mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
-    latent: Array = features @ mode.weights
-    return latent
-
-
 # ---- Points alone, or nearest rows? --------------------------------------------------
 
 
@@ -359,6 +337,17 @@ class LatentMean(NamedTuple):
     values: Array
     dual: Array
 
+    @classmethod
+    def of(
+        cls,
+        responses: WorkingResponses,
+        covariances: Sequence[WhitenedRows],
+    ) -> LatentMean:
+        """Given working responses: ``a = C⁻¹ z`` and ``m = z - D a``."""
+        z = responses.y
+        dual = _solve(covariances, z)
+        return cls(z - responses.noise * dual, dual)
+
     def moved(self, other: LatentMean, part: float) -> LatentMean:
         """The mean a part of the way to another one."""
         values = self.values + part * (other.values - self.values)
@@ -406,7 +395,7 @@ def _closest_normal(
     """
     features = residual.features
     precision = 1.0 / responses.noise
-    mean = LatentMean(np.zeros_like(precision), np.zeros_like(precision))
+    mean: LatentMean | None = None
     previous: tuple[Array, Array] | None = None
     converged = False
     for _ in range(_MAX_ROUNDS):
@@ -421,6 +410,8 @@ def _closest_normal(
         inverse_diagonals = [one.inverse_diagonal() for one in covariances]
         variance = noise - noise**2 * np.column_stack(inverse_diagonals)
         variance = np.maximum(variance, 1e-6 * noise.min())
+        if mean is None:
+            mean = LatentMean.of(responses, covariances)
         mean, responses, decrement = _find_mean(
             rows,
             likelihood,

@@ -26,10 +26,12 @@ from skgpx._validation import (
     check_likelihood_given,
     check_rows,
     codes_of_grades,
+    filled_gaps,
     fit_context,
     in_unit_scale,
     row_quantity,
     with_categories_of,
+    with_gaps,
 )
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import split_noise
@@ -371,7 +373,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Several targets, for a Gaussian likelihood in closed form, are independent
             functions with one kernel and its inducing points, each with its own noise
-            unless that is given.
+            unless that is given. NaN stands for a value of one of several targets that
+            is missing: the target is fitted to the rows where it is known, and the
+            kernel is learned from rows and targets without gaps.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
@@ -413,7 +417,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood = self._likelihood_given()
         likelihood = with_categories_of(likelihood, y)
         codes = codes_of_grades(likelihood, y)
+        is_missing = None
+        if self.__sklearn_tags__().target_tags.multi_output:
+            codes, is_missing = filled_gaps(codes)
         X, y, weights = check_rows(self, X, codes, sample_weight, numeric=True)
+        if is_missing is not None:
+            y, weights = with_gaps(y, weights, is_missing)
         quantity = row_quantity(likelihood, len(y), **row_quantities)
         self._exposed = exposure is not None
         rows = Rows(X, y, weights, quantity)
@@ -511,7 +520,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         units: Units,
     ) -> list[Finding | None]:
         """Check counts, or residuals, of at most 4000 rows in the units of y."""
-        checked = rows.thinned(CHECKED_ROWS)
+        checked = rows.take(
+            np.flatnonzero(rows.is_known.reshape(len(rows.y), -1).all(1))
+        )
+        checked = checked.thinned(CHECKED_ROWS)
         likelihood = fitted
         if checked.known is not None:
             likelihood = fitted.at_rows(checked.known)

@@ -31,6 +31,7 @@ from skgpx._selection._waves import false_alarm_level
 from skgpx._selection._working_responses import (
     WorkingResponses,
     depends_on_contrasts,
+    latent_moments,
 )
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "grow",
     "inducing_by_capacity",
     "inducing_of_targets",
+    "latent_moments",
     "learn_prior",
     "most_points",
     "regress_targets",

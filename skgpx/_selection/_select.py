@@ -143,6 +143,7 @@ def select(
     likelihood: Likelihood,
     n_jobs: int | None = None,
     trend: bool = True,
+    trained: bool = True,
 ) -> SearchResult:
     """The candidate of the largest log posterior, trained on more rows.
 
@@ -161,11 +162,13 @@ def select(
     trend : bool, default=True
         Whether the best candidate also competes with itself plus a linear trend and,
         with one input, plus seasons if its residuals have significant waves.
+    trained : bool, default=True
+        Whether the best candidate of abundant rows is trained on more of them.
     """
     screening = split.screening
     n_columns = screening.X.shape[1]
     if split.abundant and split.nearby and len(families) > 1 and n_columns > 1:
-        return _select_of_abundant(families, split, likelihood, trend)
+        return _select_of_abundant(families, split, likelihood, trend, trained)
     # 1 the best family, on the screening rows
     results = [screen(screening, likelihood, families[0])]
     # on a part of the rows a rougher family may see a signal that this one has missed
@@ -186,7 +189,7 @@ def select(
         if n_columns == 1:
             family += search_seasons(best_of(family), linear, split)
     # 3 more rows
-    return train(family, split)
+    return train(family, split, trained)
 
 
 def screen(
@@ -289,11 +292,17 @@ def best_first(
     return [starts[i] for i in order]
 
 
-def train(family: Sequence[SearchResult], split: Split) -> SearchResult:
+def train(
+    family: Sequence[SearchResult],
+    split: Split,
+    trained: bool = True,
+) -> SearchResult:
     """Refine the best candidate on more rows; for abundant rows refine every one."""
     best = best_of(family)
     if split.abundant and decays(best.kernel, split.rows.X.shape[1]):
         best, _ = _search_shapes(family, split)
+        if not trained:
+            return best
         return train_nearby(best, split)
     evidence = ExactEvidence(split.training, best.kernel, best.likelihood)
     return maximise(
@@ -371,6 +380,7 @@ def _select_of_abundant(
     split: Split,
     likelihood: Likelihood,
     trend: bool,
+    trained: bool,
 ) -> SearchResult:
     """The candidate of the largest density of rows from all over the data.
 
@@ -386,6 +396,8 @@ def _select_of_abundant(
         Prepared.
     trend : bool
         Whether a linear trend may be added.
+    trained : bool
+        Whether the best candidate is trained on more rows.
     """
     # 1 one lengthscale or several, in a family between smooth and rough
     middle = len(families) // 2
@@ -413,10 +425,12 @@ def _select_of_abundant(
             best = rival
             chosen = 1 - chosen
     # 5 more rows
-    trained = train_nearby(best, targets[chosen].split)
-    if targets[chosen].slopes is None:
-        return trained
-    return targets[chosen].restore_trend(trained, neighborhoods)
+    target = targets[chosen]
+    if trained:
+        best = train_nearby(best, target.split)
+    if target.slopes is None:
+        return best
+    return target.restore_trend(best, neighborhoods)
 
 
 class Target(NamedTuple):

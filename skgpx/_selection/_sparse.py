@@ -167,7 +167,7 @@ def inducing_of_targets(
     Z, _ = inducing_by_capacity(rows, kernel, noise, inducing, rng)
     if rows.y.ndim == 1:
         return Z
-    sample = rows.thinned(NOISE_ROWS)
+    sample = rows.without_gaps().thinned(NOISE_ROWS)
     statistics = _statistics(Nystroem.from_kernel(kernel, Z), sample)
     least_noise = float(regress_targets(statistics, likelihood, learn)[1].min())
     Z, _ = inducing_by_capacity(rows, kernel, least_noise, inducing, rng)

@@ -11,7 +11,7 @@ from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics import laplace
-from skgpx._numerics.expectations import expectation_nodes
+from skgpx._numerics.expectations import expectation_nodes, product_nodes
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.smoothing import smoothed
 from skgpx._row_budgets import PREDECESSOR_ROWS, RESPONSE_ROWS, SCORED_ROWS
@@ -42,6 +42,8 @@ _MAX_PASSES = 10
 # Mean squared change of the latent means, in units of their variances, after which
 # they stay as they are.
 _SETTLED = 0.01
+# Nodes for each of two functions, over whose distribution a likelihood is averaged.
+_SCALE_NODES = 5
 
 
 class WorkingResponses(NamedTuple):
@@ -126,6 +128,9 @@ class WorkingResponses(NamedTuple):
             variance = np.zeros_like(latent)
         else:
             nodes, masses = expectation_nodes(c)
+            if c == 2:
+                # a scale is averaged together with the location
+                nodes, masses = product_nodes(c, _SCALE_NODES)
             target = target._replace(
                 std=factor * np.sqrt(variance),
                 nodes=nodes,
@@ -211,7 +216,14 @@ def working_responses(
         responses = _bounded_responses(rows, likelihood, prior_moments)
         scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
         first_split, normal = _regression(rows, responses, split, rng, scale_is_free)
-        result = select(families, first_split, normal, n_jobs, trend)
+        result = select(
+            families,
+            first_split,
+            normal,
+            n_jobs,
+            trend,
+            trained=False,
+        )
         if scale_is_free:
             ratio = result.likelihood.variance(0.0) / normal.variance(0.0)
             scaled = likelihood.scaled(float(ratio) ** 0.5)
