@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.linalg import block_diag
+from scipy.special import gammaln
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -36,25 +37,51 @@ Array = NDArray[np.float64]
 Ties: TypeAlias = Array | sparse.csr_array
 
 
-class NormalPrior(NamedTuple):
+@dataclass(frozen=True)
+class NormalPrior:
     """Normal distribution of the logarithm of a hyperparameter.
 
-    An infinite std is a flat prior, of density one.
+    An infinite std is a flat prior, of density one. With finite degrees of freedom it
+    is Student's t-distribution, and the std is its scale.
     """
 
     mean: float | Array
     std: float | Array
+    degrees: float | Array = np.inf
+
+    @cached_property
+    def _has_tails(self) -> NDArray[np.bool_]:
+        return np.isfinite(self.degrees)
+
+    @cached_property
+    def _nu(self) -> Array:
+        """Degrees of freedom, one where they are infinite."""
+        return np.where(self._has_tails, self.degrees, 1.0)
+
+    @cached_property
+    def _log_constant(self) -> Array:
+        """Log density at the mean."""
+        # Γ((ν + 1)/2) / Γ(ν/2) / √(ν/2), one in the limit
+        nu = self._nu
+        log_ratio = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(nu / 2)
+        scale = np.where(np.isfinite(self.std), self.std * np.sqrt(2.0 * np.pi), 1.0)
+        log_constant: Array = np.where(self._has_tails, log_ratio, 0.0) - np.log(scale)
+        return log_constant
 
     def log_density(self, value: Array) -> Array:
         """Log density of each logarithm, in nats."""
-        z = (value - self.mean) / self.std
-        scale = np.where(np.isfinite(self.std), self.std * np.sqrt(2.0 * np.pi), 1.0)
-        log_density: Array = -0.5 * z**2 - np.log(scale)
+        square = ((value - self.mean) / self.std) ** 2
+        # (ν + 1) log(1 + z²/ν)
+        of_tails = (self._nu + 1.0) * np.log1p(square / self._nu)
+        exponent = np.where(self._has_tails, of_tails, square)
+        log_density: Array = self._log_constant - 0.5 * exponent
         return log_density
 
     def slope(self, value: Array) -> Array:
         """Derivative of the log density."""
-        slope: Array = -(value - self.mean) / np.square(self.std)
+        z = (value - self.mean) / self.std
+        of_tails = (self._nu + 1.0) / (self._nu + z**2)
+        slope: Array = -np.where(self._has_tails, of_tails, 1.0) * z / self.std
         return slope
 
 
@@ -105,10 +132,11 @@ ALL_ORDERS = (*SMOOTH_ORDERS, 0.5)
 
 # A lengthscale is in standard deviations of its column, and its mean grows by
 # log(d) / 2 with the number d of columns. An amplitude is in variances of the latent
-# function, a noise and a part of y in variances of y. The slopes of a trend share a
-# standard deviation.
+# function: of smooth functions without noise, as of polynomials, in thousands of them.
+# A noise and a part of y are in variances of y. The slopes of a trend share a standard
+# deviation.
 _LENGTHSCALE = NormalPrior(np.sqrt(2.0), np.sqrt(3.0))
-_AMPLITUDE = NormalPrior(1.0, 1.5)
+_AMPLITUDE = NormalPrior(1.0, 1.5, degrees=4.0)
 _PART_OF_Y = NormalPrior(-2.0, 2.0)
 NOISE_PRIOR = NoisePrior(
     noise=_PART_OF_Y,
@@ -128,7 +156,7 @@ _MOST_DENSE = 256
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel with log-parameters ``θ = offset + ties @ u`` and a normal prior of u.
+    """A kernel with log-parameters ``θ = offset + ties @ u`` and a prior of u.
 
     Parameters
     ----------
@@ -139,8 +167,8 @@ class Candidate:
         Logarithms of the units in which the parameters are measured.
     ties : ndarray or sparse array of shape (p, q)
         Not negative. Tied parameters share a coordinate.
-    mean, std : ndarray of shape (q,)
-        Of the normal prior of u; the std is infinite without a prior.
+    mean, std, degrees : ndarray of shape (q,)
+        Of the `NormalPrior` of u; the std is infinite without a prior.
     is_length_scale : ndarray of bool of shape (q,)
         Coordinates that are lengthscales in standard deviations of their columns.
     log_long : float
@@ -160,6 +188,7 @@ class Candidate:
     ties: Ties
     mean: Array
     std: Array
+    degrees: Array
     is_length_scale: NDArray[np.bool_]
     log_long: float
     unit: float
@@ -184,6 +213,10 @@ class Candidate:
         np.maximum.at(lower, coordinates, low)
         np.minimum.at(upper, coordinates, high)
         return np.column_stack((lower, np.maximum(lower, upper)))
+
+    @cached_property
+    def _prior(self) -> NormalPrior:
+        return NormalPrior(self.mean, self.std, self.degrees)
 
     def log_parameters(self, u: Array) -> Array:
         """``θ = offset + ties @ u``, (p,), or (s, p) for u of shape (s, q)."""
@@ -230,9 +263,8 @@ class Candidate:
         q = self.n_free
         u = point[..., :q]
         scales = point[..., q:]
-        prior = NormalPrior(self.mean, self.std)
-        log_density = np.sum(prior.log_density(u), axis=-1)
-        slope = prior.slope(u)
+        log_density = np.sum(self._prior.log_density(u), axis=-1)
+        slope = self._prior.slope(u)
         scales_slope = np.zeros_like(scales)
         is_gaussian = likelihood is not None and likelihood.has_closed_form
         if is_gaussian and not any(self.stated[-1:]):
@@ -306,6 +338,7 @@ class Candidate:
             ties=ties,
             mean=self.mean[free],
             std=self.std[free],
+            degrees=self.degrees[free],
             is_length_scale=self.is_length_scale[free],
         )
 
@@ -321,6 +354,7 @@ class Candidate:
             ties=np.zeros((p, 0)),
             mean=np.empty(0),
             std=np.empty(0),
+            degrees=np.empty(0),
             is_length_scale=np.zeros(0, dtype=bool),
         )
 
@@ -338,6 +372,7 @@ class Candidate:
         """
         mean = np.array([prior.mean for prior in priors])
         std = np.array([prior.std for prior in priors])
+        degrees = np.array([prior.degrees for prior in priors])
         return replace(
             self,
             name=f"{self.name}, and {name}",
@@ -346,6 +381,7 @@ class Candidate:
             ties=_block_diagonal(self.ties, ties),
             mean=np.append(self.mean, mean),
             std=np.append(self.std, std),
+            degrees=np.append(self.degrees, degrees),
             is_length_scale=np.append(
                 self.is_length_scale,
                 np.zeros(len(mean), dtype=bool),
@@ -476,6 +512,7 @@ def of_kernel(
     offset = np.zeros(p)
     mean = np.zeros(p)
     std = np.full(p, np.inf)
+    degrees = np.full(p, np.inf)
     is_length_scale = np.zeros(p, dtype=bool)
     default_scales = default_kernel(rows.X, rows.weights).k2.length_scale
     column_std = np.broadcast_to(default_scales, (d,)) / (2.0 * np.sqrt(d))
@@ -488,6 +525,7 @@ def of_kernel(
             mean[part] = _AMPLITUDE.mean
             if not is_given:
                 std[part] = _AMPLITUDE.std
+                degrees[part] = _AMPLITUDE.degrees
         elif entry.endswith("length_scale"):
             entry_std = column_std[columns_of_entry(kernel, entry, d)]
             n_scales = part.stop - part.start
@@ -505,6 +543,7 @@ def of_kernel(
         ties=ties,
         mean=mean,
         std=std,
+        degrees=degrees,
         is_length_scale=is_length_scale,
         log_long=float(np.log(2.0 * np.sqrt(d))),
         unit=unit,
@@ -566,7 +605,7 @@ def default_candidates(
     scaled_columns = numeric if len(numeric) else codes
     X = np.ascontiguousarray(rows.X[:, scaled_columns])
     default = default_kernel(X, rows.weights)
-    largest_amplitude = 1e3 * unit
+    largest_amplitude = 1e5 * unit
     if likelihood.log_scale and not likelihood.location_scale:
         # a standard deviation of 6: on separable classes evidence grows without end
         largest_amplitude = 36.0
