@@ -33,6 +33,18 @@ def closed_form(
     :func:`~skgpx._pls._inference.infer`; y may have several targets.
     """
     statistics = row_statistics(basis, rows, sampler.n_jobs)
+    return from_statistics(statistics, basis, rows, likelihood, sampler, rng)
+
+
+def from_statistics(
+    statistics: WeightStatistics,
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """:func:`closed_form` given the sums over all rows, of which `rows` may be some."""
     if rows.y.ndim > 1:
         # each target has a noise of its own
         regressions, noises = regress_targets(
