@@ -309,10 +309,9 @@ def test_rows_stay_with_their_workers(sent, by_threads):
     lazy = model.predict(da.from_array(new, (40, 1)), return_std=True)
     assert_allclose(dask.compute(*lazy), expected, rtol=1e-10)
     # a copy has the rows
-    with dask.config.set(scheduler="threads"):
-        copied = copy.deepcopy(model)
-        assert not copied.posterior_.cells.are_remote
-        assert_array_equal(copied.predict(new), expected[0])
+    copied = copy.deepcopy(model)
+    assert not copied.posterior_.cells.are_remote
+    assert_array_equal(copied.predict(new), expected[0])
 
 
 def test_a_worker_that_dies_changes_nothing(cluster, by_threads, tmp_path):
