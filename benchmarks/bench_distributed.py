@@ -1,6 +1,7 @@
 """Threads, and worker processes of a dask.distributed cluster on this machine.
 
     python -m benchmarks.bench_distributed [--quick] [--rounds 3] [--workers 1 2]
+                                           [--fit_rows N ...] [--ways threads processes]
 
 chains
     A round of ten steps of four blocks of Langevin chains, and the next: a Poisson
@@ -27,6 +28,13 @@ tasks here where a cluster has one worker. `sent_MB` is what the client sends in
 copies for several workers counted, and `largest_task_kB` the largest of the tasks.
 `worker_MB` is the largest memory that a worker has had, `client_MB` that of this
 process.
+
+``--fit_rows`` fits `PLSRegressor()` to N made-up rows of eight columns instead, each
+part made where it is read, by two threads of this process, with cells in files, or by
+two worker processes. `search_s` is the client's time for kernel and inducing points,
+`inference_s` that for everything that all rows take, `copies` the rows of all cells for
+each row, and `GB_of_cells` their size. "rmse" and "coverage" (of 95 % intervals) are
+those of `n_new` further rows, in `predict_s`.
 """
 
 from __future__ import annotations
@@ -42,6 +50,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 import dask
+import dask.array as array
 import distributed
 import joblib
 import numpy as np
@@ -51,12 +60,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.report import progress, report
-from skgpx import PLSRegressor, SpectralVGPRegressor, SteinRFFRegressor
+from skgpx import (
+    PLSRegressor,
+    SpectralVGPRegressor,
+    SteinRFFRegressor,
+    compile_kernels,
+)
 from skgpx._parallel import workers
 from skgpx.likelihoods import Poisson
 
 Array = NDArray[np.float64]
 CHUNK_ROWS = 1 << 18
+PART_ROWS = 100_000
 
 
 def surface(n: int, seed: int = 0) -> tuple[Array, Array]:
@@ -242,6 +257,84 @@ def measure(name: str, run: Callable[[Any], object], found: Any, n: int) -> list
     return rows
 
 
+def lazy_rows(n: int, first_seed: int = 0) -> tuple[Any, Any]:
+    """Dask arrays of n rows, of bench_scale's function of eight columns."""
+    parts = []
+    for i, first in enumerate(range(0, n, PART_ROWS)):
+        size = min(PART_ROWS, n - first)
+        part = dask.delayed(part_of_rows)(size, first_seed + i)
+        parts.append(array.from_delayed(part, (size, 9), np.float64))
+    table = array.concatenate(parts)
+    return table[:, :8], table[:, 8]
+
+
+def part_of_rows(n: int, seed: int) -> Array:
+    """Rows of one part, (n, 9)."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 8))
+    f = np.sin(X[:, 0] * X[:, 1]) + 0.5 * X[:, 2] ** 2 + X[:, 3] + np.sin(2 * X[:, 4])
+    return np.column_stack((X, f + 0.2 * rng.standard_normal(n)))
+
+
+def lengths(model: Any) -> list[int]:
+    """Number of rows of each cell, with its halo; none where points suffice."""
+    cells = getattr(model.posterior_, "cells", None)
+    if cells is None:
+        return []
+    return list(cells.map(len, dict.fromkeys(range(len(cells.tables)), ())).values())
+
+
+def fit_rows(n: int, client: Any) -> dict[str, Any]:
+    """One fit to n rows, and predictions at further ones."""
+    compile_kernels()
+    before = client.run(time.process_time) if client is not None else {}
+    start, busy = time.perf_counter(), time.process_time()
+    model = PLSRegressor(random_state=0).fit(*lazy_rows(n))
+    row: dict[str, Any] = {"case": "rows", "n": n, "way": "threads"}
+    row["s"] = time.perf_counter() - start
+    row["client_s"] = time.process_time() - busy
+    row["client_MB"] = peak()
+    if client is not None:
+        row["way"] = "processes"
+        after = client.run(time.process_time)
+        row["worker_s"] = sum(after[worker] - before[worker] for worker in before)
+        row["worker_MB"] = max(client.run(peak).values())
+    stages = model.stage_seconds_
+    row["search_s"] = stages["search"] + stages["selection"]
+    row["inference_s"] = stages["inference"]
+    sizes = lengths(model)
+    row |= {"points": len(model.inducing_points_), "cells": len(sizes)}
+    row |= {"copies": sum(sizes) / n, "GB_of_cells": 8e-9 * 11 * sum(sizes)}
+    n_new = 20_000
+    X_new, y_new = lazy_rows(n_new, first_seed=10**6)
+    start = time.perf_counter()
+    mean, std = model.predict(X_new, return_std=True)
+    mean, std, truth = dask.compute(mean, std, y_new)
+    row["predict_s"] = time.perf_counter() - start
+    row |= {"n_new": n_new, "rmse": float(np.sqrt(np.mean((mean - truth) ** 2)))}
+    row["coverage"] = float(np.mean(np.abs(mean - truth) < 1.96 * std))
+    progress(row)
+    return row
+
+
+def all_fits(sizes: list[int], names: list[str]) -> list[dict[str, Any]]:
+    """Fits to numbers of rows, by threads and by two processes."""
+    rows = []
+    for n in sizes:
+        if "threads" in names:
+            with dask.config.set(scheduler="threads", num_workers=2):
+                rows.append(fit_rows(n, None))
+        if "processes" in names:
+            with (
+                distributed.LocalCluster(
+                    n_workers=2, threads_per_worker=1, dashboard_address=":0"
+                ) as cluster,
+                distributed.Client(cluster) as client,
+            ):
+                rows.append(fit_rows(n, client))
+    return rows
+
+
 def main() -> None:
     """Measure every case in every way."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -249,7 +342,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--cases", nargs="+")
+    parser.add_argument("--fit_rows", type=int, nargs="+")
+    parser.add_argument("--ways", nargs="+", default=["threads", "processes"])
     given = parser.parse_args()
+    if given.fit_rows:
+        report("distributed_rows", all_fits(given.fit_rows, given.ways))
+        return
     rows: list[dict] = []
     with ways(given.workers) as found:
         for name, run in cases(given.quick).items():

@@ -58,3 +58,14 @@ CHECKED_ROWS = 4000
 # give the standard deviation of a new observation; rows of the covariance matrix that
 # is factored to compare y with its logarithm, O(n³).
 THINNED_ROWS = 1000
+
+# ---- Rows of dask, which stay where they are -----------------------------------------
+
+# Rows that the client reads, for kernel, noise and inducing points: as many as a fit in
+# memory takes in a minute.
+SAMPLED_ROWS = 200_000
+# Rows of a cell, at most: with those of its halo, a few times as many, and their
+# features it takes some hundred megabytes.
+CELL_ROWS = 100_000
+# The first rows of the order, that every cell has: early rows have far predecessors.
+FIRST_ROWS = 4000

@@ -66,6 +66,10 @@ ColumnChoice: TypeAlias = int | str | list[Any] | slice | Callable[..., Any]
 _TIMES = ("date", "time", "duration", "period")
 # Prefixes of the names of types of categories, in pandas and polars.
 _CATEGORIES = ("category", "categorical", "enum")
+# Prefixes of the names of types of text, in NumPy, pandas and Arrow.
+_TEXT = ("object", "str", "string", "<u", "large_string")
+# The only category of a column whose categories dask does not know.
+_UNKNOWN = "__UNKNOWN_CATEGORIES__"
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
@@ -277,6 +281,105 @@ def with_gaps(y: Array, weights: Array, is_missing: Mask) -> tuple[Array, Array]
         )
     is_empty = np.all(is_missing, axis=1)
     return np.where(is_missing, np.nan, y), np.where(is_empty, 0.0, weights)
+
+
+def check_frame(estimator: BaseEstimator, X: Any, y: Any) -> None:
+    """Check the columns of rows that are elsewhere, given as tables without rows.
+
+    The estimator learns their names, number and categories.
+
+    Raises
+    ------
+    ValueError
+        For text, dates, several targets, a table that is not two-dimensional, and
+        categories that are not known.
+    """
+    for name, table, n_dimensions in (("X", X, (2,)), ("y", y, (1,))):
+        if table.ndim not in n_dimensions:
+            raise ValueError(
+                f"{name} must be {n_dimensions[0]}-dimensional; got shape {table.shape}"
+                f" of type {type(table).__name__}."
+            )
+    check_columns(X, y)
+    columns = ["X"]
+    kinds = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
+    if hasattr(X, "columns"):
+        columns = list(X.columns)
+    columns.append("y")
+    kinds.append(y.dtype)
+    text = []
+    unknown = []
+    for column, kind in zip(columns, kinds, strict=True):
+        name = str(kind).lower()
+        if name.startswith(_CATEGORIES) and column != "y":
+            categories = getattr(kind, "categories", None)
+            if categories is None or _UNKNOWN in list(categories):
+                unknown.append(column)
+        elif name.startswith(_TEXT + _CATEGORIES):
+            text.append(column)
+    if text:
+        raise ValueError(
+            f"Columns {text} must hold numbers; got text or objects. Convert them, as "
+            'in frame.astype("float64"), or make those of X categories: '
+            'frame.categorize(["name"]).'
+        )
+    if unknown:
+        raise ValueError(
+            f"The categories of columns {unknown} of X are not known before all rows "
+            f"are read. Use frame.categorize({unknown}), or declare them by "
+            "pandas.CategoricalDtype([...])."
+        )
+    validate_data(estimator, with_codes(estimator, X, True), skip_check_array=True)
+
+
+def check_block(
+    estimator: BaseEstimator,
+    number: int,
+    columns: dict[str, Any],
+) -> Rows:
+    """Check one of the parts of rows that are elsewhere.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        That knows the columns of X.
+    number : int
+        Of the part, for messages.
+    columns : dict
+        "X", "y" and, if they are given, "sample_weight".
+
+    Raises
+    ------
+    ValueError
+        As :func:`check_rows`, with the number of the part.
+    """
+    door = copy.copy(estimator)
+    sample_weight = columns.get("sample_weight")
+    try:
+        lengths = {name: len(values) for name, values in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"X and y must have the same rows; got {lengths} rows.")
+        if not lengths["y"]:
+            nothing = np.empty(0)
+            return Rows(np.empty((0, estimator.n_features_in_)), nothing, nothing)
+        X, y, weights = check_rows(
+            door,
+            columns["X"],
+            columns["y"],
+            None,
+            numeric=True,
+            reset=False,
+        )
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight,
+                X,
+                dtype=np.float64,
+                ensure_non_negative=True,
+            )
+    except ValueError as error:
+        raise ValueError(f"In part {number} of the rows: {error}") from error
+    return Rows(X, y, weights)
 
 
 def _without_rows(X: ArrayLike) -> Any:

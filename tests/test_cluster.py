@@ -1,6 +1,7 @@
 """Fits and predictions on two worker processes, and data that are there already."""
 
 import copy
+import os
 
 import joblib
 import numpy as np
@@ -21,8 +22,9 @@ from skgpx import (
     _row_statistics,
 )
 from skgpx._iterative._product import KernelProduct
+from skgpx._pls import _distributed
 from skgpx._spectral_vgp import _sums
-from skgpx.likelihoods import Poisson
+from skgpx.likelihoods import Gaussian, Poisson
 
 distributed = pytest.importorskip("distributed")
 cloudpickle = pytest.importorskip("cloudpickle")
@@ -256,3 +258,64 @@ def test_blocks_of_a_dask_array_are_added_where_they_are(sent, model):
         assert_allclose(merged.log_evidence_, once.log_evidence_, rtol=1e-11)
         expected = once.predict(NEW[:, :1], return_std=True)
         assert_allclose(got, expected, rtol=tolerance)
+
+
+# ---- Rows that stay with their workers -----------------------------------------------
+
+NEIGHBORS = PLSRegressor(
+    RBF(0.4),
+    likelihood=Gaussian(0.01),
+    n_neighbors=15,
+    n_inducing=30,
+    optimizer=None,
+    random_state=0,
+)
+
+
+def deadly_block(seed, folder):
+    """Rows that cost the worker its life when they are read for the second time."""
+    for number in range(3):
+        calls = folder / f"{seed}-{number}"
+        if not calls.exists():
+            calls.touch()
+            break
+    if seed == 1 and number == 1:
+        os._exit(1)
+    return block(seed)
+
+
+def lazy_rows(read, *arguments):
+    parts = [dask.delayed(read)(seed, *arguments) for seed in range(4)]
+    data = da.concatenate([da.from_delayed(p, (500, 2), float) for p in parts])
+    return data[:, :1], data[:, 1]
+
+
+@pytest.fixture
+def by_threads(monkeypatch):
+    """The fit of the same rows by threads of this process."""
+    monkeypatch.setattr(_distributed, "CELL_ROWS", 300)
+    with dask.config.set(scheduler="threads"):
+        return clone(NEIGHBORS).fit(*lazy_rows(block))
+
+
+def test_rows_stay_with_their_workers(sent, by_threads):
+    model = clone(NEIGHBORS).fit(*lazy_rows(block))
+    cells = model.posterior_.cells
+    assert cells.are_remote
+    assert len(cells.tables) == 8
+    new = NEW[:, :1]
+    expected = by_threads.predict(new, return_std=True)
+    assert_array_equal(model.predict(new, return_std=True), expected)
+    lazy = model.predict(da.from_array(new, (40, 1)), return_std=True)
+    assert_allclose(dask.compute(*lazy), expected, rtol=1e-10)
+    # a copy has the rows
+    copied = copy.deepcopy(model)
+    assert not copied.posterior_.cells.are_remote
+    assert_array_equal(copied.predict(new), expected[0])
+
+
+def test_a_worker_that_dies_changes_nothing(cluster, by_threads, tmp_path):
+    model = clone(NEIGHBORS).fit(*lazy_rows(deadly_block, tmp_path))
+    assert (tmp_path / "1-2").exists()
+    new = NEW[:, :1]
+    assert_array_equal(model.predict(new), by_threads.predict(new))

@@ -11,6 +11,7 @@ from skgpx._numerics._jit import inlined, reduction
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 # Points whose predecessors are selected among all distances.
 _FIRST = 1024
@@ -18,7 +19,12 @@ _FIRST = 1024
 _GROWTH = 1.5
 
 
-def predecessors(points: Array, m: int, n_jobs: int = 1) -> tuple[Index, Index]:
+def predecessors(
+    points: Array,
+    m: int,
+    n_jobs: int = 1,
+    chosen: Mask | None = None,
+) -> tuple[Index, Index]:
     """Search the m nearest predecessors of each point in this order.
 
     Parameters
@@ -28,33 +34,41 @@ def predecessors(points: Array, m: int, n_jobs: int = 1) -> tuple[Index, Index]:
     m : int
     n_jobs : int, default=1
         Threads.
+    chosen : ndarray of shape (n,), optional
+        Whether those of a point are wanted.
 
     Returns
     -------
     index : ndarray of shape (n, min(m, n - 1))
         Positions. The first `count` entries of a row are neighbours; the others are
-        zero.
+        zero. Without rows that are not chosen.
     count : ndarray of shape (n,)
     """
     n = len(points)
     m = min(m, n - 1)
-    index = np.zeros((n, m), np.intp)
-    count = np.minimum(np.arange(n), m)
+    wanted = np.arange(n)
+    if chosen is not None:
+        wanted = np.flatnonzero(chosen)
+    index = np.zeros((len(wanted), m), np.intp)
+    count = np.minimum(wanted, m)
     # the first points: among all distances
     first = min(n, max(_FIRST, 2 * m))
     first_points = points[:first]
     distances = cdist(first_points, first_points, "sqeuclidean")
     distances[np.triu_indices(first)] = np.inf
     order = np.argsort(distances, axis=1, kind="stable")
-    index[:first] = order[:, :m]
+    n_first = int(np.searchsorted(wanted, first))
+    index[:n_first] = order[wanted[:n_first], :m]
     # later points: in trees, which also hold points that come after them
     while first < n:
         last = min(n, int(_GROWTH * first))
         tree = KDTree(points[:last])
-        rows = np.arange(first, last)
+        low, high = np.searchsorted(wanted, (first, last))
+        places = np.arange(low, high)
         k = 2 * m
-        while len(rows):
+        while len(places):
             k = min(k, last)
+            rows = wanted[places]
             _, positions = tree.query(points[rows], k, workers=n_jobs)
             neighbors = positions.reshape(-1, k)
             precedes = neighbors < rows[:, np.newaxis]
@@ -67,9 +81,9 @@ def predecessors(points: Array, m: int, n_jobs: int = 1) -> tuple[Index, Index]:
                 order[:, :m],
                 axis=1,
             )
-            index[rows[is_complete]] = nearest
+            index[places[is_complete]] = nearest
             # more neighbours for the other points
-            rows = rows[~is_complete]
+            places = places[~is_complete]
             k *= 2
         first = last
     is_surplus = np.arange(m) >= count[:, np.newaxis]

@@ -82,10 +82,7 @@ def sample_distinct_rows(
     n = len(y)
     if n <= size:
         return None
-    hashes = np.full(n, salt, np.uint64)
-    for column in (*np.atleast_2d(y.T), *X.T):
-        # positive and negative zeros are equal
-        hashes = _mix(hashes ^ (column + 0.0).view(np.uint64))
+    hashes = row_hashes(X, y, salt)
     # find the smallest hashes among those below a limit, which is raised if necessary
     n_candidates = 1.1 * size
     while True:
@@ -100,6 +97,23 @@ def sample_distinct_rows(
         return None
     last = distinct[min(size, len(distinct)) - 1]
     return rows[hashes[rows] <= last]
+
+
+def row_hashes(X: Array, y: Array, salt: int) -> NDArray[np.uint64]:
+    """Hash each row (X, y): a random order that depends on the rows alone, (n,).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,) or (n, t)
+    salt : int
+        Seed, at least zero and below 2^63.
+    """
+    hashes = np.full(len(y), salt, np.uint64)
+    for column in (*np.atleast_2d(y.T), *X.T):
+        # positive and negative zeros are equal
+        hashes = _mix(hashes ^ (column + 0.0).view(np.uint64))
+    return hashes
 
 
 def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

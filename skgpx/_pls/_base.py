@@ -15,6 +15,7 @@ from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
 from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
+from skgpx._pls._distributed import LazyRows
 from skgpx._pls._inference import infer
 from skgpx._pls._nearest_rows import points_are_closer
 from skgpx._pls._normal_form import NormalForm
@@ -100,6 +101,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         units: Units = _STANDARD_UNITS,
         with_mean: bool = True,
         form: NormalForm | None = None,
+        lazy: LazyRows | None = None,
     ) -> list[Finding | None]:
         """Fit in four steps; see docs/pls.md.
 
@@ -116,11 +118,18 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             Whether the latent function has the mean that suits the likelihood.
         form : NormalForm, optional
             How this likelihood stands for the one of the user.
+        lazy : LazyRows, optional
+            All rows, of which `rows` are a sample: they give the posterior.
 
         Returns
         -------
         findings : list of Finding
         """
+        infer_posterior = infer
+        n_rows = len(rows.y)
+        if lazy is not None:
+            infer_posterior = lazy.infer
+            n_rows = max(n_rows, lazy.n_distinct)
         clock = StageClock()
         kernel = self._kernel_for(rows)
         likelihood = self._prepare(rows, likelihood, kernel)
@@ -157,7 +166,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
         n_points = self._count_inducing(rows, priors[0].likelihood, prior.n_inducing)
         bases = [
-            self._choose_basis(rows, state, n_points, selection_rng) for state in priors
+            self._choose_basis(rows, state, n_points, selection_rng, n_rows)
+            for state in priors
         ]
         clock.end_of("selection")
 
@@ -187,14 +197,18 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 report=report,
             )
             inferences.append(
-                infer(basis, rows, state.likelihood, sampler, inference_rng)
+                infer_posterior(basis, rows, state.likelihood, sampler, inference_rng)
             )
         weights = np.array([state.weight for state in prior.states])
         inference = Inference.averaged(inferences, weights)
         clock.end_of("inference")
         # 4 its function, in the units of y
         fitted = self._fitted_attributes(prior, inference, units, form)
-        fitted["log_evidence_"] = _evidence_of_y(inference, rows, units.scale, form)
+        if lazy is None:
+            evidence = _evidence_of_y(inference, rows, units.scale, form)
+        else:
+            evidence = lazy.evidence_of_y(inference)
+        fitted["log_evidence_"] = evidence
         fitted["_request"] = request
         self.__dict__.update(fitted, stage_seconds_=clock.seconds)
         reporter.finish()
@@ -318,11 +332,12 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         prior: Hyperparameters,
         n_points: int | None,
         rng: np.random.Generator,
+        n_rows: int,
     ) -> tuple[Nystroem, int]:
         """Inducing inputs, and how many nearest rows complete them.
 
         `n_points` inputs, or for None as many as suffice: points that suffice leave no
-        residual for nearest rows.
+        residual for nearest rows. The rows may be a sample of `n_rows` ones.
         """
         kernel = prior.kernel
         likelihood = prior.likelihood
@@ -334,7 +349,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         n_neighbors = self._count_neighbors(rows, kernel, likelihood, automatic)
         Z = None
         if automatic and n_neighbors > 0:
-            largest = int(np.clip(_POINTS_BUDGET / len(rows.y), 100, 1000))
+            largest = int(np.clip(_POINTS_BUDGET / n_rows, 100, 1000))
             Z, suffice = inducing_by_capacity(
                 rows,
                 kernel,
@@ -349,9 +364,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 n_neighbors = 0
                 if n_points is not None:
                     Z = None
-            elif n_points is None and self.n_neighbors == "auto":
+            elif (
+                n_points is None
+                and self.n_neighbors == "auto"
+                and n_rows == len(rows.y)
+            ):
                 # as many points as the closed form affords may do without, if rows are
-                # several times as many: they determine the weights
+                # several times as many: they determine the weights. The rows of a
+                # sample are not as near as those of all.
                 many_points, _ = inducing_by_capacity(
                     rows,
                     kernel,

@@ -36,6 +36,18 @@ def closed_form(
     if rows.y.ndim > 1:
         return _several_targets(basis, rows, likelihood, sampler, rng)
     statistics = row_statistics(basis, rows, sampler.n_jobs)
+    return from_statistics(statistics, basis, rows, likelihood, sampler, rng)
+
+
+def from_statistics(
+    statistics: WeightStatistics,
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """:func:`closed_form` given the sums over all rows, of which `rows` may be some."""
     if sampler.noise_is_free:
         noise_rng = rng.spawn(1)[0]
         likelihood = final_noise(basis, rows, statistics, likelihood, noise_rng)

@@ -14,6 +14,8 @@ from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._pls._base import ProjectedLangevin, largest_model
+from skgpx._pls._distributed import LazyRows, check_lazy_fit, is_lazy
+from skgpx._pls._lazy_predictions import LazyDistribution
 from skgpx._pls._normal_form import NormalForm
 from skgpx._pls._sampler import resolved_method
 from skgpx._row_budgets import CHECKED_ROWS
@@ -22,6 +24,7 @@ from skgpx._types import RandomState
 from skgpx._validation import (
     Rows,
     Units,
+    check_is_fitted,
     check_kernel,
     check_likelihood_given,
     check_rows,
@@ -415,6 +418,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         }
         reporter = RoundReporter(self, X, y, sample_weight, **row_quantities)
         likelihood = self._likelihood_given()
+        if is_lazy(X):
+            check_lazy_fit(self.likelihood, likelihood, row_quantities)
+            lazy = LazyRows.of(self, X, y, sample_weight)
+            findings = self._fit_likelihood(likelihood, lazy.sample, reporter, lazy)
+            conclude(self, findings)
+            return self
         likelihood = with_categories_of(likelihood, y)
         codes = codes_of_grades(likelihood, y)
         is_missing = None
@@ -432,6 +441,13 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             findings = self._fit_likelihood(likelihood, rows, reporter)
         conclude(self, findings)
         return self
+
+    def _distribution(self, X: ArrayLike, **quantities: ArrayLike | None) -> Any:
+        """Predictive distribution at rows; a lazy one at rows of dask."""
+        if not is_lazy(X):
+            return super()._distribution(X, **quantities)
+        check_is_fitted(self)
+        return LazyDistribution(self, X, **quantities)
 
     def _likelihood_given(self) -> Likelihood:
         """The likelihood of the user; the first one to fit, if data choose it."""
@@ -483,8 +499,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood: Likelihood,
         rows: Rows,
         reporter: RoundReporter,
+        lazy: LazyRows | None = None,
     ) -> list[Finding | None]:
-        """Fit the posterior under a likelihood, to rows in the units of y."""
+        """Fit the posterior under a likelihood, to rows in the units of y.
+
+        They may be a sample of lazy ones.
+        """
         form = NormalForm.of(likelihood, rows)
         self._check_form(form)
         rows, standard, likelihood, units = in_unit_scale(
@@ -492,6 +512,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             form.likelihood,
             self.kernel,
             self.normalize_y,
+            None if lazy is None else lazy.units,
         )
         findings = self._fit_rows(
             standard,
@@ -500,6 +521,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             units,
             self.normalize_y,
             form,
+            lazy,
         )
         fitted = form.reduced(self.likelihood_)
         return [*findings, *self._check_fit(rows, fitted, units)]
