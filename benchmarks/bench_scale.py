@@ -20,8 +20,7 @@ import time
 import warnings
 from typing import Any
 
-import numpy as np
-
+from benchmarks.large_tables import make_data
 from benchmarks.report import progress, report
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx.likelihoods import StudentT
@@ -30,19 +29,6 @@ ROWS = (10_000, 30_000, 100_000)
 FULL = (300_000, 1_000_000)
 LIKELIHOODS = ("gaussian", "bernoulli", "student_t")
 PREDICTED_ROWS = 10_000
-
-
-def make_data(likelihood: str, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, 8) and targets of a smooth function of five of the inputs."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 8))
-    f = np.sin(X[:, 0] * X[:, 1]) + 0.5 * X[:, 2] ** 2 + X[:, 3] + np.sin(2 * X[:, 4])
-    match likelihood:
-        case "gaussian":
-            return X, f + 0.2 * rng.standard_normal(n)
-        case "student_t":
-            return X, f + 0.2 * rng.standard_t(4, n)
-    return X, (f + rng.logistic(size=n) > 0.5).astype(float)
 
 
 def make_model(likelihood: str, n_inducing: int, n_jobs: int) -> Any:
