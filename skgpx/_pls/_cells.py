@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -260,7 +259,7 @@ def whitened_sums(
     residual = NeighborResidual(
         basis=basis,
         rows=rows.X,
-        noise=_noise(rows, likelihood),
+        noise=_noise(rows, likelihood)[:, np.newaxis],
         features=features,
         n_neighbors=n_neighbors,
     )
@@ -268,7 +267,14 @@ def whitened_sums(
     log_determinant = 0.0
     for first in range(0, n_rows, residual.block_size):
         block = slice(first, min(first + residual.block_size, n_rows))
-        weights, scale = residual.whitening(block, nearest, count)
+        # one version of the noise, and one search
+        all_weights, all_scales = residual.whitening(
+            block,
+            nearest[np.newaxis],
+            count[np.newaxis],
+        )
+        weights = all_weights[0]
+        scale = all_scales[0]
         around = nearest[block]
         white_features = (weights[:, np.newaxis] @ features[around])[:, 0]
         white_features += scale[:, np.newaxis] * features[block]
@@ -294,7 +300,7 @@ def _noise(rows: Rows, likelihood: Likelihood) -> Array:
 
 def _density_beyond_normal(rows: Rows, likelihood: Likelihood) -> float:
     """Log density of rows less that of ``N(f, noise / precisions)``, in nats."""
-    responses = WorkingResponses.of(rows, likelihood, np.zeros(len(rows.y)))
+    responses = WorkingResponses.of(rows, likelihood, np.zeros((len(rows.y), 1)))
     excess = responses.constant
     constant = likelihood.row_form(rows.y, rows.weights, rows.known).constant
     if constant is not None:
@@ -368,11 +374,12 @@ class CellModel(FunctionModel):
         residual = NeighborResidual(
             basis=self.basis,
             rows=rows.X,
-            noise=rows.weights,
+            noise=np.ones((len(rows.y), 1)),
             features=np.empty((0, self.basis.n_basis)),
             n_neighbors=self.neighbors,
         )
-        used = np.unique(residual.nearest(X))
+        nearest, _ = residual.nearest(X)
+        used = np.unique(nearest)
         return np.asarray(table[used])
 
     def of_rows(self, table: Array) -> NeighborModel:
@@ -381,14 +388,15 @@ class CellModel(FunctionModel):
         residual = NeighborResidual(
             basis=self.basis,
             rows=rows.X,
-            noise=_noise(rows, self.likelihood),
+            noise=_noise(rows, self.likelihood)[:, np.newaxis],
             features=self.basis(rows.X),
             n_neighbors=self.neighbors,
         )
         return NeighborModel(
             residual=residual,
-            y=rows.y,
+            y=rows.y[:, np.newaxis],
             weights=self.weights,
+            versions=np.zeros(1, np.intp),
             mean=self.mean,
             scale=self.scale,
         )
@@ -415,17 +423,6 @@ class CellModel(FunctionModel):
         tables = self.cells.map(_own, arguments)
         return self.of_rows(np.concatenate(list(tables.values())))
 
-    @cached_property
-    def _all_weights(self) -> GaussianWeights:
-        """The weights w, and one: the weight of ``b(x)ᵀ y_N``."""
-        mean = np.append(self.weights.mean, 1.0)
-        root = self.weights.root[0]
-        certain = np.zeros((1, root.shape[1]))
-        return GaussianWeights(
-            mean[:, np.newaxis],
-            np.vstack((root, certain))[np.newaxis],
-        )
-
     def features_and_residual(self, X: Array) -> tuple[Array, Array]:
         """``φ - Φ_Nᵀ b`` and ``bᵀ y_N`` (p, M + 1), and the variance of g (p,)."""
         features = np.empty((len(X), self.n_basis))
@@ -446,7 +443,8 @@ class CellModel(FunctionModel):
 
     def _whitened_moments(self, X: Array) -> tuple[Array, Array]:
         features, residual = self.features_and_residual(X)
-        mean, variance = self._all_weights.latent(features)
+        mean, variance = self.weights.latent(features[:, :-1])
+        mean = mean + features[:, -1, np.newaxis, np.newaxis]
         return mean, variance + residual[:, np.newaxis, np.newaxis]
 
     def _whitened_covariance(self, X: Array, output: int) -> Array:

@@ -527,8 +527,13 @@ def _blocks_of(array: Any) -> list[Any]:
 def _door_of(estimator: BaseEstimator) -> BaseEstimator:
     """What checks rows: the columns of an estimator, and nothing that is fitted."""
     door = clone(estimator)
-    names = ("n_features_in_", "feature_names_in_", "categories_")
-    names += ("_n_categories", "_no_rows")
+    names = [
+        "n_features_in_",
+        "feature_names_in_",
+        "categories_",
+        "_n_categories",
+        "_no_rows",
+    ]
     for name in names:
         if name in vars(estimator):
             setattr(door, name, getattr(estimator, name))
@@ -612,16 +617,19 @@ class LazyRows(NamedTuple):
     def infer(
         self,
         basis: Nystroem,
-        sample: Rows,
-        likelihood: Gaussian,
+        rows: Rows,
+        likelihood: Likelihood,
         sampler: Sampler,
         rng: np.random.Generator,
     ) -> Inference:
-        """Posterior given all rows, as of :func:`~skgpx._pls._inference.infer`."""
+        """Posterior given all rows, of which `rows` are the sample.
+
+        Parameters as in :func:`~skgpx._pls._inference.infer`.
+        """
         if sampler.n_neighbors > 0:
             return self._nearest_rows(basis, likelihood, sampler, rng)
         statistics = self.partitions.statistics(basis, self.units)
-        return from_statistics(statistics, basis, sample, likelihood, sampler, rng)
+        return from_statistics(statistics, basis, rows, likelihood, sampler, rng)
 
     def _nearest_rows(
         self,

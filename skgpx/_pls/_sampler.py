@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._latent import LatentModel, Mean, MixtureModel, NeighborModel
+from skgpx._latent import FunctionModel, Mean, MixtureModel
 from skgpx._pls._chains import Sample
 from skgpx.diagnostics import Finding
 from skgpx.likelihoods import Likelihood
@@ -41,7 +41,7 @@ class Inference(NamedTuple):
         About the sampler.
     """
 
-    posterior: LatentModel | NeighborModel | MixtureModel
+    posterior: FunctionModel | MixtureModel
     particles: Array
     sample: Sample
     likelihood: Likelihood
