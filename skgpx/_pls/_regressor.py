@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -69,7 +70,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         own; None means ``Gaussian()``. Scale parameters that are None are estimated.
         "auto", for one target, fits Gaussian noise and, if the diagnostics find that
         its residuals have heavy tails or vary in size, ``StudentT()`` as well; the
-        model of the larger `log_evidence_` is kept. See Notes.
+        noise of the larger `log_evidence_` is kept, hyperparameters of both chosen. See
+        Notes.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. Accuracy and cost grow with it. For
         Gaussian noise "auto" adds points until the bound is within 0.001 nats per row
@@ -465,7 +467,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     ) -> list[Finding | None]:
         """Fit normal noise and, where residuals contradict it, Student-t noise as well.
 
-        The model of the larger evidence is kept.
+        The noise of the larger evidence is kept. Hyperparameters under Student-t noise
+        are chosen: they are compared with chosen ones under normal noise, of which the
+        evidence may be tens of nats from that of an averaged state.
         """
         has_white_noise = False
         if isinstance(self.kernel, Kernel):
@@ -486,8 +490,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         checks = {finding.check for finding in findings if finding is not None}
         if checks & _NOT_NORMAL:
             normal = vars(self).copy()
+            chosen = copy.copy(self)
+            if self.hyperparameter_states_:
+                chosen.hyperparameters = "maximise"
+                chosen._fit_likelihood(Gaussian(), rows, reporter.part())
             of_student = self._fit_likelihood(StudentT(), rows, reporter.part())
-            if self.log_evidence_ > normal["log_evidence_"]:
+            if self.log_evidence_ > chosen.log_evidence_:
                 findings = of_student
             else:
                 self.__dict__.update(normal)

