@@ -35,7 +35,7 @@ Index = NDArray[np.intp]
 # Half the squared Newton decrement before the last step to the mean, in nats.
 _TOLERANCE = 1e-3
 # Relative change of the precisions of the rows below which they stay as they are.
-_SETTLED = 0.05
+_SETTLED = 0.02
 # Changes of the precisions, and steps to the mean in between.
 _MAX_ROUNDS = 30
 _MAX_STEPS = 30

@@ -42,6 +42,8 @@ _MAX_PASSES = 10
 # Mean squared change of the latent means, in units of their variances, after which
 # they stay as they are.
 _SETTLED = 0.01
+# Largest step of a latent mean, in prior standard deviations.
+_LARGEST_STEP = 2.0
 # Nodes for each of two functions, over whose distribution a likelihood is averaged.
 _SCALE_NODES = 5
 
@@ -291,9 +293,9 @@ def latent_moments(
         Given the nearest rows with the row itself, and without it.
     """
     nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
-    moments = start
-    if moments is None:
-        moments = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
+    prior = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
+    largest_step = _LARGEST_STEP * np.sqrt(prior.variance)
+    moments = start or prior
     for _ in range(_MAX_PASSES):
         responses = _bounded_responses(rows, likelihood, moments)
         columns = [
@@ -304,7 +306,10 @@ def latent_moments(
         given_others = LatentMoments(np.column_stack(means), np.column_stack(variances))
         previous = moments
         moments = given_others.given(responses)
-        change = (moments.mean - previous.mean) ** 2 / moments.variance
+        # Newton's method goes too far for a count that is much above its rate
+        step = np.clip(moments.mean - previous.mean, -largest_step, largest_step)
+        moments = moments._replace(mean=previous.mean + step)
+        change = step**2 / moments.variance
         if np.mean(change) < _SETTLED:
             break
     return moments, given_others

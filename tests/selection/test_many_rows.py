@@ -1,11 +1,12 @@
 """What is chosen for many rows, through the public door."""
 
 import numpy as np
+import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSRegressor
 from skgpx._selection import _select
-from skgpx.likelihoods import Gaussian
+from skgpx.likelihoods import Gaussian, NegativeBinomial, StudentT
 
 
 def test_a_rough_function_and_a_trend(monkeypatch):
@@ -55,3 +56,55 @@ def test_points_alone_where_they_predict_better():
             assert model.posterior_.n_neighbors == 0
             assert model.findings_ == ()
     assert densities[0] > densities[1] - 0.01
+
+
+def ridges(n, n_new=1000):
+    """Rows of a rough function of three columns, and its values."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(n + n_new, 3))
+    f = np.abs(np.sin(9.0 * X[:, 0] + 2.0 * X[:, 1])) + np.sin(5.0 * X[:, 1])
+    return X, f, rng
+
+
+@pytest.fixture
+def few_neighborhoods(monkeypatch):
+    # a quarter of the neighbourhoods suffices
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
+
+
+@pytest.mark.usefixtures("few_neighborhoods")
+def test_student_noise_of_many_degrees_of_freedom_is_normal():
+    X, f, rng = ridges(5000)
+    y = f + 0.2 * rng.standard_normal(len(f))
+    means = []
+    for likelihood in (Gaussian(), StudentT(df=1e4)):
+        model = PLSRegressor(likelihood=likelihood, n_neighbors=20, random_state=0)
+        means.append(model.fit(X[:5000], y[:5000]).predict(X[5000:]))
+    assert model.likelihood_.scale == pytest.approx(0.2, rel=0.05)
+    errors = [np.sqrt(np.mean((mean - f[5000:]) ** 2)) for mean in means]
+    assert errors[1] == pytest.approx(errors[0], rel=0.1)
+
+
+@pytest.mark.usefixtures("few_neighborhoods")
+def test_gross_outliers_among_many_rows():
+    X, f, rng = ridges(5000)
+    y = f + 0.1 * rng.standard_t(4.0, size=len(f))
+    y[:5000:10] += 8.0 * rng.standard_normal(500)
+    likelihood = StudentT(df=2.0)
+    model = PLSRegressor(likelihood=likelihood, n_neighbors=20, random_state=0)
+    mean = model.fit(X[:5000], y[:5000]).predict(X[5000:])
+    # a tenth of the spread of f, and less than the noise without outliers
+    assert np.sqrt(np.mean((mean - f[5000:]) ** 2)) < 0.07
+
+
+@pytest.mark.usefixtures("few_neighborhoods")
+def test_the_shape_of_many_overdispersed_counts():
+    X, f, rng = ridges(5000)
+    rate = np.exp(f) * rng.gamma(2.0, 0.5, size=len(f))
+    y = rng.poisson(rate).astype(float)
+    model = PLSRegressor(likelihood=NegativeBinomial(), n_neighbors=20, random_state=0)
+    model.fit(X[:5000], y[:5000])
+    # the standard error of the logarithm is about 0.05
+    assert abs(np.log(model.likelihood_.shape / 2.0)) < 0.2
+    assert np.corrcoef(np.log(model.predict(X[5000:])), f[5000:])[0, 1] > 0.97
