@@ -13,7 +13,6 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import NeighborModel
 from skgpx._numerics import laplace
-from skgpx._numerics.rows import thinning
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import blas_jobs, n_workers
@@ -25,6 +24,7 @@ from skgpx._selection import (
     NeighborhoodDensity,
     WorkingResponses,
     depends_on_contrasts,
+    rough_latent_values,
     rough_start,
     row_target,
 )
@@ -46,8 +46,6 @@ _MAX_STEPS = 30
 # Shortest part of a Newton step, and of a change of a precision.
 _MIN_PART = 1e-3
 _MIN_RATE = 0.05
-# Rows whose mode is the start of several functions.
-_START_ROWS = 4000
 # Rows, and predecessors of each, by whose density the noise of a target is estimated.
 _NOISE_ROWS = 2000
 _NOISE_NEIGHBORS = 20
@@ -91,7 +89,7 @@ def nearest_rows(
         return _regression(basis, rows, likelihood, sampler, rng)
     # 1 the precisions of working responses, at a start
     features = basis(rows.X)
-    latent = _latent_at_mode(features, rows, likelihood)
+    latent = _latent_at_start(features, rows, likelihood)
     responses = WorkingResponses.of(rows, likelihood, latent)
     # 2 nearest predecessors in a random order
     residual = NeighborResidual(
@@ -265,19 +263,20 @@ def _noises_of_targets(
     return noises
 
 
-def _latent_at_mode(features: Array, rows: Rows, likelihood: Likelihood) -> Array:
-    """Latent values at the mode of the inducing points, without nearest rows, (n, c).
+def _latent_at_start(features: Array, rows: Rows, likelihood: Likelihood) -> Array:
+    """Latent values at which working responses start, (n, c).
 
-    The mode of several functions is that of a part of the rows.
+    For one function the mode of the inducing points, without nearest rows. Classes
+    start at a regression of their rough values. Others start at rough values: beside
+    the location of each row the scale of the noise has its typical value.
     """
-    sample = rows
-    sample_features = features
-    if likelihood.n_outputs_ > 1:
-        sample = rows.thinned(_START_ROWS)
-        sample_features = features[thinning(len(rows.y), _START_ROWS)]
-    target = row_target(sample_features, sample, likelihood)
-    mode = laplace.find_mode(smoothed(target), rough_start(target), 1e-2)
-    latent: Array = features @ mode.weights
+    target = row_target(features, rows, likelihood)
+    start = rough_start(target)
+    if target.n_outputs == 1:
+        start = laplace.find_mode(smoothed(target), start, 1e-2).weights
+    elif not depends_on_contrasts(rows, likelihood):
+        return rough_latent_values(target)
+    latent: Array = features @ start
     return latent
 
 
@@ -364,6 +363,15 @@ class LatentMean(NamedTuple):
         values = self.values + part * (other.values - self.values)
         dual = self.dual + part * (other.dual - self.dual)
         return LatentMean(values, dual)
+
+    def with_sum_of(self, other: LatentMean) -> LatentMean:
+        """Mean with the sum over the functions of another one."""
+        values = other.values - self.values
+        dual = other.dual - self.dual
+        return LatentMean(
+            values=self.values + values.mean(axis=1, keepdims=True),
+            dual=self.dual + dual.mean(axis=1, keepdims=True),
+        )
 
 
 class FixedPoint(NamedTuple):
@@ -515,20 +523,16 @@ def _find_mean(
     mean = LatentMean(mean.values + noise * (mean.dual - dual), dual)
     responses_at_mean = WorkingResponses.of(rows, likelihood, mean.values, variance)
     energy = _energy(responses_at_mean, mean)
-    responses = responses_at_mean._replace(noise=noise)
     for _ in range(_MAX_STEPS):
+        # a = C⁻¹ z and m = K a = z - D a
+        z = responses.y
+        dual = _solve(covariances, z)
+        newton = LatentMean(z - noise * dual, dual)
+        if centred:
+            newton = newton.with_sum_of(mean)
         # the gradient is E g + K⁻¹m
         gradient = responses.slope + mean.dual
-        if centred:
-            gradient = _between_functions(gradient)
-        # (K⁻¹ + D⁻¹)⁻¹ = D - D C⁻¹ D, and K⁻¹ times it is C⁻¹ D
-        dual = _solve(covariances, noise * gradient)
-        values = noise * (gradient - dual)
-        if centred:
-            dual = _between_functions(dual)
-            values = _between_functions(values)
-        newton = LatentMean(mean.values - values, mean.dual - dual)
-        decrement = 0.5 * abs(float(np.sum(gradient * values)))
+        decrement = 0.5 * abs(float(np.sum(gradient * (newton.values - mean.values))))
         # halve the step until it goes downhill
         part = 1.0
         while True:
@@ -552,11 +556,6 @@ def _solve(covariances: Sequence[WhitenedRows], values: Array) -> Array:
     """``C⁻¹`` of each function times its values, (n, c)."""
     columns = zip(covariances, values.T, strict=True)
     return np.column_stack([covariance.solve(column) for covariance, column in columns])
-
-
-def _between_functions(values: Array) -> Array:
-    """Values (n, c) less their mean over the functions."""
-    return values - values.mean(axis=1, keepdims=True)
 
 
 def _energy(responses: WorkingResponses, mean: LatentMean) -> float:
