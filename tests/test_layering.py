@@ -109,16 +109,16 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 # 10 % of slack, are reviewed when a release is made, and may rise where a method needs
 # it. The modules beside the folders are one room together, but for the program `demo`.
 CEILINGS = {
-    "_pls": 17900,
+    "_pls": 20200,
     "_spectral_vgp": 18400,
     "_stein": 12000,
     "_gwi": 16100,
     "_iterative": 8900,
     "_decoupled": 6600,
     "_selection": 27500,
-    "_latent": 4100,
+    "_latent": 4900,
     "_draws": 17300,
-    "bases": 16000,
+    "bases": 17600,
     "kernels": 16800,
     "likelihoods": 30900,
     "metrics": 3700,
