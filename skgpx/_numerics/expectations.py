@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import loggamma, pdtr, softmax
+from scipy.special import loggamma, pdtr, roots_genlaguerre, softmax
 
 from skgpx._numerics._jit import inlined, kernel, reduction
 from skgpx._numerics.elementary import erfcx, exp
@@ -49,6 +49,24 @@ def product_nodes(n_outputs: int, n_nodes: int) -> tuple[Array, Array]:
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     products = np.prod(np.meshgrid(*masses, indexing="ij"), axis=0)
     return points.reshape(-1, n_outputs), products.ravel()
+
+
+def rotated_nodes(n_outputs: int, n_rotations: int) -> tuple[Array, Array]:
+    """Nodes (r, q, c) and weights (q,) of r rotations of a spherical rule.
+
+    Along both directions of c orthogonal axes, at two radii by Gauss's rule for the
+    distribution of ``|ξ|²``. The errors of different rotations nearly cancel.
+    """
+    radii, masses = roots_genlaguerre(2, 0.5 * n_outputs - 1.0)
+    radii = np.sqrt(2.0 * radii)
+    rng = np.random.default_rng(0)
+    rotations = []
+    for _ in range(n_rotations):
+        axes, _ = np.linalg.qr(rng.standard_normal((n_outputs, n_outputs)))
+        points = [sign * radius * axes for radius in radii for sign in (1.0, -1.0)]
+        rotations.append(np.concatenate(points))
+    weights = np.repeat(masses / masses.sum(), 2 * n_outputs) / (2.0 * n_outputs)
+    return np.stack(rotations), weights
 
 
 # ---- One rule for all components of a latent mixture ---------------------------------

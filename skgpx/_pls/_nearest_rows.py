@@ -23,6 +23,9 @@ from skgpx._selection import (
     WorkingResponses,
     depends_on_contrasts,
     latent_moments,
+    rough_latent_values,
+    rough_start,
+    row_target,
 )
 from skgpx._validation import Rows
 from skgpx.bases import NeighborResidual, Nystroem
@@ -85,8 +88,7 @@ def nearest_rows(
         return _regression(basis, rows, likelihood, sampler, rng)
     # 1 the precisions of working responses, at a start
     features = basis(rows.X)
-    moments, _ = latent_moments(rows, basis.kernel, likelihood)
-    responses = WorkingResponses.of(rows, likelihood, moments.mean, moments.variance)
+    responses = _responses_at_start(basis, features, rows, likelihood)
     # 2 nearest predecessors in a random order
     residual = NeighborResidual(
         basis=basis,
@@ -259,6 +261,29 @@ def _noises_of_targets(
     return noises
 
 
+def _responses_at_start(
+    basis: Nystroem,
+    features: Array,
+    rows: Rows,
+    likelihood: Likelihood,
+) -> WorkingResponses:
+    """Working responses at which the search for the closest distribution starts.
+
+    Those of one function start at moments given nearest rows. Classes start at a
+    regression of their rough values. Others start at rough values: beside the location
+    of each row the scale of the noise has its typical value.
+    """
+    target = row_target(features, rows, likelihood)
+    if target.n_outputs == 1:
+        moments, _ = latent_moments(rows, basis.kernel, likelihood)
+        return WorkingResponses.of(rows, likelihood, moments.mean, moments.variance)
+    if depends_on_contrasts(rows, likelihood):
+        latent = features @ rough_start(target)
+    else:
+        latent = rough_latent_values(target)
+    return WorkingResponses.of(rows, likelihood, latent)
+
+
 # ---- Points alone, or nearest rows? --------------------------------------------------
 
 
@@ -353,6 +378,15 @@ class LatentMean(NamedTuple):
         values = self.values + part * (other.values - self.values)
         dual = self.dual + part * (other.dual - self.dual)
         return LatentMean(values, dual)
+
+    def with_sum_of(self, other: LatentMean) -> LatentMean:
+        """Mean with the sum over the functions of another one."""
+        values = other.values - self.values
+        dual = other.dual - self.dual
+        return LatentMean(
+            values=self.values + values.mean(axis=1, keepdims=True),
+            dual=self.dual + dual.mean(axis=1, keepdims=True),
+        )
 
 
 class FixedPoint(NamedTuple):
@@ -506,20 +540,16 @@ def _find_mean(
     mean = LatentMean(mean.values + noise * (mean.dual - dual), dual)
     responses_at_mean = WorkingResponses.of(rows, likelihood, mean.values, variance)
     energy = _energy(responses_at_mean, mean)
-    responses = responses_at_mean._replace(noise=noise)
     for _ in range(_MAX_STEPS):
+        # a = C⁻¹ z and m = K a = z - D a
+        z = responses.y
+        dual = _solve(covariances, z)
+        newton = LatentMean(z - noise * dual, dual)
+        if centred:
+            newton = newton.with_sum_of(mean)
         # the gradient is E g + K⁻¹m
         gradient = responses.slope + mean.dual
-        if centred:
-            gradient = _between_functions(gradient)
-        # (K⁻¹ + D⁻¹)⁻¹ = D - D C⁻¹ D, and K⁻¹ times it is C⁻¹ D
-        dual = _solve(covariances, noise * gradient)
-        values = noise * (gradient - dual)
-        if centred:
-            dual = _between_functions(dual)
-            values = _between_functions(values)
-        newton = LatentMean(mean.values - values, mean.dual - dual)
-        decrement = 0.5 * abs(float(np.sum(gradient * values)))
+        decrement = 0.5 * abs(float(np.sum(gradient * (newton.values - mean.values))))
         # halve the step until it goes downhill
         part = 1.0
         while True:
@@ -543,11 +573,6 @@ def _solve(covariances: Sequence[WhitenedRows], values: Array) -> Array:
     """``C⁻¹`` of each function times its values, (n, c)."""
     columns = zip(covariances, values.T, strict=True)
     return np.column_stack([covariance.solve(column) for covariance, column in columns])
-
-
-def _between_functions(values: Array) -> Array:
-    """Values (n, c) less their mean over the functions."""
-    return values - values.mean(axis=1, keepdims=True)
 
 
 def _energy(responses: WorkingResponses, mean: LatentMean) -> float:

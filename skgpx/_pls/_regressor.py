@@ -86,7 +86,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         matrix; the points themselves, of shape (M, n_features); or ``inducing(X,
         kernel, n_inducing, rng)`` that returns such an array.
     n_neighbors : int or "auto", default="auto"
-        For one latent function: number N of the nearest rows on which the residual of
+        Number N of the nearest rows on which the residual of
         the inducing inputs is conditioned, in fits (those before the row in a random
         order, Vecchia's approximation [3]_) and in predictions. Under Gaussian noise
         the posterior is in closed form; under any other likelihood it is the closest

@@ -11,7 +11,12 @@ from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics import laplace
-from skgpx._numerics.expectations import expectation_nodes, product_nodes
+from skgpx._numerics.expectations import (
+    expectation_nodes,
+    product_nodes,
+    rotated_nodes,
+)
+from skgpx._numerics.langevin import Target
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.smoothing import smoothed
 from skgpx._row_budgets import PREDECESSOR_ROWS, RESPONSE_ROWS, SCORED_ROWS
@@ -46,6 +51,8 @@ _SETTLED = 0.01
 _LARGEST_STEP = 2.0
 # Nodes for each of two functions, over whose distribution a likelihood is averaged.
 _SCALE_NODES = 5
+# Rotations of the nodes for more functions.
+_ROTATIONS = 8
 
 
 class WorkingResponses(NamedTuple):
@@ -121,26 +128,19 @@ class WorkingResponses(NamedTuple):
         variance: Array | None = None,
     ) -> WorkingResponses:
         """Of rows at latent values (n, c), less the bases of their functions."""
-        n, c = latent.shape
+        n = len(latent)
         feature = np.ones((n, 1))
         target = smoothed(row_target(feature, rows, likelihood))
         factor = target.features
         omega = target.weights[:, np.newaxis]
-        if variance is None:
-            variance = np.zeros_like(latent)
-        else:
-            nodes, masses = expectation_nodes(c)
-            if c == 2:
-                # a scale is averaged together with the location
-                nodes, masses = product_nodes(c, _SCALE_NODES)
-            target = target._replace(
-                std=factor * np.sqrt(variance),
-                nodes=nodes,
-                node_weights=masses,
-            )
         # negative log-likelihood of each row, its gradient and its curvature
         f = target.offset + factor * latent
-        nll, slope, curvature = laplace.row_averages(target, f)
+        if variance is None:
+            variance = np.zeros_like(latent)
+            nll, slope, curvature = laplace.row_averages(target, f)
+        else:
+            target = target._replace(std=factor * np.sqrt(variance))
+            nll, slope, curvature = _averages(target, f)
         if depends_on_contrasts(rows, likelihood):
             shares = curvature / np.sum(curvature, axis=1, keepdims=True)
             curvature = curvature / (1.0 - np.sum(shares**2, axis=1, keepdims=True))
@@ -157,6 +157,42 @@ class WorkingResponses(NamedTuple):
             noise=1.0 / (omega * curvature),
             energy=float(target.weights @ nll),
         )
+
+
+def _averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
+    """Row averages over ``N(f, std²)``, see :func:`laplace.row_averages`.
+
+    One function has Gauss's rule. So do each of two, as a scale is averaged together
+    with the location. For more, every k-th row has another rotation of a spherical
+    rule: in sums over rows their errors nearly cancel.
+    """
+    n, c = f.shape
+    if c == 1:
+        nodes, masses = expectation_nodes(1)
+        rotations = nodes[np.newaxis]
+    elif c == 2:
+        nodes, masses = product_nodes(2, _SCALE_NODES)
+        rotations = nodes[np.newaxis]
+    else:
+        rotations, masses = rotated_nodes(c, _ROTATIONS)
+    if len(rotations) == 1:
+        ruled = target._replace(nodes=rotations[0], node_weights=masses)
+        return laplace.row_averages(ruled, f)
+    nll = np.empty(n)
+    slope = np.empty((n, c))
+    second = np.empty((n, c))
+    for first, nodes in enumerate(rotations):
+        part = slice(first, None, len(rotations))
+        ruled = target._replace(
+            likelihood=target.likelihood.at_some(part),
+            y=target.y[part],
+            weights=target.weights[part],
+            std=target.std[part],
+            nodes=nodes,
+            node_weights=masses,
+        )
+        nll[part], slope[part], second[part] = laplace.row_averages(ruled, f[part])
+    return nll, slope, second
 
 
 def depends_on_contrasts(rows: Rows, likelihood: Likelihood) -> bool:

@@ -224,8 +224,12 @@ def test_what_has_one_target_says_so():
         model.log_predictive_density(ROWS, NEW[:, 0])
     missing = Y.copy()
     missing[0, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        model.fit(X, missing)
+    for y, likelihood in ((missing, StudentT()), (missing[:, 1], Gaussian())):
+        with pytest.raises(ValueError, match="NaN"):
+            PLSRegressor(likelihood=likelihood).fit(X, y)
+    missing[:, 1] = np.nan
+    with pytest.raises(ValueError, match=r"NaN in all of them for targets \[1\]"):
+        PLSRegressor().fit(X, missing)
 
 
 def test_one_warning_names_the_targets_whose_residuals_are_autocorrelated():

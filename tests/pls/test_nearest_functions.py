@@ -1,0 +1,284 @@
+"""Nearest rows for several targets, classes, and noise that varies."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    HeteroscedasticGaussian,
+    HeteroscedasticStudentT,
+)
+
+KERNEL = Matern([0.8, 1.1], nu=1.5)
+
+
+def functions(n, c, seed=0, kernel=KERNEL):
+    """Rows, and draws from the prior there (n, c)."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    root = np.linalg.cholesky(kernel(X) + 1e-8 * np.eye(n))
+    return X, root @ rng.standard_normal((n, c)), rng
+
+
+def with_gaps(n=150):
+    """Three targets, two of them missing in the same rows."""
+    X, F, rng = functions(n, 3)
+    Y = F + 0.2 * rng.standard_normal((n, 3))
+    is_missing = rng.random((n, 3)) < 0.3
+    is_missing[:, 2] = is_missing[:, 1]
+    is_missing[:3] = True
+    return X, np.where(is_missing, np.nan, Y)
+
+
+def regressor(n_neighbors, **options):
+    settings = {
+        "kernel": KERNEL,
+        "likelihood": Gaussian(0.04),
+        "optimizer": None,
+        "normalize_y": False,
+        "inducing": functions(20, 1, seed=2)[0],
+        "n_neighbors": n_neighbors,
+        "random_state": 0,
+    }
+    return PLSRegressor(**settings | options)
+
+
+X_NEW = functions(40, 1, seed=1)[0]
+
+
+# ---- Targets -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_neighbors", [0, 150])
+@pytest.mark.parametrize("normalize_y", [True, False])
+def test_targets_are_fits_on_the_rows_that_have_them(n_neighbors, normalize_y):
+    X, Y = with_gaps()
+    model = regressor(n_neighbors, normalize_y=normalize_y)
+    if normalize_y:
+        # one unit of y for all targets, as they have one noise in the units of y
+        Y /= np.nanstd(Y, axis=0)
+    model.fit(X, Y)
+    mean, std = model.predict(X_NEW, return_std=True)
+    _, covariance = model.predict(X_NEW, return_cov=True)
+    evidence = 0.0
+    for j in range(3):
+        has = np.isfinite(Y[:, j])
+        single = regressor(n_neighbors, normalize_y=normalize_y).fit(X[has], Y[has, j])
+        expected = single.predict(X_NEW, return_std=True)
+        assert_allclose(mean[:, j], expected[0], atol=1e-8)
+        assert_allclose(std[:, j], expected[1], rtol=1e-8)
+        expected = single.predict(X_NEW, return_cov=True)[1]
+        assert_allclose(covariance[..., j], expected, atol=1e-8)
+        evidence += single.log_evidence_
+    assert_allclose(model.log_evidence_, evidence, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_neighbors", [0, 30])
+def test_noise_is_learned_for_each_target(n_neighbors):
+    X, F, rng = functions(400, 3)
+    scale = np.array([0.15, 0.3, 0.8])
+    Y = F + scale * rng.standard_normal((400, 3))
+    Y[rng.random((400, 3)) < 0.2] = np.nan
+    model = PLSRegressor(n_neighbors=n_neighbors, random_state=0).fit(X, Y)
+    assert_allclose(np.sqrt(model.noise_variance_), scale, rtol=0.25)
+    mean, std = model.predict(X, return_std=True, include_noise=False)
+    z = np.sqrt(np.mean(((mean - F) / std) ** 2, axis=0))
+    assert_allclose(z, 1.0, atol=0.35)
+
+
+def test_targets_of_equal_noise_share_their_factors():
+    X, F, _ = functions(150, 5)
+    model = regressor(20).fit(X, F).posterior_
+    assert model.residual.noise.shape == (150, 1)
+    assert model.weights.root.shape[0] == 1
+
+
+def test_draws_of_targets_have_their_moments():
+    X, Y = with_gaps()
+    model = regressor(15).fit(X, Y)
+    draws = model.sample_functions(600, random_state=0)
+    values = draws(X_NEW)
+    mean, variance = model.posterior_.marginals(X_NEW).moments()
+    z = (values.mean(axis=2) - mean) / np.sqrt(variance / 600)
+    assert np.abs(z).max() < 4.5
+    for j in range(3):
+        covariance = model.posterior_.covariance(X_NEW, j)
+        assert_allclose(np.diagonal(covariance), variance[:, j], rtol=1e-8)
+        products = np.outer(variance[:, j], variance[:, j]) + covariance**2
+        error = (np.cov(values[:, j]) - covariance) / np.sqrt(products / 600)
+        assert np.abs(error).max() < 5.0
+    # draw i at row i, and slopes
+    at = draws.value_and_grad(X_NEW[:2])[0]
+    assert_allclose(at, values[:2], rtol=1e-8, atol=1e-8)
+    _, slopes = draws.value_and_grad(X_NEW[:2])
+    move = 1e-6 * np.eye(2)[0]
+    numeric = (draws(X_NEW[:2] + move) - draws(X_NEW[:2] - move)) / 2e-6
+    assert_allclose(slopes[..., 0], numeric, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1.0, np.array([1.0, 3.0, 1.0])])
+def test_conditioning_equals_more_rows(scale):
+    X, Y = with_gaps()
+    Y[145:] = np.random.default_rng(0).standard_normal((5, 3))
+    model = regressor(150).fit(X[:145], Y[:145]).posterior_.affine(0.0, scale)
+    noise = np.full(5, 0.04)
+    after = model.condition(X[145:], Y[145:] * scale, noise * np.square(scale).max())
+    expected = regressor(150).fit(X, Y).posterior_.affine(0.0, scale)
+    moments = after.marginals(X_NEW).moments()
+    # where the noise is in the units of the target
+    same = np.square(np.broadcast_to(scale, 3)) == np.square(scale).max()
+    for one, other in zip(moments, expected.marginals(X_NEW).moments(), strict=True):
+        assert_allclose(one[:, same], other[:, same], atol=1e-6)
+
+
+def test_jobs_batches_and_pickles_give_the_same():
+    X, F, rng = functions(600, 3)
+    y = np.argmax(F + 0.3 * rng.gumbel(size=F.shape), axis=1)
+    settings = {"optimizer": None, "n_inducing": 20, "n_neighbors": 8}
+    model = PLSClassifier(KERNEL, random_state=0, **settings).fit(X, y)
+    expected = model.predict_proba(X_NEW)
+    again = PLSClassifier(KERNEL, random_state=0, n_jobs=2, **settings).fit(X, y)
+    assert_array_equal(again.predict_proba(X_NEW), expected)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X_NEW), expected)
+    one = np.concatenate([model.predict_proba(row) for row in X_NEW[:, np.newaxis]])
+    assert_allclose(one, expected, rtol=1e-9, atol=1e-9)
+
+
+# ---- Classes -------------------------------------------------------------------------
+
+AMPLITUDE = ConstantKernel(4.0)
+ALL = {"optimizer": None, "n_inducing": 20, "n_neighbors": 150, "random_state": 0}
+
+
+def test_two_classes_are_labels_of_twice_the_variance():
+    X, F, rng = functions(150, 1)
+    y = (rng.random(150) < 1.0 / (1.0 + np.exp(-3.0 * F[:, 0]))).astype(int)
+    of_classes = PLSClassifier(AMPLITUDE * KERNEL, likelihood=Categorical(), **ALL)
+    of_labels = PLSClassifier(
+        ConstantKernel(8.0) * KERNEL,
+        likelihood=Bernoulli(),
+        **ALL,
+    )
+    found = of_classes.fit(X, y).predict_proba(X_NEW)
+    assert_allclose(found, of_labels.fit(X, y).predict_proba(X_NEW), atol=2e-2)
+    assert_allclose(of_classes.log_evidence_, of_labels.log_evidence_, atol=0.35)
+
+
+@pytest.mark.parametrize("c", [3, 6])
+def test_classes_have_the_mean_and_variances_of_their_equations(c):
+    X, F, rng = functions(150, c)
+    P = softmax(2.0 * F, axis=1)
+    y = np.array([rng.choice(c, p=p) for p in P])
+    model = PLSClassifier(AMPLITUDE * KERNEL, **ALL).fit(X, y)
+    K = model.kernel_(X)
+    mixture = model.posterior_.marginals(X)
+    mean, variance = mixture.moments()
+    # m = -K E g, g = p - [y = c]
+    expected_p = model.likelihood_.predict_proba(mixture)
+    slope = expected_p - np.eye(c)[y]
+    error = mean - model.likelihood_.base_latent_ + K @ slope
+    error -= error.mean(axis=1, keepdims=True)
+    assert np.abs(error / np.sqrt(variance)).max() < 0.25
+    # the precisions of the class
+    nodes = rng.standard_normal((2000, c))
+    p = softmax(mean[..., np.newaxis] + np.sqrt(variance)[..., np.newaxis] * nodes.T, 1)
+    v = np.mean(p * (1.0 - p), axis=2)
+    share = v / v.sum(axis=1, keepdims=True)
+    precision = v / (1.0 - np.sum(share**2, axis=1, keepdims=True))
+    for k in range(c):
+        C = K + np.diag(1.0 / precision[:, k])
+        expected = np.diagonal(K - K @ np.linalg.solve(C, K))
+        assert_allclose(variance[:, k], expected, rtol=0.1)
+
+
+def test_contrasts_have_the_variances_of_coupled_classes():
+    # Rasmussen and Williams, equation (3.24), with curvatures averaged over f
+    X, F, rng = functions(120, 3)
+    P = softmax(2.0 * F, axis=1)
+    y = np.array([rng.choice(3, p=p) for p in P])
+    model = PLSClassifier(AMPLITUDE * KERNEL, **ALL).fit(X, y)
+    mean, variance = model.posterior_.marginals(X).moments()
+    std = np.sqrt(variance)[..., np.newaxis]
+    p = softmax(mean[..., np.newaxis] + std * rng.standard_normal((1000, 3)).T, axis=1)
+    W = np.einsum("nas,nbs->nab", p, -p) / 1000
+    W[:, range(3), range(3)] += p.mean(axis=2)
+    blocks = [[np.diag(W[:, a, b]) for b in range(3)] for a in range(3)]
+    K = np.kron(np.eye(3), model.kernel_(X))
+    covariance = np.linalg.solve(np.eye(360) + K @ np.block(blocks), K)
+    covariance = covariance.reshape(3, 120, 3, 120)[:, range(120), :, range(120)]
+    a, b = np.argsort(-p.mean(axis=2), axis=1)[:, :2].T
+    rows = np.arange(120)
+    coupled = covariance[rows, a, a] + covariance[rows, b, b]
+    coupled -= 2.0 * covariance[rows, a, b]
+    ratio = (variance[rows, a] + variance[rows, b]) / coupled
+    assert np.median(ratio) == pytest.approx(1.0, abs=0.1)
+    assert np.all((ratio > 0.75) & (ratio < 1.3))
+
+
+# ---- Two functions -------------------------------------------------------------------
+
+
+def scattered(n, seed=0):
+    X, F, rng = functions(n, 2, seed)
+    y = F[:, 0] + 0.2 * np.exp(0.5 * F[:, 1]) * rng.standard_normal(n)
+    return X, y
+
+
+def dense_closest_normal(X, y, likelihood, K):
+    """Means and variances (n, 2), with the Fisher information of each function."""
+    n = len(y)
+    unit, centre = likelihood.unit_, likelihood.centre_
+    scale, variation = likelihood.scale, likelihood.variation
+    mean = np.zeros((n, 2))
+    variance = np.full((n, 2), 0.1)
+    for _ in range(150):
+        log_precision = -2.0 * variation * mean[:, 1]
+        log_precision += 2.0 * variation**2 * variance[:, 1]
+        precision = np.exp(log_precision) / scale**2
+        error = y - centre - unit * mean[:, 0]
+        square = error**2 + unit**2 * variance[:, 0]
+        slope = np.stack(
+            (-unit * error * precision, variation * (1 - square * precision))
+        )
+        information = np.stack((unit**2 * precision, np.full(n, 2.0 * variation**2)))
+        for o in range(2):
+            covariance = np.linalg.solve(np.eye(n) + K * information[o], K)
+            right = information[o] * mean[:, o] - slope[o]
+            mean[:, o] += 0.5 * (covariance @ right - mean[:, o])
+            variance[:, o] += 0.3 * (np.diagonal(covariance) - variance[:, o])
+    return mean, variance
+
+
+def test_two_functions_are_the_closest_normal_distribution():
+    X, y = scattered(150)
+    likelihood = HeteroscedasticGaussian(0.2, 0.5)
+    model = PLSRegressor(KERNEL, likelihood=likelihood, normalize_y=False, **ALL)
+    model.fit(X, y)
+    mean, variance = model.posterior_.marginals(X).moments()
+    expected = dense_closest_normal(X, y, model.likelihood_, KERNEL(X))
+    assert np.abs((mean - expected[0]) / np.sqrt(expected[1])).max() < 0.15
+    assert_allclose(variance, expected[1], rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [HeteroscedasticGaussian(), HeteroscedasticStudentT()],
+)
+def test_intervals_of_noise_that_varies_have_their_coverage(likelihood):
+    X, y = scattered(1200)
+    seen = slice(0, 600)
+    settings = {"n_inducing": 40, "n_neighbors": 20, "random_state": 0}
+    model = PLSRegressor(likelihood=likelihood, **settings).fit(X[seen], y[seen])
+    low, high = model.predict_interval(X[600:], coverage=0.9).T
+    covered = np.mean((low < y[600:]) & (y[600:] < high))
+    assert abs(covered - 0.9) < 0.05
+    draws = model.sample_functions(5, random_state=0)(X_NEW)
+    assert draws.shape == (40, 2, 5)
