@@ -915,8 +915,8 @@ def known_noise(
         )
     is_noisy = noise_variance > 0.0
     smallest = float(np.min(noise_variance[is_noisy], initial=np.inf))
-    known = Rows(noise_variance, y, weights).without_gaps()
-    substitute = min(variance_start(known.y, known.weights)[1], smallest)
+    complete = Rows(noise_variance, y, weights).without_gaps()
+    substitute = min(variance_start(complete.y, complete.weights)[1], smallest)
     return KnownNoise.of(np.where(is_noisy, noise_variance, substitute), weights)
 
 

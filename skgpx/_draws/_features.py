@@ -41,9 +41,10 @@ _PANEL = 96
 
 
 # Maps rows (n, d) to features (n, m); draws are linear combinations of the features.
-# A map may have two more methods. ``contract(X, weights, out)`` adds ``self(X) @
-# weights`` without storing the features. ``pairs(X, weights, index)`` gives values (p,)
-# and gradients (p, d) of function ``x -> self(x) @ weights[index[i]]`` at row i.
+# A map may have more methods. ``contract(X, weights, out)`` adds ``self(X) @ weights``
+# without storing the features, ``at(X, weights)`` gives draw i at row i. ``pairs(X,
+# weights, index)`` gives values (p,) and gradients (p, d) of function ``x -> self(x) @
+# weights[index[i]]`` at row i. A map that has all three need not be callable.
 FeatureMap = Callable[[Array], Array]
 
 
@@ -108,9 +109,9 @@ class LinearTerm:
 
     def at(self, X: Array) -> Array:
         """Draw i at row i of X (s, d), shape (s, c)."""
-        at = getattr(self.features, "at", None)
-        if at is not None:
-            by_features: Array = at(X, self.weights)
+        values_at = getattr(self.features, "at", None)
+        if values_at is not None:
+            by_features: Array = values_at(X, self.weights)
             return by_features
         _, c, s = self.weights.shape
         values = np.empty((s, c))

@@ -171,8 +171,8 @@ class NeighborModel(FunctionModel):
         # φᵀδ = k(·, Z) L⁻ᵀ δ
         sections = solve_lower_transpose(root, delta).reshape(len(Z), c, s)
         terms = section_terms(basis.kernel, Z, sections)
-        local = LinearTerm(NeighborCoefficients(residual, self.versions), error)
-        return draws.plus((*terms, local))
+        coefficients: Any = NeighborCoefficients(residual, self.versions)
+        return draws.plus((*terms, LinearTerm(coefficients, error)))
 
     def process(self) -> None:
         """Return None: the model can be conditioned, but not its draws."""

@@ -120,8 +120,8 @@ def nearest_rows(
         distributions.append(covariance.weights(of_function))
         evidence += covariance.log_density(of_function)
     weights = GaussianWeights(
-        mean=np.concatenate([one.mean for one in distributions], axis=1),
-        root=np.concatenate([one.root for one in distributions]),
+        mean=np.concatenate([weights_of.mean for weights_of in distributions], axis=1),
+        root=np.concatenate([weights_of.root for weights_of in distributions]),
     )
     particles, sample = independent_draws(weights, sampler.n_particles, rng)
     return Inference(
@@ -441,7 +441,9 @@ def _closest_normal(
             WhitenedRows.of(W, features)
             for W in neighbor_whitening(residual, nearest, count, n_jobs)
         ]
-        inverse_diagonals = [one.inverse_diagonal() for one in covariances]
+        inverse_diagonals = [
+            covariance.inverse_diagonal() for covariance in covariances
+        ]
         variance = noise - noise**2 * np.column_stack(inverse_diagonals)
         variance = np.maximum(variance, 1e-6 * noise.min())
         if mean is None:

@@ -269,9 +269,8 @@ def working_responses(
             likelihood = likelihood.with_theta(theta)
     # 2 rounds, while they gain
     previous_density = -np.inf
-    moments = None
+    moments, given_others = latent_moments(rows, result.kernel, likelihood)
     for _ in range(_MAX_ROUNDS):
-        moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
         likelihood, density = _scales(rows, likelihood, given_others, scored)
         if density - previous_density < MIN_GAIN:
             break
@@ -279,6 +278,7 @@ def working_responses(
         responses = _bounded_responses(rows, likelihood, moments)
         round_split, normal = _regression(rows, responses, split, rng)
         result = search_on(result, round_split, normal)
+        moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
     # 3 more neighbourhoods
     responses = _bounded_responses(rows, likelihood, moments)
     last_split, normal = _regression(rows, responses, split, rng)

@@ -220,7 +220,7 @@ class NeighborResidual:
         """Nearest other rows of some of the rows, as :meth:`nearest`."""
         scaled = self._scaled_rows[chosen]
         number = min(self.n_neighbors + 1, len(self.rows))
-        others = []
+        parts = []
         for search in self.searches:
             positions, count = search.nearest(scaled, number)
             # a row is among its nearest, unless it has no value or there are copies
@@ -229,8 +229,8 @@ class NeighborResidual:
             order = np.argsort(is_itself, axis=1, kind="stable")
             nearest = np.take_along_axis(positions, order[:, :-1], axis=1)
             n_others = np.where(is_itself.any(axis=1), count - 1, count)
-            others.append((nearest, np.minimum(n_others, number - 1)))
-        return _stacked(others)
+            parts.append((nearest, np.minimum(n_others, number - 1)))
+        return _stacked(parts)
 
     def predecessors(
         self,
