@@ -211,7 +211,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Whitened weights w of the basis: standard normal a priori. `posterior_` holds
         them spread out by ``sqrt(J / (J - 1))`` around the mean of J particles of a
         mode, so that variances are unbiased.
-    posterior_ : LatentModel, NeighborModel or MixtureModel
+    posterior_ : LatentModel, NeighborModel, CellModel or MixtureModel
         Basis and posterior of the weights, from which every prediction is computed; a
         mixture, with a model for each state, where hyperparameters are averaged.
     acceptance_ : float
@@ -382,7 +382,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or dask array or data frame of shape (n_samples, n_features)
+            Rows of dask stay where they are, under Gaussian noise: a sample chooses
+            kernel, noise and inducing inputs, and cells of space add up their rows.
+            `y` and `sample_weight` are then dask arrays or series of the same parts.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Several targets, for a Gaussian likelihood in closed form, are independent
             functions with one kernel and its inducing points, each with its own noise
