@@ -491,7 +491,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y, sample_weight)
-        self._check_adds_rows()
         if is_lazy(X):
             raise ValueError(
                 "partial_fit adds arrays in memory; got dask arrays. Call it for each "
@@ -507,6 +506,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             numeric=True,
             reset=False,
         )
+        self._check_adds_rows()
         self._start_sums()
         salt = int(generator(self.random_state).integers(2**62))
         model, sums = add_rows(
