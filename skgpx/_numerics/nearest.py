@@ -62,9 +62,10 @@ def predecessors(
     # later points: in trees, which also hold points that come after them
     while first < n:
         last = min(n, int(_GROWTH * first))
-        tree = KDTree(points[:last])
         low, high = np.searchsorted(wanted, (first, last))
         places = np.arange(low, high)
+        if len(places):
+            tree = KDTree(points[:last])
         k = 2 * m
         while len(places):
             k = min(k, last)

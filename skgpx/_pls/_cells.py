@@ -79,6 +79,14 @@ def in_random_order(rows: Rows, salt: int) -> tuple[Rows, Array]:
 # ---- Cells ---------------------------------------------------------------------------
 
 
+def neighbor_scales(kernel: Kernel, n_features: int) -> Array:
+    """Lengthscales in which rows are near: of the terms that fade with the distance."""
+    part = decaying_part(kernel, n_features)
+    if part is None:
+        part = kernel
+    return length_scales(part, n_features)
+
+
 class Division(NamedTuple):
     """How rows are divided into cells.
 
@@ -126,10 +134,7 @@ class Division(NamedTuple):
         units : Units
         """
         d = sample.X.shape[1]
-        part = decaying_part(kernel, d)
-        if part is None:
-            part = kernel
-        scales = length_scales(part, d)
+        scales = neighbor_scales(kernel, d)
         tree = CellTree.of(
             sample.X / scales,
             n_neighbors,
@@ -237,9 +242,9 @@ def whitened_sums(
     cell = Cell.of(table, len(division.length_scales))
     own_rows = cell.rows.take(cell.is_own)
     n_rows = len(own_rows.y)
-    statistics = WeightStatistics(np.zeros((m, m)), np.zeros(m), 0.0, 0.0, 0.0)
     if not n_rows:
-        return CellSums(statistics, 0.0, 0)
+        nothing = WeightStatistics(np.zeros((m, m)), np.zeros(m), 0.0, 0.0, 0.0)
+        return CellSums(nothing, 0.0, 0)
     # 1 nearest predecessors of the rows of the cell
     nearest, count = predecessors(
         cell.rows.X / division.length_scales,
@@ -255,18 +260,40 @@ def whitened_sums(
     place[chosen] = np.arange(len(chosen))
     nearest = place[nearest]
     rows = cell.rows.take(chosen)
-    features = basis(rows.X)
     residual = NeighborResidual(
         basis=basis,
         rows=rows.X,
         noise=_noise(rows, likelihood)[:, np.newaxis],
-        features=features,
+        features=basis(rows.X),
         n_neighbors=n_neighbors,
     )
     # 3 sums over W [Φ, y]
+    statistics, log_determinant = sums_of_first_rows(residual, rows.y, nearest, count)
+    constant = log_determinant + density_beyond_normal(own_rows, likelihood)
+    return CellSums(statistics, constant, n_rows)
+
+
+def sums_of_first_rows(
+    residual: NeighborResidual,
+    y: Array,
+    nearest: Index,
+    count: Index,
+) -> tuple[WeightStatistics, float]:
+    """Sums over ``W [Φ, y]``, and ``log det W``, of the first rows of a residual.
+
+    Parameters
+    ----------
+    residual : NeighborResidual
+    y : ndarray of shape (n,)
+        Values at all of its rows.
+    nearest, count : ndarray of shape (p, N) and (p,)
+        Predecessors of the first p rows, among all.
+    """
+    m = residual.basis.n_basis
+    statistics = WeightStatistics(np.zeros((m, m)), np.zeros(m), 0.0, 0.0, 0.0)
     log_determinant = 0.0
-    for first in range(0, n_rows, residual.block_size):
-        block = slice(first, min(first + residual.block_size, n_rows))
+    for first in range(0, len(nearest), residual.block_size):
+        block = slice(first, min(first + residual.block_size, len(nearest)))
         # one version of the noise, and one search
         all_weights, all_scales = residual.whitening(
             block,
@@ -276,10 +303,10 @@ def whitened_sums(
         weights = all_weights[0]
         scale = all_scales[0]
         around = nearest[block]
-        white_features = (weights[:, np.newaxis] @ features[around])[:, 0]
-        white_features += scale[:, np.newaxis] * features[block]
-        white_y = np.einsum("pn,pn->p", weights, rows.y[around])
-        white_y += scale * rows.y[block]
+        white_features = (weights[:, np.newaxis] @ residual.features[around])[:, 0]
+        white_features += scale[:, np.newaxis] * residual.features[block]
+        white_y = np.einsum("pn,pn->p", weights, y[around])
+        white_y += scale * y[block]
         block_statistics = weight_statistics(
             white_features,
             white_y,
@@ -288,8 +315,7 @@ def whitened_sums(
         )
         statistics = statistics.add(block_statistics)
         log_determinant += float(np.log(scale).sum())
-    constant = log_determinant + _density_beyond_normal(own_rows, likelihood)
-    return CellSums(statistics, constant, n_rows)
+    return statistics, log_determinant
 
 
 def _noise(rows: Rows, likelihood: Likelihood) -> Array:
@@ -298,7 +324,7 @@ def _noise(rows: Rows, likelihood: Likelihood) -> Array:
     return noise
 
 
-def _density_beyond_normal(rows: Rows, likelihood: Likelihood) -> float:
+def density_beyond_normal(rows: Rows, likelihood: Likelihood) -> float:
     """Log density of rows less that of ``N(f, noise / precisions)``, in nats."""
     responses = WorkingResponses.of(rows, likelihood, np.zeros((len(rows.y), 1)))
     excess = responses.constant

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,11 +14,13 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx import diagnostics
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
-from skgpx._latent import FunctionModel, MixtureModel
+from skgpx._latent import LatentModel, NeighborModel
 from skgpx._pls._base import ProjectedLangevin, largest_model
+from skgpx._pls._chains import independent_draws
 from skgpx._pls._distributed import LazyRows, check_lazy_fit, is_lazy
 from skgpx._pls._lazy_predictions import LazyDistribution
 from skgpx._pls._normal_form import NormalForm
+from skgpx._pls._parts import RowSums, add_rows, rows_of_model, same_functions
 from skgpx._pls._sampler import resolved_method
 from skgpx._row_budgets import CHECKED_ROWS
 from skgpx._selection import MAX_INDUCING_NON_GAUSSIAN, NO_NOISE
@@ -25,13 +28,16 @@ from skgpx._types import RandomState
 from skgpx._validation import (
     Rows,
     Units,
+    canonical_rows,
     check_is_fitted,
     check_kernel,
     check_likelihood_given,
     check_rows,
     codes_of_grades,
+    copy_to_merge,
     filled_gaps,
     fit_context,
+    generator,
     in_unit_scale,
     row_quantity,
     with_categories_of,
@@ -208,7 +214,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Whitened weights w of the basis: standard normal a priori. `posterior_` holds
         them spread out by ``sqrt(J / (J - 1))`` around the mean of J particles of a
         mode, so that variances are unbiased.
-    posterior_ : LatentModel, NeighborModel or MixtureModel
+    posterior_ : LatentModel, NeighborModel, CellModel or MixtureModel
         Basis and posterior of the weights, from which every prediction is computed; a
         mixture, with a model for each state, where hyperparameters are averaged.
     acceptance_ : float
@@ -310,7 +316,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     (60, 3)
     """
 
-    posterior_: FunctionModel | MixtureModel
+    posterior_: Any
+    # sums over all rows and over those of `fit`, and the number of the latter, once
+    # rows have been added
+    _sums: RowSums
+    _first_sums: RowSums
+    _n_first: int
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ProjectedLangevin._parameter_constraints,
@@ -374,7 +385,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or dask array or data frame of shape (n_samples, n_features)
+            Rows of dask stay where they are, under Gaussian noise: a sample chooses
+            kernel, noise and inducing inputs, and cells of space add up their rows.
+            `y` and `sample_weight` are then dask arrays or series of the same parts.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Several targets, for a Gaussian likelihood in closed form, are independent
             functions with one kernel and its inducing points, each with its own noise
@@ -420,6 +434,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         }
         reporter = RoundReporter(self, X, y, sample_weight, **row_quantities)
         likelihood = self._likelihood_given()
+        for name in ("_sums", "_first_sums", "_n_first"):
+            self.__dict__.pop(name, None)
         if is_lazy(X):
             check_lazy_fit(self.likelihood, likelihood, row_quantities)
             lazy = LazyRows.of(self, X, y, sample_weight)
@@ -443,6 +459,186 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             findings = self._fit_likelihood(likelihood, rows, reporter)
         conclude(self, findings)
         return self
+
+    # ---- Rows that come in parts -------------------------------------------------
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add rows to those of `fit`, or of earlier calls; the first call is a fit.
+
+        For one target with Gaussian noise in closed form.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequency weights.
+
+        Returns
+        -------
+        self : PLSRegressor
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`; for other likelihoods, several targets, averaged
+            hyperparameters, and models of dask arrays.
+
+        Notes
+        -----
+        The first rows choose kernel, noise, inducing inputs and the units of y, which
+        stay. Without nearest rows only sums over the rows are kept, and the result is
+        that of one fit to all rows. With nearest rows the model holds all of them; the
+        new rows are conditioned on earlier ones, so that the order of the calls
+        matters a little, as the random order of a fit does. O(p N^2 (N + M) + p M^2 +
+        M^3) for p rows, and a search tree of all rows.
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y, sample_weight)
+        if is_lazy(X):
+            raise ValueError(
+                "partial_fit adds arrays in memory; got dask arrays. Call it for each "
+                "part, or fit all of them."
+            )
+        # a sum of models does not know how many rows it has
+        n_rows = vars(self).get("_n_rows")
+        X, y, weights = check_rows(
+            self,
+            X,
+            y,
+            sample_weight,
+            numeric=True,
+            reset=False,
+        )
+        self._check_adds_rows()
+        self._start_sums()
+        salt = int(generator(self.random_state).integers(2**62))
+        model, sums = add_rows(
+            self.posterior_,
+            canonical_rows(X, y, weights),
+            self.likelihood_,
+            salt,
+        )
+        self._solve_sums(model, self._sums.add(sums))
+        if n_rows is not None:
+            self._n_rows = n_rows + len(X)
+        return self
+
+    def merge(self, other: PLSRegressor) -> Self:
+        """Return a new model of the rows of both; ``one + other`` is the same.
+
+        Fit one model to the first rows, copy it, and add other rows to the copies by
+        :meth:`partial_fit`: the first rows count once. Models with given kernel, noise
+        and inducing inputs, without `optimizer` and `normalize_y`, need no first rows.
+
+        Parameters
+        ----------
+        other : PLSRegressor
+            With the same kernel, noise and inducing inputs.
+
+        Returns
+        -------
+        merged : PLSRegressor
+
+        Raises
+        ------
+        ValueError
+            If kernel, noise, inducing inputs or units of the two differ, or as in
+            :meth:`partial_fit`.
+
+        Notes
+        -----
+        Without nearest rows sums are added. With them the rows of the first model
+        precede those of the other one, which are conditioned again.
+        """
+        check_is_fitted(self)
+        if not isinstance(other, PLSRegressor):
+            raise ValueError(f"merge expects another PLSRegressor; got {other!r}.")
+        check_is_fitted(other)
+        self._check_adds_rows()
+        other._check_adds_rows()
+        same_noise = self.noise_variance_ == other.noise_variance_
+        if not (same_noise and same_functions(self.posterior_, other.posterior_)):
+            raise ValueError(
+                "Only models of the same kernel, noise, inducing inputs and units can "
+                "be merged. Fit one of them to the first rows, and add other rows to "
+                "copies of it by partial_fit."
+            )
+        merged = copy_to_merge(self)
+        merged._start_sums()
+        # sums are kept by name, and do not change the other model
+        second = copy.copy(other)
+        second._start_sums()
+        model = self.posterior_
+        sums = merged._sums
+        shares_rows = merged._first_sums.equals(second._first_sums)
+        if isinstance(model, NeighborModel):
+            n_rows = len(second.posterior_.residual.rows)
+            if shares_rows:
+                n_rows -= second._n_first
+            rows = rows_of_model(second.posterior_, n_rows, self.likelihood_)
+            salt = int(generator(self.random_state).integers(2**62))
+            if n_rows:
+                model, added = add_rows(model, rows, self.likelihood_, salt)
+                sums = sums.add(added)
+        else:
+            sums = sums.add(second._sums)
+            if shares_rows:
+                sums = sums.add(second._first_sums, -1.0)
+        merged._solve_sums(model, sums)
+        return merged
+
+    def __add__(self, other: Self | int) -> Self:
+        if isinstance(other, int) and other == 0:
+            return self
+        if not isinstance(other, PLSRegressor):
+            return NotImplemented
+        return self.merge(other)
+
+    def __radd__(self, other: int) -> Self:
+        """``sum(models)`` begins with zero, which stands for a part without rows."""
+        if not isinstance(other, int):
+            return NotImplemented
+        return self + other
+
+    def _check_adds_rows(self) -> None:
+        """Refuse to add rows where their sums are not those of one regression."""
+        model = self.posterior_
+        adds = isinstance(model, LatentModel | NeighborModel)
+        if not adds or type(self.likelihood_) is not Gaussian or model.n_outputs > 1:
+            raise ValueError(
+                "Rows are added to a model of one target with Gaussian noise, of "
+                f"arrays in memory; got {type(model).__name__} with "
+                f"{self.likelihood_!r}. For few first rows set "
+                'hyperparameters="maximise", which averages no states.'
+            )
+
+    def _start_sums(self) -> None:
+        """Keep the sums over the rows of `fit`, which follow from the posterior."""
+        if "_sums" in vars(self):
+            return
+        model = self.posterior_
+        self._sums = RowSums.of(model.weights, self.log_evidence_)
+        self._first_sums = self._sums
+        if isinstance(model, NeighborModel):
+            self._n_first = len(model.residual.rows)
+
+    def _solve_sums(self, model: Any, sums: RowSums) -> None:
+        """Set the posterior that follows from the sums."""
+        weights, evidence = sums.solve()
+        rng = generator(self.random_state)
+        self._sums = sums
+        self.posterior_ = replace(model, weights=weights)
+        self.particles_, _ = independent_draws(weights, self.n_particles, rng)
+        self.log_evidence_ = evidence
+
+    # ---- The fit of one likelihood -----------------------------------------------
 
     def _distribution(self, X: ArrayLike, **quantities: ArrayLike | None) -> Any:
         """Predictive distribution at rows; a lazy one at rows of dask."""
