@@ -49,9 +49,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         How they are chosen: "greedy", "k-means++", "random" or "m-dpp", see
         :func:`~skgpx.bases.select_inducing`; an array holds the points themselves.
     n_neighbors : int or "auto", default="auto"
-        For two classes: number of the nearest rows that complete the inducing inputs,
-        under the closest normal distribution instead of chains; 0 for none. "auto" is
-        40 from 4500 rows on where the points that chains can afford do not suffice.
+        Number of the nearest rows that complete the inducing inputs, under the closest
+        normal distribution instead of chains; 0 for none. "auto" is 40 for two classes
+        from 4500 rows on where the points that chains can afford do not suffice, and 0
+        for more classes.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: by Laplace's approximation of the evidence, or
         not at all.
