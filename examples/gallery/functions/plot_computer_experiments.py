@@ -49,8 +49,8 @@ print(f"noise: {model.noise_variance_ / y.var():.1e} of the variance of y")
 # Other inputs
 # ------------
 # Errors are about a hundredth of the standard deviation of the voltage. The standard
-# deviations tell small ones from large ones. They average kernels and lengthscales among
-# which sixty runs cannot choose, and are still a little too small here; over 72 such
+# deviations tell small ones from large ones. They average kernels and lengthscales,
+# among which sixty runs cannot choose, and are a little too small here; over 72 such
 # experiments 95 % intervals held 94 % of the values.
 rng = np.random.default_rng(1)
 new = rng.uniform(low, high, (1000, 6))
