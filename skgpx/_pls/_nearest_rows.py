@@ -363,13 +363,18 @@ class LatentMean(NamedTuple):
     dual: Array
 
     @classmethod
-    def of(
+    def at_start(
         cls,
         responses: WorkingResponses,
         covariances: Sequence[WhitenedRows],
     ) -> LatentMean:
-        """Given working responses: ``a = C⁻¹ z`` and ``m = z - D a``."""
+        """Of one function given its responses: ``a = C⁻¹ z`` and ``m = z - D a``.
+
+        Several functions, whose responses are rough, start at their bases.
+        """
         z = responses.y
+        if z.shape[1] > 1:
+            return cls(np.zeros_like(z), np.zeros_like(z))
         dual = _solve(covariances, z)
         return cls(z - responses.noise * dual, dual)
 
@@ -447,7 +452,7 @@ def _closest_normal(
         variance = noise - noise**2 * np.column_stack(inverse_diagonals)
         variance = np.maximum(variance, 1e-6 * noise.min())
         if mean is None:
-            mean = LatentMean.of(responses, covariances)
+            mean = LatentMean.at_start(responses, covariances)
         mean, responses, decrement = _find_mean(
             rows,
             likelihood,
