@@ -605,7 +605,10 @@ def default_candidates(
     scaled_columns = numeric if len(numeric) else codes
     X = np.ascontiguousarray(rows.X[:, scaled_columns])
     default = default_kernel(X, rows.weights)
-    largest_amplitude = 1e5 * unit
+    largest_amplitude = 1e3 * unit
+    if likelihood.has_closed_form:
+        # of a function without noise
+        largest_amplitude = 1e5 * unit
     if likelihood.log_scale and not likelihood.location_scale:
         # a standard deviation of 6: on separable classes evidence grows without end
         largest_amplitude = 36.0
@@ -629,6 +632,10 @@ def default_candidates(
             name=f"{name}, one lengthscale per column",
             is_given=False,
         )
+        if not likelihood.has_closed_form:
+            # functions without noise have the large amplitudes
+            normal = np.full_like(anisotropic.degrees, np.inf)
+            anisotropic = replace(anisotropic, degrees=normal)
         family = [anisotropic]
         if len(numeric) >= 2:
             isotropic = anisotropic.with_one_length_scale(f"{name}, one lengthscale")

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
+from scipy.stats import t as student_t
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
@@ -259,10 +260,10 @@ def test_objective_against_finite_differences(rng, family, position):
     slope = objective(point)[1]
     numeric = fourth_order(lambda p: objective(p)[0], point)
     np.testing.assert_allclose(slope, numeric, rtol=1e-5, atol=1e-5)
-    # log-normal priors: of the amplitude, and of lengthscales in standard deviations
+    # priors of logarithms: of the amplitude, and of lengthscales in standard deviations
     location = np.sqrt(2.0) + 0.5 * np.log(2.0)
     u = point[:-1]
-    expected = norm.logpdf(u[0], 1.0, 1.5)
+    expected = student_t.logpdf(u[0], 4.0, 1.0, 1.5)
     expected += np.sum(norm.logpdf(u[1:], location, np.sqrt(3.0)))
     assert candidate.log_prior(u)[0] == pytest.approx(expected)
     noise = candidate.log_prior(point, likelihood)[0] - candidate.log_prior(u)[0]

@@ -10,9 +10,9 @@ from skgpx.likelihoods import Gaussian, NegativeBinomial, StudentT
 
 
 def test_a_rough_function_and_a_trend(monkeypatch):
-    # a quarter of the neighbourhoods suffices
-    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
-    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
+    # half of the neighbourhoods compare, a tenth of them train
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 200)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 400)
     rng = np.random.default_rng(0)
     X, new = rng.standard_normal((2, 4600, 2))
     f, f_new = (
@@ -68,9 +68,9 @@ def ridges(n, n_new=1000):
 
 @pytest.fixture
 def few_neighborhoods(monkeypatch):
-    # a quarter of the neighbourhoods suffices
-    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
-    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
+    # half of the neighbourhoods compare, a tenth of them train
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 200)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 400)
 
 
 @pytest.mark.usefixtures("few_neighborhoods")
