@@ -252,8 +252,11 @@ def filled_gaps(y: ArrayLike) -> tuple[ArrayLike, Mask | None]:
     """
     if np.ma.isMaskedArray(y):
         return y, None
+    targets: Any = np.asarray(y)
+    if targets.dtype.kind == "c":
+        return y, None
     try:
-        targets = np.asarray(y, dtype=np.float64)
+        targets = np.asarray(targets, dtype=np.float64)
     except (TypeError, ValueError):
         return y, None
     if targets.ndim != 2 or targets.shape[1] < 2:

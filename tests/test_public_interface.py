@@ -35,6 +35,8 @@ def members(cls):
         member = inspect.getattr_static(cls, name)
         if isinstance(member, (classmethod, staticmethod)):
             member = member.__func__
+        # available_if
+        member = getattr(member, "fn", member)
         if inspect.isfunction(member):
             yield f"{name}{signature(member)}"
         elif isinstance(member, property):

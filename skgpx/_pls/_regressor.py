@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils.metaestimators import available_if
 
 from skgpx import diagnostics
 from skgpx._base import LatentRegressor
@@ -51,6 +53,13 @@ from skgpx.likelihoods import Gaussian, Likelihood, StudentT
 _MAX_LEFT_OUT = 0.01
 # Findings about residuals under normal noise for which Student-t noise is tried.
 _NOT_NORMAL = {"heavy tails", "varying noise"}
+
+
+def _adds_rows(estimator: PLSRegressor) -> bool:
+    """Whether rows can be added to a model, or there is none yet."""
+    if hasattr(estimator, "posterior_"):
+        estimator._check_adds_rows()
+    return True
 
 
 class PLSRegressor(LatentRegressor, ProjectedLangevin):
@@ -462,6 +471,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     # ---- Rows that come in parts -------------------------------------------------
 
+    @available_if(_adds_rows)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,
@@ -471,7 +481,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     ) -> Self:
         """Add rows to those of `fit`, or of earlier calls; the first call is a fit.
 
-        For one target with Gaussian noise in closed form.
+        For one target with Gaussian noise in closed form: other fitted models do not
+        have this method. The first call chooses hyperparameters, unless they are to be
+        averaged explicitly.
 
         Parameters
         ----------
@@ -487,8 +499,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Raises
         ------
         ValueError
-            As :meth:`fit`; for other likelihoods, several targets, averaged
-            hyperparameters, and models of dask arrays.
+            As :meth:`fit`, and for dask arrays.
+        AttributeError
+            For other likelihoods, several targets, averaged hyperparameters, and models
+            of dask arrays.
 
         Notes
         -----
@@ -500,7 +514,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         M^3) for p rows, and a search tree of all rows.
         """
         if not hasattr(self, "posterior_"):
-            return self.fit(X, y, sample_weight)
+            return self._fit_first_rows(X, y, sample_weight)
         if is_lazy(X):
             raise ValueError(
                 "partial_fit adds arrays in memory; got dask arrays. Call it for each "
@@ -516,7 +530,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             numeric=True,
             reset=False,
         )
-        self._check_adds_rows()
         self._start_sums()
         salt = int(generator(self.random_state).integers(2**62))
         model, sums = add_rows(
@@ -606,6 +619,24 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         if not isinstance(other, int):
             return NotImplemented
         return self + other
+
+    def _fit_first_rows(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+    ) -> Self:
+        """Fit with chosen hyperparameters: averaged ones have no sums over rows."""
+        if self.hyperparameters != "auto":
+            return self.fit(X, y, sample_weight)
+        first = clone(self).set_params(hyperparameters="maximise")
+        first.fit(X, y, sample_weight)
+        parameters = self.get_params(deep=False)
+        fitted = {
+            name: value for name, value in vars(first).items() if name not in parameters
+        }
+        self.__dict__.update(fitted)
+        return self
 
     def _check_adds_rows(self) -> None:
         """Refuse to add rows where their sums are not those of one regression."""

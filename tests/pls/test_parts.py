@@ -137,8 +137,20 @@ def test_refused():
         first.partial_fit(X[:, :1], Y)
     logs = PLSRegressor(likelihood=LogNormal(), random_state=0, optimizer=None)
     logs.fit(X[:30], np.exp(Y[:30]))
-    with pytest.raises(ValueError, match="Gaussian noise"):
+    with pytest.raises(AttributeError, match="partial_fit"):
         logs.partial_fit(X, np.exp(Y))
+    with pytest.raises(ValueError, match="Gaussian noise"):
+        logs.merge(logs)
     several = clone(POINTS).fit(X, np.column_stack((Y, Y)))
     with pytest.raises(ValueError, match="one target"):
-        several.partial_fit(X, np.column_stack((Y, Y)))
+        several.merge(several)
+
+
+def test_few_first_rows_choose_hyperparameters():
+    model = PLSRegressor(random_state=0).partial_fit(X[:40], Y[:40])
+    chosen = PLSRegressor(hyperparameters="maximise", random_state=0)
+    assert_array_equal(model.predict(X), chosen.fit(X[:40], Y[:40]).predict(X))
+    assert model.hyperparameters == "auto"
+    assert hasattr(model.partial_fit(X[40:80], Y[40:80]), "partial_fit")
+    # averaged states have no sums over rows
+    assert not hasattr(PLSRegressor(random_state=0).fit(X[:40], Y[:40]), "partial_fit")
