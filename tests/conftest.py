@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn  # noqa: F401  (loads the OpenMP library that is limited below)
+import threadpoolctl
 
 # numba's disk cache does not survive concurrent writers, so every xdist worker has
 # its own, kept between runs. It is named before any test module imports skgpx.
@@ -20,6 +22,10 @@ for kernels in (NUMBA_CACHES / "main").glob("kernels-*"):
         with contextlib.suppress(OSError, shutil.Error):
             shutil.copytree(kernels, part)
             part.rename(NUMBA_CACHE / kernels.name)
+
+# Boosted trees of several workers would wait for each other's OpenMP threads.
+if WORKER != "main":
+    threadpoolctl.threadpool_limits(limits=1, user_api="openmp")
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from skgpx.likelihoods import Gaussian, NegativeBinomial, StudentT
 
 
 def test_a_rough_function_and_a_trend(monkeypatch):
-    # half of the neighbourhoods compare, a tenth of them train
-    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 200)
-    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 400)
+    # a quarter of the neighbourhoods suffices
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
     rng = np.random.default_rng(0)
     X, new = rng.standard_normal((2, 4600, 2))
     f, f_new = (
@@ -68,9 +68,9 @@ def ridges(n, n_new=1000):
 
 @pytest.fixture
 def few_neighborhoods(monkeypatch):
-    # half of the neighbourhoods compare, a tenth of them train
-    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 200)
-    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 400)
+    # a quarter of the neighbourhoods suffices
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
 
 
 @pytest.mark.usefixtures("few_neighborhoods")
@@ -98,7 +98,6 @@ def test_gross_outliers_among_many_rows():
     assert np.sqrt(np.mean((mean - f[5000:]) ** 2)) < 0.07
 
 
-@pytest.mark.usefixtures("few_neighborhoods")
 def test_the_shape_of_many_overdispersed_counts():
     X, f, rng = ridges(5000)
     rate = np.exp(f) * rng.gamma(2.0, 0.5, size=len(f))
