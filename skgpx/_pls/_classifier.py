@@ -29,7 +29,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
     Probabilities are averaged over the posterior of the latent functions, one for two
     classes and one per class for more; the posterior is not approximated by a Gaussian,
-    unless two classes have many rows.
+    unless two classes have many rows or `n_neighbors` is a number above zero.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ class Inference(NamedTuple):
 
     Attributes
     ----------
-    posterior : LatentModel, NeighborModel or MixtureModel
+    posterior : LatentModel, NeighborModel, CellModel or MixtureModel
     particles : ndarray of shape (m, c, s)
     sample : Sample
         Diagnostics of the chains.
