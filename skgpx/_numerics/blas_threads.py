@@ -125,7 +125,7 @@ class OneBlasThread:
             if not inspect.isfunction(member) or hasattr(member, "holds_blas"):
                 continue
             if member.__module__.startswith("skgpx."):
-                setattr(cls, name, _with_one_thread(member))
+                setattr(cls, name, with_one_blas_thread(member))
         super().__init_subclass__(**options)
 
 
@@ -146,7 +146,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)
 
 
-def _with_one_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_one_blas_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Hold BLAS to one thread in a function.
+
+    For methods below other descriptors, which `OneBlasThread` does not look into.
+    """
+
     # a context as a decorator would be a frame between warnings and their callers
     @wraps(function)
     def call(*args: object, **options: object) -> Any:

@@ -17,6 +17,7 @@ from skgpx import diagnostics
 from skgpx._base import LatentRegressor
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._latent import LatentModel, NeighborModel
+from skgpx._numerics.blas_threads import with_one_blas_thread
 from skgpx._pls._base import ProjectedLangevin, largest_model
 from skgpx._pls._chains import independent_draws
 from skgpx._pls._distributed import LazyRows, check_lazy_fit, is_lazy
@@ -472,6 +473,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     # ---- Rows that come in parts -------------------------------------------------
 
     @available_if(_adds_rows)
+    @with_one_blas_thread
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,
