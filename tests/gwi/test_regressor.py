@@ -208,7 +208,7 @@ def mixed(n, seed):
 def test_more_rows_make_the_default_better():
     X_new, f_new, _ = mixed(1000, 1)
     errors = []
-    for n in (500, 5000):
+    for n in (300, 2000):
         X, _, y = mixed(n, 0)
         model = GWIRegressor(random_state=0).fit(X, y)
         errors.append(np.sqrt(np.mean((model.predict(X_new) - f_new) ** 2)))
@@ -219,7 +219,7 @@ def test_more_rows_make_the_default_better():
 def test_a_few_rows_without_large_errors_do_not_shrink_heavy_tails():
     rng = np.random.default_rng(3)
     scores = []
-    for _ in range(5):
+    for _ in range(3):
         X = rng.normal(size=(1250, 6))
         y = X[:, 0] + np.sin(X[:, 1]) + 0.15 * rng.standard_t(2.2, 1250)
         model = GWIRegressor("net", max_iter=300, random_state=0).fit(X[:250], y[:250])

@@ -88,8 +88,8 @@ def test_the_default_is_no_worse_than_any_of_its_families(draw):
 
 def test_bands_of_rough_functions_hold_them():
     covered = []
-    for seed in range(6):
-        X, f, y = rows(rough, 600, seed)
+    for seed in range(4):
+        X, f, y = rows(rough, 500, seed)
         low, high = SpectralVGPRegressor().fit(X, y).credible_band(X).T
         covered.append(np.mean((low <= f) & (f <= high)))
     assert np.mean(covered) > 0.9
@@ -131,7 +131,7 @@ def test_a_constant_stays_a_constant_and_its_level_is_uncertain():
 
 
 @pytest.mark.parametrize(
-    ("cycles", "n", "d"), [(20, 400, 1), (100, 2000, 1), (30, 1500, 2)]
+    ("cycles", "n", "d"), [(20, 400, 1), (100, 2000, 1), (30, 900, 2)]
 )
 def test_a_wave_that_stands_out_is_found(cycles, n, d):
     X, f, y = rows(lambda rng, X: np.sin(2.0 * np.pi * cycles * X[:, 0]), n, d=d)
@@ -142,9 +142,9 @@ def test_a_wave_that_stands_out_is_found(cycles, n, d):
     assert np.sqrt(np.mean(error**2)) < 0.06
 
 
-@pytest.mark.parametrize("d", [1, 2])
-def test_noise_has_no_waves(d):
-    for seed in range(5):
+@pytest.mark.parametrize(("d", "n_seeds"), [(1, 5), (2, 2)])
+def test_noise_has_no_waves(d, n_seeds):
+    for seed in range(n_seeds):
         rng = np.random.default_rng(seed)
         X, y = rng.uniform(size=(300, d)), rng.standard_normal(300)
         assert not len(SpectralVGPRegressor(random_state=0).fit(X, y).cycles_)
