@@ -49,7 +49,7 @@ class ThompsonSampler(OneBlasThread):
         ``prior="grid"`` its draws are defined on the unit box. None stands for
         ``DecoupledSampler(hyperparameters="maximise")``, which learns kernel and noise;
         warnings of its fits to few rows are not shown. ``DecoupledSampler()`` also
-        averages over hyperparameters, and a proposal takes some ten times as long.
+        averages over hyperparameters, and a proposal takes some five times as long.
     maximize : bool, default=False
         Look for the largest value instead of the smallest.
     steps : array-like of shape (n_features,) or None, default=None
