@@ -113,6 +113,27 @@ def test_draws_have_the_moments_of_the_model():
     assert_moments(values, centre, covariance)
 
 
+@pytest.mark.parametrize("kernel", [RBF(0.9), Matern(2.0, nu=0.5)])
+@pytest.mark.parametrize("noise", [1e-3, 1.0])
+def test_joint_covariances_are_those_of_the_exact_process(kernel, noise):
+    X, y = table(600, d=3)
+    model = fixed(kernel, noise, 40, n_inducing=150).fit(X, y)
+    exact = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X, y)
+    new = table(15, d=3, seed=1)[0]
+    # new rows, close and equal ones, rows of the data, and far rows
+    rows = np.concatenate((new, new + 0.01, new[:5], X[:10], 2.0 * new))
+    covariance = model.posterior_.covariance(rows)
+    _, expected = exact.predict(rows, return_cov=True)
+    variance, exact_variance = np.diagonal(covariance), np.diagonal(expected)
+    assert_allclose(variance, exact_variance, rtol=0.05)
+    correlation = covariance / np.sqrt(np.outer(variance, variance))
+    exact_correlation = expected / np.sqrt(np.outer(exact_variance, exact_variance))
+    assert_allclose(correlation, exact_correlation, atol=0.05)
+    # of the same rows in another batch
+    few = model.posterior_.covariance(rows[[3, 18, 40]])
+    assert_allclose(few, covariance[np.ix_([3, 18, 40], [3, 18, 40])], atol=1e-9)
+
+
 def test_gradients_of_draws():
     X, y = table(200)
     model = fixed(KERNELS["matern"], 0.05, 15, n_inducing=10).fit(X, y)
