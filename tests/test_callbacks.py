@@ -44,9 +44,10 @@ ITERATIVE = {
     ),
     "classes": PLSClassifier(n_particles=40, tol=1.25, **SETTINGS),
     "tempered": PLSClassifier(method="smc", **SETTINGS),
+    "nearest rows": PLSClassifier(n_neighbors=12, **SETTINGS),
 }
 # long enough a fit, and labels for classifiers
-TARGETS = {"classes": Y > 0.0, "tempered": Y > 0.0}
+TARGETS = dict.fromkeys(("classes", "tempered", "nearest rows"), Y > 0.0)
 iterative = pytest.mark.parametrize("name", ITERATIVE)
 
 
@@ -118,6 +119,9 @@ def test_a_callback_stops_a_fit_without_a_warning():
     sampler.set_callbacks(Recorder(stop=True)).fit(X, Y)
     n_iter = chains.set_callbacks(Recorder(stop=True)).fit(X, Y).n_iter_
     assert n_iter == sampler.estimator_.n_iter_ < 50
+    recorder = Recorder(stop=True)
+    clone(ITERATIVE["nearest rows"]).set_callbacks(recorder).fit(X, Y > 0.0)
+    assert [task for _, task in recorder.ends] == ["round", "fit"]
     box = clone(ITERATIVE["box"]).set_callbacks(Recorder(stop=True)).fit(X, Y)
     assert box.score(X, Y) > 0.9
 

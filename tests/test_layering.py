@@ -116,7 +116,7 @@ CEILINGS = {
     "_iterative": 8900,
     "_decoupled": 6600,
     "_selection": 27500,
-    "_latent": 4900,
+    "_latent": 6100,
     "_draws": 17300,
     "bases": 17600,
     "kernels": 16800,

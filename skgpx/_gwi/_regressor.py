@@ -281,7 +281,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
 
     See Also
     --------
-    PLSRegressor : Sparse Gaussian processes whose mean is that of the process.
+    PLSRegressor : Sparse Gaussian processes whose mean is that of the process; better
+        from some 4500 rows on, as it adds nearest rows.
     skgpx.metrics.process_wasserstein_distance : Distance between two fitted models.
 
     Notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,20 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._draws import (
     Conditioning,
     FunctionDraws,
+    InputMap,
     LinearTerm,
+    Process,
+    Term,
     draw_prior,
     section_terms,
 )
 from skgpx._latent._model import FunctionModel, LatentModel, Mean
-from skgpx._numerics.linalg import solve_lower, solve_lower_transpose
+from skgpx._numerics.linalg import (
+    NUGGET,
+    cholesky,
+    solve_lower,
+    solve_lower_transpose,
+)
 from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases import NeighborCoefficients, NeighborResidual, Nystroem
 
@@ -35,8 +44,7 @@ class NeighborModel(FunctionModel):
     where b and the distribution of g, which is independent of the data, are those of a
     :class:`~skgpx.bases.NeighborResidual`. The c functions are independent; those whose
     values have the same noise share b and the distributions of g and of ``w - E w``.
-    Since the model holds the data, it can be conditioned on more of them; its draws
-    cannot.
+    Since the model holds the data, it can be conditioned on more of them.
 
     Parameters
     ----------
@@ -156,26 +164,33 @@ class NeighborModel(FunctionModel):
         Z = basis.inducing_points
         given = Conditioning(residual.rows, np.min(residual.noise, axis=1))
         draws = draw_prior(basis.kernel, Z.shape[1], c, s, rng, given=given, **prior)
-        # y - f⁰(X) - ε
+        # y - ε
         noise = residual.noise[:, self.versions]
         # rows without a value are no neighbours
         std = np.sqrt(np.where(np.isfinite(noise), noise, 0.0))
-        error = self.y[:, :, np.newaxis] - draws.values(residual.rows)
-        error -= std[:, :, np.newaxis] * rng.standard_normal((len(self.y), c, s))
+        errors = rng.standard_normal((len(self.y), c, s))
+        values = self.y[:, :, np.newaxis] - std[:, :, np.newaxis] * errors
         # δ
         at_points = draws.values(Z).reshape(len(Z), -1)
         at_points += np.sqrt(basis.jitter) * rng.standard_normal(at_points.shape)
         root = np.asarray(basis.root)
         delta = weights.reshape(m, -1) - solve_lower(root, at_points)
-        error -= (residual.features @ delta).reshape(error.shape)
-        # φᵀδ = k(·, Z) L⁻ᵀ δ
-        sections = solve_lower_transpose(root, delta).reshape(len(Z), c, s)
-        terms = section_terms(basis.kernel, Z, sections)
-        coefficients: Any = NeighborCoefficients(residual, self.versions)
-        return draws.plus((*terms, LinearTerm(coefficients, error)))
+        return _given_rows(draws, delta.reshape(m, c, s), values, self._coefficients)
 
-    def process(self) -> None:
-        """Return None: the model can be conditioned, but not its draws."""
+    @cached_property
+    def _coefficients(self) -> NeighborCoefficients:
+        """``b``, the same object in all draws and their process."""
+        return NeighborCoefficients(self.residual, self.versions)
+
+    def process(self) -> NeighborProcess:
+        """``f - m`` as a process that can be conditioned."""
+        return NeighborProcess(
+            coefficients=self._coefficients,
+            weight_root=self.weights.root,
+            scale=np.abs(self._scales),
+            points=np.empty((0, self.residual.rows.shape[1])),
+            noise=np.empty((self.n_outputs, 0)),
+        )
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> NeighborModel:
         """Distribution of f given noisy values y (p, c) at X (p, d).
@@ -241,6 +256,41 @@ class NeighborModel(FunctionModel):
         )
 
 
+def _given_rows(
+    prior: FunctionDraws,
+    delta: Array,
+    values: Array,
+    coefficients: NeighborCoefficients,
+) -> FunctionDraws:
+    """``f⁰ + φᵀδ + b(·)ᵀ (v - Φδ - f⁰(X))_N``.
+
+    Parameters
+    ----------
+    prior : FunctionDraws
+        ``f⁰``.
+    delta : ndarray of shape (M, c, s)
+        ``δ``.
+    values : ndarray of shape (n, c, s)
+        ``v``, at the rows X of the data.
+    coefficients : NeighborCoefficients
+        ``b``.
+    """
+    residual = coefficients.residual
+    basis = residual.basis
+    flat_delta = delta.reshape(len(delta), -1)
+    # φᵀδ = k(·, Z) L⁻ᵀ δ
+    sections = solve_lower_transpose(np.asarray(basis.root), flat_delta)
+    terms = section_terms(
+        basis.kernel,
+        basis.inducing_points,
+        sections.reshape(delta.shape),
+    )
+    explained = (residual.features @ flat_delta).reshape(values.shape)
+    discrepancy = values - explained - prior.values(residual.rows)
+    features: Any = coefficients
+    return prior.plus((*terms, LinearTerm(features, discrepancy)))
+
+
 def _filtered(
     w: Array,
     root: Array,
@@ -269,3 +319,148 @@ def _filtered(
         shrinkage = 1.0 / (1.0 + np.sqrt(variance[i] / total))
         root = root - shrinkage * np.outer(gain, half)
     return w, root
+
+
+# ---- The process of draws ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NeighborProcess(Process):
+    """Process of the draws of a :class:`NeighborModel`, given further values.
+
+    ::
+
+        cov(f(x), f(y)) = scale² (C(x, y) - C(x, P) (C(P, P) + N)⁻¹ C(P, y))
+        C(x, y) = c(x)ᵀ S Sᵀ c(y) + cov(h(x), h(y)),    c(x) = φ(x) - Φ_Nᵀ b(x)
+
+    where h is what remains of the residual given the nearest rows of the data. The
+    values at P are no rows that may be nearest: C is the covariance of all draws.
+
+    Attributes
+    ----------
+    coefficients : NeighborCoefficients
+        ``b``.
+    weight_root : ndarray of shape (g, M, r)
+        ``S``, a root of the covariance of the weights, for each of c outputs or (g = 1)
+        for all.
+    scale : ndarray of shape (c,)
+        Units of the outputs.
+    points : ndarray of shape (p, d)
+        ``P``.
+    noise : ndarray of shape (c, p)
+        Diagonal of ``N``, for each output in its own unit.
+    maps : tuple of InputMap, default=()
+        Maps of the inputs; the points are mapped rows.
+    """
+
+    coefficients: NeighborCoefficients
+    weight_root: Array
+    scale: Array
+    points: Array
+    noise: Array
+    maps: tuple[InputMap, ...] = ()
+
+    def covariance(self, X: Array, output: int = 0) -> Array:
+        """Covariance of one output between the rows of X, (n, n)."""
+        X = self.mapped(X)
+        n = len(X)
+        C = self._given_data(np.concatenate((X, self.points)), output)
+        between = C[n:, :n]
+        L = cholesky(C[n:, n:] + np.diag(self.noise[output])).L
+        explained = solve_lower(L, between)
+        variance = self.scale[output] ** 2
+        return variance * (C[:n, :n] - explained.T @ explained)
+
+    def _given_data(self, X: Array, output: int) -> Array:
+        """``C`` of one output between the rows of X."""
+        residual = self.coefficients.residual
+        version = int(self.coefficients.versions[output])
+        features, _ = residual.features_and_variance(X)
+        S = self.weight_root[output % len(self.weight_root)]
+        half = features[version] @ S
+        return half @ half.T + residual.covariance(X, version)
+
+    def learn(
+        self,
+        X: Array,
+        discrepancy: Array,
+        noise_variance: Array,
+        white: float = 0.0,
+    ) -> tuple[Array, NeighborProcess]:
+        """Condition on values at X; see :meth:`Process.learn`.
+
+        The variables are ``α`` in the change ``C(·, P) α`` of draws, where P has the
+        points of earlier observations, with which the draws agree, before those of X.
+
+        Notes
+        -----
+        O(p^3 + p N (p N + M)) time for p points in total with N neighbours, for each
+        group of outputs with the same noise.
+        """
+        X = self.mapped(X)
+        kernel = self.coefficients.residual.kernel
+        nugget = NUGGET * kernel.diag(X)
+        noise = noise_variance / self.scale[:, np.newaxis] ** 2 + white + nugget
+        process = replace(
+            self,
+            points=np.concatenate((self.points, X)),
+            noise=np.concatenate((self.noise, noise), axis=1),
+        )
+        _, c, s = discrepancy.shape
+        errors = np.zeros((len(process.points), c, s))
+        errors[len(self.points) :] = discrepancy
+        change = np.empty_like(errors)
+        for outputs in process._groups():
+            # (C(P, P) + N)⁻¹ (y - f(P) - ε)
+            C = process._given_data(process.points, outputs[0])
+            L = cholesky(C + np.diag(process.noise[outputs[0]])).L
+            flat = errors[:, outputs].reshape(len(errors), -1)
+            alpha = solve_lower_transpose(L, solve_lower(L, flat))
+            change[:, outputs] = alpha.reshape(len(errors), len(outputs), s)
+        return change, process
+
+    def _groups(self) -> list[Index]:
+        """Outputs whose values, at the rows and at the points, have the same noise."""
+        keys = np.column_stack((self.coefficients.versions, self.noise))
+        _, group_of_output = np.unique(keys, axis=0, return_inverse=True)
+        group_of_output = np.ravel(group_of_output)
+        n_groups = int(group_of_output.max()) + 1
+        return [np.flatnonzero(group_of_output == group) for group in range(n_groups)]
+
+    def terms(self, variables: Array) -> tuple[Term, ...]:
+        """``C(·, P) α`` with these variables (p, c, s).
+
+        A draw ``f⁰ + φᵀδ + b(·)ᵀ (y - ε - Φδ - f⁰(X))_N`` is linear in the independent
+        ``g = f⁰ - φᵀL⁻¹f⁰(Z)``, w and ε. With the draws ``c(P)ᵀw + A (g + ε)`` at P::
+
+            f⁰ ← k(·, P') Aᵀα,    δ ← (S Sᵀ - I) c(P) α,    ε ← Σ Aᵀα
+
+        where P' are the points and their nearest rows.
+        """
+        _, c, s = variables.shape
+        residual = self.coefficients.residual
+        basis = residual.basis
+        versions, of_output = np.unique(
+            self.coefficients.versions,
+            return_inverse=True,
+        )
+        errors = residual.errors(self.points, versions)
+        sections = np.empty((len(errors.points), c, s))
+        delta = np.empty((basis.n_basis, c, s))
+        values = np.zeros((len(residual.rows), c, s))
+        for output, version in enumerate(np.ravel(of_output)):
+            A = errors.combinations[version]
+            alpha = variables[:, output]
+            combined = A.T @ alpha
+            sections[:, output] = combined
+            moment = errors.features.T @ combined
+            S = self.weight_root[output % len(self.weight_root)]
+            delta[:, output] = S @ (S.T @ moment) - moment
+            noise = errors.noise[:, [version]]
+            values[errors.used, output] = -noise * combined[len(alpha) :]
+        prior = FunctionDraws(
+            terms=section_terms(basis.kernel, errors.points, sections),
+            n_outputs=c,
+            n_draws=s,
+        )
+        return _given_rows(prior, delta, values, self.coefficients).terms

@@ -173,11 +173,17 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
         def report(inference: Inference) -> bool:
             sample = inference.sample
+            figures = {
+                "steps": sample.n_iter,
+                "rhat": float(np.max(sample.r_hat)),
+                "acceptance": sample.acceptance,
+            }
+            if sample.n_iter == 0:
+                # rounds given nearest rows, without chains
+                figures = {"evidence": inference.log_evidence}
             return reporter.round(
                 lambda: self._fitted_attributes(prior, inference, units, form),
-                steps=sample.n_iter,
-                rhat=float(np.max(sample.r_hat)),
-                acceptance=sample.acceptance,
+                **figures,
             )
 
         # 3 mode, Hessian, chains: the posterior of the weights

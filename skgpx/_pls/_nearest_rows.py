@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -100,6 +101,14 @@ def nearest_rows(
     order_rng = rng.spawn(1)[0]
     n_jobs = sampler.n_jobs
     nearest, count = residual.predecessors(order_rng, n_workers(blas_jobs(n_jobs)))
+
+    def report(fixed_point: FixedPoint) -> bool:
+        if sampler.report is None:
+            return False
+        # the same draws in every round
+        round_rng = copy.deepcopy(rng)
+        return sampler.report(_inference(fixed_point, likelihood, sampler, round_rng))
+
     # 3 D, and W, which makes the rows independent given w
     fixed_point = _closest_normal(
         residual,
@@ -109,8 +118,19 @@ def nearest_rows(
         likelihood,
         responses,
         n_jobs,
+        report,
     )
     # 4 regression of W z on W Φ
+    return _inference(fixed_point, likelihood, sampler, rng)
+
+
+def _inference(
+    fixed_point: FixedPoint,
+    likelihood: Likelihood,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """Posterior of the weights of every function given its working responses."""
     z = fixed_point.responses.y
     functions = np.arange(z.shape[1])
     distributions = []
@@ -408,6 +428,7 @@ class FixedPoint(NamedTuple):
         Nats by which the divergence of independent functions is above that of their
         contrasts, on which a likelihood of classes depends.
     converged : bool
+        Whether the rounds ended by themselves, or by a callback.
     """
 
     residual: NeighborResidual
@@ -425,18 +446,19 @@ def _closest_normal(
     likelihood: Likelihood,
     responses: WorkingResponses,
     n_jobs: int | None,
+    report: Callable[[FixedPoint], bool],
 ) -> FixedPoint:
     """Fixed point of the equations of :func:`nearest_rows`.
 
     A round takes D, and hence the covariance of the rows; Newton's method then finds
     the mean at these variances. The rounds end where the equations hold: where neither
-    a Newton step nor the precisions ``1 / D`` change.
+    a Newton step nor the precisions ``1 / D`` change, or where `report`, which gets the
+    result so far, asks for it.
     """
     features = residual.features
     precision = 1.0 / responses.noise
     mean: LatentMean | None = None
     previous: tuple[Array, Array] | None = None
-    converged = False
     for _ in range(_MAX_ROUNDS):
         noise = 1.0 / precision
         residual = replace(residual, noise=noise)
@@ -466,8 +488,18 @@ def _closest_normal(
         scale = np.maximum(precision, precision + change)
         mean_square = np.sum(variance * change**2 / scale) / np.sum(variance * scale)
         converged = bool(decrement < _TOLERANCE and mean_square < _SETTLED**2)
-        if converged:
-            break
+        # with the noise to which the covariance belongs
+        of_covariance = responses._replace(noise=noise)
+        fixed_point = FixedPoint(
+            residual=residual,
+            responses=of_covariance,
+            covariances=covariances,
+            surplus=_surplus(rows, likelihood, covariances, of_covariance),
+            converged=converged,
+        )
+        stop = report(fixed_point)
+        if converged or stop:
+            return fixed_point._replace(converged=True)
         step = change
         if previous is not None:
             last_precision, last_change = previous
@@ -475,17 +507,25 @@ def _closest_normal(
             step = change * rate
         previous = (precision, change)
         precision = precision + step
-    # the last responses, with the noise to which the covariance belongs
-    responses = responses._replace(noise=noise)
-    surplus = 0.0
-    if depends_on_contrasts(rows, likelihood):
-        # c equal functions have c - 1 contrasts, and c different ones at most as much
-        # divergence: ½ (log det (I + K D⁻¹) - tr (I + K D⁻¹)⁻¹ K D⁻¹)
-        log_volume = sum(covariance.log_determinant for covariance in covariances)
-        log_volume -= float(np.sum(np.log(noise)))
-        divergence = 0.5 * (log_volume - float(np.sum(responses.variance / noise)))
-        surplus = divergence / noise.shape[1]
-    return FixedPoint(residual, responses, covariances, surplus, converged)
+    return fixed_point
+
+
+def _surplus(
+    rows: Rows,
+    likelihood: Likelihood,
+    covariances: Sequence[WhitenedRows],
+    responses: WorkingResponses,
+) -> float:
+    """`surplus` of a :class:`FixedPoint`."""
+    noise = responses.noise
+    if not depends_on_contrasts(rows, likelihood):
+        return 0.0
+    # c equal functions have c - 1 contrasts, and c different ones at most as much
+    # divergence: ½ (log det (I + K D⁻¹) - tr (I + K D⁻¹)⁻¹ K D⁻¹)
+    log_volume = sum(covariance.log_determinant for covariance in covariances)
+    log_volume -= float(np.sum(np.log(noise)))
+    divergence = 0.5 * (log_volume - float(np.sum(responses.variance / noise)))
+    return divergence / noise.shape[1]
 
 
 def _secant_rate(

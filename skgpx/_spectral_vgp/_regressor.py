@@ -196,7 +196,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     See Also
     --------
-    PLSRegressor : Other likelihoods.
+    PLSRegressor : Other likelihoods; better with many rows of more than three columns,
+        as it adds nearest rows.
     DecoupledSampler : Draws of functions from any Gaussian-process posterior.
 
     Notes

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import Kernel
@@ -58,6 +59,30 @@ class Neighborhoods(NamedTuple):
     nearest: Index
     coefficients: Array
     variance: Array
+
+
+class ResidualErrors(NamedTuple):
+    """Residuals that remain at p inputs, ``h = A (g + ε)``, for v versions of noise.
+
+    Attributes
+    ----------
+    points : ndarray of shape (q, d)
+        The p inputs, where ε is zero, and the rows of the data that are used.
+    features : ndarray of shape (q, M)
+        ``F``: the residual g has the covariance ``k - F Fᵀ`` at the points.
+    used : ndarray of shape (q - p,)
+        Positions of these rows.
+    noise : ndarray of shape (q - p, v)
+        Variances of ε there.
+    combinations : tuple of v csr_array of shape (p, q)
+        ``A``: one for the input, and ``-b`` for its nearest rows.
+    """
+
+    points: Array
+    features: Array
+    used: Index
+    noise: Array
+    combinations: tuple[csr_array, ...]
 
 
 class NearestSearch(NamedTuple):
@@ -419,35 +444,50 @@ class NeighborResidual:
             variance[:, local.block] = local.variance
         return features, variance
 
-    def covariance(self, X: Array, version: int = 0) -> Array:
-        """Joint covariance of ``h`` in draws at the rows of X, shape (p, p).
-
-        ``h(x) = g(x) - b(x)ᵀ (g + ε)_N``.
-        """
+    def errors(self, X: Array, versions: Index) -> ResidualErrors:
+        """``h(x) = g(x) - b(x)ᵀ (g + ε)_N`` at the rows of X, for v versions."""
         blocks = list(self.neighborhoods(X))
         features = np.concatenate([local.features for local in blocks])
-        nearest = np.concatenate([local.nearest[version] for local in blocks])
-        b = np.concatenate([local.coefficients[version] for local in blocks])
-        count = np.sum(np.isfinite(self.noise[:, version]))
-        # zeros fill up rows of fewer neighbours
-        nearest = nearest[:, :count]
-        b = b[:, :count]
-        p = len(X)
+        nearest = np.concatenate([local.nearest[versions] for local in blocks], axis=1)
+        b = np.concatenate([local.coefficients[versions] for local in blocks], axis=1)
         used, position = np.unique(nearest, return_inverse=True)
-        # h = A g, g the residual at X and, with noise, at the rows that are used
-        points = np.concatenate((X, self.rows[used]))
-        F = np.concatenate((features, self.features[used]))
-        A = np.zeros((p, len(points)))
-        np.put_along_axis(A, p + position.reshape(nearest.shape), -b, axis=1)
-        A_noise = A * np.sqrt(np.append(np.zeros(p), self.noise[used, version]))
-        A[:, :p] = np.eye(p)
+        position = position.reshape(nearest.shape)
+        p = len(X)
+        starts = np.arange(p + 1) * (nearest.shape[2] + 1)
+        unit = np.ones(p)
+        combinations = []
+        for columns_of_rows, coefficients in zip(position, b, strict=True):
+            columns = np.column_stack((np.arange(p), p + columns_of_rows)).ravel()
+            values = np.column_stack((unit, -coefficients)).ravel()
+            A = csr_array((values, columns, starts), shape=(p, p + len(used)))
+            combinations.append(A)
+        noise = self.noise[np.ix_(used, versions)]
+        # zero weights fill up rows of fewer neighbours
+        noise = np.where(np.isfinite(noise), noise, 0.0)
+        return ResidualErrors(
+            points=np.concatenate((X, self.rows[used])),
+            features=np.concatenate((features, self.features[used])),
+            used=used,
+            noise=noise,
+            combinations=tuple(combinations),
+        )
+
+    def covariance(self, X: Array, version: int = 0) -> Array:
+        """Joint covariance of ``h`` in draws at the rows of X, shape (p, p)."""
+        errors = self.errors(X, np.array([version]))
+        A = errors.combinations[0]
+        points = errors.points
+        p = len(X)
+        std = np.sqrt(np.append(np.zeros(p), errors.noise[:, 0]))
         # A (R + Σ) Aᵀ,  R = k - F Fᵀ
-        covariance: Array = A_noise @ A_noise.T
+        A_noise = A * std
+        covariance: Array = (A_noise @ A_noise.T).toarray()
         for first in range(0, len(points), _COVARIANCE_ROWS):
             block = slice(first, first + _COVARIANCE_ROWS)
-            R = kernel_matrix(self.kernel, points, points[block]) - F @ F[block].T
-            covariance += (A @ R) @ A[:, block].T
-        return covariance
+            K = kernel_matrix(self.kernel, points, points[block])
+            covariance += (A @ K) @ A[:, block].T
+        conditional = A @ errors.features
+        return covariance - conditional @ conditional.T
 
     def whitening(
         self,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from skgpx import PLSClassifier, PLSRegressor
@@ -99,6 +100,39 @@ def test_targets_of_equal_noise_share_their_factors():
     model = regressor(20).fit(X, F).posterior_
     assert model.residual.noise.shape == (150, 1)
     assert model.weights.root.shape[0] == 1
+
+
+def test_conditioned_draws_of_targets():
+    X, Y = with_gaps()
+    # other units of the targets, and with them other noise
+    Y = Y * [1.0, 2.0, 0.5]
+    noise = 0.04
+    model = regressor(170).fit(X[:140], Y[:140])
+    y_seen = np.nan_to_num(Y[140:])
+    draws = model.sample_functions(600, random_state=0)
+    draws = draws.condition(X[140:], y_seen, noise, random_state=1)
+    values = draws(X_NEW)
+    for j in range(3):
+        has = np.isfinite(Y[:, j])
+        has[140:] = False
+        rows = np.concatenate((X[has], X[140:]))
+        values_of_rows = np.concatenate((Y[has, j], y_seen[:, j]))
+        exact = GaussianProcessRegressor(KERNEL, alpha=noise, optimizer=None)
+        exact.fit(rows, values_of_rows)
+        mean, covariance = exact.predict(X_NEW, return_cov=True)
+        assert_allclose(draws.process.covariance(X_NEW, j), covariance, atol=1e-6)
+        variance = np.diagonal(covariance)
+        z = (values[:, j].mean(axis=1) - mean) / np.sqrt(variance / 600)
+        assert np.abs(z).max() < 5.0
+        products = np.outer(variance, variance) + covariance**2
+        error = (np.cov(values[:, j]) - covariance) / np.sqrt(products / 600)
+        assert np.abs(error).max() < 5.0
+    scaled = model.sample_functions(3, random_state=0).affine(0.0, [1.0, 2.0, 3.0])
+    seen = scaled.condition(X[140:], y_seen, 1e-6, random_state=1)
+    assert_allclose(seen(X[140:]), y_seen[:, :, np.newaxis] + np.zeros(3), atol=0.02)
+    again = seen.condition(X_NEW[:2], np.ones((2, 3)), random_state=2)
+    assert_allclose(again(X[140:]), seen(X[140:]), atol=0.02)
+    assert_allclose(again(X_NEW[:2]), 1.0, atol=1e-3)
 
 
 def test_draws_of_targets_have_their_moments():

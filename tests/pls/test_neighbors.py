@@ -49,6 +49,16 @@ def fixed(kernel, noise_variance, n_neighbors, **options):
     )
 
 
+def assert_moments(values, mean, covariance):
+    """Draws (p, s) agree with a normal distribution, within five standard errors."""
+    s = values.shape[1]
+    variance = np.diagonal(covariance)
+    z = (values.mean(axis=1) - mean) / np.sqrt(variance / s)
+    assert np.abs(z).max() < 5.0
+    error = np.sqrt((np.outer(variance, variance) + covariance**2) / s)
+    assert np.abs((np.cov(values) - covariance) / error).max() < 5.0
+
+
 KERNELS = {
     "matern": Matern([0.6, 0.9], nu=1.5),
     "sum": 0.7 * RBF(0.8) + 0.3 * Matern(0.5, nu=0.5),
@@ -100,11 +110,28 @@ def test_draws_have_the_moments_of_the_model():
     assert_array_equal(values, draws(X_new))
     centre, variance = (one[:, 0] for one in mean.moments())
     assert_allclose(np.diagonal(covariance), variance, rtol=1e-8)
-    z = (values.mean(axis=1) - centre) / np.sqrt(variance / 800)
-    assert np.abs(z).max() < 4.5
-    drawn = np.cov(values)
-    error = np.sqrt((np.outer(variance, variance) + covariance**2) / 800)
-    assert np.abs((drawn - covariance) / error).max() < 5.0
+    assert_moments(values, centre, covariance)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.9), Matern(2.0, nu=0.5)])
+@pytest.mark.parametrize("noise", [1e-3, 1.0])
+def test_joint_covariances_are_those_of_the_exact_process(kernel, noise):
+    X, y = table(600, d=3)
+    model = fixed(kernel, noise, 40, n_inducing=150).fit(X, y)
+    exact = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X, y)
+    new = table(15, d=3, seed=1)[0]
+    # new rows, close and equal ones, rows of the data, and far rows
+    rows = np.concatenate((new, new + 0.01, new[:5], X[:10], 2.0 * new))
+    covariance = model.posterior_.covariance(rows)
+    _, expected = exact.predict(rows, return_cov=True)
+    variance, exact_variance = np.diagonal(covariance), np.diagonal(expected)
+    assert_allclose(variance, exact_variance, rtol=0.05)
+    correlation = covariance / np.sqrt(np.outer(variance, variance))
+    exact_correlation = expected / np.sqrt(np.outer(exact_variance, exact_variance))
+    assert_allclose(correlation, exact_correlation, atol=0.05)
+    # of the same rows in another batch
+    few = model.posterior_.covariance(rows[[3, 18, 40]])
+    assert_allclose(few, covariance[np.ix_([3, 18, 40], [3, 18, 40])], atol=1e-9)
 
 
 def test_gradients_of_draws():
@@ -134,6 +161,62 @@ def test_conditioning_equals_more_rows():
     for one in (after, steps):
         for a, b in zip(one.marginals(X_new).moments(), expected, strict=True):
             assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["matern", "with a trend"])
+def test_conditioned_draws_are_those_given_all_rows(name):
+    X, y = table(160)
+    noise = np.linspace(0.02, 0.2, 160)
+    kernel = KERNELS[name]
+    exact = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X, y)
+    model = fixed(kernel, None, 200, n_inducing=20)
+    model.fit(X[:150], y[:150], noise_variance=noise[:150])
+    draws = model.sample_functions(800, random_state=0)
+    # a batch, and one more that has values of its own for each draw
+    draws = draws.condition(X[150:156], y[150:156], noise[150:156], random_state=1)
+    of_draws = np.repeat(y[156:, np.newaxis], 800, axis=1)
+    draws = draws.condition(X[156:], of_draws, noise[156:], random_state=2)
+    # the new rows are observed again: they are among the rows of interest
+    X_new = np.concatenate((table(20, seed=1)[0], X[148:153], [[5.0, 5.0]]))
+    mean, covariance = exact.predict(X_new, return_cov=True)
+    assert_allclose(draws.process.covariance(X_new), covariance, atol=1e-6)
+    assert_moments(draws(X_new), mean, covariance)
+
+
+def test_conditioned_draws_given_few_neighbours():
+    X, y = table(400)
+    model = fixed(KERNELS["matern"], 0.05, 12, n_inducing=15).fit(X, y)
+    draws = 2.0 * model.sample_functions(900, random_state=0)
+    X_seen, X_new = table(6, seed=2)[0], table(25, seed=1)[0]
+    X_new[:4] = X_seen[:4] + 1e-3
+    X_new[4:6] = X[:2]
+    noise = np.array([0.0, 1e-4, 0.01, 0.1, 1.0, 10.0])
+    observed = draws.condition(X_seen, np.arange(6.0), noise, random_state=1)
+    # regression under the covariance of the draws
+    both = np.concatenate((X_new, X_seen))
+    mean = 2.0 * model.posterior_.marginals(both).moments()[0][:, 0]
+    prior = 4.0 * model.posterior_.covariance(both)
+    system = prior[25:, 25:] + np.diag(noise)
+    gain = np.linalg.solve(system, prior[25:, :25]).T
+    expected = mean[:25] + gain @ (np.arange(6.0) - mean[25:])
+    covariance = prior[:25, :25] - gain @ prior[25:, :25]
+    assert_allclose(observed.process.covariance(X_new), covariance, atol=1e-7)
+    assert_moments(observed(X_new), expected, covariance)
+    assert_allclose(observed[:5](X_seen)[0], 0.0, atol=1e-3)
+    # slopes, and each draw at a row of its own
+    few = observed[:3]
+    at, step = X_new[:2], 1e-6
+    values, slopes = few.value_and_grad(at)
+    assert_allclose(values, few(at), rtol=1e-6, atol=1e-6)
+    for q in range(2):
+        move = step * np.eye(2)[q]
+        numeric = (few(at + move) - few(at - move)) / (2.0 * step)
+        assert_allclose(slopes[..., q], numeric, rtol=1e-3, atol=1e-3)
+    assert_allclose(few.at(X_new[:3]), np.diagonal(few(X_new[:3])), atol=1e-8)
+    copy = pickle.loads(pickle.dumps(few))
+    assert_array_equal(copy(X_new), few(X_new))
+    more = copy.condition(X_new[:1], [0.0], random_state=0)
+    assert_allclose(more(X_new[:1]), 0.0, atol=1e-3)
 
 
 def test_weights_are_repetitions_and_known_noise_is_that_of_rows():
