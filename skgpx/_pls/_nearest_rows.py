@@ -111,7 +111,6 @@ def nearest_rows(
     )
     # 4 regression of W z on W Φ
     z = fixed_point.responses.y
-    functions = np.arange(z.shape[1])
     distributions = []
     evidence = fixed_point.responses.constant + fixed_point.surplus
     for function, covariance in enumerate(fixed_point.covariances):
@@ -122,21 +121,34 @@ def nearest_rows(
         mean=np.concatenate([weights_of.mean for weights_of in distributions], axis=1),
         root=np.concatenate([weights_of.root for weights_of in distributions]),
     )
-    particles, sample = independent_draws(weights, sampler.n_particles, rng)
+    posterior = NeighborModel(
+        residual=fixed_point.residual,
+        y=z,
+        weights=weights,
+        versions=np.arange(z.shape[1]),
+        mean=prior_mean(likelihood),
+    )
+    inference = _inference(posterior, likelihood, evidence, sampler, rng)
+    not_converged = rows_not_converged(fixed_point.converged)
+    return inference._replace(findings=(not_converged,))
+
+
+def _inference(
+    posterior: NeighborModel,
+    likelihood: Likelihood,
+    evidence: float,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """The posterior, with draws of its weights."""
+    particles, sample = independent_draws(posterior.weights, sampler.n_particles, rng)
     return Inference(
-        posterior=NeighborModel(
-            residual=fixed_point.residual,
-            y=z,
-            weights=weights,
-            versions=functions,
-            mean=prior_mean(likelihood),
-        ),
+        posterior=posterior,
         particles=particles,
         sample=sample,
         likelihood=likelihood,
         log_evidence=evidence,
         unexplained=0.0,
-        findings=(rows_not_converged(fixed_point.converged),),
     )
 
 
@@ -197,26 +209,18 @@ def _regression(
     root = np.stack(roots)
     if len(roots) > 1:
         root = root[versions]
-    weights = GaussianWeights(means, root)
     # ω rows of noise σ² stand for a row of weight ω
     log_volumes = np.log(2.0 * np.pi * noise)
     log_volumes -= rows.weights[:, np.newaxis] * np.log(2.0 * np.pi * noises)
     evidence += 0.5 * float(np.sum(log_volumes[has_value]))
-    particles, sample = independent_draws(weights, sampler.n_particles, rng)
-    return Inference(
-        posterior=NeighborModel(
-            residual=residual,
-            y=values,
-            weights=weights,
-            versions=versions,
-            mean=prior_mean(likelihood),
-        ),
-        particles=particles,
-        sample=sample,
-        likelihood=likelihood,
-        log_evidence=evidence,
-        unexplained=0.0,
+    posterior = NeighborModel(
+        residual=residual,
+        y=values,
+        weights=GaussianWeights(means, root),
+        versions=versions,
+        mean=prior_mean(likelihood),
     )
+    return _inference(posterior, likelihood, evidence, sampler, rng)
 
 
 def _noises_of_targets(
