@@ -24,7 +24,6 @@ from skgpx._selection import (
     WorkingResponses,
     depends_on_contrasts,
     latent_moments,
-    rough_latent_values,
     rough_start,
     row_target,
 )
@@ -132,7 +131,6 @@ def _inference(
 ) -> Inference:
     """Posterior of the weights of every function given its working responses."""
     z = fixed_point.responses.y
-    functions = np.arange(z.shape[1])
     distributions = []
     evidence = fixed_point.responses.constant + fixed_point.surplus
     for function, covariance in enumerate(fixed_point.covariances):
@@ -143,21 +141,34 @@ def _inference(
         mean=np.concatenate([weights_of.mean for weights_of in distributions], axis=1),
         root=np.concatenate([weights_of.root for weights_of in distributions]),
     )
-    particles, sample = independent_draws(weights, sampler.n_particles, rng)
+    posterior = NeighborModel(
+        residual=fixed_point.residual,
+        y=z,
+        weights=weights,
+        versions=np.arange(z.shape[1]),
+        mean=prior_mean(likelihood),
+    )
+    inference = _inference(posterior, likelihood, evidence, sampler, rng)
+    not_converged = rows_not_converged(fixed_point.converged)
+    return inference._replace(findings=(not_converged,))
+
+
+def _inference(
+    posterior: NeighborModel,
+    likelihood: Likelihood,
+    evidence: float,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """The posterior, with draws of its weights."""
+    particles, sample = independent_draws(posterior.weights, sampler.n_particles, rng)
     return Inference(
-        posterior=NeighborModel(
-            residual=fixed_point.residual,
-            y=z,
-            weights=weights,
-            versions=functions,
-            mean=prior_mean(likelihood),
-        ),
+        posterior=posterior,
         particles=particles,
         sample=sample,
         likelihood=likelihood,
         log_evidence=evidence,
         unexplained=0.0,
-        findings=(rows_not_converged(fixed_point.converged),),
     )
 
 
@@ -218,26 +229,18 @@ def _regression(
     root = np.stack(roots)
     if len(roots) > 1:
         root = root[versions]
-    weights = GaussianWeights(means, root)
     # ω rows of noise σ² stand for a row of weight ω
     log_volumes = np.log(2.0 * np.pi * noise)
     log_volumes -= rows.weights[:, np.newaxis] * np.log(2.0 * np.pi * noises)
     evidence += 0.5 * float(np.sum(log_volumes[has_value]))
-    particles, sample = independent_draws(weights, sampler.n_particles, rng)
-    return Inference(
-        posterior=NeighborModel(
-            residual=residual,
-            y=values,
-            weights=weights,
-            versions=versions,
-            mean=prior_mean(likelihood),
-        ),
-        particles=particles,
-        sample=sample,
-        likelihood=likelihood,
-        log_evidence=evidence,
-        unexplained=0.0,
+    posterior = NeighborModel(
+        residual=residual,
+        y=values,
+        weights=GaussianWeights(means, root),
+        versions=versions,
+        mean=prior_mean(likelihood),
     )
+    return _inference(posterior, likelihood, evidence, sampler, rng)
 
 
 def _noises_of_targets(
@@ -289,19 +292,15 @@ def _responses_at_start(
 ) -> WorkingResponses:
     """Working responses at which the search for the closest distribution starts.
 
-    Those of one function start at moments given nearest rows. Classes start at a
-    regression of their rough values. Others start at rough values: beside the location
-    of each row the scale of the noise has its typical value.
+    At moments given nearest rows. Those of classes start at a regression of their rough
+    values, and without variances.
     """
-    target = row_target(features, rows, likelihood)
-    if target.n_outputs == 1:
-        moments, _ = latent_moments(rows, basis.kernel, likelihood)
-        return WorkingResponses.of(rows, likelihood, moments.mean, moments.variance)
-    if depends_on_contrasts(rows, likelihood):
+    if likelihood.n_outputs_ > 1 and depends_on_contrasts(rows, likelihood):
+        target = row_target(features, rows, likelihood)
         latent = features @ rough_start(target)
-    else:
-        latent = rough_latent_values(target)
-    return WorkingResponses.of(rows, likelihood, latent)
+        return WorkingResponses.of(rows, likelihood, latent)
+    moments, _ = latent_moments(rows, basis.kernel, likelihood)
+    return WorkingResponses.of(rows, likelihood, moments.mean, moments.variance)
 
 
 # ---- Points alone, or nearest rows? --------------------------------------------------
@@ -388,12 +387,12 @@ class LatentMean(NamedTuple):
         responses: WorkingResponses,
         covariances: Sequence[WhitenedRows],
     ) -> LatentMean:
-        """Of one function given its responses: ``a = C⁻¹ z`` and ``m = z - D a``.
+        """Given responses around moments: ``a = C⁻¹ z`` and ``m = z - D a``.
 
-        Several functions, whose responses are rough, start at their bases.
+        Functions of which the responses are rough start at their bases.
         """
         z = responses.y
-        if z.shape[1] > 1:
+        if not np.any(responses.variance):
             return cls(np.zeros_like(z), np.zeros_like(z))
         dual = _solve(covariances, z)
         return cls(z - responses.noise * dual, dual)
@@ -462,7 +461,6 @@ def _closest_normal(
     for _ in range(_MAX_ROUNDS):
         noise = 1.0 / precision
         residual = replace(residual, noise=noise)
-        responses = responses._replace(noise=noise)
         # C = K + D, and the variances K - K C⁻¹ K = D - D C⁻¹ D
         covariances = [
             WhitenedRows.of(W, features)
@@ -481,7 +479,7 @@ def _closest_normal(
             covariances,
             variance,
             mean,
-            responses,
+            noise,
         )
         # precisions of the new moments; rows count by their shares of the information
         change = 1.0 / responses.noise - precision
@@ -552,7 +550,7 @@ def _find_mean(
     covariances: Sequence[WhitenedRows],
     variance: Array,
     mean: LatentMean,
-    responses: WorkingResponses,
+    noise: Array,
 ) -> tuple[LatentMean, WorkingResponses, float]:
     """Minimise ``Σ E nll(f_i) + ½ mᵀK⁻¹m`` in m at fixed variances of f.
 
@@ -569,8 +567,8 @@ def _find_mean(
     variance : ndarray of shape (n, c)
     mean : LatentMean
         Where the search starts.
-    responses : WorkingResponses
-        Where the first step goes, with noise D.
+    noise : ndarray of shape (n, c)
+        ``D``.
 
     Returns
     -------
@@ -580,14 +578,14 @@ def _find_mean(
     decrement : float
         Half the squared Newton decrement before the last step, in nats.
     """
-    noise = responses.noise
     centred = depends_on_contrasts(rows, likelihood)
     # the covariance of another noise is not quite that of the same K
     dual = _solve(covariances, mean.values + noise * mean.dual)
     mean = LatentMean(mean.values + noise * (mean.dual - dual), dual)
-    responses_at_mean = WorkingResponses.of(rows, likelihood, mean.values, variance)
-    energy = _energy(responses_at_mean, mean)
+    responses = WorkingResponses.of(rows, likelihood, mean.values, variance)
+    energy = _energy(responses, mean)
     for _ in range(_MAX_STEPS):
+        responses = responses._replace(noise=noise)
         # a = C⁻¹ z and m = K a = z - D a
         z = responses.y
         dual = _solve(covariances, z)
@@ -609,9 +607,8 @@ def _find_mean(
         mean = trial
         energy = trial_energy
         # a step that had to be shortened asks for the precisions of where it ended
-        if decrement < _TOLERANCE or part < 1.0:
+        if decrement < _TOLERANCE or (part < 1.0 and len(covariances) == 1):
             break
-        responses = responses._replace(noise=noise)
     responses = WorkingResponses.of(rows, likelihood, mean.values, variance)
     return mean, responses, decrement
 

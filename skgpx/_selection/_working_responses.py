@@ -119,6 +119,20 @@ class WorkingResponses(NamedTuple):
         terms += self.variance / self.noise
         return 0.5 * float(np.sum(terms)) - self.energy
 
+    def of_first(self) -> WorkingResponses:
+        """Of the first function alone."""
+        return self._replace(
+            latent=self.latent[:, :1],
+            variance=self.variance[:, :1],
+            slope=self.slope[:, :1],
+            noise=self.noise[:, :1],
+        )
+
+    def with_equal_noise(self) -> WorkingResponses:
+        """With the mean precision of the functions, for each of them."""
+        noise = 1.0 / np.mean(1.0 / self.noise, axis=1, keepdims=True)
+        return self._replace(noise=np.repeat(noise, self.noise.shape[1], axis=1))
+
     @classmethod
     def of(
         cls,
@@ -218,22 +232,26 @@ def working_responses(
 ) -> tuple[SearchResult, float]:
     """Kernel and scales of any likelihood of many rows, as in regression.
 
+    Several functions have one kernel, and the density of each counts.
+
     Rounds of expectation and maximisation [1]_. Given the kernel, each row has the
     latent moments of its nearest rows and, around them, a working response. Given
     these, the kernel maximises the density of neighbourhoods; the gradient of their
     density is that of the variational bound of the evidence. Scales of the likelihood
     maximise the density of each row given its nearest others [2]_. At most 40 000 rows
-    are read.
+    are read, and fewer of more than two functions.
 
     The first responses are those under the prior. All families compete for them with
     the noise of a location as a free parameter, so that what a smooth function leaves
-    does not pass for outliers.
+    does not pass for outliers. Those of a location and a scale are of the location
+    alone, and those of classes have the same noise for all of them.
 
     Returns
     -------
     result : SearchResult
     noise_variance : float
-        Harmonic mean of the noise variances of the working responses.
+        Harmonic mean of the noise variances of the working responses, of the function
+        for which it is smallest.
 
     References
     ----------
@@ -242,7 +260,9 @@ def working_responses(
     .. [2] Sundararajan and Keerthi, "Predictive approaches for choosing hyperparameters
        in Gaussian processes", Neural Computation 2001.
     """
-    rows = subset(split.rows, split.order[:RESPONSE_ROWS])
+    n_functions = likelihood.n_outputs_
+    n_rows = RESPONSE_ROWS * 2 // max(n_functions, 2)
+    rows = subset(split.rows, split.order[:n_rows])
     order = rng.permutation(len(rows.y))
     scored = np.sort(order[:SCORED_ROWS])
     # 1 kernel and scale of the first responses, under the prior
@@ -250,10 +270,16 @@ def working_responses(
     if result is None:
         middle = families[len(families) // 2][-1]
         kernel = middle.kernel_at(middle.starts()[0])
-        prior_moments = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
+        prior_moments = LatentMoments.of_prior(kernel, rows, n_functions)
         responses = _bounded_responses(rows, likelihood, prior_moments)
-        scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
-        first_split, normal = _regression(rows, responses, split, rng, scale_is_free)
+        has_location = likelihood.location_scale or n_functions > 1
+        noise_is_free = has_location and len(likelihood.theta) > 0
+        if n_functions > 1 and depends_on_contrasts(rows, likelihood):
+            responses = responses.with_equal_noise()
+            trend = False
+        else:
+            responses = responses.of_first()
+        first_split, normal = _regression(rows, responses, split, rng, noise_is_free)
         result = select(
             families,
             first_split,
@@ -262,7 +288,7 @@ def working_responses(
             trend,
             trained=False,
         )
-        if scale_is_free:
+        if noise_is_free and likelihood.location_scale:
             ratio = result.likelihood.variance(0.0) / normal.variance(0.0)
             scaled = likelihood.scaled(float(ratio) ** 0.5)
             theta = np.clip(scaled.theta, *likelihood.theta_bounds.T)
@@ -271,6 +297,10 @@ def working_responses(
     previous_density = -np.inf
     moments, given_others = latent_moments(rows, result.kernel, likelihood)
     for _ in range(_MAX_ROUNDS):
+        # a level of all rows is a scale, not a function
+        likelihood, level = likelihood.absorbing(np.mean(given_others.mean, axis=0))
+        moments = moments.less(level)
+        given_others = given_others.less(level)
         likelihood, density = _scales(rows, likelihood, given_others, scored)
         if density - previous_density < MIN_GAIN:
             break
@@ -286,7 +316,8 @@ def working_responses(
     moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
     likelihood, _ = _scales(rows, likelihood, given_others, scored)
     responses = _bounded_responses(rows, likelihood, moments)
-    noise_variance = 1.0 / float(np.mean(1.0 / responses.noise))
+    # of the function that is known best
+    noise_variance = 1.0 / float(np.max(np.mean(1.0 / responses.noise, axis=0)))
     return result._replace(likelihood=likelihood), noise_variance
 
 
@@ -306,6 +337,10 @@ class LatentMoments(NamedTuple):
         """Of independent functions of mean zero."""
         variance = np.repeat(kernel.diag(rows.X)[:, np.newaxis], n_functions, axis=1)
         return cls(np.zeros_like(variance), variance)
+
+    def less(self, level: Array) -> LatentMoments:
+        """Of functions that are lower by a level (c,)."""
+        return self._replace(mean=self.mean - level)
 
     def given(self, responses: WorkingResponses) -> LatentMoments:
         """These moments, conditioned on the response of the row itself."""
@@ -334,12 +369,8 @@ def latent_moments(
     moments = start or prior
     for _ in range(_MAX_PASSES):
         responses = _bounded_responses(rows, likelihood, moments)
-        columns = [
-            nearest.predict(kernel, z, noise)
-            for z, noise in zip(responses.y.T, responses.noise.T, strict=True)
-        ]
-        means, variances = zip(*columns, strict=True)
-        given_others = LatentMoments(np.column_stack(means), np.column_stack(variances))
+        mean, variance = nearest.predict(kernel, responses.y, responses.noise)
+        given_others = LatentMoments(mean, variance)
         previous = moments
         moments = given_others.given(responses)
         # Newton's method goes too far for a count that is much above its rate
@@ -390,14 +421,21 @@ def _regression(
     noise_is_free: bool = False,
 ) -> tuple[Split, Gaussian]:
     """Regression on working responses, in which no row counts more than once."""
-    z = responses.y[:, 0]
-    noise = responses.noise[:, 0]
-    level = float(noise.min())
-    normal_rows = Rows(rows.X, z, np.ones(len(z)), noise / level)
+    z = responses.y
+    level = float(responses.noise.min())
+    noise = responses.noise / level
+    if np.all(noise == noise[:, :1]):
+        noise = noise[:, 0]
+    if z.shape[1] == 1:
+        z = z[:, 0]
+    normal_rows = Rows(rows.X, z, np.ones(len(z)), noise)
     normal = Gaussian(level)
     if noise_is_free:
         normal = Gaussian()
-    normal = normal.prepare(z, normal_rows.weights, normal_rows.known)
+    if noise.ndim == 1:
+        normal = normal.prepare(z, normal_rows.weights, noise)
+    else:
+        normal = normal.prepare(z, normal_rows.weights)
     if noise_is_free:
         normal = with_noise(normal, level)
     budget = SearchBudget(nearby=split.nearby)
