@@ -38,11 +38,11 @@ Ties: TypeAlias = Array | sparse.csr_array
 
 
 @dataclass(frozen=True)
-class NormalPrior:
-    """Normal distribution of the logarithm of a hyperparameter.
+class StudentPrior:
+    """Student's t-distribution of the logarithm of a hyperparameter.
 
-    An infinite std is a flat prior, of density one. With finite degrees of freedom it
-    is Student's t-distribution, and the std is its scale.
+    It is a normal distribution where the degrees of freedom are infinite, otherwise the
+    std is its scale. An infinite std is a flat prior, of density one.
     """
 
     mean: float | Array
@@ -94,17 +94,17 @@ class NoisePrior(NamedTuple):
 
     Attributes
     ----------
-    noise : NormalPrior
+    noise : StudentPrior
         Of the noise of measurements.
-    nothing : NormalPrior
+    nothing : StudentPrior
         Of a noise too small to be seen, of which the evidence says the order of
         magnitude at most.
     odds : float
         Probability of the latter.
     """
 
-    noise: NormalPrior
-    nothing: NormalPrior
+    noise: StudentPrior
+    nothing: StudentPrior
     odds: float
 
     def log_density(self, log_noise: Array) -> Array:
@@ -135,16 +135,16 @@ ALL_ORDERS = (*SMOOTH_ORDERS, 0.5)
 # function: of smooth functions without noise, as of polynomials, in thousands of them.
 # A noise and a part of y are in variances of y. The slopes of a trend share a standard
 # deviation.
-_LENGTHSCALE = NormalPrior(np.sqrt(2.0), np.sqrt(3.0))
-_AMPLITUDE = NormalPrior(1.0, 1.5, degrees=4.0)
-_PART_OF_Y = NormalPrior(-2.0, 2.0)
+_LENGTHSCALE = StudentPrior(np.sqrt(2.0), np.sqrt(3.0))
+_AMPLITUDE = StudentPrior(1.0, 1.5, degrees=4.0)
+_PART_OF_Y = StudentPrior(-2.0, 2.0)
 NOISE_PRIOR = NoisePrior(
     noise=_PART_OF_Y,
-    nothing=NormalPrior(-10.0, 4.0),
+    nothing=StudentPrior(-10.0, 4.0),
     odds=0.1,
 )
-_SLOPE = NormalPrior(-1.0, 1.5)
-_STANDARD = NormalPrior(0.0, 1.0)
+_SLOPE = StudentPrior(-1.0, 1.5)
+_STANDARD = StudentPrior(0.0, 1.0)
 # Lengthscales where searches start, and short ones of single columns, as shares of
 # long ones.
 _START_FACTORS = (1.0, 1.0 / 4.0, 1.0 / 16.0, 1.0 / 64.0)
@@ -168,7 +168,7 @@ class Candidate:
     ties : ndarray or sparse array of shape (p, q)
         Not negative. Tied parameters share a coordinate.
     mean, std, degrees : ndarray of shape (q,)
-        Of the `NormalPrior` of u; the std is infinite without a prior.
+        Of the `StudentPrior` of u; the std is infinite without a prior.
     is_length_scale : ndarray of bool of shape (q,)
         Coordinates that are lengthscales in standard deviations of their columns.
     log_long : float
@@ -215,8 +215,8 @@ class Candidate:
         return np.column_stack((lower, np.maximum(lower, upper)))
 
     @cached_property
-    def _prior(self) -> NormalPrior:
-        return NormalPrior(self.mean, self.std, self.degrees)
+    def _prior(self) -> StudentPrior:
+        return StudentPrior(self.mean, self.std, self.degrees)
 
     def log_parameters(self, u: Array) -> Array:
         """``θ = offset + ties @ u``, (p,), or (s, p) for u of shape (s, q)."""
@@ -364,7 +364,7 @@ class Candidate:
         name: str,
         offset: ArrayLike,
         ties: Array,
-        priors: Sequence[NormalPrior],
+        priors: Sequence[StudentPrior],
     ) -> Candidate:
         """Add a kernel with log-parameters ``offset + ties @ u``.
 
@@ -413,7 +413,7 @@ def with_trend(candidate: Candidate, rows: Rows) -> Candidate:
     latent_std = np.sqrt(candidate.unit)
     unit = np.full(d, latent_std) / column_std
     mean = _SLOPE.mean - 0.5 * np.log(d)
-    prior = NormalPrior(mean, _SLOPE.std)
+    prior = StudentPrior(mean, _SLOPE.std)
     trend = Linear(
         slope=np.exp(mean) * unit,
         slope_bounds=np.outer(unit, (1e-3, 1e2)),
