@@ -711,9 +711,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             )
         if self.hyperparameters == "average":
             raise ValueError(
-                'hyperparameters="average" is for Gaussian noise; got '
-                'likelihood="auto", which may choose another. Use '
-                'hyperparameters="auto", or likelihood=Gaussian().'
+                'hyperparameters="average" is for one likelihood; got '
+                'likelihood="auto", which compares two. Use hyperparameters="auto", or '
+                "likelihood=Gaussian() or StudentT()."
             )
         findings = self._fit_likelihood(Gaussian(), rows, reporter.part())
         checks = {finding.check for finding in findings if finding is not None}

@@ -253,7 +253,7 @@ class Candidate:
         point : ndarray of shape (q + r,) or (s, q + r)
             Coordinates u, and the log-parameters of the likelihood, if it is given.
         likelihood : Likelihood, optional
-            Gaussian noise has a default prior; other scales have none.
+            Noise of y has a default prior; other scales have none.
 
         Returns
         -------
@@ -266,12 +266,12 @@ class Candidate:
         log_density = np.sum(self._prior.log_density(u), axis=-1)
         slope = self._prior.slope(u)
         scales_slope = np.zeros_like(scales)
-        is_gaussian = likelihood is not None and likelihood.has_closed_form
-        if is_gaussian and not any(self.stated[-1:]):
-            log_noise = scales - np.log(self.unit)
-            noise_log_density = NOISE_PRIOR.log_density(log_noise)
-            log_density = log_density + np.sum(noise_log_density, axis=-1)
-            scales_slope = NOISE_PRIOR.slope(log_noise)
+        power = _power_of_noise(likelihood)
+        if power and scales.shape[-1] and not any(self.stated[-1:]):
+            # log σ² is the logarithm of the first scale, or twice that
+            log_noise = power * scales[..., 0] - np.log(self.unit)
+            log_density = log_density + NOISE_PRIOR.log_density(log_noise)
+            scales_slope[..., 0] = power * NOISE_PRIOR.slope(log_noise)
         gradient = np.concatenate((slope, scales_slope), axis=-1)
         if not any(self.stated):
             return log_density, gradient
@@ -393,6 +393,20 @@ def _block_diagonal(first: Ties, second: Array) -> Ties:
     if sparse.issparse(first):
         return sparse.block_diag((first, second), format="csr")
     return block_diag(first, second)
+
+
+def _power_of_noise(likelihood: Likelihood | None) -> float:
+    """Power of the first scale that is a variance of y; zero if none is.
+
+    The noise of a Student's t-distribution is in squares of its scale.
+    """
+    if likelihood is None:
+        return 0.0
+    if likelihood.has_closed_form:
+        return 1.0
+    if likelihood.location_scale and likelihood.free_[:1] == ("scale",):
+        return 2.0
+    return 0.0
 
 
 # ---- Parts that are added to a candidate ---------------------------------------------
