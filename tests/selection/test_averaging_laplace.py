@@ -115,36 +115,32 @@ def test_states_have_the_moments_of_the_posterior_by_the_evidence():
     density = np.exp(log_density - logsumexp(log_density))
     exact_means = density @ points
     exact_std = np.sqrt(density @ (points - exact_means) ** 2)
-    # by the states of two fits: 48 of them, of which half are taken to be independent
-    means = []
-    for seed in range(2):
-        model = PLSRegressor(
-            kernel,
-            likelihood=Poisson(),
-            hyperparameters="average",
-            n_particles=2,
-            max_iter=20,
-            random_state=seed,
-        )
-        model.fit(X, y)
-        states = model.hyperparameter_states_
-        theta = np.array([state.kernel.theta for state in states])
-        means.append([state.weight for state in states] @ theta)
-    z = (np.mean(means, axis=0) - exact_means) / (exact_std / np.sqrt(24))
+    # by 24 states, of which half are taken to be independent
+    model = PLSRegressor(
+        kernel,
+        likelihood=Poisson(),
+        n_particles=2,
+        max_iter=20,
+        **AVERAGE,
+    ).fit(X, y)
+    states = model.hyperparameter_states_
+    theta = np.array([state.kernel.theta for state in states])
+    mean = np.array([state.weight for state in states]) @ theta
+    z = (mean - exact_means) / (exact_std / np.sqrt(12))
     assert np.all(np.abs(z) < 4.0)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_average_the_states(n_classes):
-    X, f, rng = table(20)
+    X, f, rng = table(18, 1)
     y = targets(Bernoulli() if n_classes == 2 else Categorical(), f, rng)
-    X_new, _, _ = table(10, seed=1)
+    X_new, _, _ = table(10, 1, seed=1)
     model = PLSClassifier(**AVERAGE).fit(X, y)
     states = model.hyperparameter_states_
     probabilities = model.predict_proba(X_new)
     assert_allclose(probabilities.sum(axis=1), 1.0)
     # of a part of the states, which differ
-    chosen = states[::4]
+    chosen = states[::6]
     alone = []
     for state in chosen:
         given = PLSClassifier(state.kernel, optimizer=None, random_state=1).fit(X, y)
@@ -156,23 +152,23 @@ def test_probabilities_average_the_states(n_classes):
 
 @pytest.mark.parametrize("likelihood", [StudentT(), NegativeBinomial()])
 def test_scales_are_averaged(likelihood):
-    X, f, rng = table(20)
+    X, f, rng = table(15, 1)
     y = targets(likelihood, f, rng)
     model = PLSRegressor(likelihood=likelihood, n_particles=10, **AVERAGE).fit(X, y)
     (name,) = likelihood.scale_names
     scales = [getattr(state.likelihood, name) for state in model.hyperparameter_states_]
     assert len(np.unique(scales)) > 5
-    # intervals hold their probability
+    # quantiles have their probability, or more where y is discrete
     distribution = model.predict_dist(X[:5])
-    low, high = distribution.interval(0.8).T
-    coverage = distribution.cdf(high) - distribution.cdf(low)
-    tolerance = 0.2 if distribution.likelihood.discrete else 1e-6
-    assert_allclose(coverage, 0.8, atol=tolerance)
+    high = distribution.quantile(0.9)
+    surplus = distribution.cdf(high) - 0.9
+    assert np.all(surplus > -1e-6)
+    assert likelihood.discrete or np.all(surplus < 1e-6)
 
 
 def test_the_seed_decides_whatever_the_number_of_jobs():
     X, f, rng = table(15, 1)
     y = targets(Bernoulli(), f, rng)
-    first = PLSClassifier(**AVERAGE).fit(X, y)
-    second = PLSClassifier(n_jobs=2, **AVERAGE).fit(X, y)
+    first = PLSClassifier(n_particles=8, **AVERAGE).fit(X, y)
+    second = PLSClassifier(n_particles=8, n_jobs=2, **AVERAGE).fit(X, y)
     assert_array_equal(first.predict_proba(X), second.predict_proba(X))
