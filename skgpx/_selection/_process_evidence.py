@@ -228,10 +228,10 @@ def find_mode(target: Target, K: Array, start: Array | None = None) -> ProcessMo
     offset = np.broadcast_to(target.offset[:, 0], target.y.shape)
     alpha = _rough_alpha(target, K)
     K_alpha = K @ alpha
-    energy = _energy(target, offset + K_alpha, alpha @ K_alpha)
+    energy = _energy(target, offset, alpha, K_alpha)
     if start is not None:
         K_start = K @ start
-        start_energy = _energy(target, offset + K_start, start @ K_start)
+        start_energy = _energy(target, offset, start, K_start)
         if start_energy < energy:
             alpha = start
             K_alpha = K_start
@@ -252,8 +252,7 @@ def find_mode(target: Target, K: Array, start: Array | None = None) -> ProcessMo
         while length > _MIN_LENGTH:
             new_alpha = alpha + length * direction
             new_K_alpha = K_alpha + length * K_direction
-            square = new_alpha @ new_K_alpha
-            new_energy = _energy(target, offset + new_K_alpha, square)
+            new_energy = _energy(target, offset, new_alpha, new_K_alpha)
             if new_energy <= energy - 1e-4 * length * decrement:
                 break
             length *= 0.5
@@ -292,10 +291,11 @@ def _root(K: Array, root_W: Array) -> Array:
     return cholesky(B, jitter=0.0).L
 
 
-def _energy(target: Target, f: Array, square: float) -> float:
-    """``Σ ω nll(y, f) + ½ αᵀ K α``."""
+def _energy(target: Target, offset: Array, alpha: Array, K_alpha: Array) -> float:
+    """``Σ ω nll(y, offset + K α) + ½ αᵀ K α``."""
+    f = offset + K_alpha
     nll = target.likelihood.row_nll(target.y, f[:, np.newaxis, np.newaxis])[:, 0]
-    return float(target.weights @ nll) + 0.5 * float(square)
+    return float(target.weights @ nll) + 0.5 * float(alpha @ K_alpha)
 
 
 def _row_gradient(target: Target, f: Array) -> Array:
