@@ -48,7 +48,7 @@ TWO_CLASSES = (
 )
 TABLES = {
     "classes": (*NUMBERS, *TWO_CLASSES, WIDE),
-    "several": ("sklearn_iris", "sklearn_wine", "sklearn_digits"),
+    "several": ("sklearn_iris", "sklearn_wine"),
     "student": (*NUMBERS[:-1], "sklearn_diabetes"),
     "counts": (*NUMBERS[:-1], "sklearn_diabetes"),
 }
