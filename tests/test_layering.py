@@ -115,7 +115,7 @@ CEILINGS = {
     "_gwi": 16100,
     "_iterative": 8900,
     "_decoupled": 6600,
-    "_selection": 27500,
+    "_selection": 31900,
     "_latent": 6100,
     "_draws": 17300,
     "bases": 17600,

@@ -568,7 +568,7 @@ def laplace_evidence_gradient(
         value=value,
         features=slope,
         residual=-0.5 * trace,
-        parameters=_parameter_slopes(target, f, variance, Phi_u),
+        parameters=parameter_slopes(target, f, variance, Phi_u),
     )
     return evidence, w
 
@@ -641,7 +641,7 @@ def _slopes(function: Callable[[Array], Array], f: Array) -> Array:
     return np.stack(slopes, axis=1)
 
 
-def _parameter_slopes(
+def parameter_slopes(
     target: Target,
     f: Array,
     variance: Array,

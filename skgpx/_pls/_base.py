@@ -55,6 +55,8 @@ _MIN_POINTS = 100
 # Nearest rows by default, and rows above which they are considered; n times the number
 # of points that compete with them.
 _NEIGHBORS = 40
+# Chains of a state of averaged hyperparameters: fewer do not show whether they mix.
+_FEWEST_CHAINS = 8
 _MANY_ROWS = 1500
 _POINTS_BUDGET = 4e7
 
@@ -164,7 +166,11 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             ]
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
-        n_points = self._count_inducing(rows, priors[0].likelihood, prior.n_inducing)
+        n_needed = prior.n_inducing
+        if prior.averaged:
+            # their evidence was that of all rows
+            n_needed = len(rows.y)
+        n_points = self._count_inducing(rows, priors[0].likelihood, n_needed)
         bases = [
             self._choose_basis(rows, state, n_points, selection_rng, n_rows)
             for state in priors
@@ -187,12 +193,23 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             )
 
         # 3 mode, Hessian, chains: the posterior of the weights
+        weights = np.array([state.weight for state in prior.states])
         inferences = []
-        for state, (basis, n_neighbors) in zip(priors, bases, strict=True):
+        for state, weight, (basis, n_neighbors) in zip(
+            priors,
+            weights,
+            bases,
+            strict=True,
+        ):
+            n_particles = self.n_particles
+            if not state.likelihood.has_closed_form:
+                # chains of all states together are about as many as those of one
+                share = int(np.ceil(weight * n_particles))
+                n_particles = min(n_particles, max(share, _FEWEST_CHAINS))
             sampler = Sampler(
                 method=self.method,
                 n_neighbors=n_neighbors,
-                n_particles=self.n_particles,
+                n_particles=n_particles,
                 potential=self.potential,
                 init=self._initial_weights(basis, state.likelihood, continues),
                 step_size=self.step_size,
@@ -205,7 +222,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             inferences.append(
                 infer_posterior(basis, rows, state.likelihood, sampler, inference_rng)
             )
-        weights = np.array([state.weight for state in prior.states])
         inference = Inference.averaged(inferences, weights)
         clock.end_of("inference")
         # 4 its function, in the units of y
@@ -264,6 +280,11 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 "Categorical(), or GWIClassifier, which averages it first."
             )
         method = resolved_method(self.method, likelihood)
+        if self.hyperparameters == "average" and not isinstance(self.init, str):
+            raise ValueError(
+                'hyperparameters="average" has a basis for each state; got weights of '
+                'one as init. Use init="laplace", or hyperparameters="maximise".'
+            )
         step: Any = self.step_size
         if step is not None and not isinstance(step, Real):
             step = check_points("step_size", step, (None,))

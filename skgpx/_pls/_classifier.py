@@ -57,8 +57,11 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         How hyperparameters are found: by Laplace's approximation of the evidence, or
         not at all.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
-        Hyperparameters under a likelihood of classes are chosen. "average" is for
-        Gaussian noise, see :class:`PLSRegressor`, and raises a ValueError here.
+        "maximise" chooses the state of kernel and likelihood of the largest posterior.
+        "average" draws 24 states from their posterior, by Laplace's evidence, and
+        averages probabilities over them; it is for at most 300 rows of two classes, and
+        ``300 / (n_classes - 1)`` rows of more, and raises a ValueError otherwise.
+        "auto" is "maximise". See :class:`PLSRegressor`.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
     potential : {"projected", "optimal"}, default="projected"
@@ -110,10 +113,12 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     inducing_points_ : ndarray of shape (M, n_features)
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights of the basis; one output for two classes, otherwise n_classes.
+        States that are averaged share the particles by their weights, eight at least.
     posterior_ : LatentModel, NeighborModel or MixtureModel
         Basis and posterior of the weights, from which every prediction is computed.
     hyperparameter_states_ : tuple
-        Empty: hyperparameters are chosen.
+        States that predictions average, each with its `kernel`, `likelihood`, `weight`
+        and the `name` of its family. Empty where they are chosen.
     acceptance_ : float
         Accepted fraction of the proposals.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)

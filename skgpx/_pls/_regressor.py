@@ -121,14 +121,15 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood is equal, to second order, as Gaussian noise. None keeps the kernel
         as it is.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
-        "average" draws 24 states of kernel and noise from their posterior, over all
-        families of kernels, and averages predictions over them: few rows cannot tell
-        one lengthscale, noise or family from another. It is for one target with
-        Gaussian noise and at most 1500 rows, and raises a ValueError otherwise.
+        "average" draws 24 states of kernel and likelihood from their posterior, over
+        all families of kernels, and averages predictions over them: few rows cannot
+        tell one lengthscale, noise or family from another. It is for one target, of at
+        most 1500 rows under Gaussian noise and 300 rows under other likelihoods, whose
+        evidence is Laplace's approximation, and raises a ValueError otherwise.
         "maximise" chooses the state of the largest posterior. A
         :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
         other hyperparameters of your own kernel are uniform in the logarithm, within
-        their bounds. "auto" averages where that is possible, up to 300 rows and 100
+        their bounds. "auto" averages under Gaussian noise, up to 300 rows and 100
         hyperparameters, if each of these has a prior. See Notes.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
@@ -224,7 +225,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights w of the basis: standard normal a priori. `posterior_` holds
         them spread out by ``sqrt(J / (J - 1))`` around the mean of J particles of a
-        mode, so that variances are unbiased.
+        mode, so that variances are unbiased. States that are averaged share the
+        particles of chains by their weights, eight at least.
     posterior_ : LatentModel, NeighborModel, CellModel or MixtureModel
         Basis and posterior of the weights, from which every prediction is computed; a
         mixture, with a model for each state, where hyperparameters are averaged.
@@ -279,7 +281,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     of the posterior of all families, resampled by their importance weights, and moved
     by Metropolis-adjusted Langevin steps in coordinates whitened by the Hessian, as
     many as the weights are uneven. That takes some hundreds of evaluations of the exact
-    evidence, O(n^3) each; a prediction costs as many times more as there are states.
+    evidence, or of Laplace's approximation, O(n^3) each; a prediction costs as many
+    times more as there are states.
 
     With ``likelihood="auto"`` a fit costs as much as one for each likelihood where
     residuals are not normal. On 19 real tables of at most 600 rows the mean negative
@@ -712,9 +715,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             )
         if self.hyperparameters == "average":
             raise ValueError(
-                'hyperparameters="average" is for Gaussian noise; got '
-                'likelihood="auto", which may choose another. Use '
-                'hyperparameters="auto", or likelihood=Gaussian().'
+                'hyperparameters="average" is for one likelihood; got '
+                'likelihood="auto", which compares two. Use hyperparameters="auto", or '
+                "likelihood=Gaussian() or StudentT()."
             )
         findings = self._fit_likelihood(Gaussian(), rows, reporter.part())
         checks = {finding.check for finding in findings if finding is not None}

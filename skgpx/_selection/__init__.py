@@ -1,7 +1,7 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
 from skgpx._selection._averaging import NO_NOISE
-from skgpx._selection._candidates import NOISE_PRIOR, NormalPrior, stretched
+from skgpx._selection._candidates import NOISE_PRIOR, StudentPrior, stretched
 from skgpx._selection._evidence import (
     rough_latent_values,
     rough_start,
@@ -41,9 +41,9 @@ __all__ = [
     "NO_NOISE",
     "Hyperparameters",
     "NeighborhoodDensity",
-    "NormalPrior",
     "SearchBudget",
     "SearchRecord",
+    "StudentPrior",
     "WorkingResponses",
     "counted_once",
     "depends_on_contrasts",

@@ -21,7 +21,9 @@ from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
 from skgpx._parallel import side_by_side
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._evidence import ExactEvidence, with_noise
+from skgpx._selection._laplace import search_rough_values
 from skgpx._selection._maximise import SearchResult, best_of, maximise
+from skgpx._selection._process_evidence import process_evidence
 from skgpx._selection._select import (
     Split,
     best_first,
@@ -34,12 +36,10 @@ from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 
-# States that are averaged, and draws from the proposal that they are resampled from.
+# States that are averaged.
 N_STATES = 24
-_N_DRAWS = 200
-# Langevin steps of each state where the weights are uneven, at most; and where they are
-# not, of 40 rows, and fewer of more rows as the square of their number.
-_MOST_STEPS = 20
+# Langevin steps of each state where the weights are even, of 40 rows, and fewer of more
+# rows as the square of their number.
 _FEWEST_STEPS = 30
 # Their size in whitened coordinates, times the 1/6-th root of the dimension.
 _STEP_SIZE = 1.2
@@ -64,6 +64,20 @@ _EVEN_SHARE = 0.2
 _DIFFERENCE = 1e-3
 # Standard deviation of a logarithm that has no normal prior.
 _WIDEST_STD = 2.0
+
+
+class _Effort(NamedTuple):
+    """Draws from the proposal, and the most Langevin steps of each state."""
+
+    n_draws: int
+    most_steps: int
+
+
+# An evaluation of Laplace's evidence takes ten times as long as an exact one.
+_EXACT = _Effort(n_draws=200, most_steps=30)
+_LAPLACE = _Effort(n_draws=100, most_steps=8)
+# Steps where weights are uneven, under the exact evidence.
+_MOST_STEPS = 20
 
 
 class HyperparameterState(NamedTuple):
@@ -104,11 +118,11 @@ def average(
     families : sequence of sequences of Candidate
     split : Split
         All rows are read, for O(n³) an evaluation.
-    likelihood : Gaussian
+    likelihood : Likelihood
         Prepared.
     rng : numpy.random.Generator
     trend : bool
-        Whether trends and seasons compete.
+        Whether trends and seasons compete, under Gaussian noise.
     n_jobs : int or None
         Searches and chains side by side, see :func:`skgpx._parallel.side_by_side`,
         unless rows are so few that threads would wait for each other.
@@ -124,7 +138,13 @@ def average(
     # 1 modes of the log posterior, and Laplace's approximation at each
     if len(split.rows.y) < _FEWEST_PARALLEL:
         n_jobs = 1
-    searches = _search_modes(families, split, likelihood, trend, n_jobs)
+    n_draws, most_steps = _LAPLACE
+    if likelihood.has_closed_form:
+        n_draws, most_steps = _EXACT
+    if likelihood.has_closed_form:
+        searches = _search_modes(families, split, likelihood, trend, n_jobs)
+    else:
+        searches = _search_laplace_modes(families, split, likelihood, n_jobs)
     best = best_of([mode for searched in searches for mode in searched])
     posteriors = []
     modes = []
@@ -135,7 +155,7 @@ def average(
             modes.append(Mode.at(result, posterior, position))
     # 2 draws from the approximations, and their importance weights
     proposal = Proposal.of(modes)
-    draws = [proposal.draw(rng) for _ in range(_N_DRAWS)]
+    draws = [proposal.draw(rng) for _ in range(n_draws)]
     log_weights = _log_weights(draws, proposal, posteriors)
     if not np.any(np.isfinite(log_weights)):
         # the modes are spikes, as of one or two rows
@@ -144,12 +164,13 @@ def average(
     weights = np.exp(log_weights - logsumexp(log_weights))
     # 3 as many states, resampled, and Langevin steps: as many as the relative variance
     # of the weights, n Σ w² - 1, or as cost little
-    relative_variance = _N_DRAWS * float(np.sum(weights**2)) - 1.0
+    relative_variance = n_draws * float(np.sum(weights**2)) - 1.0
     n_rows = max(len(split.rows.y), 40)
     n_steps = max(
         min(round(relative_variance), _MOST_STEPS),
         round(_FEWEST_STEPS * (40 / n_rows) ** 2),
     )
+    n_steps = min(n_steps, most_steps)
     resampled = _resample(draws, weights, rng)
     moved = _move(resampled, proposal, posteriors, n_steps, rng, n_jobs)
     # 4 equal states count once, with their number as weight
@@ -253,20 +274,22 @@ def _merge(
 
 
 class LogPosterior:
-    """Log posterior of coordinates and scales, by the exact evidence of all rows.
+    """Log posterior of coordinates and scales, by the evidence of all rows.
+
+    The evidence is exact for Gaussian noise, and Laplace's approximation otherwise.
 
     Parameters
     ----------
     candidate : Candidate
     rows : Rows
-    likelihood : Gaussian
+    likelihood : Likelihood
         Prepared.
     """
 
     def __init__(self, candidate: Candidate, rows: Rows, likelihood: Likelihood):
         self.candidate = candidate
         self.likelihood = likelihood
-        self._evidence = ExactEvidence(rows, candidate.kernel, likelihood)
+        self._evidence = process_evidence(rows, candidate.kernel, likelihood)
         # of the points, (q, 2)
         self.bounds = np.concatenate((candidate.bounds, likelihood.theta_bounds))
 
@@ -404,6 +427,37 @@ def _search_modes(
     return searches
 
 
+def _search_laplace_modes(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    n_jobs: int | None,
+) -> list[list[SearchResult]]:
+    """The same by Laplace's evidence, from regressions on rough latent values.
+
+    Each candidate also starts at long lengthscales, and those of the form of the best
+    one where that arrived.
+    """
+    rows = split.rows
+    regressions, _ = search_rough_values(families, rows, likelihood, n_jobs)
+    tasks = []
+    for result in chain.from_iterable(regressions):
+        candidate = result.candidate
+        long = candidate.starts()[0]
+        starts = [SearchResult(candidate, u, likelihood) for u in (result.u, long)]
+        tasks.append((candidate, starts, rows))
+    searches = side_by_side(_search, tasks, n_jobs)
+    best = best_of([result for searched in searches for result in searched])
+    tasks = [
+        (searched[0].candidate, [best], rows)
+        for searched in searches
+        if searched[0].candidate is not best.candidate
+        and searched[0].candidate.n_free == best.candidate.n_free
+    ]
+    searches += side_by_side(_search, tasks, n_jobs)
+    return _by_candidate(searches)
+
+
 def _by_candidate(searches: Sequence[list[SearchResult]]) -> list[list[SearchResult]]:
     """Results of each candidate, of all its searches."""
     results: dict[int, list[SearchResult]] = {}
@@ -417,16 +471,19 @@ def _search(
     starts: Sequence[SearchResult],
     rows: Rows,
 ) -> list[SearchResult]:
-    """Maximise the log posterior of a candidate from each start, and without noise."""
+    """Maximise the log posterior of a candidate from each start.
+
+    Gaussian noise also starts at nothing.
+    """
 
     def search(u: Array, likelihood: Likelihood) -> SearchResult:
-        evidence = ExactEvidence(rows, candidate.kernel, likelihood)
+        evidence = process_evidence(rows, candidate.kernel, likelihood)
         return maximise(candidate, [evidence], u, max_iter=100, tolerance=1e-4)
 
     results = [search(start.u, start.likelihood) for start in starts]
     best = best_of(results)
     noise_variance = NO_NOISE * candidate.unit
-    if len(best.likelihood.theta):
+    if best.likelihood.has_closed_form and len(best.likelihood.theta):
         results.append(search(best.u, with_noise(best.likelihood, noise_variance)))
     return results
 

@@ -38,11 +38,11 @@ Ties: TypeAlias = Array | sparse.csr_array
 
 
 @dataclass(frozen=True)
-class NormalPrior:
-    """Normal distribution of the logarithm of a hyperparameter.
+class StudentPrior:
+    """Student's t-distribution of the logarithm of a hyperparameter.
 
-    An infinite std is a flat prior, of density one. With finite degrees of freedom it
-    is Student's t-distribution, and the std is its scale.
+    It is a normal distribution where the degrees of freedom are infinite, otherwise the
+    std is its scale. An infinite std is a flat prior, of density one.
     """
 
     mean: float | Array
@@ -94,17 +94,17 @@ class NoisePrior(NamedTuple):
 
     Attributes
     ----------
-    noise : NormalPrior
+    noise : StudentPrior
         Of the noise of measurements.
-    nothing : NormalPrior
+    nothing : StudentPrior
         Of a noise too small to be seen, of which the evidence says the order of
         magnitude at most.
     odds : float
         Probability of the latter.
     """
 
-    noise: NormalPrior
-    nothing: NormalPrior
+    noise: StudentPrior
+    nothing: StudentPrior
     odds: float
 
     def log_density(self, log_noise: Array) -> Array:
@@ -135,16 +135,16 @@ ALL_ORDERS = (*SMOOTH_ORDERS, 0.5)
 # function: of smooth functions without noise, as of polynomials, in thousands of them.
 # A noise and a part of y are in variances of y. The slopes of a trend share a standard
 # deviation.
-_LENGTHSCALE = NormalPrior(np.sqrt(2.0), np.sqrt(3.0))
-_AMPLITUDE = NormalPrior(1.0, 1.5, degrees=4.0)
-_PART_OF_Y = NormalPrior(-2.0, 2.0)
+_LENGTHSCALE = StudentPrior(np.sqrt(2.0), np.sqrt(3.0))
+_AMPLITUDE = StudentPrior(1.0, 1.5, degrees=4.0)
+_PART_OF_Y = StudentPrior(-2.0, 2.0)
 NOISE_PRIOR = NoisePrior(
     noise=_PART_OF_Y,
-    nothing=NormalPrior(-10.0, 4.0),
+    nothing=StudentPrior(-10.0, 4.0),
     odds=0.1,
 )
-_SLOPE = NormalPrior(-1.0, 1.5)
-_STANDARD = NormalPrior(0.0, 1.0)
+_SLOPE = StudentPrior(-1.0, 1.5)
+_STANDARD = StudentPrior(0.0, 1.0)
 # Lengthscales where searches start, and short ones of single columns, as shares of
 # long ones.
 _START_FACTORS = (1.0, 1.0 / 4.0, 1.0 / 16.0, 1.0 / 64.0)
@@ -168,7 +168,7 @@ class Candidate:
     ties : ndarray or sparse array of shape (p, q)
         Not negative. Tied parameters share a coordinate.
     mean, std, degrees : ndarray of shape (q,)
-        Of the `NormalPrior` of u; the std is infinite without a prior.
+        Of the `StudentPrior` of u; the std is infinite without a prior.
     is_length_scale : ndarray of bool of shape (q,)
         Coordinates that are lengthscales in standard deviations of their columns.
     log_long : float
@@ -215,8 +215,8 @@ class Candidate:
         return np.column_stack((lower, np.maximum(lower, upper)))
 
     @cached_property
-    def _prior(self) -> NormalPrior:
-        return NormalPrior(self.mean, self.std, self.degrees)
+    def _prior(self) -> StudentPrior:
+        return StudentPrior(self.mean, self.std, self.degrees)
 
     def log_parameters(self, u: Array) -> Array:
         """``θ = offset + ties @ u``, (p,), or (s, p) for u of shape (s, q)."""
@@ -253,7 +253,7 @@ class Candidate:
         point : ndarray of shape (q + r,) or (s, q + r)
             Coordinates u, and the log-parameters of the likelihood, if it is given.
         likelihood : Likelihood, optional
-            Gaussian noise has a default prior; other scales have none.
+            Noise of y has a default prior; other scales have none.
 
         Returns
         -------
@@ -266,12 +266,12 @@ class Candidate:
         log_density = np.sum(self._prior.log_density(u), axis=-1)
         slope = self._prior.slope(u)
         scales_slope = np.zeros_like(scales)
-        is_gaussian = likelihood is not None and likelihood.has_closed_form
-        if is_gaussian and not any(self.stated[-1:]):
-            log_noise = scales - np.log(self.unit)
-            noise_log_density = NOISE_PRIOR.log_density(log_noise)
-            log_density = log_density + np.sum(noise_log_density, axis=-1)
-            scales_slope = NOISE_PRIOR.slope(log_noise)
+        power = _power_of_noise(likelihood)
+        if power and scales.shape[-1] and not any(self.stated[-1:]):
+            # log σ² is the logarithm of the first scale, or twice that
+            log_noise = power * scales[..., 0] - np.log(self.unit)
+            log_density = log_density + NOISE_PRIOR.log_density(log_noise)
+            scales_slope[..., 0] = power * NOISE_PRIOR.slope(log_noise)
         gradient = np.concatenate((slope, scales_slope), axis=-1)
         if not any(self.stated):
             return log_density, gradient
@@ -364,7 +364,7 @@ class Candidate:
         name: str,
         offset: ArrayLike,
         ties: Array,
-        priors: Sequence[NormalPrior],
+        priors: Sequence[StudentPrior],
     ) -> Candidate:
         """Add a kernel with log-parameters ``offset + ties @ u``.
 
@@ -395,6 +395,20 @@ def _block_diagonal(first: Ties, second: Array) -> Ties:
     return block_diag(first, second)
 
 
+def _power_of_noise(likelihood: Likelihood | None) -> float:
+    """Power of the first scale that is a variance of y; zero if none is.
+
+    The noise of a Student's t-distribution is in squares of its scale.
+    """
+    if likelihood is None:
+        return 0.0
+    if likelihood.has_closed_form:
+        return 1.0
+    if likelihood.location_scale and likelihood.free_[:1] == ("scale",):
+        return 2.0
+    return 0.0
+
+
 # ---- Parts that are added to a candidate ---------------------------------------------
 
 
@@ -413,7 +427,7 @@ def with_trend(candidate: Candidate, rows: Rows) -> Candidate:
     latent_std = np.sqrt(candidate.unit)
     unit = np.full(d, latent_std) / column_std
     mean = _SLOPE.mean - 0.5 * np.log(d)
-    prior = NormalPrior(mean, _SLOPE.std)
+    prior = StudentPrior(mean, _SLOPE.std)
     trend = Linear(
         slope=np.exp(mean) * unit,
         slope_bounds=np.outer(unit, (1e-3, 1e2)),

@@ -187,34 +187,13 @@ def _starts_by_regression(
     likelihood: Likelihood,
     n_jobs: int | None,
 ) -> list[SearchResult]:
-    """Optima of an exact process of rough latent values.
+    """Optima of regressions on rough latent values, in the best family.
 
-    Normal noise around rough values tells kernels apart at the cost of regression. The
-    evidence of few inducing points prefers smooth functions and cannot. Candidates of
-    the best one's family that are simpler are trained as well.
+    Candidates of the family that are simpler than its best one are trained as well.
     """
     values = rough_latent(rows, likelihood)
-    # repetitions of a label are no repeated measurements of a latent value
-    rows = rows._replace(weights=np.minimum(rows.weights, 1.0), known=None)
-    second_is_scale = values.shape[1] == 2 and not np.any(values[:, 1])
-    if second_is_scale:
-        values = values[:, :1]
-    elif values.shape[1] > 1:
-        # at most three contrasts, as independent of each other as the functions
-        _, _, contrasts = np.linalg.svd(values, full_matrices=False)
-        values = values @ contrasts[:3].T
-    units = [
-        standardisation(column, rows.weights, robust=likelihood.heavy_tailed)
-        for column in values.T
-    ]
-    shift, scale = np.transpose(units)
-    latent_std = np.sqrt(families[0][0].unit)
-    y = latent_std * (values - shift) / scale.max()
-    rows = rows._replace(y=y)
-    normal = Gaussian().prepare(y[:, 0], rows.weights)
-    screened = [screen(rows, normal, families[0], tolerance=1e-3)]
-    tasks = [(family, screened[0], 1e-3) for family in families[1:]]
-    screened += side_by_side(screen, tasks, n_jobs, rows, normal)
+    screened, rows = search_rough_values(families, rows, likelihood, n_jobs)
+    second_is_scale = values.shape[1] == 2 and rows.y.shape[1] == 1
     results = max(screened, key=lambda family: best_of(family).posterior)
     posteriors = [result.posterior for result in results]
     best = int(np.argmax(posteriors))
@@ -228,6 +207,47 @@ def _starts_by_regression(
     if not candidate.is_given and np.any(values):
         coordinates = coordinates[:1]
     return [SearchResult(candidate, u, likelihood) for u in coordinates]
+
+
+def search_rough_values(
+    families: Sequence[Sequence[Candidate]],
+    rows: Rows,
+    likelihood: Likelihood,
+    n_jobs: int | None,
+) -> tuple[list[list[SearchResult]], Rows]:
+    """Maximise the exact evidence of a regression on rough latent values.
+
+    Normal noise around rough values tells kernels apart at the cost of regression. The
+    evidence of few inducing points prefers smooth functions and cannot.
+
+    Returns
+    -------
+    results : list of lists of SearchResult
+        Of each candidate of each family.
+    rows : Rows
+        With rough values (n, k) as targets. A second function that is zero is left out.
+    """
+    values = rough_latent(rows, likelihood)
+    # repetitions of a label are no repeated measurements of a latent value
+    rows = rows._replace(weights=np.minimum(rows.weights, 1.0), known=None)
+    if values.shape[1] == 2 and not np.any(values[:, 1]):
+        values = values[:, :1]
+    elif values.shape[1] > 1:
+        # at most three contrasts, as independent of each other as the functions
+        _, _, contrasts = np.linalg.svd(values, full_matrices=False)
+        values = values @ contrasts[:3].T
+    units = [
+        standardisation(column, rows.weights, robust=likelihood.heavy_tailed)
+        for column in values.T
+    ]
+    shift, scale = np.transpose(units)
+    latent_std = np.sqrt(families[0][0].unit)
+    rows = rows._replace(y=latent_std * (values - shift) / scale.max())
+    normal = Gaussian().prepare(rows.y[:, 0], rows.weights)
+    screened = [screen(rows, normal, families[0], tolerance=1e-3)]
+    tasks = [(family, screened[0], 1e-3) for family in families[1:]]
+    screened += side_by_side(screen, tasks, n_jobs, rows, normal)
+    return screened, rows
 
 
 def _start_of_scale(result: SearchResult, rows: Rows) -> list[SearchResult]:

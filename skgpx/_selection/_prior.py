@@ -339,18 +339,24 @@ def _averages(
     ValueError
         If they should be averaged and cannot be.
     """
+    largest = SEARCHED_ROWS
+    if not likelihood.has_closed_form:
+        # classes multiply the size of the matrices
+        largest = AVERAGED_ROWS // max(likelihood.n_outputs_ - 1, 1)
     n_targets = rows.y.size // len(rows.y)
-    possible = likelihood.has_closed_form and rows.y.ndim == 1
-    if hyperparameters == "average" and not (possible and len(rows.y) <= SEARCHED_ROWS):
+    possible = rows.y.ndim == 1 and len(rows.y) <= largest
+    if hyperparameters == "average" and not possible:
         raise ValueError(
-            'hyperparameters="average" is for Gaussian noise, one target and at most '
-            f"{SEARCHED_ROWS} rows; got {likelihood!r}, {n_targets} targets and "
+            'hyperparameters="average" is for one target and at most '
+            f"{largest} rows under {likelihood!r}; got {n_targets} targets and "
             f'{len(rows.y)} rows. Use hyperparameters="auto", which averages where it '
             "can."
         )
     varies = bool(np.any(rows.y != rows.y[0]))
-    if hyperparameters != "auto" or not (possible and varies):
+    if hyperparameters != "auto":
         return hyperparameters == "average" and varies
+    if not (possible and varies and likelihood.has_closed_form):
+        return False
     candidate = families[0][-1]
     is_proper = not candidate.is_given
     if candidate.is_given:

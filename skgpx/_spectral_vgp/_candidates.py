@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 from skgpx._numerics.fourier import Box, FourierIndex, Integers, by_length, moment
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import WeightStatistics
-from skgpx._selection import NormalPrior, stretched
+from skgpx._selection import StudentPrior, stretched
 from skgpx._spectral_vgp._domain import Region, kernel_box, widths
 from skgpx.bases import (
     BoostedEigenvalues,
@@ -221,12 +221,12 @@ class Candidates:
         value = -0.5 * float(z @ z)
         return value, -z / std
 
-    def noise_hyperprior(self) -> NormalPrior:
+    def noise_hyperprior(self) -> StudentPrior:
         """Hyperprior of ``log σ²`` of one target; flat under a user's kernel."""
         mean = np.log(NOISE_SHARE * self.variance)
         if self.is_default:
-            return NormalPrior(mean, _NOISE_STD)
-        return NormalPrior(mean, np.inf)
+            return StudentPrior(mean, _NOISE_STD)
+        return StudentPrior(mean, np.inf)
 
     def next_family(self, prior: Prior) -> Prior | None:
         """A prior of the next, rougher family that resembles this one, if any."""

@@ -122,7 +122,7 @@ class HyperparameterDisplay:
             raise ValueError(
                 "HyperparameterDisplay shows hyperparameters that predictions average; "
                 f"those of {model!r} were chosen. Fit a PLSRegressor with "
-                'hyperparameters="average", for one target with Gaussian noise.'
+                'hyperparameters="average", for one target and few rows.'
             )
         names = averaged.column_names
         labelled = {
