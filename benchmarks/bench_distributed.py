@@ -2,6 +2,7 @@
 
     python -m benchmarks.bench_distributed [--quick] [--rounds 3] [--workers 1 2]
                                            [--fit_rows N ...] [--ways threads processes]
+                                           [--cells 16] [--noises Gaussian ...]
 
 chains
     A round of ten steps of four blocks of Langevin chains, and the next: a Poisson
@@ -35,6 +36,11 @@ two worker processes. `search_s` is the client's time for kernel and inducing po
 `inference_s` that for everything that all rows take, `copies` the rows of all cells for
 each row, and `GB_of_cells` their size. "rmse" and "coverage" (of 95 % intervals) are
 those of `n_new` further rows, in `predict_s`.
+
+``--cells 16 --fit_rows N`` compares fits to N rows in one cell of this process and in
+16 cells on two worker processes, under a given kernel: `largest` and `rms` are
+distances of the posterior means at 2000 further rows in posterior standard deviations,
+and `std_ratio` is the mean ratio of these.
 """
 
 from __future__ import annotations
@@ -57,28 +63,35 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, Matern
 
 from benchmarks.report import progress, report
 from skgpx import (
+    PLSClassifier,
     PLSRegressor,
     SpectralVGPRegressor,
     SteinRFFRegressor,
     compile_kernels,
 )
 from skgpx._parallel import workers
-from skgpx.likelihoods import Poisson
+from skgpx._pls import _lazy_fit
+from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
 Array = NDArray[np.float64]
 CHUNK_ROWS = 1 << 18
 PART_ROWS = 100_000
 
 
+def smooth_surface(X: Array) -> Array:
+    """A function of two inputs."""
+    return np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, 1])
+
+
 def surface(n: int, seed: int = 0) -> tuple[Array, Array]:
     """Rows of two inputs and a noisy function of them."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.0, 3.0, (n, 2))
-    return X, np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, 1]) + 0.2 * rng.normal(size=n)
+    return X, smooth_surface(X) + 0.2 * rng.normal(size=n)
 
 
 WAVES = SpectralVGPRegressor(
@@ -317,6 +330,61 @@ def fit_rows(n: int, client: Any) -> dict[str, Any]:
     return row
 
 
+MADE_UP = {
+    "Gaussian": lambda f, rng: f + 0.2 * rng.standard_normal(len(f)),
+    "StudentT": lambda f, rng: f + 0.2 * rng.standard_t(4.0, len(f)),
+    "Poisson": lambda f, rng: rng.poisson(np.exp(f)).astype(float),
+    "Bernoulli": lambda f, rng: np.where(rng.logistic(size=len(f)) < 2.0 * f, "a", "b"),
+}
+LIKELIHOODS = {
+    "Gaussian": Gaussian(0.04),
+    "StudentT": StudentT(df=4.0, scale=0.2),
+    "Poisson": Poisson(),
+    "Bernoulli": None,
+}
+
+
+def same_model(n: int, n_cells: int, name: str, client: Any) -> dict[str, Any]:
+    """The same rows in one cell of this process, and in cells of two processes."""
+    rng = np.random.default_rng(0)
+    X, _ = surface(n)
+    y = MADE_UP[name](smooth_surface(X), rng)
+    size = n // 8
+    rows = array.from_array(X, (size, 2)), array.from_array(y, size)
+    kind = PLSClassifier if name == "Bernoulli" else PLSRegressor
+    model = kind(
+        Matern([0.7, 1.0], nu=1.5), likelihood=LIKELIHOODS[name], optimizer=None,
+        n_inducing=100, n_neighbors=40, random_state=0,
+    )  # fmt: skip
+    if name != "Bernoulli":
+        model.set_params(normalize_y=False)
+    new = surface(2000, seed=1)[0]
+    compile_kernels()
+    moments = {}
+    row: dict[str, Any] = {"case": "cells", "n": n, "cells": n_cells, "noise": name}
+    for way, rows_of_cell in (("one", n), ("several", n // n_cells)):
+        _lazy_fit.CELL_ROWS = rows_of_cell
+        where = dask.config.set(scheduler="threads", num_workers=1)
+        if way == "several":
+            where = client.as_current()
+        before = client.run(time.process_time)
+        busy = time.process_time()
+        with where:
+            fitted = clone(model).fit(*rows)
+            mean, variance = fitted.posterior_.marginals(new).moments()
+        moments[way] = mean, np.sqrt(variance)
+        row[f"{way}_client_s"] = time.process_time() - busy
+        after = client.run(time.process_time)
+        row[f"{way}_worker_s"] = sum(after[k] - before[k] for k in before)
+    assert len(fitted.posterior_.cells.tables) == n_cells
+    distance = np.abs(moments["several"][0] - moments["one"][0]) / moments["one"][1]
+    row["largest"] = float(distance.max())
+    row["rms"] = float(np.sqrt(np.mean(distance**2)))
+    row["std_ratio"] = float(np.mean(moments["several"][1] / moments["one"][1]))
+    progress(row)
+    return row
+
+
 def all_fits(sizes: list[int], names: list[str]) -> list[dict[str, Any]]:
     """Fits to numbers of rows, by threads and by two processes."""
     rows = []
@@ -344,7 +412,23 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+")
     parser.add_argument("--fit_rows", type=int, nargs="+")
     parser.add_argument("--ways", nargs="+", default=["threads", "processes"])
+    parser.add_argument("--cells", type=int)
+    parser.add_argument("--noises", nargs="+", default=list(LIKELIHOODS))
     given = parser.parse_args()
+    if given.cells:
+        with (
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, dashboard_address=":0"
+            ) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            compared = [
+                same_model(n, given.cells, name, client)
+                for n in given.fit_rows
+                for name in given.noises
+            ]
+        report("distributed_cells", compared)
+        return
     if given.fit_rows:
         report("distributed_rows", all_fits(given.fit_rows, given.ways))
         return

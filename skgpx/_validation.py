@@ -68,6 +68,8 @@ _TIMES = ("date", "time", "duration", "period")
 _CATEGORIES = ("category", "categorical", "enum")
 # Prefixes of the names of types of text, in NumPy, pandas and Arrow.
 _TEXT = ("object", "str", "string", "<u", "large_string")
+# Columns of parts of rows, beside those of a quantity of each row.
+_COLUMNS = ("X", "y", "sample_weight")
 # The only category of a column whose categories dask does not know.
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
 
@@ -286,10 +288,11 @@ def with_gaps(y: Array, weights: Array, is_missing: Mask) -> tuple[Array, Array]
     return np.where(is_missing, np.nan, y), np.where(is_empty, 0.0, weights)
 
 
-def check_frame(estimator: BaseEstimator, X: Any, y: Any) -> None:
+def check_frame(estimator: BaseEstimator, X: Any, y: Any, numeric: bool) -> None:
     """Check the columns of rows that are elsewhere, given as tables without rows.
 
-    The estimator learns their names, number and categories.
+    The estimator learns their names, number and categories. Targets that are not
+    `numeric` are labels.
 
     Raises
     ------
@@ -297,22 +300,19 @@ def check_frame(estimator: BaseEstimator, X: Any, y: Any) -> None:
         For text, dates, several targets, a table that is not two-dimensional, and
         categories that are not known.
     """
-    for name, table, n_dimensions in (("X", X, (2,)), ("y", y, (1,))):
-        if table.ndim not in n_dimensions:
-            raise ValueError(
-                f"{name} must be {n_dimensions[0]}-dimensional; got shape {table.shape}"
-                f" of type {type(table).__name__}."
-            )
-    check_columns(X, y)
-    columns = ["X"]
-    kinds = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
-    if hasattr(X, "columns"):
-        columns = list(X.columns)
-    columns.append("y")
-    kinds.append(y.dtype)
+    y_dimensions = [1]
+    if numeric and estimator.__sklearn_tags__().target_tags.multi_output:
+        y_dimensions = [1, 2]
+    _check_dimensions("X", X, [2])
+    _check_dimensions("y", y, y_dimensions)
+    vars(estimator)["_targets"] = y.shape[1:]
+    check_columns(X, y if numeric else None)
+    kinds = _kinds_of("X", X)
+    if numeric:
+        kinds += _kinds_of("y", y)
     text = []
     unknown = []
-    for column, kind in zip(columns, kinds, strict=True):
+    for column, kind in kinds:
         name = str(kind).lower()
         if name.startswith(_CATEGORIES) and column != "y":
             categories = getattr(kind, "categories", None)
@@ -335,42 +335,80 @@ def check_frame(estimator: BaseEstimator, X: Any, y: Any) -> None:
     validate_data(estimator, with_codes(estimator, X, True), skip_check_array=True)
 
 
-def check_block(
-    estimator: BaseEstimator,
-    number: int,
-    columns: dict[str, Any],
-) -> Rows:
+def _check_dimensions(name: str, table: Any, possible: list[int]) -> None:
+    if table.ndim not in possible:
+        raise ValueError(
+            f"{name} must be {possible[0]}-dimensional; got shape {table.shape} of "
+            f"type {type(table).__name__}."
+        )
+
+
+def _kinds_of(name: str, table: Any) -> list[tuple[Any, Any]]:
+    """Names and types of the columns of a table."""
+    kinds: Any = [getattr(table, "dtype", None)]
+    if hasattr(table, "dtypes"):
+        kinds = np.ravel(table.dtypes)
+    names = [name] * len(kinds)
+    if hasattr(table, "columns") and name == "X":
+        names = list(table.columns)
+    return list(zip(names, kinds, strict=True))
+
+
+class Door(NamedTuple):
+    """What parts of rows that are elsewhere are checked for.
+
+    Attributes
+    ----------
+    estimator : BaseEstimator
+        That knows the columns of X, and for labels its `classes_`.
+    likelihood : Likelihood
+    numbers : dict
+        Quantities that are the same for all rows, by name.
+    """
+
+    estimator: BaseEstimator
+    likelihood: Likelihood
+    numbers: dict[str, float]
+
+
+def check_block(door: Door, number: int, columns: dict[str, Any]) -> Rows:
     """Check one of the parts of rows that are elsewhere.
 
     Parameters
     ----------
-    estimator : BaseEstimator
-        That knows the columns of X.
+    door : Door
     number : int
         Of the part, for messages.
     columns : dict
-        "X", "y" and, if they are given, "sample_weight".
+        "X", "y" and, if they are given, "sample_weight" and quantities of rows.
 
     Raises
     ------
     ValueError
-        As :func:`check_rows`, with the number of the part.
+        As :func:`check_rows`, for other quantities or targets than the likelihood
+        takes, and for labels that are not known; with the number of the part.
     """
-    door = copy.copy(estimator)
-    sample_weight = columns.get("sample_weight")
+    estimator = copy.copy(door.estimator)
+    quantities = columns | door.numbers
+    X, y, sample_weight = (quantities.pop(name, None) for name in _COLUMNS)
+    classes = getattr(estimator, "classes_", None)
     try:
         lengths = {name: len(values) for name, values in columns.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"X and y must have the same rows; got {lengths} rows.")
         if not lengths["y"]:
-            nothing = np.empty(0)
-            return Rows(np.empty((0, estimator.n_features_in_)), nothing, nothing)
+            return Rows(
+                X=np.empty((0, estimator.n_features_in_)),
+                y=np.empty((0, *estimator._targets)),
+                weights=np.empty(0),
+                known=np.empty(0) if quantities else None,
+            )
         X, y, weights = check_rows(
-            door,
-            columns["X"],
-            columns["y"],
+            estimator,
+            X,
+            y,
             None,
-            numeric=True,
+            numeric=classes is None,
             reset=False,
         )
         if sample_weight is not None:
@@ -380,9 +418,20 @@ def check_block(
                 dtype=np.float64,
                 ensure_non_negative=True,
             )
+        if classes is not None:
+            # rows of weight zero may have other labels
+            is_known = weights > 0.0
+            X = X[is_known]
+            y = np.searchsorted(classes, y[is_known]).astype(np.float64)
+            weights = weights[is_known]
+        quantity = row_quantity(door.likelihood, len(y), **quantities)
+        likelihood = door.likelihood
+        if quantity is not None:
+            likelihood = likelihood.at_rows(quantity)
+        likelihood.check_support(y)
     except ValueError as error:
         raise ValueError(f"In part {number} of the rows: {error}") from error
-    return Rows(X, y, weights)
+    return Rows(X, y, weights, quantity)
 
 
 def _without_rows(X: ArrayLike) -> Any:

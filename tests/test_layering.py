@@ -109,7 +109,7 @@ PRIVATE_SKLEARN = {"_validation", "_callbacks"}
 # 10 % of slack, are reviewed when a release is made, and may rise where a method needs
 # it. The modules beside the folders are one room together, but for the program `demo`.
 CEILINGS = {
-    "_pls": 31200,
+    "_pls": 35900,
     "_spectral_vgp": 18400,
     "_stein": 12000,
     "_gwi": 16100,

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
@@ -15,8 +15,10 @@ from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
 from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
-from skgpx._pls._distributed import LazyRows
+from skgpx._pls._distributed import is_lazy
 from skgpx._pls._inference import infer
+from skgpx._pls._lazy_fit import LazyRows
+from skgpx._pls._lazy_predictions import LazyDistribution
 from skgpx._pls._nearest_rows import points_are_closer
 from skgpx._pls._normal_form import NormalForm
 from skgpx._pls._sampler import Inference, Sampler, resolved_method
@@ -35,6 +37,7 @@ from skgpx._validation import (
     Rows,
     StrOptions,
     Units,
+    check_is_fitted,
     check_kernel,
     check_points,
     generator,
@@ -237,6 +240,13 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         too_few = self._check_points(rows, n_points, prior, inference)
         return [*prior.findings, *inference.findings, too_few]
 
+    def _distribution(self, X: ArrayLike, **quantities: ArrayLike | None) -> Any:
+        """Predictive distribution at rows; a lazy one at rows of dask."""
+        if not is_lazy(X):
+            return super()._distribution(X, **quantities)
+        check_is_fitted(self)
+        return LazyDistribution(self, X, **quantities)
+
     # ---- 1 The likelihood --------------------------------------------------------
 
     def _prepare(
@@ -414,6 +424,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                     n_neighbors = 0
         if Z is None:
             Z = self._select_points(rows, kernel, likelihood, n_points, rng)
+        is_regression = likelihood.has_closed_form and rows.y.ndim == 1
+        if n_rows > len(rows.y) and not is_regression:
+            # rows that are elsewhere have no chains
+            n_neighbors = n_neighbors or _NEIGHBORS
         return Nystroem.from_kernel(kernel, Z, noise), n_neighbors
 
     def _is_automatic(self) -> bool:

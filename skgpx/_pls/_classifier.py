@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._base import LatentClassifier
 from skgpx._callbacks import RoundReporter, with_callbacks
 from skgpx._pls._base import ProjectedLangevin
+from skgpx._pls._distributed import is_lazy, lazy_classes
+from skgpx._pls._lazy_fit import LazyRows, check_lazy_fit
 from skgpx._types import RandomState
 from skgpx._validation import (
     canonical_rows,
@@ -222,7 +224,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or dask array or data frame of shape (n_samples, n_features)
+            Rows of dask stay where they are, with `y` and `sample_weight` as dask
+            arrays or series of the same parts: a sample chooses the kernel, and the
+            posterior is the closest normal distribution given nearest rows.
         y : array-like of shape (n_samples,)
             Labels of any type, at least two different ones.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -241,17 +246,14 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
             for classes.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
+        if is_lazy(X):
+            return self._fit_lazy(X, y, sample_weight, reporter)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
         check_classification_targets(y)
         check_likelihood_given(self.likelihood)
         has_weight = weights > 0.0
         self.classes_, codes = np.unique(y[has_weight], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "PLSClassifier needs at least two classes among the rows of positive "
-                f"weight; got one class, {self.classes_.tolist()[0]!r}. Add rows of "
-                "another class."
-            )
+        self._check_classes()
         rows = canonical_rows(
             X[has_weight],
             codes.astype(np.float64),
@@ -260,6 +262,47 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         findings = self._fit_rows(rows, self._class_likelihood(), reporter)
         conclude(self, findings)
         return self
+
+    def predict(self, X: ArrayLike) -> Any:
+        """Most probable class of each row, shape (n_rows,); lazily for rows of dask."""
+        if not is_lazy(X):
+            return super().predict(X)
+        probabilities: Any = self.predict_proba(X)
+        return probabilities.map_blocks(
+            _most_probable,
+            self.classes_,
+            dtype=self.classes_.dtype,
+            drop_axis=1,
+        )
+
+    def _fit_lazy(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        reporter: RoundReporter,
+    ) -> Self:
+        """Fit rows of dask: first their labels are read, then a sample chooses."""
+        check_likelihood_given(self.likelihood)
+        self.classes_ = lazy_classes(y, sample_weight)
+        self._check_classes()
+        likelihood = self._class_likelihood()
+        check_lazy_fit(self, likelihood, y)
+        columns = {"X": X, "y": y, "sample_weight": sample_weight}
+        lazy = LazyRows.of(self, likelihood, columns)
+        rows = canonical_rows(*lazy.sample)
+        findings = self._fit_rows(rows, likelihood, reporter, lazy=lazy)
+        conclude(self, findings)
+        return self
+
+    def _check_classes(self) -> None:
+        """Refuse rows of fewer than two classes."""
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "PLSClassifier needs at least two classes among the rows of positive "
+                f"weight; got one class, {self.classes_.tolist()}. Add rows of another "
+                "class."
+            )
 
     def _class_likelihood(self) -> Likelihood:
         n_classes = len(self.classes_)
@@ -273,3 +316,9 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
             f"PLSClassifier with {n_classes} classes expects a likelihood of classes "
             f"({families}); got {self.likelihood!r}."
         )
+
+
+def _most_probable(probabilities: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    """Class of the largest probability in each row."""
+    labels: NDArray[Any] = classes[np.argmax(probabilities, axis=1)]
+    return labels

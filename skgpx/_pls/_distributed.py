@@ -15,35 +15,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._numerics.blas_threads import one_blas_thread
-from skgpx._numerics.regression import (
-    WeightStatistics,
-    log_evidence,
-    posterior,
-    precision_root,
-)
+from skgpx._numerics.regression import WeightStatistics
 from skgpx._pls._cells import (
-    CellModel,
     Division,
+    RowUnits,
     in_random_order,
     shares_before,
-    whitened_sums,
 )
-from skgpx._pls._chains import independent_draws
-from skgpx._pls._closed_form import from_statistics
-from skgpx._pls._sampler import Inference, Sampler, prior_mean
-from skgpx._row_budgets import CELL_ROWS, FIRST_ROWS, SAMPLED_ROWS
+from skgpx._row_budgets import SAMPLED_ROWS
 from skgpx._row_statistics import row_statistics
 from skgpx._validation import (
+    Door,
     Rows,
-    Units,
     check_block,
-    check_frame,
-    generator,
+    check_labels,
 )
 from skgpx.bases import Nystroem
-from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -55,27 +45,6 @@ _ARITY = 8
 def is_lazy(X: object) -> bool:
     """Whether this is a dask array or data frame."""
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
-
-
-def check_lazy_fit(
-    parameter: object,
-    likelihood: Likelihood,
-    row_quantities: dict[str, Any],
-) -> None:
-    """Refuse at once what only arrays in memory can be fitted with.
-
-    Raises
-    ------
-    ValueError
-        With the remedy.
-    """
-    quantities = [name for name, values in row_quantities.items() if values is not None]
-    if isinstance(parameter, str) or type(likelihood) is not Gaussian or quantities:
-        raise ValueError(
-            "Dask arrays and data frames are fitted with likelihood=Gaussian() and "
-            f"sample_weight; got likelihood={parameter!r} and {quantities}. For others "
-            "fit arrays in memory: X.compute(), or a sample of the rows."
-        )
 
 
 # ---- Where tables are ----------------------------------------------------------------
@@ -104,21 +73,39 @@ def load(table: Any) -> Array:
     return array
 
 
-class Folder:
-    """A folder for tables, removed with the last object that has it.
+class Store:
+    """Where results stay: in the memory of a cluster, or in files of this machine.
 
-    Parameters
+    The files are removed with the last object that has the store.
+
+    Attributes
     ----------
-    parent : str or None
-        None is the folder of the system for temporary files.
+    path : str or None
+        Folder of the files, in that of dask for temporary files; None on a cluster.
     """
 
-    def __init__(self, parent: str | None):
-        self.path = tempfile.mkdtemp(prefix="skgpx-", dir=parent)
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+    def __init__(self) -> None:
+        self.path: str | None = None
+        if not _cluster():
+            config = importlib.import_module("dask").config
+            parent = config.get("temporary-directory", None)
+            self.path = tempfile.mkdtemp(prefix="skgpx-", dir=parent)
+            weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def keep(self, *promises: Any) -> tuple[Any, ...]:
+        """Results of promises, or on a cluster promises that have been kept."""
+        if self.path is None:
+            return tuple(importlib.import_module("dask").persist(*promises))
+        return compute(*promises)
+
+    def remove(self, name: str) -> None:
+        """Remove the files whose names begin so."""
+        if self.path is not None:
+            for file in Path(self.path).glob(f"{name}-*"):
+                file.unlink()
 
 
-def _save(tables: Sequence[Array], folder: str | None, name: str) -> list[Any]:
+def save(tables: Sequence[Array], folder: str | None, name: str) -> list[Any]:
     """Write tables to one file; without a folder return them."""
     if folder is None:
         return list(tables)
@@ -136,13 +123,13 @@ class Cells:
     Parameters
     ----------
     tables : sequence of ndarray, FileRows or Delayed
-    folder : Folder, optional
-        That of the files.
+    store : Store, optional
+        Where they are.
     """
 
-    def __init__(self, tables: Sequence[Any], folder: Folder | None = None):
+    def __init__(self, tables: Sequence[Any], store: Store | None = None):
         self.tables = list(tables)
-        self.folder = folder
+        self.store = store
 
     @property
     def are_remote(self) -> bool:
@@ -161,7 +148,7 @@ class Cells:
                 for k, values in arguments.items()
             }
         tasks = [
-            delayed_call(_on_table, function, self.tables[k], *values)
+            delayed_call(on_table, function, self.tables[k], *values)
             for k, values in arguments.items()
         ]
         return dict(zip(arguments, compute(*tasks), strict=True))
@@ -172,7 +159,7 @@ class Cells:
             tables = list(compute(*tables))
         return {
             "tables": [np.array(load(table)) for table in tables],
-            "folder": None,
+            "store": None,
         }
 
 
@@ -212,7 +199,7 @@ def compute(*promises: Any) -> tuple[Any, ...]:
     return results
 
 
-def _on_table(function: Callable[..., Any], table: Any, *arguments: Any) -> Any:
+def on_table(function: Callable[..., Any], table: Any, *arguments: Any) -> Any:
     return function(load(table), *arguments)
 
 
@@ -229,7 +216,7 @@ def _cluster() -> bool:
     return hasattr(getattr(scheduler, "__self__", None), "scheduler_info")
 
 
-def _tree(add: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+def sum_of(add: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     """Sum of promised results, a few at a time, in their order."""
     while len(parts) > 1:
         groups = [parts[i : i + _ARITY] for i in range(0, len(parts), _ARITY)]
@@ -246,10 +233,8 @@ class Summary(NamedTuple):
     Attributes
     ----------
     n_rows : int
-    weight, mean, square : float
-        Sum of the weights; weighted mean of y, and sum of squares around it.
-    largest : float
-        Largest absolute value of y.
+    weight : float
+        Sum of the weights.
     sample : Rows
         The rows before `limit` in the random order, or the first of them.
     limit : float
@@ -258,28 +243,12 @@ class Summary(NamedTuple):
 
     n_rows: int
     weight: float
-    mean: float
-    square: float
-    largest: float
     sample: Rows
     limit: float
-
-    def units(self) -> Units:
-        """Mean and standard deviation of y; 1 for a constant y."""
-        std = float(np.sqrt(self.square / self.weight))
-        if std <= 1e-14 * self.largest:
-            std = 1.0
-        return Units(self.mean, std)
 
 
 def summarise(rows: Rows, salt: int, size: int) -> Summary:
     """Summary of a partition, with at most `size` rows of the sample."""
-    weight = float(rows.weights.sum())
-    mean = 0.0
-    square = 0.0
-    if weight > 0.0:
-        mean = float(rows.weights @ rows.y) / weight
-        square = float(rows.weights @ (rows.y - mean) ** 2)
     limit = 1.0
     sample = rows
     if len(rows.y) > size:
@@ -289,10 +258,7 @@ def summarise(rows: Rows, salt: int, size: int) -> Summary:
         sample = rows.take(order[:size])
     return Summary(
         n_rows=len(rows.y),
-        weight=weight,
-        mean=mean,
-        square=square,
-        largest=float(np.max(np.abs(rows.y), initial=0.0)),
+        weight=float(rows.weights.sum()),
         sample=sample,
         limit=limit,
     )
@@ -300,11 +266,6 @@ def summarise(rows: Rows, salt: int, size: int) -> Summary:
 
 def add_summaries(parts: list[Summary], salt: int, size: int) -> Summary:
     """Summary of the rows of all parts."""
-    weight = sum(part.weight for part in parts)
-    mean = 0.0
-    if weight > 0.0:
-        mean = sum(part.weight * part.mean for part in parts) / weight
-    square = sum(part.square + part.weight * (part.mean - mean) ** 2 for part in parts)
     # what all parts have completely, and of it the first rows
     limit = min(part.limit for part in parts)
     sample = reduce(Rows.followed_by, (part.sample for part in parts))
@@ -318,10 +279,7 @@ def add_summaries(parts: list[Summary], salt: int, size: int) -> Summary:
         sample = sample.take(order[:size])
     return Summary(
         n_rows=sum(part.n_rows for part in parts),
-        weight=weight,
-        mean=mean,
-        square=square,
-        largest=max(part.largest for part in parts),
+        weight=sum(part.weight for part in parts),
         sample=sample,
         limit=limit,
     )
@@ -347,12 +305,20 @@ class Partitions(NamedTuple):
     def of(
         cls,
         estimator: BaseEstimator,
-        X: Any,
-        y: Any,
+        door: Door,
         salt: int,
-        sample_weight: Any = None,
+        columns: dict[str, Any],
     ) -> Partitions:
         """Check what is known of dask arrays and data frames without reading them.
+
+        Parameters
+        ----------
+        estimator : BaseEstimator
+        door : Door
+            What each part is checked for.
+        salt : int
+        columns : dict
+            X, y and quantities of rows, by name.
 
         Raises
         ------
@@ -360,15 +326,10 @@ class Partitions(NamedTuple):
             If they are not cut into the same parts, or have columns of text or dates,
             or categories that are not known.
         """
-        given = {"X": X, "y": y}
-        if sample_weight is not None:
-            given["sample_weight"] = sample_weight
-        columns = parts_of(given)
-        check_frame(estimator, _frame_of(X), _frame_of(y))
-        door = delayed_value(_door_of(estimator))
+        checked = delayed_value(door)
         parts = [
-            delayed_call(check_block, door, number, part)
-            for number, part in enumerate(columns)
+            delayed_call(check_block, checked, number, part)
+            for number, part in enumerate(parts_of(columns))
         ]
         return cls(parts, int(estimator.n_features_in_), salt)
 
@@ -386,7 +347,7 @@ class Partitions(NamedTuple):
         parts = [delayed_call(summarise, part, self.salt, size) for part in self.parts]
 
         add = partial(add_summaries, salt=self.salt, size=SAMPLED_ROWS)
-        total = _tree(add, parts)
+        total = sum_of(add, parts)
         (summary,) = compute(total)
         if not summary.weight > 0.0:
             raise ValueError(
@@ -395,39 +356,64 @@ class Partitions(NamedTuple):
             )
         return summary._replace(sample=in_random_order(summary.sample, self.salt)[0])
 
-    def statistics(self, basis: Nystroem, units: Units) -> WeightStatistics:
+    def statistics(self, basis: Nystroem, units: RowUnits) -> WeightStatistics:
         """Sums over all rows in a basis."""
         shared = delayed_value(basis)
         parts = [
             delayed_call(_part_statistics, part, shared, units) for part in self.parts
         ]
-        (total,) = compute(_tree(_add_up, parts))
+        (total,) = compute(sum_of(add_up, parts))
         return total
 
-    def in_cells(self, division: Division) -> Cells:
-        """Send all rows to their cells; they stay there."""
+    def in_cells(self, division: Division, path: str | None) -> list[Any]:
+        """Promises of the tables of all cells, sent by files in a folder if any."""
         n_cells = division.tree.n_cells
-        dask = importlib.import_module("dask")
-        folder = None
-        path = None
-        if not _cluster():
-            folder = Folder(dask.config.get("temporary-directory", None))
-            path = folder.path
         shared = delayed_value(division)
         pieces = [
             delayed_call(_split, shared, part, path, number, nout=n_cells)
             for number, part in enumerate(self.parts)
         ]
-        tables = [
-            delayed_call(_join, shared, [part[k] for part in pieces], path, k)
+        return [
+            delayed_call(_join, shared, [part[k] for part in pieces], k)
             for k in range(n_cells)
         ]
-        if folder is None:
-            return Cells(dask.persist(*tables))
-        cells = Cells(compute(*tables), folder)
-        for file in Path(folder.path).glob("part-*"):
-            file.unlink()
-        return cells
+
+
+def check_is_lazy(name: str, array: Any) -> None:
+    if not is_lazy(array):
+        raise ValueError(
+            f"{name} must be a dask array or data frame, as X is; got "
+            f"{type(array).__name__}. Use dask.array.from_array(values, "
+            "chunks=X.chunks[0])."
+        )
+
+
+def lazy_classes(y: Any, sample_weight: Any) -> NDArray[Any]:
+    """Labels of all parts of dask rows of positive weight, sorted.
+
+    Raises
+    ------
+    ValueError
+        For labels that are missing, or of other types than those of classes.
+    """
+    columns = {"y": y}
+    if sample_weight is not None:
+        columns["sample_weight"] = sample_weight
+    parts = [delayed_call(_labels, part) for part in parts_of(columns)]
+    labels = compute(*parts)
+    return np.unique(np.concatenate([part for part in labels if len(part)]))
+
+
+def _labels(columns: dict[str, Any]) -> NDArray[Any]:
+    y = columns["y"]
+    if not len(y):
+        return np.empty(0)
+    check_labels(y)
+    check_classification_targets(y)
+    labels = np.asarray(y)
+    if "sample_weight" in columns:
+        labels = labels[np.asarray(columns["sample_weight"]) > 0.0]
+    return np.unique(labels)
 
 
 def parts_of(given: dict[str, Any]) -> list[Any]:
@@ -439,12 +425,7 @@ def parts_of(given: dict[str, Any]) -> list[Any]:
         If they are not cut alike, and cannot be.
     """
     for name, array in given.items():
-        if not is_lazy(array):
-            raise ValueError(
-                f"{name} must be a dask array or data frame, as X is; got "
-                f"{type(array).__name__}. Use dask.array.from_array(values, "
-                "chunks=X.chunks[0])."
-            )
+        check_is_lazy(name, array)
     try:
         if len(given) > 1 and all(
             hasattr(array, "divisions") for array in given.values()
@@ -469,12 +450,27 @@ def _parts_of_frames(given: dict[str, Any]) -> list[Any]:
 
     Each alone might be read in parts of other sizes.
     """
-    X = given["X"]
-    columns = {f"__{name}__": series for name, series in given.items() if name != "X"}
-    table = X.assign(**columns)
-    features = list(X.columns)
+    columns = {}
+    names: dict[str, Any] = {}
+    for name, values in given.items():
+        if name == "X":
+            names[name] = list(values.columns)
+        elif values.ndim > 1:
+            names[name] = [f"__{name}_{column}__" for column in values.columns]
+            for column, label in zip(values.columns, names[name], strict=True):
+                columns[label] = values[column]
+        else:
+            names[name] = f"__{name}__"
+            columns[names[name]] = values
+    if "X" in given:
+        table = given["X"].assign(**columns)
+    else:
+        first = next(iter(columns))
+        table = columns[first].to_frame(first).assign(**columns)
+    # dask would look for promises in a dictionary
+    read = partial(_columns_by_name, names=names, columns=list(columns))
     return [
-        delayed_call(_columns_by_name, number, block, features, list(columns))
+        delayed_call(read, number, block)
         for number, block in enumerate(np.ravel(table.to_delayed()))
     ]
 
@@ -482,11 +478,11 @@ def _parts_of_frames(given: dict[str, Any]) -> list[Any]:
 def _columns_by_name(
     number: int,
     table: Any,
-    features: list[Any],
+    names: dict[str, Any],
     columns: list[str],
 ) -> dict[str, Any]:
     """X and its quantities of one part."""
-    n_missing = int(table[columns].isna().to_numpy().sum())
+    n_missing = int(table[columns].isna().to_numpy().any(axis=1).sum())
     if n_missing:
         raise ValueError(
             f"In part {number} of the rows: y, or a quantity of rows, is missing in "
@@ -494,8 +490,7 @@ def _columns_by_name(
             "another index than X: take both from one frame, as in frame[columns] and "
             "frame['y']."
         )
-    parts = {name.strip("_"): table[name] for name in columns}
-    return {"X": table[features], **parts}
+    return {name: table[label] for name, label in names.items()}
 
 
 def _check_lengths(given: dict[str, Any], blocks: dict[str, list[Any]]) -> None:
@@ -510,7 +505,7 @@ def _check_lengths(given: dict[str, Any], blocks: dict[str, list[Any]]) -> None:
         raise ValueError(f"got {n_parts} parts, with other numbers of rows.")
 
 
-def _frame_of(array: Any) -> Any:
+def frame_of(array: Any) -> Any:
     """An empty array or data frame of the same columns and types."""
     if hasattr(array, "columns") or not hasattr(array, "chunks"):
         return array._meta
@@ -524,7 +519,7 @@ def _blocks_of(array: Any) -> list[Any]:
     return list(np.ravel(array.to_delayed()))
 
 
-def _door_of(estimator: BaseEstimator) -> BaseEstimator:
+def door_of(estimator: BaseEstimator) -> BaseEstimator:
     """What checks rows: the columns of an estimator, and nothing that is fitted."""
     door = clone(estimator)
     names = [
@@ -533,22 +528,29 @@ def _door_of(estimator: BaseEstimator) -> BaseEstimator:
         "categories_",
         "_n_categories",
         "_no_rows",
+        "_targets",
+        "classes_",
     ]
     for name in names:
         if name in vars(estimator):
             setattr(door, name, getattr(estimator, name))
-    door._targets = ()
     return door
 
 
-def _part_statistics(rows: Rows, basis: Nystroem, units: Units) -> WeightStatistics:
+def _part_statistics(rows: Rows, basis: Nystroem, units: RowUnits) -> WeightStatistics:
+    if len(rows.y):
+        return row_statistics(basis, units.standardised(rows), 1)
     m = basis.n_basis
-    if not len(rows.y):
-        return WeightStatistics(np.zeros((m, m)), np.zeros(m), 0.0, 0.0, 0.0)
-    return row_statistics(basis, rows._replace(y=units.standardised(rows.y)), 1)
+    return WeightStatistics(
+        gram=np.zeros((m, m)),
+        moment=np.zeros((m, *units.targets)),
+        square=np.zeros(units.targets),
+        residual=0.0,
+        weight=0.0,
+    )
 
 
-def _add_up(parts: list[Any]) -> Any:
+def add_up(parts: list[Any]) -> Any:
     total = parts[0]
     for part in parts[1:]:
         total = total.add(part)
@@ -556,130 +558,8 @@ def _add_up(parts: list[Any]) -> Any:
 
 
 def _split(division: Division, rows: Rows, folder: str | None, number: int) -> list:
-    return _save(division.split(rows), folder, f"part-{number}")
+    return save(division.split(rows), folder, f"part-{number}")
 
 
-def _join(division: Division, pieces: list[Any], folder: str | None, k: int) -> Any:
-    table = division.join([load(piece) for piece in pieces], k)
-    return _save([table], folder, f"cell-{k}")[0]
-
-
-# ---- Inference -----------------------------------------------------------------------
-
-
-class LazyRows(NamedTuple):
-    """All rows of a fit, of which the client has a sample.
-
-    Attributes
-    ----------
-    partitions : Partitions
-    summary : Summary
-    units : Units
-        Of y.
-    """
-
-    partitions: Partitions
-    summary: Summary
-    units: Units
-
-    @classmethod
-    def of(cls, estimator: Any, X: Any, y: Any, sample_weight: Any) -> LazyRows:
-        """Check all rows of an estimator's `fit`, and draw the sample."""
-        salt = int(generator(estimator.random_state).integers(2**62))
-        partitions = Partitions.of(estimator, X, y, salt, sample_weight)
-        summary = partitions.summary()
-        units = Units()
-        if estimator.normalize_y:
-            units = summary.units()
-        estimator._n_rows = summary.n_rows
-        return cls(partitions, summary, units)
-
-    @property
-    def sample(self) -> Rows:
-        """The first rows of the random order."""
-        return self.summary.sample
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.summary.n_rows
-
-    @property
-    def n_distinct(self) -> int:
-        """About how many of them differ, by the sample."""
-        return round(len(self.summary.sample.y) / self.summary.limit)
-
-    def evidence_of_y(self, inference: Inference) -> float:
-        """Evidence of y from that of ``y / scale``: ``p(y) = p(y / scale) / scale``."""
-        log_volume = self.summary.weight * float(np.log(self.units.scale))
-        return inference.log_evidence - log_volume
-
-    def infer(
-        self,
-        basis: Nystroem,
-        rows: Rows,
-        likelihood: Likelihood,
-        sampler: Sampler,
-        rng: np.random.Generator,
-    ) -> Inference:
-        """Posterior given all rows, of which `rows` are the sample.
-
-        Parameters as in :func:`~skgpx._pls._inference.infer`.
-        """
-        if sampler.n_neighbors > 0:
-            return self._nearest_rows(basis, likelihood, sampler, rng)
-        statistics = self.partitions.statistics(basis, self.units)
-        return from_statistics(statistics, basis, rows, likelihood, sampler, rng)
-
-    def _nearest_rows(
-        self,
-        basis: Nystroem,
-        likelihood: Likelihood,
-        sampler: Sampler,
-        rng: np.random.Generator,
-    ) -> Inference:
-        """Each row conditioned on its nearest predecessors, cell by cell."""
-        # 1 cells, with as many rows each, and their halos
-        n_cells = 1
-        while n_cells * CELL_ROWS < self.n_rows:
-            n_cells *= 2
-        division = Division.of(
-            self.summary.sample,
-            self.summary.limit,
-            basis.kernel,
-            sampler.n_neighbors,
-            n_cells,
-            FIRST_ROWS,
-            self.partitions.salt,
-            self.units,
-        )
-        cells = self.partitions.in_cells(division)
-        # 2 whitened rows, and sums over them
-        shared = [delayed_value(value) for value in (division, basis, likelihood)]
-        parts = [
-            delayed_call(_on_table, whitened_sums, table, *shared, sampler.n_neighbors)
-            for table in cells.tables
-        ]
-        (sums,) = compute(_tree(_add_up, parts))
-        # 3 regression of W y on W Φ
-        statistics = sums.statistics
-        root = precision_root(statistics.gram, 1.0)
-        weights = posterior(statistics, 1.0, root)
-        particles, chains = independent_draws(weights, sampler.n_particles, rng)
-        return Inference(
-            posterior=CellModel(
-                basis=basis,
-                weights=weights,
-                division=division,
-                cells=cells,
-                likelihood=likelihood,
-                neighbors=sampler.n_neighbors,
-                n_rows=sums.n_rows,
-                mean=prior_mean(likelihood),
-            ),
-            particles=particles,
-            sample=chains,
-            likelihood=likelihood,
-            log_evidence=log_evidence(statistics, 1.0, root) + sums.constant,
-            unexplained=0.0,
-        )
+def _join(division: Division, pieces: list[Any], k: int) -> Array:
+    return division.join([load(piece) for piece in pieces], k)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import importlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from skgpx._numerics.mixture import LatentMixture
 from skgpx._pls._cells import CellModel
 from skgpx._pls._distributed import (
     delayed_call,
@@ -38,9 +40,11 @@ class LazyDistribution:
         Quantities of rows, by name.
     """
 
-    n_targets = 1
-
     def __init__(self, estimator: Any, X: Any, **quantities: Any):
+        self.likelihood = estimator.likelihood_
+        self.n_targets = estimator.posterior_.n_outputs // self.likelihood.n_outputs_
+        self._targets = () if self.n_targets == 1 else (self.n_targets,)
+        self._target: int | None = None
         self._estimator = estimator
         self._X = X
         self._quantities = {
@@ -50,32 +54,39 @@ class LazyDistribution:
     # ---- Methods of a predictive distribution ------------------------------------
 
     def mean(self) -> Any:
-        """``E[y]``, shape (n_rows,)."""
-        return self._rowwise("mean")
+        """``E[y]``, shape (n_rows,), or (n_rows, t) for t targets."""
+        return self._rowwise("mean", shape=self._targets)
 
     def variance(self, include_noise: bool = True) -> Any:
-        """``Var[y]``, shape (n_rows,)."""
-        return self._rowwise("variance", include_noise)
+        """``Var[y]``, of the shape of the mean."""
+        return self._rowwise("variance", include_noise, shape=self._targets)
 
     def std(self, include_noise: bool = True) -> Any:
         """Square root of :meth:`variance`, in the units of y."""
-        return self._rowwise("std", include_noise)
+        return self._rowwise("std", include_noise, shape=self._targets)
 
     def moments(self, include_noise: bool = True) -> tuple[Any, Any]:
         """Mean and variance, computed together."""
-        moments = self._rowwise("moments", include_noise, width=2)
+        moments = self._rowwise("moments", include_noise, shape=(2, *self._targets))
         return moments[:, 0], moments[:, 1]
 
     def quantile(self, q: ArrayLike) -> Any:
         """Quantiles of y, (n_rows,), or (n_rows, k) for several levels."""
         levels = check_levels(q, "q")
-        if levels.ndim == 0:
-            return self._rowwise("quantile", levels)
-        return self._rowwise("quantile", levels, width=len(levels))
+        shape = (*self._targets, *levels.shape)
+        return self._rowwise("quantile", levels, shape=shape)
 
     def interval(self, coverage: float = 0.9) -> Any:
         """Central interval of y, (n_rows, 2)."""
-        return self._rowwise("interval", check_coverage(coverage), width=2)
+        shape = (*self._targets, 2)
+        return self._rowwise("interval", check_coverage(coverage), shape=shape)
+
+    def stream(self, function: Callable[[Any, LatentMixture], Array]) -> Any:
+        """Values (n_rows, k) of a function of the likelihood and the latent values."""
+        c = self._estimator.posterior_.n_outputs
+        prior = LatentMixture(np.zeros((1, c, 1)), np.ones((1, c, 1)), np.ones(1))
+        shape = function(self.likelihood, prior).shape[1:]
+        return self._rowwise("stream", function, shape=shape)
 
     def cdf(self, y: Any) -> Any:
         """``P(Y <= y)`` at each row, for a dask array or series y (n_rows,)."""
@@ -107,28 +118,35 @@ class LazyDistribution:
 
     # ---- Parts of the rows, and the cells of each part ----------------------------
 
+    def _of_targets(self) -> list[LazyDistribution]:
+        """Distribution of each target alone."""
+        distributions = []
+        for target in range(self.n_targets):
+            distribution = copy.copy(self)
+            distribution.n_targets = 1
+            distribution._targets = ()
+            distribution._target = target
+            distributions.append(distribution)
+        return distributions
+
     def _rowwise(
         self,
         method: str,
         *arguments: Any,
         targets: Any = None,
-        width: int | None = None,
+        shape: tuple[int, ...] = (),
     ) -> Any:
-        """Dask array of the values of a method of the distribution at each row."""
+        """Dask array of values, of this shape, of a method at each row."""
         columns = {"X": self._X}
         if targets is not None:
             columns["targets"] = targets
-        columns |= {
-            name: values
-            for name, values in self._quantities.items()
-            if np.ndim(values) > 0
-        }
-        constants = {
-            name: values
-            for name, values in self._quantities.items()
-            if np.ndim(values) == 0
-        }
-        call = Call(method, arguments, constants)
+        constants = {}
+        for name, values in self._quantities.items():
+            if np.ndim(values) > 0:
+                columns[name] = values
+            else:
+                constants[name] = values
+        call = Call(method, arguments, constants, self._target)
         parts = parts_of(columns)
         model = self._estimator.posterior_
         if isinstance(model, CellModel) and model.cells.are_remote:
@@ -136,9 +154,9 @@ class LazyDistribution:
         else:
             estimator = delayed_value(self._estimator)
             values = [
-                delayed_call(_in_part, estimator, part, call, width) for part in parts
+                delayed_call(_in_part, estimator, part, call, shape) for part in parts
             ]
-        return self._as_array(values, width)
+        return self._as_array(values, shape)
 
     def _in_cells(
         self,
@@ -161,15 +179,14 @@ class LazyDistribution:
             values.append(delayed_call(_in_order, pieces[n_cells], in_cells))
         return values
 
-    def _as_array(self, values: list[Any], width: int | None) -> Any:
+    def _as_array(self, values: list[Any], shape: tuple[int, ...]) -> Any:
         """One dask array of the values of all parts."""
         array = importlib.import_module("dask.array")
         lengths = [np.nan] * len(values)
         if hasattr(self._X, "chunks"):
             lengths = self._X.chunks[0]
-        columns = () if width is None else (width,)
         arrays = [
-            array.from_delayed(value, (length, *columns), np.float64)
+            array.from_delayed(value, (length, *shape), np.float64)
             for value, length in zip(values, lengths, strict=True)
         ]
         return array.concatenate(arrays, allow_unknown_chunksizes=True)
@@ -184,25 +201,30 @@ class Call(NamedTuple):
     arguments : tuple
     constants : dict
         Quantities that all rows share.
+    target : int or None
+        One of several targets; None for all of them.
     """
 
     method: str
     arguments: tuple[Any, ...]
     constants: dict[str, Any]
+    target: int | None = None
 
     def at(self, estimator: Any, columns: dict[str, Any]) -> Array:
-        """Values at some rows, (p,) or (p, k)."""
+        """Values at some rows, (p, ...)."""
         quantities = dict(columns)
         X = quantities.pop("X")
         targets = quantities.pop("targets", None)
         distribution = estimator._distribution(X, **quantities, **self.constants)
+        if self.target is not None:
+            distribution = distribution._of_targets()[self.target]
         method = getattr(distribution, self.method)
         if targets is None:
             values = method(*self.arguments)
         else:
             values = method(np.asarray(targets), *self.arguments)
         if isinstance(values, tuple):
-            return np.column_stack(values)
+            return np.stack(values, axis=1)
         return np.asarray(values)
 
 
@@ -210,11 +232,11 @@ def _in_part(
     estimator: Any,
     columns: dict[str, Any],
     call: Call,
-    width: int | None,
+    shape: tuple[int, ...],
 ) -> Array:
     """Values at the rows of a part."""
     if not len(columns["X"]):
-        return np.empty(0 if width is None else (0, width))
+        return np.empty((0, *shape))
     return call.at(estimator, columns)
 
 

@@ -58,7 +58,7 @@ class RowSums(NamedTuple):
         precision = inverse.T @ inverse
         statistics = WeightStatistics(
             gram=precision - np.eye(len(precision)),
-            moment=precision @ weights.mean[:, 0],
+            moment=precision @ weights.mean,
             square=0.0,
             residual=0.0,
             weight=0.0,
@@ -113,12 +113,14 @@ def add_rows(
     if isinstance(model, NeighborModel):
         standard, _ = in_random_order(standard, salt)
         noise = float(noise_likelihood.variance(0.0)) / standard.precisions
-        model, statistics, constant = _with_predecessors(model, standard, noise)
-        constant += density_beyond_normal(standard, noise_likelihood)
+        model, statistics, log_det = _with_predecessors(model, standard, noise)
+        constant = log_det
+        constant += density_beyond_normal(noise[:, np.newaxis], standard.weights)
     else:
         features = model.basis(standard.X)
         residual = model.basis.residual_variance(standard.X, features)
-        statistics = weight_statistics(features, standard.y, 1.0 / noise, residual)
+        y = standard.y[:, np.newaxis]
+        statistics = weight_statistics(features, y, 1.0 / noise, residual)
         # the volume of rows in units of the noise
         constant = -0.5 * float(standard.weights @ np.log(noise * standard.weights))
         statistics = statistics._replace(weight=float(standard.weights.sum()))
@@ -159,8 +161,8 @@ def _with_predecessors(
         features=np.concatenate((old.basis(rows.X), old.features)),
     )
     y = np.concatenate((rows.y, model.y[:, 0]))
-    statistics, log_det = sums_of_first_rows(residual, y, nearest, count)
     model = replace(model, residual=residual, y=y[:, np.newaxis])
+    (statistics,), log_det = sums_of_first_rows(model, nearest, count)
     return model, statistics, log_det
 
 

@@ -20,8 +20,8 @@ from skgpx._latent import LatentModel, NeighborModel
 from skgpx._numerics.blas_threads import with_one_blas_thread
 from skgpx._pls._base import ProjectedLangevin, largest_model
 from skgpx._pls._chains import independent_draws
-from skgpx._pls._distributed import LazyRows, check_lazy_fit, is_lazy
-from skgpx._pls._lazy_predictions import LazyDistribution
+from skgpx._pls._distributed import is_lazy
+from skgpx._pls._lazy_fit import LazyRows, check_lazy_fit
 from skgpx._pls._normal_form import NormalForm
 from skgpx._pls._parts import RowSums, add_rows, rows_of_model, same_functions
 from skgpx._pls._sampler import resolved_method
@@ -400,9 +400,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Parameters
         ----------
         X : array-like or dask array or data frame of shape (n_samples, n_features)
-            Rows of dask stay where they are, under Gaussian noise: a sample chooses
-            kernel, noise and inducing inputs, and cells of space add up their rows.
-            `y` and `sample_weight` are then dask arrays or series of the same parts.
+            Rows of dask stay where they are: a sample chooses kernel, scales of the
+            likelihood and inducing inputs, and cells of space add up their rows. `y`
+            and quantities of rows are then dask arrays or series of the same parts.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Several targets, for a Gaussian likelihood in closed form, are independent
             functions with one kernel and its inducing points, each with its own noise
@@ -451,8 +451,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         for name in ("_sums", "_first_sums", "_n_first"):
             self.__dict__.pop(name, None)
         if is_lazy(X):
-            check_lazy_fit(self.likelihood, likelihood, row_quantities)
-            lazy = LazyRows.of(self, X, y, sample_weight)
+            check_lazy_fit(self, likelihood, y)
+            columns = {"X": X, "y": y, "sample_weight": sample_weight}
+            lazy = LazyRows.of(self, likelihood, columns | row_quantities)
+            self._exposed = exposure is not None
             findings = self._fit_likelihood(likelihood, lazy.sample, reporter, lazy)
             conclude(self, findings)
             return self
@@ -677,13 +679,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     # ---- The fit of one likelihood -----------------------------------------------
 
-    def _distribution(self, X: ArrayLike, **quantities: ArrayLike | None) -> Any:
-        """Predictive distribution at rows; a lazy one at rows of dask."""
-        if not is_lazy(X):
-            return super()._distribution(X, **quantities)
-        check_is_fitted(self)
-        return LazyDistribution(self, X, **quantities)
-
     def _likelihood_given(self) -> Likelihood:
         """The likelihood of the user; the first one to fit, if data choose it."""
         chosen_by_data = isinstance(self.likelihood, str) and self.likelihood == "auto"
@@ -746,15 +741,19 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
         They may be a sample of lazy ones.
         """
-        form = NormalForm.of(likelihood, rows)
+        form = NormalForm(likelihood, likelihood, rows)
+        if lazy is None or rows.known is None:
+            # rows that are not in a sample may be censored
+            form = NormalForm.of(likelihood, rows)
         self._check_form(form)
         rows, standard, likelihood, units = in_unit_scale(
             form.rows,
             form.likelihood,
             self.kernel,
             self.normalize_y,
-            None if lazy is None else lazy.units,
         )
+        if lazy is not None:
+            lazy = lazy.in_units_of(standard, likelihood, units)
         findings = self._fit_rows(
             standard,
             likelihood,

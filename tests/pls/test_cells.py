@@ -10,38 +10,70 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from skgpx import PLSRegressor
+from skgpx import PLSClassifier, PLSRegressor
 from skgpx._numerics.cells import CellTree
 from skgpx._numerics.nearest import predecessors
-from skgpx._pls import _distributed
+from skgpx._pls import _distributed, _lazy_fit
 from skgpx.kernels import CategoricalKernel, Columns
-from skgpx.likelihoods import Gaussian, Poisson
+from skgpx.likelihoods import (
+    Binomial,
+    Gaussian,
+    HeteroscedasticGaussian,
+    LogNormal,
+    Poisson,
+    StudentT,
+    Tobit,
+)
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
 rng = np.random.default_rng(0)
-X = rng.uniform(size=(3000, 3))
+X = rng.uniform(size=(1200, 3))
 SIGNAL = np.sin(6.0 * X[:, 0]) + np.cos(9.0 * X[:, 1] * X[:, 2])
 Y = 5.0 + 2.0 * SIGNAL + 0.2 * rng.standard_normal(len(X))
 WEIGHTS = rng.integers(0, 3, len(X)).astype(float)
-NEW = rng.uniform(size=(300, 3))
+NEW = rng.uniform(size=(100, 3))
 MODEL = PLSRegressor(
     Matern([0.5, 0.5, 0.6], nu=1.5),
     likelihood=Gaussian(0.04),
     optimizer=None,
-    n_inducing=40,
-    n_neighbors=20,
+    n_inducing=20,
+    n_neighbors=12,
+    n_particles=10,
     random_state=0,
 )
+EXPOSURE = rng.uniform(0.5, 3.0, len(X))
+TRIALS = rng.integers(1, 20, len(X)).astype(float)
+RATES = 1.0 / (1.0 + np.exp(-2.0 * SIGNAL))
+NOISE = rng.uniform(0.01, 0.3, len(X))
+NOISY = Y + np.sqrt(NOISE) * rng.standard_normal(len(X))
+COUNTS = rng.poisson(EXPOSURE * np.exp(SIGNAL)).astype(float)
+SUCCESSES = rng.binomial(TRIALS.astype(int), RATES).astype(float)
+# likelihood, targets and quantities of rows
+OTHERS = {
+    "student": (StudentT(df=4.0, scale=0.3), NOISY, {}),
+    "known noise": (Gaussian(), NOISY, {"noise_variance": NOISE}),
+    "counts": (Poisson(), COUNTS, {"exposure": EXPOSURE}),
+    "trials": (Binomial(), SUCCESSES, {"exposure": TRIALS}),
+    "censored": (
+        Tobit(0.3),
+        np.minimum(NOISY, 6.5),
+        {"censoring": (NOISY > 6.5).astype(float)},
+    ),
+    "targets": (Gaussian(0.04), np.column_stack((Y, 10.0 - SIGNAL)), {}),
+}
+LABELS = np.where(rng.uniform(size=len(X)) < RATES, "yes", "no")
+THREE = np.where(X[:, 1] < 0.3, "other", LABELS)
 
 
-def parts(*arrays, size=700):
+def parts(*arrays, size=350):
     return [da.from_array(a, (size, *a.shape[1:])) for a in arrays]
 
 
 def moments(model, at=NEW):
-    return model.predict(at, return_std=True, include_noise=False)
+    mean, variance = model.posterior_.marginals(np.asarray(at)).moments()
+    return mean, np.sqrt(variance)
 
 
 def distance_in_std(one, other):
@@ -49,11 +81,15 @@ def distance_in_std(one, other):
     return np.abs(moments(other)[0] - mean) / std
 
 
+def few_rows_a_cell(patch):
+    """So many rows a cell that there are eight cells, of which each has few rows."""
+    patch.setattr(_lazy_fit, "CELL_ROWS", 160)
+    patch.setattr(_lazy_fit, "FIRST_ROWS", 50)
+
+
 @pytest.fixture
 def cells(monkeypatch):
-    """So many rows a cell that there are eight cells, of which each has few rows."""
-    monkeypatch.setattr(_distributed, "CELL_ROWS", 400)
-    monkeypatch.setattr(_distributed, "FIRST_ROWS", 100)
+    few_rows_a_cell(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +97,111 @@ def one_cell():
     return clone(MODEL).fit(*parts(X, Y))
 
 
-def test_cells_are_the_model_of_one_cell(one_cell, cells):
-    model = clone(MODEL).fit(*parts(X, Y))
+@pytest.fixture(scope="module")
+def eight_cells():
+    with pytest.MonkeyPatch.context() as patch:
+        few_rows_a_cell(patch)
+        return clone(MODEL).fit(*parts(X, Y))
+
+
+def test_cells_are_the_model_of_one_cell(one_cell, eight_cells):
     assert len(one_cell.posterior_.cells.tables) == 1
-    assert len(model.posterior_.cells.tables) == 8
-    assert_array_less(distance_in_std(one_cell, model), 0.01)
-    assert_allclose(moments(model)[1], moments(one_cell)[1], rtol=1e-3)
-    assert_allclose(model.log_evidence_, one_cell.log_evidence_, atol=0.1)
+    assert len(eight_cells.posterior_.cells.tables) == 8
+    assert_array_less(distance_in_std(one_cell, eight_cells), 0.01)
+    assert_allclose(moments(eight_cells)[1], moments(one_cell)[1], rtol=1e-3)
+    assert_allclose(eight_cells.log_evidence_, one_cell.log_evidence_, atol=0.1)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_likelihood_in_cells(monkeypatch, name):
+    likelihood, y, quantities = OTHERS[name]
+    model = clone(MODEL).set_params(likelihood=likelihood, normalize_y=False)
+    some = slice(0, 600)
+    lazy = {key: parts(values[some])[0] for key, values in quantities.items()}
+    one = clone(model).fit(*parts(X[some], y[some]), **lazy)
+    few_rows_a_cell(monkeypatch)
+    several = clone(model).fit(*parts(X[some], y[some]), **lazy)
+    assert len(several.posterior_.cells.tables) == 4
+    assert_array_less(distance_in_std(one, several), 0.02)
+    assert_allclose(several.log_evidence_, one.log_evidence_, atol=0.1)
+    # lazy predictions are those of arrays
+    lazy_mean = several.predict(parts(NEW)[0])
+    assert_allclose(lazy_mean, several.predict(NEW), rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_likelihood_given_all_predecessors(cells, name):
+    likelihood, y, quantities = OTHERS[name]
+    few = slice(0, 60)
+    model = clone(MODEL).set_params(likelihood=likelihood, n_neighbors=60)
+    memory = clone(model).fit(
+        X[few],
+        y[few],
+        **{key: values[few] for key, values in quantities.items()},
+    )
+    lazy = clone(model).fit(
+        *parts(X[few], y[few], size=25),
+        **{key: parts(values[few], size=25)[0] for key, values in quantities.items()},
+    )
+    assert np.sqrt(np.mean(distance_in_std(memory, lazy) ** 2)) < 0.015
+    assert_allclose(moments(lazy)[1], moments(memory)[1], rtol=0.02)
+    assert_allclose(lazy.log_evidence_, memory.log_evidence_, atol=0.05)
+
+
+@pytest.mark.parametrize("labels", [LABELS, THREE], ids=["two", "three"])
+def test_classes(cells, labels):
+    few = slice(0, 200)
+    model = PLSClassifier(
+        MODEL.kernel,
+        optimizer=None,
+        n_inducing=20,
+        n_neighbors=30,
+        n_particles=10,
+        random_state=0,
+    )
+    memory = clone(model).fit(X[few], labels[few])
+    lazy = clone(model).fit(*parts(X[few], labels[few], size=70))
+    assert len(lazy.posterior_.cells.tables) == 2
+    assert_array_equal(lazy.classes_, np.unique(labels[few]))
+    probabilities = lazy.predict_proba(NEW)
+    assert_allclose(probabilities, memory.predict_proba(NEW), atol=0.02)
+    assert_allclose(lazy.log_evidence_, memory.log_evidence_, atol=1.0)
+    (new,) = parts(NEW, size=30)
+    assert_allclose(lazy.predict_proba(new), probabilities, rtol=1e-10)
+    assert_array_equal(lazy.predict(new), lazy.predict(NEW))
+    means = dask.compute(*lazy.latent_mean_and_variance(new))
+    assert_allclose(means, lazy.latent_mean_and_variance(NEW), rtol=1e-8)
+
+
+def test_classes_of_frames_and_weights(cells):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X[:200], columns=["a", "b", "c"])
+    table["label"] = LABELS[:200]
+    table["weight"] = np.where(np.arange(200) % 7, 1.0, 0.0)
+    table.loc[table["weight"] == 0.0, "label"] = "unknown"
+    rows = lazy_frame(table)
+    model = PLSClassifier(
+        MODEL.kernel, optimizer=None, n_inducing=10, n_neighbors=10, random_state=0
+    )
+    fitted = clone(model).fit(rows[["a", "b", "c"]], rows["label"], rows["weight"])
+    assert fitted.classes_.tolist() == ["no", "yes"]
+    has_weight = (table["weight"] > 0.0).to_numpy()
+    arrays = clone(model).fit(*parts(X[:200][has_weight], LABELS[:200][has_weight]))
+    probabilities = fitted.predict_proba(table[["a", "b", "c"]])
+    assert_allclose(probabilities, arrays.predict_proba(X[:200]), rtol=1e-8)
+    with pytest.raises(ValueError, match="at least two classes"):
+        clone(model).fit(*parts(X[:9], np.repeat("one", 9)))
+    with pytest.raises(ValueError, match="continuous"):
+        clone(model).fit(*parts(X[:9], Y[:9]))
+
+
+def test_location_and_scale_of_each_row(cells):
+    likelihood = HeteroscedasticGaussian()
+    model = clone(MODEL).set_params(likelihood=likelihood, kernel=0.1 * RBF(1.0))
+    memory = clone(model).fit(X[:200], NOISY[:200])
+    lazy = clone(model).fit(*parts(X[:200], NOISY[:200]))
+    assert lazy.posterior_.n_outputs == 2
+    assert np.sqrt(np.mean(distance_in_std(memory, lazy) ** 2)) < 0.05
 
 
 def test_one_cell_differs_from_arrays_by_the_random_order_alone(one_cell):
@@ -88,11 +222,10 @@ def test_all_predecessors_are_exact(cells):
     assert_allclose(lazy.log_evidence_, memory.log_evidence_, rtol=1e-8)
 
 
-def test_bits_depend_neither_on_parts_nor_on_the_order_of_rows(cells):
-    model = clone(MODEL).fit(*parts(X, Y))
+def test_bits_depend_neither_on_parts_nor_on_the_order_of_rows(cells, eight_cells):
     order = np.random.default_rng(1).permutation(len(X))
     shuffled = clone(MODEL).fit(*parts(X[order], Y[order], size=451))
-    assert_allclose(moments(shuffled), moments(model), rtol=1e-10)
+    assert_allclose(moments(shuffled), moments(eight_cells), rtol=1e-9)
 
 
 def test_weights_are_repetitions(cells):
@@ -106,26 +239,26 @@ def test_weights_are_repetitions(cells):
 
 
 def test_points_that_suffice_are_the_fit_in_memory():
-    model = clone(MODEL).set_params(n_neighbors=0, optimizer="evidence", n_inducing=150)
+    model = clone(MODEL).set_params(n_neighbors=0, optimizer="evidence", n_inducing=60)
     model.set_params(likelihood=None, kernel=RBF())
-    memory = clone(model).fit(X[:1600], Y[:1600])
-    lazy = clone(model).fit(*parts(X[:1600], Y[:1600]))
+    memory = clone(model).fit(X[:400], Y[:400])
+    lazy = clone(model).fit(*parts(X[:400], Y[:400]))
     assert_allclose(lazy.log_evidence_, memory.log_evidence_, rtol=1e-6)
     assert_allclose(moments(lazy), moments(memory), rtol=1e-5)
     assert_allclose(lazy.predict(parts(NEW)[0]), lazy.predict(NEW), rtol=1e-12)
 
 
 def test_default_of_few_rows_averages_as_in_memory():
-    few = slice(0, 60)
-    memory = PLSRegressor(random_state=0).fit(X[few], Y[few])
-    lazy = PLSRegressor(random_state=0).fit(*parts(X[few], Y[few], size=25))
+    few = slice(0, 25)
+    memory = PLSRegressor(random_state=0).fit(X[few, :1], Y[few])
+    lazy = PLSRegressor(random_state=0).fit(*parts(X[few, :1], Y[few], size=10))
     assert len(lazy.hyperparameter_states_) == len(memory.hyperparameter_states_)
-    assert_allclose(moments(lazy), moments(memory), rtol=1e-5)
+    assert_allclose(lazy.predict(NEW[:, :1]), memory.predict(NEW[:, :1]), rtol=1e-5)
 
 
 def test_sample_of_the_rows_learns_the_kernel(monkeypatch, cells):
     monkeypatch.setattr(_distributed, "SAMPLED_ROWS", 800)
-    model = PLSRegressor(RBF(), random_state=0, n_neighbors=20, n_inducing=40)
+    model = PLSRegressor(RBF(), random_state=0, n_neighbors=12, n_inducing=20)
     lazy = model.fit(*parts(X, Y))
     assert lazy._record.distinct_rows == 800
     assert lazy.posterior_.n_rows == len(X)
@@ -138,21 +271,21 @@ def test_sample_of_the_rows_learns_the_kernel(monkeypatch, cells):
 # ---- Predictions ---------------------------------------------------------------------
 
 
-def test_lazy_predictions_are_those_of_arrays(cells):
-    model = clone(MODEL).fit(*parts(X, Y))
-    new = da.from_array(NEW, (70, 2))
-    truth = da.from_array(np.arange(300.0), 70)
+def test_lazy_predictions_are_those_of_arrays(eight_cells):
+    model = eight_cells
+    new = da.from_array(NEW, (30, 2))
+    truth = da.from_array(np.arange(100.0), 30)
     mean, std = model.predict(new, return_std=True)
-    assert mean.shape == std.shape == (300,)
+    assert mean.shape == std.shape == (100,)
     eager = model.predict(NEW, return_std=True)
     assert_allclose(dask.compute(mean, std), eager, rtol=1e-10)
     quantiles = model.predict_quantiles(new)
     assert_allclose(quantiles, model.predict_quantiles(NEW), rtol=1e-10)
     assert_allclose(model.predict_interval(new), model.predict_interval(NEW))
     density = model.predict_dist(new).log_density(truth)
-    expected = model.log_predictive_density(NEW, np.arange(300.0))
+    expected = model.log_predictive_density(NEW, np.arange(100.0))
     assert_allclose(density, expected, rtol=1e-8)
-    noise = da.from_array(np.linspace(0.1, 1.0, 300), 70)
+    noise = da.from_array(np.linspace(0.1, 1.0, 100), 30)
     std = model.predict(new, return_std=True, noise_variance=noise)[1]
     expected = model.predict(NEW, return_std=True, noise_variance=noise.compute())[1]
     assert_allclose(std, expected, rtol=1e-10)
@@ -160,12 +293,12 @@ def test_lazy_predictions_are_those_of_arrays(cells):
         model.predict(new, return_cov=True)
 
 
-def test_joint_predictions_agree_with_marginals(cells):
-    model = clone(MODEL).fit(*parts(X, Y))
+def test_joint_predictions_agree_with_marginals(eight_cells):
+    model = eight_cells
     std = model.predict(NEW[:30], return_std=True)[1]
     covariance = model.predict(NEW[:30], return_cov=True)[1]
     assert_allclose(np.diagonal(covariance), std**2, rtol=1e-6)
-    mean, std = moments(model)
+    mean, std = model.predict(NEW, return_std=True, include_noise=False)
     draws = model.sample_functions(300, random_state=0)(NEW)
     z = (draws.mean(axis=1) - mean) / (std / np.sqrt(300))
     assert np.abs(z).max() < 4.8
@@ -173,7 +306,7 @@ def test_joint_predictions_agree_with_marginals(cells):
 
 def test_copies_have_the_rows_in_memory(cells):
     model = clone(MODEL).fit(*parts(X, Y))
-    folder = model.posterior_.cells.folder.path
+    folder = model.posterior_.cells.store.path
     expected = model.predict(NEW)
     restored = pickle.loads(pickle.dumps(model))
     copied = copy.deepcopy(model)
@@ -186,7 +319,7 @@ def test_copies_have_the_rows_in_memory(cells):
 # ---- Data frames, and what is refused before rows are sent ---------------------------
 
 
-def frame(n=900):
+def frame(n=600):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(X[:n], columns=["a", "b", "c"])
     table["kind"] = pandas.Categorical(np.array(["u", "v", "w"])[np.arange(n) % 3])
@@ -216,17 +349,42 @@ def test_data_frames_with_categories(cells):
         fitted.predict(lazy[["b", "a", "c", "kind"]]).compute()
 
 
+def test_data_frames_with_quantities_and_targets(cells):
+    table = frame(300).drop(columns="kind")
+    table["count"] = COUNTS[:300]
+    table["exposure"] = EXPOSURE[:300]
+    lazy = lazy_frame(table)
+    columns = ["a", "b", "c"]
+    model = clone(MODEL).set_params(likelihood=Poisson())
+    fitted = clone(model).fit(lazy[columns], lazy["count"], exposure=lazy["exposure"])
+    arrays = clone(model).fit(
+        *parts(X[:300], COUNTS[:300]),
+        exposure=parts(EXPOSURE[:300])[0],
+    )
+    rates = fitted.predict(lazy[columns], exposure=lazy["exposure"])
+    expected = arrays.predict(X[:300], exposure=EXPOSURE[:300])
+    assert_allclose(rates, expected, rtol=1e-8)
+    several = clone(MODEL).fit(lazy[columns], lazy[["y", "exposure"]])
+    mean, std = several.predict(lazy[columns], return_std=True)
+    assert mean.shape[1:] == std.shape[1:] == (2,)
+    expected = several.predict(table[columns], return_std=True)
+    assert_allclose(dask.compute(mean, std), expected, rtol=1e-10)
+    second = several.predict_dist(lazy[columns])[1]
+    bounds = several.predict_interval(table[columns])[:, 1]
+    assert_allclose(second.interval(), bounds, rtol=1e-10)
+
+
 def test_parquet_has_unknown_divisions(tmp_path, cells):
     dd = pytest.importorskip("dask.dataframe")
     table = frame().drop(columns="kind")
     for i in range(3):
-        table[300 * i : 300 * i + 300].to_parquet(tmp_path / f"{i}.parquet")
+        table[200 * i : 200 * i + 200].to_parquet(tmp_path / f"{i}.parquet")
     rows = dd.read_parquet(tmp_path)
     assert not rows.known_divisions
     fitted = clone(MODEL).fit(rows[["a", "b", "c"]], rows["y"])
-    arrays = clone(MODEL).fit(*parts(X[:900], table["y"].to_numpy()))
-    assert fitted.posterior_.n_rows == arrays.posterior_.n_rows == 900
-    assert_allclose(moments(fitted, table[["a", "b", "c"]]), moments(arrays, X[:900]))
+    arrays = clone(MODEL).fit(*parts(X[:600], table["y"].to_numpy()))
+    assert fitted.posterior_.n_rows == arrays.posterior_.n_rows == 600
+    assert_allclose(moments(fitted, table[["a", "b", "c"]]), moments(arrays, X[:600]))
     table[:500].to_parquet(tmp_path / "others.parquet")
     others = dd.read_parquet(tmp_path / "others.parquet")
     with pytest.raises(ValueError, match="another index than X"):
@@ -248,15 +406,23 @@ def test_refused_before_rows_are_read():
     with pytest.raises(ValueError, match="2-dimensional"):
         model.fit(targets, targets)
     with pytest.raises(ValueError, match="1-dimensional"):
-        model.fit(rows, rows)
+        clone(model).set_params(likelihood=StudentT()).fit(rows, rows)
     with pytest.raises(ValueError, match="text or objects"):
         model.fit(rows.astype(object), targets)
     with pytest.raises(ValueError, match="dates"):
         model.fit(rows.astype("datetime64[s]"), targets)
-    with pytest.raises(ValueError, match="likelihood=Gaussian"):
-        clone(model).set_params(likelihood=Poisson()).fit(rows, targets)
-    with pytest.raises(ValueError, match="noise_variance"):
-        clone(model).set_params(likelihood=None).fit(rows, targets, noise_variance=1.0)
+    for refused in ({"likelihood": LogNormal()}, {"likelihood": "auto"}):
+        with pytest.raises(ValueError, match=r"likelihood=.*arrays in memory"):
+            clone(model).set_params(**refused).fit(rows, targets)
+    counts = clone(model).set_params(likelihood=Poisson(), n_neighbors="auto")
+    with pytest.raises(ValueError, match=r"method='mala'.*arrays in memory"):
+        clone(counts).set_params(method="mala").fit(rows, targets)
+    with pytest.raises(ValueError, match="n_neighbors=0 beside"):
+        clone(counts).set_params(n_neighbors=0).fit(rows, targets)
+    with pytest.raises(ValueError, match="exposure must be a dask array"):
+        clone(counts).fit(rows, targets, exposure=EXPOSURE[:500])
+    with pytest.raises(ValueError, match="exposure of rows is for counts"):
+        clone(model).fit(rows, targets, exposure=targets)
 
 
 def test_refused_columns_of_frames():
@@ -272,15 +438,19 @@ def test_refused_columns_of_frames():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
 def test_the_part_of_a_bad_number_is_named(monkeypatch, value):
-    monkeypatch.setattr(_distributed, "whitened_sums", None)
+    monkeypatch.setattr(_lazy_fit, "whitened_sums", None)
     rows = X.copy()
-    rows[1500, 1] = value
+    rows[800, 1] = value
     with pytest.raises(ValueError, match="In part 2 of the rows"):
         clone(MODEL).fit(*parts(rows, Y))
     targets = Y.copy()
-    targets[1500] = value
+    targets[800] = value
     with pytest.raises(ValueError, match="In part 2 of the rows"):
         clone(MODEL).fit(*parts(X, targets))
+    counts = COUNTS.copy()
+    counts[800] = -1.0
+    with pytest.raises(ValueError, match="In part 2 of the rows: Poisson expects"):
+        clone(MODEL).set_params(likelihood=Poisson()).fit(*parts(X, counts))
 
 
 # ---- Geometry ------------------------------------------------------------------------

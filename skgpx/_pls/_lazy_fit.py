@@ -1,0 +1,551 @@
+"""The fit of rows of dask: a sample chooses the prior, and cells add up their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from skgpx._numerics.cells import CellTree
+from skgpx._pls._cells import (
+    CellModel,
+    CellResponses,
+    CellSums,
+    Division,
+    RowUnits,
+    columns_for_cells,
+    first_responses,
+    neighbor_scales,
+    next_responses,
+    normal_table,
+    whitened_sums,
+    with_responses,
+)
+from skgpx._pls._chains import independent_draws
+from skgpx._pls._closed_form import from_statistics
+from skgpx._pls._distributed import (
+    Cells,
+    Partitions,
+    Store,
+    Summary,
+    add_up,
+    check_is_lazy,
+    compute,
+    delayed_call,
+    delayed_value,
+    door_of,
+    frame_of,
+    load,
+    on_table,
+    save,
+    sum_of,
+)
+from skgpx._pls._inference import infer
+from skgpx._pls._sampler import Inference, Sampler, prior_mean
+from skgpx._row_budgets import CELL_ROWS, FIRST_ROWS, NOISE_ROWS
+from skgpx._selection import depends_on_contrasts
+from skgpx._validation import Door, Rows, Units, check_frame, generator, row_quantity
+from skgpx.bases import Nystroem
+from skgpx.diagnostics import rows_not_converged
+from skgpx.likelihoods import Likelihood, LogNormal, Ordinal
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+# Mean change of the latent means, in standard deviations, after which they stay as they
+# are, and the most rounds until then.
+_SETTLED = 0.01
+_MAX_ROUNDS = 20
+
+
+def check_lazy_fit(estimator: Any, likelihood: Likelihood, y: Any) -> None:
+    """Refuse at once what only arrays in memory can be fitted with.
+
+    Parameters
+    ----------
+    estimator : PLSRegressor or PLSClassifier
+    likelihood : Likelihood
+    y : dask array, data frame or series
+
+    Raises
+    ------
+    ValueError
+        With the remedy.
+    """
+    refused = []
+    unknown_grades = (
+        isinstance(likelihood, Ordinal)
+        and likelihood.n_grades is None
+        and likelihood.thresholds is None
+    )
+    is_other = isinstance(likelihood, LogNormal) or unknown_grades
+    several_modes = likelihood.symmetric or not likelihood.smooth
+    if isinstance(estimator.likelihood, str) or is_other or several_modes:
+        refused.append(f"likelihood={estimator.likelihood!r}")
+    if estimator.method not in ("auto", "exact"):
+        refused.append(f"method={estimator.method!r}")
+    is_regression = likelihood.has_closed_form and np.ndim(y) == 1
+    if estimator.n_neighbors == 0 and not is_regression:
+        refused.append("n_neighbors=0 beside other noise or several targets")
+    if refused:
+        raise ValueError(
+            "Dask arrays and data frames are fitted by regression, or by the closest "
+            f"normal distribution given nearest rows; got {' and '.join(refused)}. For "
+            "LogNormal() fit the logarithm of y, for Ordinal() state n_grades. For "
+            "others fit arrays in memory: X.compute(), or a sample of the rows."
+        )
+
+
+class LazyRows(NamedTuple):
+    """All rows of a fit, of which the client has a sample.
+
+    Attributes
+    ----------
+    partitions : Partitions
+    summary : Summary
+    units : RowUnits
+    """
+
+    partitions: Partitions
+    summary: Summary
+    units: RowUnits = RowUnits()
+
+    @classmethod
+    def of(
+        cls,
+        estimator: Any,
+        likelihood: Likelihood,
+        columns: dict[str, Any],
+    ) -> LazyRows:
+        """Check all rows of an estimator's `fit`, and draw the sample.
+
+        Parameters
+        ----------
+        estimator : PLSRegressor or PLSClassifier
+            With `classes_`, if it is a classifier.
+        likelihood : Likelihood
+        columns : dict
+            X, y and quantities of rows, by name.
+        """
+        salt = int(generator(estimator.random_state).integers(2**62))
+        lazy = {}
+        numbers = {}
+        for name, values in columns.items():
+            if values is not None and np.ndim(values):
+                check_is_lazy(name, values)
+                lazy[name] = values
+            elif values is not None:
+                numbers[name] = values
+        # names of quantities, before rows are read
+        quantities = (lazy.keys() | numbers.keys()) - {"X", "y", "sample_weight"}
+        row_quantity(likelihood, 1, **dict.fromkeys(quantities, 1.0))
+        numeric = not is_classifier(estimator)
+        check_frame(estimator, frame_of(lazy["X"]), frame_of(lazy["y"]), numeric)
+        door = Door(door_of(estimator), likelihood, numbers)
+        partitions = Partitions.of(estimator, door, salt, lazy)
+        summary = partitions.summary()
+        estimator._n_rows = summary.n_rows
+        return cls(partitions, summary)
+
+    @property
+    def sample(self) -> Rows:
+        """The first rows of the random order."""
+        return self.summary.sample
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.summary.n_rows
+
+    @property
+    def n_distinct(self) -> int:
+        """About how many of them differ, by the sample."""
+        return round(len(self.summary.sample.y) / self.summary.limit)
+
+    def in_units_of(
+        self,
+        standard: Rows,
+        likelihood: Likelihood,
+        units: Units,
+    ) -> LazyRows:
+        """These rows with the units of the sample.
+
+        Parameters
+        ----------
+        standard : Rows
+            The sample in these units.
+        likelihood : Likelihood
+            In these units.
+        units : Units
+            Of y.
+        """
+        noise = None
+        least_noise = 0.0
+        if standard.known is not None and units.new_row_variance is not None:
+            noise = float(likelihood.noise_parameter * np.square(units.scale))
+            least_noise = float(standard.known.min())
+        targets = standard.y.shape[1:]
+        return self._replace(units=RowUnits(targets, units, noise, least_noise))
+
+    def evidence_of_y(self, inference: Inference) -> float:
+        """Evidence of y from that of ``y / scale``: ``p(y) = p(y / scale) / scale``."""
+        log_scales = np.log(np.broadcast_to(self.units.y.scale, self.units.targets))
+        log_volume = self.summary.weight * float(np.sum(log_scales))
+        return inference.log_evidence - log_volume
+
+    def infer(
+        self,
+        basis: Nystroem,
+        rows: Rows,
+        likelihood: Likelihood,
+        sampler: Sampler,
+        rng: np.random.Generator,
+    ) -> Inference:
+        """Posterior given all rows, of which `rows` are the sample.
+
+        Parameters as in :func:`~skgpx._pls._inference.infer`.
+        """
+        if sampler.n_neighbors > 0:
+            return self._nearest_rows(basis, rows, likelihood, sampler, rng)
+        if not likelihood.has_closed_form or rows.y.ndim > 1:
+            # the sample has all rows
+            return infer(basis, rows, likelihood, sampler, rng)
+        statistics = self.partitions.statistics(basis, self.units)
+        return from_statistics(statistics, basis, rows, likelihood, sampler, rng)
+
+    def _nearest_rows(
+        self,
+        basis: Nystroem,
+        rows: Rows,
+        likelihood: Likelihood,
+        sampler: Sampler,
+        rng: np.random.Generator,
+    ) -> Inference:
+        """Each row conditioned on its nearest predecessors, cell by cell."""
+        # 1 noise of several targets, of a part of the sample
+        if rows.y.ndim > 1:
+            part = rows.thinned(NOISE_ROWS)
+            likelihood = infer(basis, part, likelihood, sampler, rng).likelihood
+        # 2 cells, with as many rows each, and their halos
+        cells = self._in_cells(basis, sampler.n_neighbors)
+        # 3 regression of W y on W Φ, of targets or of working responses
+        if likelihood.has_closed_form:
+            posterior = _regression(cells, basis, likelihood, sampler.n_neighbors)
+        else:
+            posterior = _closest_normal(
+                cells,
+                basis,
+                rows,
+                likelihood,
+                sampler.n_neighbors,
+            )
+        weights = posterior.model.weights
+        particles, chains = independent_draws(weights, sampler.n_particles, rng)
+        return Inference(
+            posterior=posterior.model,
+            particles=particles,
+            sample=chains,
+            likelihood=likelihood,
+            log_evidence=posterior.log_evidence,
+            unexplained=0.0,
+            findings=(rows_not_converged(posterior.converged),),
+        )
+
+    def _in_cells(self, basis: Nystroem, n_neighbors: int) -> CellRows:
+        """Send all rows to cells, which have as many each, and to their halos."""
+        n_cells = 1
+        while n_cells * CELL_ROWS < self.n_rows:
+            n_cells *= 2
+        sample = self.summary.sample
+        scales = neighbor_scales(basis.kernel, sample.X.shape[1])
+        tree = CellTree.of(
+            sample.X / scales,
+            n_neighbors,
+            n_cells,
+            self.summary.limit,
+            FIRST_ROWS,
+        )
+        division = Division(tree, scales, self.partitions.salt, self.units)
+        store = Store()
+        tables = self.partitions.in_cells(division, store.path)
+        return CellRows(tables, division, store)
+
+
+# ---- The posterior, cell by cell -----------------------------------------------------
+
+
+class Posterior(NamedTuple):
+    """Model of all rows.
+
+    Attributes
+    ----------
+    model : CellModel
+    log_evidence : float
+    converged : bool
+    """
+
+    model: CellModel
+    log_evidence: float
+    converged: bool = True
+
+
+def _regression(
+    rows: CellRows,
+    basis: Nystroem,
+    likelihood: Likelihood,
+    n_neighbors: int,
+) -> Posterior:
+    """Gaussian noise: targets of the same noise have one factorisation."""
+    noises = np.broadcast_to(likelihood.variance(0.0), rows.division.units.targets)
+    noises, versions = np.unique(noises, return_inverse=True)
+    versions = np.ravel(versions)
+    tables, constant = rows.under_noise(noises, versions)
+    prior = CellModel.of_prior(
+        basis,
+        rows.division,
+        n_neighbors,
+        versions,
+        prior_mean(likelihood),
+    )
+    model, log_density = prior.given_sums(rows.sums(prior, tables))
+    return Posterior(rows.completed(model, tables), log_density + constant)
+
+
+def _closest_normal(
+    rows: CellRows,
+    basis: Nystroem,
+    sample: Rows,
+    likelihood: Likelihood,
+    n_neighbors: int,
+) -> Posterior:
+    """The closest normal distribution, by rounds of regression.
+
+    As in :func:`~skgpx._pls._nearest_rows.nearest_rows`, but for the moments of the
+    rows: they are those that the model predicts there, which a cell computes alone.
+    """
+    rows = rows.kept()
+    prior = CellModel.of_prior(
+        basis,
+        rows.division,
+        n_neighbors,
+        np.arange(likelihood.n_outputs_),
+        prior_mean(likelihood),
+    )
+    # 1 working responses around moments given the nearest rows alone
+    nothing: tuple[Any, ...] = ()
+    shared = (rows.division, basis.kernel, likelihood)
+    responses = rows.respond(0, first_responses, [nothing] * len(rows.tables), shared)
+    converged = False
+    for number in range(1, _MAX_ROUNDS + 1):
+        # 2 regression on them
+        sums = rows.sums(prior, responses.tables)
+        model, log_density = prior.given_sums(sums)
+        # 3 the moments of the rows, until they stay
+        state = list(zip(responses.tables, responses.means, strict=True))
+        following = rows.respond(number, next_responses, state, (model, likelihood))
+        converged = following.change < _SETTLED * model.n_rows
+        if converged or number == _MAX_ROUNDS:
+            break
+        rows.store.remove(f"cell-{number - 1}")
+        responses = following
+    rows.store.remove(f"cell-{number}")
+    rows.store.remove("rows")
+    evidence = log_density + responses.constant
+    if depends_on_contrasts(sample, likelihood):
+        evidence -= prior.given_sums(sums.of_zeros)[1] / likelihood.n_outputs_
+    completed = rows.completed(model, responses.tables)
+    return Posterior(completed, evidence, converged)
+
+
+# ---- Rows in cells, and what workers do with them ------------------------------------
+
+
+class Round(NamedTuple):
+    """Working responses of all cells.
+
+    Attributes
+    ----------
+    tables : list
+        Of :class:`~skgpx._pls._cells.NormalRows`, one for each cell.
+    means : list
+        Latent means of the rows of each cell around which the responses are.
+    constant : float
+        Log evidence less the log density of the responses, in nats.
+    change : float
+        Sum of the changes of the latent means, in standard deviations.
+    """
+
+    tables: list[Any]
+    means: list[Any]
+    constant: float
+    change: float
+
+
+class CellRows(NamedTuple):
+    """Rows in cells, and what is done with them.
+
+    Attributes
+    ----------
+    tables : list
+        Of :meth:`~skgpx._pls._cells.Division.join`, one for each cell.
+    division : Division
+    store : Store
+    """
+
+    tables: list[Any]
+    division: Division
+    store: Store
+
+    def kept(self) -> CellRows:
+        """Read the rows, once."""
+        path = self.store.path
+        tables = [
+            delayed_call(_stored, table, path, f"rows-{k}")
+            for k, table in enumerate(self.tables)
+        ]
+        results = self.store.keep(*tables)
+        self.store.remove("part")
+        return self._replace(tables=list(results))
+
+    def completed(self, model: CellModel, tables: list[Any]) -> CellModel:
+        """A model with its rows."""
+        return replace(model, cells=Cells(tables, self.store))
+
+    def sums(self, model: CellModel, tables: list[Any]) -> CellSums:
+        """Sums over whitened rows, of tables of normal values."""
+        shared = delayed_value(model)
+        parts = [
+            delayed_call(on_table, whitened_sums, table, shared) for table in tables
+        ]
+        (total,) = compute(sum_of(add_up, parts))
+        return total
+
+    def under_noise(self, noises: Array, versions: Index) -> tuple[list[Any], float]:
+        """Tables of targets with Gaussian noise, and their constant."""
+        division = delayed_value(self.division)
+        pairs = [
+            delayed_call(
+                _normal,
+                table,
+                self.store.path,
+                f"cell-{k}",
+                division,
+                noises,
+                versions,
+                nout=2,
+            )
+            for k, table in enumerate(self.tables)
+        ]
+        tables, constants = zip(*pairs, strict=True)
+        results = self.store.keep(*tables, *constants)
+        self.store.remove("part")
+        n_cells = len(tables)
+        return list(results[:n_cells]), sum(compute(*results[n_cells:]))
+
+    def respond(
+        self,
+        number: int,
+        function: Callable[..., CellResponses],
+        arguments: list[tuple[Any, ...]],
+        shared: tuple[Any, ...],
+    ) -> Round:
+        """Working responses of the rows of each cell, which those around it get, too.
+
+        Parameters
+        ----------
+        number : int
+            Of the round, for names of files.
+        function : callable
+            ``function(table, *arguments[k], *shared)`` of cell k.
+        arguments : list of tuple
+            Further tables of each cell.
+        shared : tuple
+            Arguments for all cells.
+        """
+        n_cells = len(self.tables)
+        path = self.store.path
+        division = delayed_value(self.division)
+        values = [delayed_value(value) for value in shared]
+        responses = []
+        for k, table in enumerate(self.tables):
+            response = delayed_call(
+                _respond,
+                function,
+                division,
+                path,
+                f"piece-{k}",
+                [table, *arguments[k]],
+                values,
+                nout=n_cells + 2,
+            )
+            responses.append(response)
+        tables = [
+            delayed_call(
+                _exchange,
+                division,
+                path,
+                f"cell-{number}-{k}",
+                table,
+                [response[k] for response in responses],
+            )
+            for k, table in enumerate(self.tables)
+        ]
+        means = [response[n_cells] for response in responses]
+        figures = [response[n_cells + 1] for response in responses]
+        results = self.store.keep(*tables, *means, *figures)
+        self.store.remove("piece")
+        constant, change = sum(compute(*results[2 * n_cells :]))
+        return Round(
+            tables=list(results[:n_cells]),
+            means=list(results[n_cells : 2 * n_cells]),
+            constant=float(constant),
+            change=float(change),
+        )
+
+
+def _stored(table: Array, path: str | None, name: str) -> Any:
+    return save([table], path, name)[0]
+
+
+def _normal(
+    table: Array,
+    path: str | None,
+    name: str,
+    division: Division,
+    noises: Array,
+    versions: Index,
+) -> list[Any]:
+    """Normal values of the rows of a cell, and their constant."""
+    normal, constant = normal_table(table, division, noises, versions)
+    return [save([normal], path, name)[0], constant]
+
+
+def _respond(
+    function: Callable[..., CellResponses],
+    division: Division,
+    path: str | None,
+    name: str,
+    tables: list[Any],
+    shared: list[Any],
+) -> list[Any]:
+    """Responses of a cell: for each cell what it needs, then means and figures."""
+    loaded = [load(table) for table in tables]
+    responses = function(*loaded, *shared)
+    pieces = columns_for_cells(loaded[0], division, responses.columns)
+    figures = np.array([responses.constant, responses.change])
+    return [*save(pieces, path, name), responses.mean, figures]
+
+
+def _exchange(
+    division: Division,
+    path: str | None,
+    name: str,
+    table: Any,
+    pieces: list[Any],
+) -> Any:
+    columns = [load(piece) for piece in pieces]
+    return save([with_responses(load(table), division, columns)], path, name)[0]
