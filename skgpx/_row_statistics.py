@@ -33,6 +33,8 @@ Index = NDArray[np.intp]
 # Rows with features in memory at a time: fixed, so that sums do not depend on the
 # number of workers.
 _CHUNK = 4096
+# Numbers in memory between passes over the rows: a gigabyte.
+_MOST_STORED = 2**27
 
 
 class Basis(Protocol):
@@ -110,6 +112,7 @@ def neighbor_whitening(
     nearest: Index,
     count: Index,
     n_jobs: int | None,
+    systems: Sequence[Array] | None = None,
 ) -> list[csr_array]:
     """Matrices that make noisy values at the rows of the data independent, (n, n).
 
@@ -127,6 +130,8 @@ def neighbor_whitening(
         :meth:`NeighborResidual.predecessors`.
     n_jobs : int or None
         Threads.
+    systems : sequence of ndarray, optional
+        Result of :func:`neighbor_systems`.
 
     Returns
     -------
@@ -134,14 +139,18 @@ def neighbor_whitening(
 
     Notes
     -----
-    O(n N^2 (k N + M)) time, if all versions have values at the same rows; O(k n N)
-    memory, and a block of rows for each thread.
+    O(n N^2 (k N + M)) time, if all versions have values at the same rows, or
+    O(k n N^3) where the systems are known; O(k n N) memory, and a block of rows for
+    each thread.
     """
     n = len(residual.rows)
     jobs = blas_jobs(n_jobs)
-    size = residual.block_size
-    slices = [slice(first, min(first + size, n)) for first in range(0, n, size)]
-    blocks = [(block, nearest, count) for block in slices]
+    slices = _blocks_of_rows(residual)
+    blocks: list[tuple[Any, ...]] = [(block, nearest, count) for block in slices]
+    if systems is not None:
+        blocks = [
+            (*block, packed) for block, packed in zip(blocks, systems, strict=True)
+        ]
     parts = parallel_map(residual.whitening, blocks, jobs, in_threads=True)
     # versions with values at the same rows share the positions of their entries
     starts = np.arange(n + 1) * (nearest.shape[2] + 1)
@@ -156,6 +165,33 @@ def neighbor_whitening(
         matrix = csr_array((values, columns[search], starts), shape=(n, n))
         matrices.append(matrix)
     return matrices
+
+
+def neighbor_systems(
+    residual: NeighborResidual,
+    nearest: Index,
+    n_jobs: int | None,
+) -> list[Array] | None:
+    """Covariances of each row and its predecessors, for whitening by several noises.
+
+    Returns
+    -------
+    systems : list of ndarray, or None
+        Of each block of rows; None if they take more than a gigabyte.
+    """
+    n_points = nearest.shape[2] + 1
+    n_numbers = nearest.shape[0] * nearest.shape[1] * n_points * (n_points + 1) // 2
+    if n_numbers > _MOST_STORED:
+        return None
+    blocks = [(block, nearest) for block in _blocks_of_rows(residual)]
+    jobs = blas_jobs(n_jobs)
+    return parallel_map(residual.packed_systems, blocks, jobs, in_threads=True)
+
+
+def _blocks_of_rows(residual: NeighborResidual) -> list[slice]:
+    n = len(residual.rows)
+    size = residual.block_size
+    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
 class WhitenedRows(NamedTuple):

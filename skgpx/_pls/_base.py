@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -180,21 +181,13 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         ]
         clock.end_of("selection")
 
-        def report(inference: Inference) -> bool:
-            sample = inference.sample
-            figures = {
-                "steps": sample.n_iter,
-                "rhat": float(np.max(sample.r_hat)),
-                "acceptance": sample.acceptance,
-            }
-            if sample.n_iter == 0:
-                # rounds given nearest rows, without chains
-                figures = {"evidence": inference.log_evidence}
-            return reporter.round(
-                lambda: self._fitted_attributes(prior, inference, units, form),
-                **figures,
-            )
-
+        report = partial(
+            self._report_round,
+            reporter=reporter,
+            prior=prior,
+            units=units,
+            form=form,
+        )
         # 3 mode, Hessian, chains: the posterior of the weights
         weights = np.array([state.weight for state in prior.states])
         inferences = []
@@ -239,6 +232,30 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         reporter.finish()
         too_few = self._check_points(rows, n_points, prior, inference)
         return [*prior.findings, *inference.findings, too_few]
+
+    def _report_round(
+        self,
+        inference: Inference,
+        *,
+        reporter: RoundReporter,
+        prior: Hyperparameters,
+        units: Units,
+        form: NormalForm | None,
+    ) -> bool:
+        """Tell callbacks of a round of the inference; whether one asks to stop."""
+        sample = inference.sample
+        figures = {
+            "steps": sample.n_iter,
+            "rhat": float(np.max(sample.r_hat)),
+            "acceptance": sample.acceptance,
+        }
+        if sample.n_iter == 0:
+            # rounds given nearest rows, without chains
+            figures = {"evidence": inference.log_evidence}
+        return reporter.round(
+            lambda: self._fitted_attributes(prior, inference, units, form),
+            **figures,
+        )
 
     def _distribution(self, X: ArrayLike, **quantities: ArrayLike | None) -> Any:
         """Predictive distribution at rows; a lazy one at rows of dask."""

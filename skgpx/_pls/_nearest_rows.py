@@ -18,7 +18,11 @@ from skgpx._parallel import blas_jobs, n_workers
 from skgpx._pls._chains import independent_draws
 from skgpx._pls._sampler import Inference, Sampler, prior_mean
 from skgpx._row_budgets import COMPARED_ROWS
-from skgpx._row_statistics import WhitenedRows, neighbor_whitening
+from skgpx._row_statistics import (
+    WhitenedRows,
+    neighbor_systems,
+    neighbor_whitening,
+)
 from skgpx._selection import (
     NeighborhoodDensity,
     WorkingResponses,
@@ -106,7 +110,9 @@ def nearest_rows(
             return False
         # the same draws in every round
         round_rng = copy.deepcopy(rng)
-        return sampler.report(_inference(fixed_point, likelihood, sampler, round_rng))
+        return sampler.report(
+            _inference_at(fixed_point, likelihood, sampler, round_rng)
+        )
 
     # 3 D, and W, which makes the rows independent given w
     fixed_point = _closest_normal(
@@ -120,10 +126,10 @@ def nearest_rows(
         report,
     )
     # 4 regression of W z on W Φ
-    return _inference(fixed_point, likelihood, sampler, rng)
+    return _inference_at(fixed_point, likelihood, sampler, rng)
 
 
-def _inference(
+def _inference_at(
     fixed_point: FixedPoint,
     likelihood: Likelihood,
     sampler: Sampler,
@@ -458,13 +464,14 @@ def _closest_normal(
     precision = 1.0 / responses.noise
     mean: LatentMean | None = None
     previous: tuple[Array, Array] | None = None
+    systems = neighbor_systems(residual, nearest, n_jobs)
     for _ in range(_MAX_ROUNDS):
         noise = 1.0 / precision
         residual = replace(residual, noise=noise)
         # C = K + D, and the variances K - K C⁻¹ K = D - D C⁻¹ D
         covariances = [
             WhitenedRows.of(W, features)
-            for W in neighbor_whitening(residual, nearest, count, n_jobs)
+            for W in neighbor_whitening(residual, nearest, count, n_jobs, systems)
         ]
         inverse_diagonals = [
             covariance.inverse_diagonal() for covariance in covariances

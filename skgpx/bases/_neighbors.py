@@ -346,24 +346,34 @@ class NeighborResidual:
         X: Array,
         features: Array,
         nearest: Index,
-    ) -> tuple[Array, Array, Array]:
-        """Covariances of the residual at rows of X and at their nearest rows.
+    ) -> Array:
+        """Covariances of the residual at nearest rows and, last, at rows of X.
 
         Returns
         -------
-        among : ndarray of shape (p, N, N)
-            ``R_NN``, lower triangles.
-        cross : ndarray of shape (p, N)
-            ``R_N(x)``.
-        variance : ndarray of shape (p,)
-            ``R(x, x)``.
+        systems : ndarray of shape (p, N + 1, N + 1)
+            Lower triangles of ``R_NN``, with ``R_N(x)`` and ``R(x, x)`` in the last
+            row.
         """
         F = np.concatenate((self.features[nearest], features[:, np.newaxis]), axis=1)
         points = np.concatenate((self.rows[nearest], X[:, np.newaxis]), axis=1)
         # R = k - Φ Φᵀ
         R = stacked_triangles(self.kernel, points)
         R -= F @ F.transpose(0, 2, 1)
-        return R[:, :-1, :-1], R[:, -1, :-1], R[:, -1, -1]
+        return R
+
+    def packed_systems(self, chosen: slice, nearest: Index) -> Array:
+        """Lower triangles of :meth:`systems` at rows of the data, one after another.
+
+        They do not depend on the noise. Of each search, shape
+        (g, p, (N + 1) (N + 2) / 2).
+        """
+        lower = np.tril_indices(nearest.shape[2] + 1)
+        packed = [
+            self.systems(self.rows[chosen], self.features[chosen], rows)[:, *lower]
+            for rows in nearest[:, chosen]
+        ]
+        return np.stack(packed)
 
     def noisy(self, among: Array, nearest: Index, version: int) -> Array:
         """``R_NN + Σ_N`` of one version of the noise, (p, N, N)."""
@@ -378,16 +388,26 @@ class NeighborResidual:
         features: Array,
         nearest: Index,
         count: Index,
+        packed: Array | None = None,
     ) -> tuple[Array, Array]:
         """``b(x)`` (k, p, N), and the variance of ``h(x)`` (k, p).
 
         Of the nearest rows (g, p, N) of each search the first `count` (g, p) are used.
+        Their covariances are computed, unless :meth:`packed_systems` has them.
         """
         k = self.noise.shape[1]
         coefficients = np.empty((k, *nearest.shape[1:]))
         remaining = np.empty((k, len(X)))
-        for search, rows, number in zip(self.searches, nearest, count, strict=True):
-            among, cross, variance = self.systems(X, features, rows)
+        for position, search in enumerate(self.searches):
+            rows = nearest[position]
+            number = count[position]
+            if packed is None:
+                R = self.systems(X, features, rows)
+            else:
+                R = _unpacked(packed[position], rows.shape[1] + 1)
+            among = R[:, :-1, :-1]
+            cross = R[:, -1, :-1]
+            variance = R[:, -1, -1]
             for version in search.versions:
                 # b = (R_NN + Σ_N)⁻¹ R_N(x),  var h = R(x, x) - bᵀ R_N(x)
                 b = np.array(cross, order="C")
@@ -494,6 +514,7 @@ class NeighborResidual:
         chosen: slice,
         nearest: Index,
         count: Index,
+        packed: Array | None = None,
     ) -> tuple[Array, Array]:
         """Weights of the predecessors of some rows, (k, p, N), and of these, (k, p).
 
@@ -506,9 +527,17 @@ class NeighborResidual:
             self.features[chosen],
             nearest[:, chosen],
             count[:, chosen],
+            packed,
         )
         scale = 1.0 / np.sqrt(variance + self.noise[chosen].T)
         return -scale[:, :, np.newaxis] * b, scale
+
+
+def _unpacked(packed: Array, size: int) -> Array:
+    """Matrices (p, size, size) of lower triangles."""
+    matrices = np.zeros((len(packed), size, size))
+    matrices[:, *np.tril_indices(size)] = packed
+    return matrices
 
 
 def _stacked(parts: list[tuple[Index, Index]]) -> tuple[Index, Index]:
@@ -593,7 +622,9 @@ class NeighborCoefficients:
         nearest, count = (part[search] for part in residual.nearest(X))
         # without the zeros that fill up rows of fewer neighbours
         nearest = nearest[:, : count[0]]
-        among, cross, _ = residual.systems(X, features, nearest)
+        systems = residual.systems(X, features, nearest)
+        among = systems[:, :-1, :-1]
+        cross = systems[:, -1, :-1]
         alpha = np.ascontiguousarray(weights[index[:, np.newaxis], nearest])
         solve_local(residual.noisy(among, nearest, version), count, alpha)
         values = np.einsum("pn,pn->p", cross, alpha)
