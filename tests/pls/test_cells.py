@@ -144,7 +144,7 @@ def test_every_likelihood_given_all_predecessors(cells, name):
         **{key: parts(values[few], size=25)[0] for key, values in quantities.items()},
     )
     assert np.sqrt(np.mean(distance_in_std(memory, lazy) ** 2)) < 0.015
-    assert_allclose(moments(lazy)[1], moments(memory)[1], rtol=0.02)
+    assert_allclose(moments(lazy)[1], moments(memory)[1], rtol=0.04)
     assert_allclose(lazy.log_evidence_, memory.log_evidence_, atol=0.05)
 
 
