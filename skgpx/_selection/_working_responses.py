@@ -294,31 +294,86 @@ def working_responses(
             theta = np.clip(scaled.theta, *likelihood.theta_bounds.T)
             likelihood = likelihood.with_theta(theta)
     # 2 rounds, while they gain
-    previous_density = -np.inf
-    moments, given_others = latent_moments(rows, result.kernel, likelihood)
+    rounds: list[Round] = []
+    moments: LatentMoments | None = None
     for _ in range(_MAX_ROUNDS):
-        # a level of all rows is a scale, not a function
-        likelihood, level = likelihood.absorbing(np.mean(given_others.mean, axis=0))
-        moments = moments.less(level)
-        given_others = given_others.less(level)
-        likelihood, density = _scales(rows, likelihood, given_others, scored)
-        if density - previous_density < MIN_GAIN:
+        last_round = Round.of(rows, result, likelihood, moments, scored)
+        rounds.append(last_round)
+        if last_round.gain(rounds[:-1]) < MIN_GAIN:
             break
-        previous_density = density
+        likelihood = last_round.likelihood
+        moments = last_round.moments
         responses = _bounded_responses(rows, likelihood, moments)
         round_split, normal = _regression(rows, responses, split, rng)
         result = search_on(result, round_split, normal)
-        moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
-    # 3 more neighbourhoods
-    responses = _bounded_responses(rows, likelihood, moments)
+    best = max(rounds, key=lambda scored_round: scored_round.log_density)
+    # 3 more neighbourhoods, unless rows become less probable: where noise and function
+    # vary over the same distances, a search may end with a function through every row
+    responses = _bounded_responses(rows, best.likelihood, best.moments)
     last_split, normal = _regression(rows, responses, split, rng)
-    result = train_nearby(result._replace(likelihood=normal), last_split)
-    moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
-    likelihood, _ = _scales(rows, likelihood, given_others, scored)
-    responses = _bounded_responses(rows, likelihood, moments)
+    result = train_nearby(best.result._replace(likelihood=normal), last_split)
+    trained = Round.of(rows, result, best.likelihood, best.moments, scored)
+    if trained.gain([best]) > -MIN_GAIN:
+        best = trained
+    responses = _bounded_responses(rows, best.likelihood, best.moments)
     # of the function that is known best
     noise_variance = 1.0 / float(np.max(np.mean(1.0 / responses.noise, axis=0)))
-    return result._replace(likelihood=likelihood), noise_variance
+    return best.result._replace(likelihood=best.likelihood), noise_variance
+
+
+class Round(NamedTuple):
+    """Kernel, scales that suit it, and the density of rows under both.
+
+    Attributes
+    ----------
+    result : SearchResult
+        With the kernel.
+    likelihood : Likelihood
+        With the scales.
+    moments : LatentMoments
+    log_density : float
+        Of rows given their nearest others: the mean, in nats an observation.
+    """
+
+    result: SearchResult
+    likelihood: Likelihood
+    moments: LatentMoments
+    log_density: float
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        result: SearchResult,
+        likelihood: Likelihood,
+        start: LatentMoments | None,
+        scored: NDArray[np.intp],
+    ) -> Round:
+        """Moments under the kernel, and the scales under which rows are most probable.
+
+        Parameters
+        ----------
+        rows : Rows
+        result : SearchResult
+        likelihood : Likelihood
+            Where the search for the scales starts.
+        start : LatentMoments or None
+            Where the iteration of the moments starts.
+        scored : ndarray of shape (s,)
+            Rows whose density is maximised.
+        """
+        moments, given_others = latent_moments(rows, result.kernel, likelihood, start)
+        # a level of all rows is a scale, not a function
+        likelihood, level = likelihood.absorbing(np.mean(given_others.mean, axis=0))
+        given_others = given_others.less(level)
+        likelihood, log_density = _scales(rows, likelihood, given_others, scored)
+        return cls(result, likelihood, moments.less(level), log_density)
+
+    def gain(self, others: Sequence[Round]) -> float:
+        """Nats an observation by which this density is above the largest of others."""
+        return self.log_density - max(
+            (other.log_density for other in others), default=-np.inf
+        )
 
 
 class LatentMoments(NamedTuple):
