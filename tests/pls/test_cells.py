@@ -268,6 +268,25 @@ def test_sample_of_the_rows_learns_the_kernel(monkeypatch, cells):
     assert np.sqrt(np.mean(error**2)) < 0.1
 
 
+def test_chains_serve_rows_that_all_are_in_the_sample():
+    model = PLSClassifier(MODEL.kernel, optimizer=None, n_inducing=10, random_state=0)
+    model.set_params(n_particles=10, max_iter=20, tol=100.0)
+    few = slice(0, 60)
+    memory = clone(model).fit(X[few], LABELS[few])
+    lazy = clone(model).fit(*parts(X[few], LABELS[few], size=25))
+    assert_array_equal(lazy.predict_proba(NEW), memory.predict_proba(NEW))
+
+
+def test_nearest_rows_serve_other_likelihoods_beyond_the_sample(monkeypatch, cells):
+    monkeypatch.setattr(_distributed, "SAMPLED_ROWS", 200)
+    model = PLSClassifier(MODEL.kernel, optimizer=None, n_inducing=20, random_state=0)
+    lazy = clone(model).fit(*parts(X[:400], LABELS[:400]))
+    assert lazy.posterior_.n_neighbors == 40
+    assert lazy.posterior_.n_rows == 400
+    memory = clone(model).set_params(n_neighbors=40).fit(X[:400], LABELS[:400])
+    assert_allclose(lazy.predict_proba(NEW), memory.predict_proba(NEW), atol=0.1)
+
+
 # ---- Predictions ---------------------------------------------------------------------
 
 
