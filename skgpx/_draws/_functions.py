@@ -347,8 +347,8 @@ class FunctionDraws(OneBlasThread):
         if self.process is None:
             raise ValueError(
                 "These draws cannot be conditioned: they do not come from Gaussian "
-                "processes with known covariances (particles, sums of draws, rows of "
-                "dask). Fit the model to all observations instead."
+                "processes with known covariances (particles, sums of draws). Fit "
+                "the model to all observations instead."
             )
         X = self._rows(X)
         if not len(X) or not len(self):

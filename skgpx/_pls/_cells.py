@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._draws import FunctionDraws
+from skgpx._draws import FunctionDraws, Process
 from skgpx._latent import FunctionModel, Mean, NeighborModel
 from skgpx._numerics.cells import CellTree
 from skgpx._numerics.nearest import predecessors
@@ -781,21 +781,17 @@ class CellModel(FunctionModel):
         rows = self.normal_rows(table[distinct])
         return self.given(rows)._whitened_covariance(X, output)
 
-    def _whitened_draws(
-        self,
-        size: int,
-        rng: np.random.Generator,
-        weights_rng: np.random.Generator,
-        **prior: Any,
-    ) -> FunctionDraws:
-        return self.in_memory()._whitened_draws(size, rng, weights_rng, **prior)
+    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
+        """Independent draws of f, with all rows in memory."""
+        return self.in_memory().draw(size, rng, **prior)
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> NeighborModel:
         """Distribution of f given more noisy values, with all rows in memory."""
         return self.in_memory().condition(X, y, noise_variance)
 
-    def process(self) -> None:
-        """Return None: the model can be conditioned, but not its draws."""
+    def process(self) -> Process:
+        """``f - m`` as a process that can be conditioned, with all rows in memory."""
+        return self.in_memory().process()
 
 
 def _features_in_cell(

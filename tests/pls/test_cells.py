@@ -318,9 +318,14 @@ def test_joint_predictions_agree_with_marginals(eight_cells):
     covariance = model.predict(NEW[:30], return_cov=True)[1]
     assert_allclose(np.diagonal(covariance), std**2, rtol=1e-6)
     mean, std = model.predict(NEW, return_std=True, include_noise=False)
-    draws = model.sample_functions(300, random_state=0)(NEW)
-    z = (draws.mean(axis=1) - mean) / (std / np.sqrt(300))
+    draws = model.sample_functions(300, random_state=0)
+    z = (draws(NEW).mean(axis=1) - mean) / (std / np.sqrt(300))
     assert np.abs(z).max() < 4.8
+    # a value as uncertain as the function there moves it half the way
+    value = mean[0] + 3.0 * std[0]
+    conditioned = draws.condition(NEW[:1], [value], noise_variance=std[0] ** 2)
+    distance = np.mean(conditioned(NEW[:1])) - (mean[0] + value) / 2.0
+    assert abs(distance) < 4.0 * std[0] * np.sqrt(0.5 / 300)
 
 
 def test_copies_have_the_rows_in_memory(cells):
