@@ -155,7 +155,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             learn=self.optimizer is not None,
             inducing=self.inducing,
             n_inducing=self._points_of_search(rows, likelihood),
-            budget=SearchBudget(nearby=self._searches_nearby(likelihood)),
+            budget=SearchBudget(nearby=self._is_automatic()),
             n_jobs=self.n_jobs,
             previous=previous,
             hyperparameters=self.hyperparameters,
@@ -454,15 +454,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             and isinstance(self.inducing, str)
             and self.n_neighbors != 0
         )
-
-    def _searches_nearby(self, likelihood: Likelihood) -> bool:
-        """Whether the kernel may be so rough that points need nearest rows.
-
-        Several functions have these only on request: where a location and its scale
-        vary over short distances their search, and their fit, may not converge.
-        """
-        is_alone = likelihood.n_outputs_ == 1
-        return self._is_automatic() and (is_alone or self.n_neighbors != "auto")
 
     def _select_points(
         self,

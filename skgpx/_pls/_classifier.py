@@ -38,10 +38,9 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Covariance of the latent function (of each of them, for several classes). None
         stands for a constant times an RBF, or for two classes also a Matern kernel of
-        order 5/2 or 3/2 (from 4500 rows on also 1/2, and for up to ten classes if
-        `n_neighbors` is a number above zero), with one lengthscale (in standard
-        deviations of the columns; for several classes also in the unit of X), or with
-        one for each column where that gains enough.
+        order 5/2 or 3/2, with one lengthscale (in standard deviations of the columns;
+        for several classes also in the unit of X), or with one for each column where
+        that gains enough.
     likelihood : Bernoulli, Categorical or None, default=None
         None means ``Bernoulli()`` for two classes, ``Categorical()`` for more.
     n_inducing : int or "auto", default="auto"

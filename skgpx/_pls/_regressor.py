@@ -77,11 +77,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         WhiteKernel added to it is the noise of a Gaussian likelihood. None stands for
         a constant times an RBF with one lengthscale for all columns or one for each,
         the one of the larger log posterior; for one latent function the RBF competes
-        with Matern kernels of order 5/2 and 3/2 (from 4500 rows on also 1/2, and, if
-        `n_neighbors` is a number above zero, for several functions) and, for normal
-        noise, the best with a linear trend beside it and, with one input, with seasons
-        whose period is found. The covariance of the paper is
-        :class:`~skgpx.kernels.GREKernel` around such a kernel.
+        with Matern kernels of order 5/2 and 3/2 (for normal noise, from 4500 rows on
+        also 1/2) and, for normal noise, the best with a linear trend beside it and,
+        with one input, with seasons whose period is found. The covariance of the paper
+        is :class:`~skgpx.kernels.GREKernel` around such a kernel.
     likelihood : Likelihood, "auto" or None, default=None
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
         own; None means ``Gaussian()``. Scale parameters that are None are estimated.
@@ -116,9 +115,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         hyperprior, that of an exact process of at most 1500 rows for Gaussian noise
         (then Titsias' bound, for fewer than 400 inducing inputs), and Laplace's
         approximation of that of the sparse model otherwise. From 4500 rows on the
-        kernel of one latent function, or of several if `n_neighbors` is a number above
-        zero, then maximises the density of up to 40 000 rows given their nearest
-        predecessors: of y, or of the responses to which the
+        kernel of one latent function then maximises the density of up to 40 000 rows
+        given their nearest predecessors: of y, or of the responses to which the
         likelihood is equal, to second order, as Gaussian noise. None keeps the kernel
         as it is.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"

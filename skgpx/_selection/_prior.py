@@ -40,8 +40,6 @@ Array = NDArray[np.float64]
 # Observations from which on a search without a signal ends with noise around the mean:
 # fewer leave the function uncertain.
 _MIN_WEIGHT_OF_NOISE = 100.0
-# The most functions that have working responses: each has noise of its own.
-_MOST_FUNCTIONS = 10
 
 
 class SearchRecord(NamedTuple):
@@ -316,10 +314,7 @@ def _has_neighborhoods(
     n_columns = split.rows.X.shape[1]
     kernels = [family[-1].kernel for family in families]
     all_decay = all(decays(kernel, n_columns) for kernel in kernels)
-    # several functions on few points need longer lengthscales than all rows show
-    suits = likelihood.n_outputs_ == 1 or split.nearby
-    is_affordable = likelihood.n_outputs_ <= _MOST_FUNCTIONS
-    return split.abundant and suits and is_affordable and all_decay
+    return split.abundant and likelihood.n_outputs_ == 1 and all_decay
 
 
 def _averages(
@@ -376,8 +371,7 @@ def _default_families(
     """Families of the default kernel; of abundant rows rough ones as well."""
     orders = None
     is_abundant = len(rows.y) >= ABUNDANT_ROWS
-    is_affordable = likelihood.n_outputs_ <= _MOST_FUNCTIONS
-    if budget.nearby and is_abundant and is_affordable:
+    if budget.nearby and is_abundant and likelihood.n_outputs_ == 1:
         orders = ALL_ORDERS
     return default_candidates(rows, likelihood, unit, kernel, orders)
 

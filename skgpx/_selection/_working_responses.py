@@ -119,20 +119,6 @@ class WorkingResponses(NamedTuple):
         terms += self.variance / self.noise
         return 0.5 * float(np.sum(terms)) - self.energy
 
-    def of_first(self) -> WorkingResponses:
-        """Of the first function alone."""
-        return self._replace(
-            latent=self.latent[:, :1],
-            variance=self.variance[:, :1],
-            slope=self.slope[:, :1],
-            noise=self.noise[:, :1],
-        )
-
-    def with_equal_noise(self) -> WorkingResponses:
-        """With the mean precision of the functions, for each of them."""
-        noise = 1.0 / np.mean(1.0 / self.noise, axis=1, keepdims=True)
-        return self._replace(noise=np.repeat(noise, self.noise.shape[1], axis=1))
-
     @classmethod
     def of(
         cls,
@@ -232,26 +218,22 @@ def working_responses(
 ) -> tuple[SearchResult, float]:
     """Kernel and scales of any likelihood of many rows, as in regression.
 
-    Several functions have one kernel, and the density of each counts.
-
     Rounds of expectation and maximisation [1]_. Given the kernel, each row has the
     latent moments of its nearest rows and, around them, a working response. Given
     these, the kernel maximises the density of neighbourhoods; the gradient of their
     density is that of the variational bound of the evidence. Scales of the likelihood
     maximise the density of each row given its nearest others [2]_. At most 40 000 rows
-    are read, and fewer of more than two functions.
+    are read.
 
     The first responses are those under the prior. All families compete for them with
     the noise of a location as a free parameter, so that what a smooth function leaves
-    does not pass for outliers. Those of a location and a scale are of the location
-    alone, and those of classes have the same noise for all of them.
+    does not pass for outliers.
 
     Returns
     -------
     result : SearchResult
     noise_variance : float
-        Harmonic mean of the noise variances of the working responses, of the function
-        for which it is smallest.
+        Harmonic mean of the noise variances of the working responses.
 
     References
     ----------
@@ -260,9 +242,7 @@ def working_responses(
     .. [2] Sundararajan and Keerthi, "Predictive approaches for choosing hyperparameters
        in Gaussian processes", Neural Computation 2001.
     """
-    n_functions = likelihood.n_outputs_
-    n_rows = RESPONSE_ROWS * 2 // max(n_functions, 2)
-    rows = subset(split.rows, split.order[:n_rows])
+    rows = subset(split.rows, split.order[:RESPONSE_ROWS])
     order = rng.permutation(len(rows.y))
     scored = np.sort(order[:SCORED_ROWS])
     # 1 kernel and scale of the first responses, under the prior
@@ -270,16 +250,10 @@ def working_responses(
     if result is None:
         middle = families[len(families) // 2][-1]
         kernel = middle.kernel_at(middle.starts()[0])
-        prior_moments = LatentMoments.of_prior(kernel, rows, n_functions)
+        prior_moments = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
         responses = _bounded_responses(rows, likelihood, prior_moments)
-        has_location = likelihood.location_scale or n_functions > 1
-        noise_is_free = has_location and len(likelihood.theta) > 0
-        if n_functions > 1 and depends_on_contrasts(rows, likelihood):
-            responses = responses.with_equal_noise()
-            trend = False
-        else:
-            responses = responses.of_first()
-        first_split, normal = _regression(rows, responses, split, rng, noise_is_free)
+        scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
+        first_split, normal = _regression(rows, responses, split, rng, scale_is_free)
         result = select(
             families,
             first_split,
@@ -288,92 +262,32 @@ def working_responses(
             trend,
             trained=False,
         )
-        if noise_is_free and likelihood.location_scale:
+        if scale_is_free:
             ratio = result.likelihood.variance(0.0) / normal.variance(0.0)
             scaled = likelihood.scaled(float(ratio) ** 0.5)
             theta = np.clip(scaled.theta, *likelihood.theta_bounds.T)
             likelihood = likelihood.with_theta(theta)
     # 2 rounds, while they gain
-    rounds: list[Round] = []
-    moments: LatentMoments | None = None
+    previous_density = -np.inf
+    moments, given_others = latent_moments(rows, result.kernel, likelihood)
     for _ in range(_MAX_ROUNDS):
-        last_round = Round.of(rows, result, likelihood, moments, scored)
-        rounds.append(last_round)
-        if last_round.gain(rounds[:-1]) < MIN_GAIN:
+        likelihood, density = _scales(rows, likelihood, given_others, scored)
+        if density - previous_density < MIN_GAIN:
             break
-        likelihood = last_round.likelihood
-        moments = last_round.moments
+        previous_density = density
         responses = _bounded_responses(rows, likelihood, moments)
         round_split, normal = _regression(rows, responses, split, rng)
         result = search_on(result, round_split, normal)
-    best = max(rounds, key=lambda scored_round: scored_round.log_density)
-    # 3 more neighbourhoods, unless rows become less probable: where noise and function
-    # vary over the same distances, a search may end with a function through every row
-    responses = _bounded_responses(rows, best.likelihood, best.moments)
+        moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
+    # 3 more neighbourhoods
+    responses = _bounded_responses(rows, likelihood, moments)
     last_split, normal = _regression(rows, responses, split, rng)
-    result = train_nearby(best.result._replace(likelihood=normal), last_split)
-    trained = Round.of(rows, result, best.likelihood, best.moments, scored)
-    if trained.gain([best]) > -MIN_GAIN:
-        best = trained
-    responses = _bounded_responses(rows, best.likelihood, best.moments)
-    # of the function that is known best
-    noise_variance = 1.0 / float(np.max(np.mean(1.0 / responses.noise, axis=0)))
-    return best.result._replace(likelihood=best.likelihood), noise_variance
-
-
-class Round(NamedTuple):
-    """Kernel, scales that suit it, and the density of rows under both.
-
-    Attributes
-    ----------
-    result : SearchResult
-        With the kernel.
-    likelihood : Likelihood
-        With the scales.
-    moments : LatentMoments
-    log_density : float
-        Of rows given their nearest others: the mean, in nats an observation.
-    """
-
-    result: SearchResult
-    likelihood: Likelihood
-    moments: LatentMoments
-    log_density: float
-
-    @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        result: SearchResult,
-        likelihood: Likelihood,
-        start: LatentMoments | None,
-        scored: NDArray[np.intp],
-    ) -> Round:
-        """Moments under the kernel, and the scales under which rows are most probable.
-
-        Parameters
-        ----------
-        rows : Rows
-        result : SearchResult
-        likelihood : Likelihood
-            Where the search for the scales starts.
-        start : LatentMoments or None
-            Where the iteration of the moments starts.
-        scored : ndarray of shape (s,)
-            Rows whose density is maximised.
-        """
-        moments, given_others = latent_moments(rows, result.kernel, likelihood, start)
-        # a level of all rows is a scale, not a function
-        likelihood, level = likelihood.absorbing(np.mean(given_others.mean, axis=0))
-        given_others = given_others.less(level)
-        likelihood, log_density = _scales(rows, likelihood, given_others, scored)
-        return cls(result, likelihood, moments.less(level), log_density)
-
-    def gain(self, others: Sequence[Round]) -> float:
-        """Nats an observation by which this density is above the largest of others."""
-        return self.log_density - max(
-            (other.log_density for other in others), default=-np.inf
-        )
+    result = train_nearby(result._replace(likelihood=normal), last_split)
+    moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
+    likelihood, _ = _scales(rows, likelihood, given_others, scored)
+    responses = _bounded_responses(rows, likelihood, moments)
+    noise_variance = 1.0 / float(np.mean(1.0 / responses.noise))
+    return result._replace(likelihood=likelihood), noise_variance
 
 
 class LatentMoments(NamedTuple):
@@ -392,10 +306,6 @@ class LatentMoments(NamedTuple):
         """Of independent functions of mean zero."""
         variance = np.repeat(kernel.diag(rows.X)[:, np.newaxis], n_functions, axis=1)
         return cls(np.zeros_like(variance), variance)
-
-    def less(self, level: Array) -> LatentMoments:
-        """Of functions that are lower by a level (c,)."""
-        return self._replace(mean=self.mean - level)
 
     def given(self, responses: WorkingResponses) -> LatentMoments:
         """These moments, conditioned on the response of the row itself."""
@@ -424,8 +334,12 @@ def latent_moments(
     moments = start or prior
     for _ in range(_MAX_PASSES):
         responses = _bounded_responses(rows, likelihood, moments)
-        mean, variance = nearest.predict(kernel, responses.y, responses.noise)
-        given_others = LatentMoments(mean, variance)
+        columns = [
+            nearest.predict(kernel, z, noise)
+            for z, noise in zip(responses.y.T, responses.noise.T, strict=True)
+        ]
+        means, variances = zip(*columns, strict=True)
+        given_others = LatentMoments(np.column_stack(means), np.column_stack(variances))
         previous = moments
         moments = given_others.given(responses)
         # Newton's method goes too far for a count that is much above its rate
@@ -476,21 +390,14 @@ def _regression(
     noise_is_free: bool = False,
 ) -> tuple[Split, Gaussian]:
     """Regression on working responses, in which no row counts more than once."""
-    z = responses.y
-    level = float(responses.noise.min())
-    noise = responses.noise / level
-    if np.all(noise == noise[:, :1]):
-        noise = noise[:, 0]
-    if z.shape[1] == 1:
-        z = z[:, 0]
-    normal_rows = Rows(rows.X, z, np.ones(len(z)), noise)
+    z = responses.y[:, 0]
+    noise = responses.noise[:, 0]
+    level = float(noise.min())
+    normal_rows = Rows(rows.X, z, np.ones(len(z)), noise / level)
     normal = Gaussian(level)
     if noise_is_free:
         normal = Gaussian()
-    if noise.ndim == 1:
-        normal = normal.prepare(z, normal_rows.weights, noise)
-    else:
-        normal = normal.prepare(z, normal_rows.weights)
+    normal = normal.prepare(z, normal_rows.weights, normal_rows.known)
     if noise_is_free:
         normal = with_noise(normal, level)
     budget = SearchBudget(nearby=split.nearby)

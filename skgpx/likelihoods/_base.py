@@ -519,18 +519,6 @@ class Likelihood(BaseEstimator):
         values = np.exp(doubles(theta)).tolist()
         return self._replace(**dict(zip(self.free_, values, strict=True)))
 
-    def absorbing(self, level: Array) -> tuple[Self, Array]:
-        """Free scales that stand for a level of the latent functions, (c,).
-
-        Returns
-        -------
-        likelihood : Likelihood
-            With the distribution of y at ``f - absorbed`` that self has at f.
-        absorbed : ndarray of shape (c,)
-            Zero for functions whose level is no scale.
-        """
-        return self, np.zeros_like(level)
-
     def with_start(self, **starts: tuple[float, float, float]) -> Self:
         """Copy with (start, lower bound, upper bound) of free parameters replaced."""
         values = {}

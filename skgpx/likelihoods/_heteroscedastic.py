@@ -59,19 +59,6 @@ class _Heteroscedastic(Likelihood):
             "variation": (0.3, 1e-2, 3.0),
         }
 
-    def absorbing(self, level: Array) -> tuple[Self, Array]:
-        """Scale with the level of its logarithm, if it is free."""
-        absorbed = np.zeros_like(level)
-        if "scale" not in self.free_:
-            return self, absorbed
-        low, high = self.theta_bounds[self.free_.index("scale")]
-        log_scale = np.log(self._scale("scale"))
-        variation = self._scale("variation")
-        # scale exp(variation f₂), with f₂ less its level
-        new_log_scale = np.clip(log_scale + variation * level[1], low, high)
-        absorbed[1] = (new_log_scale - log_scale) / variation
-        return self._replace(scale=float(np.exp(new_log_scale))), absorbed
-
     def _standardised(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
         """Residuals in units of the scale, and the log scale, (n, s)."""
         y = doubles(y)

@@ -2,18 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.special import softmax
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpx import PLSClassifier, PLSRegressor
-from skgpx._pls import _base
+from skgpx import PLSRegressor
 from skgpx._selection import _select
-from skgpx.likelihoods import (
-    Gaussian,
-    HeteroscedasticGaussian,
-    NegativeBinomial,
-    StudentT,
-)
+from skgpx.likelihoods import Gaussian, NegativeBinomial, StudentT
 
 
 def test_a_rough_function_and_a_trend(monkeypatch):
@@ -114,35 +107,3 @@ def test_the_shape_of_many_overdispersed_counts():
     # the standard error of the logarithm is about 0.05
     assert abs(np.log(model.likelihood_.shape / 2.0)) < 0.2
     assert np.corrcoef(np.log(model.predict(X[5000:])), f[5000:])[0, 1] > 0.97
-
-
-@pytest.mark.usefixtures("few_neighborhoods")
-def test_noise_that_varies_among_many_rows(monkeypatch):
-    # few points: nearest rows have to complete them
-    monkeypatch.setattr(_base, "_POINTS_BUDGET", 4e5)
-    X, f, rng = ridges(4600)
-    std = 0.2 * np.exp(np.sin(4.0 * X[:, 2]))
-    y = f + std * rng.standard_normal(len(f))
-    likelihood = HeteroscedasticGaussian()
-    model = PLSRegressor(likelihood=likelihood, n_neighbors=20, random_state=0)
-    model.fit(X[:4600], y[:4600])
-    low, high = model.predict_interval(X[4600:], coverage=0.9).T
-    is_inside = (low < y[4600:]) & (y[4600:] < high)
-    by_std = np.argsort(std[4600:])
-    # the standard error of a fifth is 0.021
-    for fifth in np.array_split(by_std, 5):
-        assert abs(is_inside[fifth].mean() - 0.9) < 0.065
-
-
-@pytest.mark.usefixtures("few_neighborhoods")
-def test_three_classes_of_many_rows(monkeypatch):
-    monkeypatch.setattr(_base, "_POINTS_BUDGET", 4e5)
-    X, f, rng = ridges(4600)
-    latent = 3.0 * np.column_stack((f, np.cos(5.0 * X[:, 2]), np.ones(len(f))))
-    # the largest of log odds with Gumbel's noise has their softmax probabilities
-    y = np.argmax(latent + rng.gumbel(size=latent.shape), axis=1)
-    model = PLSClassifier(n_neighbors=20, random_state=0).fit(X[:4600], y[:4600])
-    expected = softmax(latent[4600:], axis=1)
-    probabilities = model.predict_proba(X[4600:])
-    divergence = np.sum(expected * np.log(expected / probabilities), axis=1)
-    assert divergence.mean() < 0.03
