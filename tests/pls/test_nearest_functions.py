@@ -220,7 +220,8 @@ def test_classes_have_the_mean_and_variances_of_their_equations(c):
     slope = expected_p - np.eye(c)[y]
     error = mean - model.likelihood_.base_latent_ + K @ slope
     error -= error.mean(axis=1, keepdims=True)
-    assert np.abs(error / np.sqrt(variance)).max() < 0.2
+    # 0.175 at the fixed point of six classes, by the rule over their functions
+    assert np.abs(error / np.sqrt(variance)).max() < 0.18
     # the precisions of the class
     nodes = rng.standard_normal((2000, c))
     p = softmax(mean[..., np.newaxis] + np.sqrt(variance)[..., np.newaxis] * nodes.T, 1)
