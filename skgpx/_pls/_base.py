@@ -158,7 +158,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             budget=SearchBudget(nearby=self._is_automatic()),
             n_jobs=self.n_jobs,
             previous=previous,
-            hyperparameters=self.hyperparameters,
+            hyperparameters=self._averaging(likelihood),
         )
         priors = [prior.at(state) for state in prior.states]
         if with_mean:
@@ -297,6 +297,22 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             and self._request == kernel
             and self.inducing_points_.shape[1] == self.n_features_in_
         )
+
+    def _averaging(self, likelihood: Likelihood) -> str:
+        """`hyperparameters`; "auto" leaves chains that the user set up alone.
+
+        It averages those of a location under noise, which few rows may choose to be
+        next to nothing, with intervals that are as narrow.
+        """
+        if self.hyperparameters != "auto" or likelihood.has_closed_form:
+            return self.hyperparameters
+        given_chains = (
+            self.method != "auto" or not isinstance(self.init, str) or self.warm_start
+        )
+        is_location = likelihood.location_scale and likelihood.n_outputs_ == 1
+        if given_chains or not is_location:
+            return "maximise"
+        return "auto"
 
     def _check_method(self, likelihood: Likelihood) -> None:
         """Refuse at once a method, or a step, that is not for this likelihood."""

@@ -60,7 +60,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         not at all.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
         "maximise" chooses the state of kernel and likelihood of the largest posterior.
-        "average" draws 24 states from their posterior, by Laplace's evidence, and
+        "average" draws twelve states from their posterior, by Laplace's evidence, and
         averages probabilities over them; it is for at most 300 rows of two classes, and
         ``300 / (n_classes - 1)`` rows of more, and raises a ValueError otherwise.
         "auto" is "maximise". See :class:`PLSRegressor`.

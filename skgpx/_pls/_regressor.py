@@ -85,9 +85,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
         own; None means ``Gaussian()``. Scale parameters that are None are estimated.
         "auto", for one target, fits Gaussian noise and, if the diagnostics find that
-        its residuals have heavy tails or vary in size, ``StudentT()`` as well; the
-        noise of the larger `log_evidence_` is kept, hyperparameters of both chosen. See
-        Notes.
+        its residuals have heavy tails or vary in size, or if rows are so few that
+        hyperparameters are averaged, ``StudentT()`` as well; the noise of the larger
+        `log_evidence_` of chosen hyperparameters is kept. See Notes.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. Accuracy and cost grow with it. For
         Gaussian noise "auto" adds points until the bound is within 0.001 nats per row
@@ -124,12 +124,15 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         all families of kernels, and averages predictions over them: few rows cannot
         tell one lengthscale, noise or family from another. It is for one target, of at
         most 1500 rows under Gaussian noise and 300 rows under other likelihoods, whose
-        evidence is Laplace's approximation, and raises a ValueError otherwise.
+        evidence is Laplace's approximation and which have twelve states, and raises a
+        ValueError otherwise.
         "maximise" chooses the state of the largest posterior. A
         :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
         other hyperparameters of your own kernel are uniform in the logarithm, within
-        their bounds. "auto" averages under Gaussian noise, up to 300 rows and 100
-        hyperparameters, if each of these has a prior. See Notes.
+        their bounds. "auto" averages up to 300 rows and 100 hyperparameters, if each of
+        these has a prior, under Gaussian noise and under other noise around one
+        location, unless `method`, `init` or `warm_start` is stated for its chains. See
+        Notes.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
         without censored rows). "ou_mala" and "mala" are Metropolis-adjusted Langevin
@@ -286,9 +289,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     With ``likelihood="auto"`` a fit costs as much as one for each likelihood where
     residuals are not normal. On 19 real tables of at most 600 rows the mean negative
     log predictive density was 0.328 for Gaussian noise, 0.289 for ``StudentT()`` and
-    0.287 for this choice, which took 1.3 times the CPU time of Gaussian noise. Where
-    noise is less than half of the residuals the diagnostics cannot tell, and Gaussian
-    noise stays, as it does where the noise of the rows is known.
+    0.287 for this choice, which took 1.3 times the CPU time of Gaussian noise (all with
+    chosen hyperparameters). Beyond 300 rows, where noise is less than half of the
+    residuals the diagnostics cannot tell, and Gaussian noise stays, as it does where
+    the noise of the rows is known.
 
     With ``n_neighbors="auto"`` nearest rows are taken if at most 1000 inducing inputs,
     or as many as chains can afford, do not suffice, if `n_inducing` and `method` are
@@ -692,11 +696,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         rows: Rows,
         reporter: RoundReporter,
     ) -> list[Finding | None]:
-        """Fit normal noise and, where residuals contradict it, Student-t noise as well.
+        """Fit normal noise and, unless residuals rule it out, Student-t noise as well.
 
-        The noise of the larger evidence is kept. Hyperparameters under Student-t noise
-        are chosen: they are compared with chosen ones under normal noise, of which the
-        evidence may be tens of nats from that of an averaged state.
+        The noise of the larger evidence is kept, with chosen hyperparameters under
+        both: the evidence of an averaged state may be tens of nats from theirs.
         """
         has_white_noise = False
         if isinstance(self.kernel, Kernel):
@@ -715,17 +718,22 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             )
         findings = self._fit_likelihood(Gaussian(), rows, reporter.part())
         checks = {finding.check for finding in findings if finding is not None}
-        if checks & _NOT_NORMAL:
-            normal = vars(self).copy()
+        averages = bool(self.hyperparameter_states_)
+        # residuals of few rows contradict nothing
+        if averages or checks & _NOT_NORMAL:
             chosen = copy.copy(self)
-            if self.hyperparameter_states_:
-                chosen.hyperparameters = "maximise"
+            chosen.hyperparameters = "maximise"
+            if averages:
                 chosen._fit_likelihood(Gaussian(), rows, reporter.part())
-            of_student = self._fit_likelihood(StudentT(), rows, reporter.part())
-            if self.log_evidence_ > chosen.log_evidence_:
+            student = copy.copy(self)
+            student.hyperparameters = "maximise"
+            of_student = student._fit_likelihood(StudentT(), rows, reporter.part())
+            if student.log_evidence_ > chosen.log_evidence_:
                 findings = of_student
-            else:
-                self.__dict__.update(normal)
+                parameter = self.hyperparameters
+                self.__dict__.update(vars(student), hyperparameters=parameter)
+                if averages:
+                    findings = self._fit_likelihood(StudentT(), rows, reporter.part())
         reporter.finish()
         return findings
 

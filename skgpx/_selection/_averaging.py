@@ -36,8 +36,6 @@ from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 
-# States that are averaged.
-N_STATES = 24
 # Langevin steps of each state where the weights are even, of 40 rows, and fewer of more
 # rows as the square of their number.
 _FEWEST_STEPS = 30
@@ -67,15 +65,17 @@ _WIDEST_STD = 2.0
 
 
 class _Effort(NamedTuple):
-    """Draws from the proposal, and the most Langevin steps of each state."""
+    """Draws from the proposal, states, and the most Langevin steps of each."""
 
     n_draws: int
+    n_states: int
     most_steps: int
 
 
-# An evaluation of Laplace's evidence takes ten times as long as an exact one.
-_EXACT = _Effort(n_draws=200, most_steps=30)
-_LAPLACE = _Effort(n_draws=100, most_steps=8)
+# An evaluation of Laplace's evidence takes ten times as long as an exact one, and every
+# state has chains of its own.
+_EXACT = _Effort(n_draws=200, n_states=24, most_steps=30)
+_LAPLACE = _Effort(n_draws=100, n_states=12, most_steps=8)
 # Steps where weights are uneven, under the exact evidence.
 _MOST_STEPS = 20
 
@@ -138,9 +138,9 @@ def average(
     # 1 modes of the log posterior, and Laplace's approximation at each
     if len(split.rows.y) < _FEWEST_PARALLEL:
         n_jobs = 1
-    n_draws, most_steps = _LAPLACE
+    effort = _LAPLACE
     if likelihood.has_closed_form:
-        n_draws, most_steps = _EXACT
+        effort = _EXACT
     if likelihood.has_closed_form:
         searches = _search_modes(families, split, likelihood, trend, n_jobs)
     else:
@@ -155,7 +155,7 @@ def average(
             modes.append(Mode.at(result, posterior, position))
     # 2 draws from the approximations, and their importance weights
     proposal = Proposal.of(modes)
-    draws = [proposal.draw(rng) for _ in range(n_draws)]
+    draws = [proposal.draw(rng) for _ in range(effort.n_draws)]
     log_weights = _log_weights(draws, proposal, posteriors)
     if not np.any(np.isfinite(log_weights)):
         # the modes are spikes, as of one or two rows
@@ -164,14 +164,14 @@ def average(
     weights = np.exp(log_weights - logsumexp(log_weights))
     # 3 as many states, resampled, and Langevin steps: as many as the relative variance
     # of the weights, n Σ w² - 1, or as cost little
-    relative_variance = n_draws * float(np.sum(weights**2)) - 1.0
+    relative_variance = effort.n_draws * float(np.sum(weights**2)) - 1.0
     n_rows = max(len(split.rows.y), 40)
     n_steps = max(
         min(round(relative_variance), _MOST_STEPS),
         round(_FEWEST_STEPS * (40 / n_rows) ** 2),
     )
-    n_steps = min(n_steps, most_steps)
-    resampled = _resample(draws, weights, rng)
+    n_steps = min(n_steps, effort.most_steps)
+    resampled = _resample(draws, weights, effort.n_states, rng)
     moved = _move(resampled, proposal, posteriors, n_steps, rng, n_jobs)
     # 4 equal states count once, with their number as weight
     return best, _merge(moved, posteriors)
@@ -196,6 +196,7 @@ def _log_weights(
 def _resample(
     draws: Sequence[Draw],
     weights: Array,
+    n_states: int,
     rng: np.random.Generator,
 ) -> list[Draw]:
     """Systematic resampling of draws in the order of their candidates.
@@ -209,7 +210,7 @@ def _resample(
     weights = np.minimum(weights, 1.0 / np.sqrt(len(draws)))
     order = sorted(range(len(draws)), key=lambda i: draws[i].candidate)
     cumulative = np.cumsum(weights[order]) / weights.sum()
-    places = (np.arange(N_STATES) + rng.random()) / N_STATES
+    places = (np.arange(n_states) + rng.random()) / n_states
     ranks = np.minimum(np.searchsorted(cumulative, places), len(draws) - 1)
     return [draws[order[rank]] for rank in ranks]
 

@@ -350,7 +350,7 @@ def _averages(
     varies = bool(np.any(rows.y != rows.y[0]))
     if hyperparameters != "auto":
         return hyperparameters == "average" and varies
-    if not (possible and varies and likelihood.has_closed_form):
+    if not (possible and varies):
         return False
     candidate = families[0][-1]
     is_proper = not candidate.is_given
