@@ -307,7 +307,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if self.hyperparameters != "auto" or likelihood.has_closed_form:
             return self.hyperparameters
         given_chains = (
-            self.method != "auto" or not isinstance(self.init, str) or self.warm_start
+            self.method != "auto"
+            or not isinstance(self.init, str)
+            or self.init != "laplace"
+            or self.warm_start
         )
         is_location = likelihood.location_scale and likelihood.n_outputs_ == 1
         if given_chains or not is_location:

@@ -109,7 +109,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         normal distribution (Notes), and there are no chains. 0 leaves the residual at
         its prior.
         "auto" is 40 above 1500 rows (4500, if the likelihood is not Gaussian) where
-        inducing inputs do not suffice, otherwise 0. See Notes.
+        inducing inputs do not suffice, otherwise 0, also for likelihoods of several
+        functions. See Notes.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: "evidence" maximises the evidence times a
         hyperprior, that of an exact process of at most 1500 rows for Gaussian noise
@@ -238,7 +239,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Split R-hat of each coordinate of the chains ("smc": R-hat between its four
         independent runs), and the number of independent draws that the particles are
         worth, at most `n_particles`: a posterior mean is off by about ``std /
-        sqrt(ess_)``. One particle counts as one.
+        sqrt(ess_)``. One particle counts as one. Where hyperparameters are averaged,
+        these and the findings on chains are those of the state of the largest weight.
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles over the rounds of steps, up to a constant.
     findings_ : tuple of Finding
@@ -287,12 +289,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     times more as there are states.
 
     With ``likelihood="auto"`` a fit costs as much as one for each likelihood where
-    residuals are not normal. On 19 real tables of at most 600 rows the mean negative
-    log predictive density was 0.328 for Gaussian noise, 0.289 for ``StudentT()`` and
-    0.287 for this choice, which took 1.3 times the CPU time of Gaussian noise (all with
-    chosen hyperparameters). Beyond 300 rows, where noise is less than half of the
-    residuals the diagnostics cannot tell, and Gaussian noise stays, as it does where
-    the noise of the rows is known.
+    residuals are not normal, and twice that where hyperparameters are averaged. On 19
+    real tables of at most 600 rows the mean negative log predictive density was 0.328
+    for Gaussian noise, 0.289 for ``StudentT()`` and 0.287 for this choice, which took
+    1.3 times the CPU time of Gaussian noise (all with chosen hyperparameters). Beyond
+    300 rows, where noise is less than half of the residuals the diagnostics cannot
+    tell, and Gaussian noise stays, as it does where the noise of the rows is known.
 
     With ``n_neighbors="auto"`` nearest rows are taken if at most 1000 inducing inputs,
     or as many as chains can afford, do not suffice, if `n_inducing` and `method` are
@@ -718,7 +720,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             )
         findings = self._fit_likelihood(Gaussian(), rows, reporter.part())
         checks = {finding.check for finding in findings if finding is not None}
-        averages = bool(self.hyperparameter_states_)
+        averages = bool(self.hyperparameter_states_) and rows.known is None
         # residuals of few rows contradict nothing
         if averages or checks & _NOT_NORMAL:
             chosen = copy.copy(self)
