@@ -424,6 +424,8 @@ def check_block(door: Door, number: int, columns: dict[str, Any]) -> Rows:
             X = X[is_known]
             y = np.searchsorted(classes, y[is_known]).astype(np.float64)
             weights = weights[is_known]
+            # a part need not have all of them
+            return Rows(X, y, weights)
         quantity = row_quantity(door.likelihood, len(y), **quantities)
         likelihood = door.likelihood
         if quantity is not None:

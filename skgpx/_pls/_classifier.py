@@ -54,7 +54,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         Number of the nearest rows that complete the inducing inputs, under the closest
         normal distribution instead of chains; 0 for none. "auto" is 40 for two classes
         from 4500 rows on where the points that chains can afford do not suffice, and 0
-        for more classes.
+        for more classes. It is 40 for rows of dask beyond their sample.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: by Laplace's approximation of the evidence, or
         not at all.
@@ -291,6 +291,13 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         columns = {"X": X, "y": y, "sample_weight": sample_weight}
         lazy = LazyRows.of(self, likelihood, columns)
         rows = canonical_rows(*lazy.sample)
+        n_classes = len(self.classes_)
+        if n_classes > 2 and np.max(rows.y) + 1 < n_classes:
+            raise ValueError(
+                f"Each class must have rows in the sample of {len(rows.y)} that "
+                "chooses hyperparameters; got none of class "
+                f"{self.classes_[-1]!r}. Leave rare classes out, or join them."
+            )
         findings = self._fit_rows(rows, likelihood, reporter, lazy=lazy)
         conclude(self, findings)
         return self

@@ -34,6 +34,7 @@ from skgpx._validation import (
     check_labels,
 )
 from skgpx.bases import Nystroem
+from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -365,6 +366,13 @@ class Partitions(NamedTuple):
         (total,) = compute(sum_of(add_up, parts))
         return total
 
+    def form_constant(self, likelihood: Likelihood, units: RowUnits) -> float:
+        """:func:`form_constant` of all rows."""
+        parts = [
+            delayed_call(_part_constant, part, likelihood, units) for part in self.parts
+        ]
+        return float(sum(compute(*parts)))
+
     def in_cells(self, division: Division, path: str | None) -> list[Any]:
         """Promises of the tables of all cells, sent by files in a folder if any."""
         n_cells = division.tree.n_cells
@@ -535,6 +543,21 @@ def door_of(estimator: BaseEstimator) -> BaseEstimator:
         if name in vars(estimator):
             setattr(door, name, getattr(estimator, name))
     return door
+
+
+def form_constant(rows: Rows, likelihood: Likelihood) -> float:
+    """Log density of y less that of the form in which a likelihood is fitted."""
+    constant = likelihood.row_form(rows.y, rows.weights, rows.known).constant
+    if constant is None:
+        return 0.0
+    n_targets = rows.y.size // len(rows.y)
+    return n_targets * float(rows.weights @ constant)
+
+
+def _part_constant(rows: Rows, likelihood: Likelihood, units: RowUnits) -> float:
+    if not len(rows.y):
+        return 0.0
+    return form_constant(units.standardised(rows), likelihood)
 
 
 def _part_statistics(rows: Rows, basis: Nystroem, units: RowUnits) -> WeightStatistics:

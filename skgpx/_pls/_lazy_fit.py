@@ -38,6 +38,7 @@ from skgpx._pls._distributed import (
     delayed_call,
     delayed_value,
     door_of,
+    form_constant,
     frame_of,
     load,
     on_table,
@@ -164,7 +165,10 @@ class LazyRows(NamedTuple):
     @property
     def n_distinct(self) -> int:
         """About how many of them differ, by the sample."""
-        return round(len(self.summary.sample.y) / self.summary.limit)
+        size = len(self.summary.sample.y)
+        if self.summary.limit < 1.0:
+            return max(size + 1, round(size / self.summary.limit))
+        return size
 
     def in_units_of(
         self,
@@ -213,9 +217,22 @@ class LazyRows(NamedTuple):
             return self._nearest_rows(basis, rows, likelihood, sampler, rng)
         if not likelihood.has_closed_form or rows.y.ndim > 1:
             # the sample has all rows
-            return infer(basis, rows, likelihood, sampler, rng)
-        statistics = self.partitions.statistics(basis, self.units)
-        return from_statistics(statistics, basis, rows, likelihood, sampler, rng)
+            inference = infer(basis, rows, likelihood, sampler, rng)
+            constant = form_constant(rows, inference.likelihood)
+        else:
+            statistics = self.partitions.statistics(basis, self.units)
+            inference = from_statistics(
+                statistics,
+                basis,
+                rows,
+                likelihood,
+                sampler,
+                rng,
+            )
+            constant = 0.0
+            if rows.known is not None:
+                constant = self.partitions.form_constant(likelihood, self.units)
+        return inference._replace(log_evidence=inference.log_evidence - constant)
 
     def _nearest_rows(
         self,

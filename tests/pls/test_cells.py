@@ -508,3 +508,33 @@ def test_predecessors_of_some_points():
     i = np.flatnonzero(chosen)[-1]
     expected = np.argsort(cdist(points[[i]], points[:i])[0])[:7]
     assert_array_equal(some[-1], expected)
+
+
+def test_rows_in_the_sample_have_the_evidence_of_memory():
+    known = np.linspace(0.5, 2.0, 60)
+    counts = np.random.default_rng(0).poisson(known * np.exp(SIGNAL[:60]))
+    y = {"poisson": counts.astype(float), "normal": SIGNAL[:60] + known * 0.1}
+    for name, likelihood, quantity in (
+        ("poisson", Poisson(), "exposure"),
+        ("normal", Gaussian(), "noise_variance"),
+    ):
+        model = PLSRegressor(
+            RBF([0.3] * 3),
+            likelihood=likelihood,
+            optimizer=None,
+            random_state=0,
+        )
+        memory = clone(model).fit(X[:60], y[name], **{quantity: known})
+        lazy_X, lazy_y = parts(X[:60], y[name], size=25)
+        lazy_known = parts(known, size=25)[0]
+        lazy = clone(model).fit(lazy_X, lazy_y, **{quantity: lazy_known})
+        assert_allclose(lazy.log_evidence_, memory.log_evidence_, rtol=1e-8)
+
+
+def test_a_part_need_not_have_all_classes():
+    order = np.argsort(X[:60, 0])
+    labels = np.repeat(["a", "b", "c"], 20)
+    model = PLSClassifier(RBF([0.3] * 3), optimizer=None, random_state=0)
+    lazy = clone(model).fit(*parts(X[order], labels, size=15))
+    memory = clone(model).fit(X[order], labels)
+    assert_allclose(lazy.predict_proba(NEW), memory.predict_proba(NEW), atol=0.05)
