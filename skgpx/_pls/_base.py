@@ -59,10 +59,10 @@ _MIN_POINTS = 100
 # Nearest rows by default, and rows above which they are considered; n times the number
 # of points that compete with them.
 _NEIGHBORS = 40
-# Chains of a state of averaged hyperparameters: fewer do not show whether they mix.
-_FEWEST_CHAINS = 8
 _MANY_ROWS = 1500
 _POINTS_BUDGET = 4e7
+# Chains of a state of averaged hyperparameters: fewer do not show whether they mix.
+_FEWEST_CHAINS = 8
 
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):

@@ -402,14 +402,19 @@ def lazy_classes(y: Any, sample_weight: Any) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        For labels that are missing, or of other types than those of classes.
+        For labels that are missing, or of other types than those of classes, and
+        without rows of positive weight.
     """
     columns = {"y": y}
     if sample_weight is not None:
         columns["sample_weight"] = sample_weight
     parts = [delayed_call(_labels, part) for part in parts_of(columns)]
-    labels = compute(*parts)
-    return np.unique(np.concatenate([part for part in labels if len(part)]))
+    labels = [part for part in compute(*parts) if len(part)]
+    if not labels:
+        raise ValueError(
+            "The rows of all parts must have a positive weight; got none that has."
+        )
+    return np.unique(np.concatenate(labels))
 
 
 def _labels(columns: dict[str, Any]) -> NDArray[Any]:
