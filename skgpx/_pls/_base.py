@@ -22,7 +22,12 @@ from skgpx._pls._lazy_fit import LazyRows
 from skgpx._pls._lazy_predictions import LazyDistribution
 from skgpx._pls._nearest_rows import points_are_closer
 from skgpx._pls._normal_form import NormalForm
-from skgpx._pls._sampler import Inference, Sampler, resolved_method
+from skgpx._pls._sampler import (
+    Inference,
+    Sampler,
+    form_constant,
+    resolved_method,
+)
 from skgpx._selection import (
     MAX_INDUCING_NON_GAUSSIAN,
     Hyperparameters,
@@ -674,15 +679,11 @@ def _evidence_of_y(
     form: NormalForm | None,
 ) -> float:
     """Evidence of y from that of ``y / scale``: p(y) = p(y / scale) / scale a row."""
-    evidence = inference.log_evidence
-    likelihood = inference.likelihood
-    constant = likelihood.row_form(rows.y, rows.weights, rows.known).constant
+    evidence = inference.log_evidence - form_constant(rows, inference.likelihood)
     n_targets = rows.y.size // len(rows.y)
     # weight of the rows with a value of each target
     is_known = rows.is_known.reshape(len(rows.y), n_targets)
     weights = rows.weights @ is_known
-    if constant is not None:
-        evidence -= float(np.sum((rows.weights * constant) @ is_known))
     log_scales = np.log(np.broadcast_to(scale, (n_targets,)))
     evidence = float(evidence - weights @ log_scales)
     if form is not None:

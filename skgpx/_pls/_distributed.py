@@ -25,6 +25,7 @@ from skgpx._pls._cells import (
     in_random_order,
     shares_before,
 )
+from skgpx._pls._sampler import form_constant
 from skgpx._row_budgets import SAMPLED_ROWS
 from skgpx._row_statistics import row_statistics
 from skgpx._validation import (
@@ -548,15 +549,6 @@ def door_of(estimator: BaseEstimator) -> BaseEstimator:
         if name in vars(estimator):
             setattr(door, name, getattr(estimator, name))
     return door
-
-
-def form_constant(rows: Rows, likelihood: Likelihood) -> float:
-    """Log density of y less that of the form in which a likelihood is fitted."""
-    constant = likelihood.row_form(rows.y, rows.weights, rows.known).constant
-    if constant is None:
-        return 0.0
-    n_targets = rows.y.size // len(rows.y)
-    return n_targets * float(rows.weights @ constant)
 
 
 def _part_constant(rows: Rows, likelihood: Likelihood, units: RowUnits) -> float:

@@ -38,7 +38,6 @@ from skgpx._pls._distributed import (
     delayed_call,
     delayed_value,
     door_of,
-    form_constant,
     frame_of,
     load,
     on_table,
@@ -46,7 +45,7 @@ from skgpx._pls._distributed import (
     sum_of,
 )
 from skgpx._pls._inference import infer
-from skgpx._pls._sampler import Inference, Sampler, prior_mean
+from skgpx._pls._sampler import Inference, Sampler, form_constant, prior_mean
 from skgpx._row_budgets import CELL_ROWS, FIRST_ROWS, NOISE_ROWS
 from skgpx._selection import depends_on_contrasts
 from skgpx._validation import Door, Rows, Units, check_frame, generator, row_quantity

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skgpx._latent import FunctionModel, Mean, MixtureModel
 from skgpx._pls._chains import Sample
+from skgpx._validation import Rows
 from skgpx.diagnostics import Finding
 from skgpx.likelihoods import Likelihood
 
@@ -116,6 +117,16 @@ def resolved_method(method: str, likelihood: Likelihood) -> str:
     if method != "auto":
         return method
     return "exact" if gaussian else "ou_mala"
+
+
+def form_constant(rows: Rows, likelihood: Likelihood) -> float:
+    """Log density of the form in which rows are fitted, less that of y."""
+    constant = likelihood.row_form(rows.y, rows.weights, rows.known).constant
+    if constant is None:
+        return 0.0
+    # the rows with a value of each target
+    is_known = rows.is_known.reshape(len(rows.y), -1)
+    return float(np.sum((rows.weights * constant) @ is_known))
 
 
 def prior_mean(likelihood: Likelihood) -> Mean | None:
