@@ -240,7 +240,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         independent runs), and the number of independent draws that the particles are
         worth, at most `n_particles`: a posterior mean is off by about ``std /
         sqrt(ess_)``. One particle counts as one. Where hyperparameters are averaged,
-        these and the findings on chains are those of the state of the largest weight.
+        these are those of the state of the largest weight, and findings on chains those
+        of states with half of the weight.
     energy_curve_ : ndarray of shape (n_rounds,)
         Mean potential of the particles over the rounds of steps, up to a constant.
     findings_ : tuple of Finding

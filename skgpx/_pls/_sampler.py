@@ -55,14 +55,25 @@ class Inference(NamedTuple):
     def averaged(cls, inferences: Sequence[Inference], weights: Array) -> Inference:
         """Average posteriors over states of the hyperparameters with these weights.
 
-        Particles, evidence and diagnostics are those of the first one. A single one is
-        returned as it is.
+        Particles, evidence and diagnostics of chains are those of the first one.
+        Findings are those of states that have half of the weight together: predictions
+        rest on all of them. A single one is returned as it is.
         """
         first = inferences[0]
         if len(inferences) == 1:
             return first
         models: Any = tuple(inference.posterior for inference in inferences)
-        return first._replace(posterior=MixtureModel(models, np.log(weights)))
+        shares: dict[str, float] = {}
+        examples: dict[str, Finding] = {}
+        for inference, weight in zip(inferences, weights, strict=True):
+            for finding in filter(None, inference.findings):
+                shares[finding.check] = shares.get(finding.check, 0.0) + weight
+                examples.setdefault(finding.check, finding)
+        findings = [examples[check] for check, share in shares.items() if share >= 0.5]
+        return first._replace(
+            posterior=MixtureModel(models, np.log(weights)),
+            findings=tuple(findings),
+        )
 
 
 class Sampler(NamedTuple):
