@@ -113,6 +113,14 @@ class Likelihood(BaseEstimator):
     has_dispersion_test : bool
         Class attribute: y are counts with a variance equal to their mean, which can be
         tested against a larger variance.
+    expected_curvature : bool
+        Class attribute: working responses have the precision `curvature`, the Fisher
+        information, and not the second derivative at y, which says more of the error of
+        a row than of what is known.
+    has_varying_scale : bool
+        Class attribute: the second of two functions is the logarithm of the scale of
+        noise around the first. Each of them then has a likelihood given the other,
+        `of_location` and `of_scale`.
     heteroscedastic_version : str or None
         Class attribute: name of the likelihood with the same shape and a scale that
         varies with x; None where there is none.
@@ -199,6 +207,8 @@ class Likelihood(BaseEstimator):
     has_residuals: ClassVar[bool] = True
     close_to_gaussian: ClassVar[bool] = False
     has_dispersion_test: ClassVar[bool] = False
+    expected_curvature: ClassVar[bool] = False
+    has_varying_scale: ClassVar[bool] = False
     heteroscedastic_version: ClassVar[str | None] = None
     n_outputs: ClassVar[int] = 1
     kernel_code: int | None = None

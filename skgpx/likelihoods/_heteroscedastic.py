@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
+from skgpx._numerics import expectations
+from skgpx._numerics.expectations import student_noise
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import mean_and_spread
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ExpRate
-from skgpx.likelihoods._noise import robust_location_and_spread
+from skgpx.likelihoods._noise import NoiseOfRows, robust_location_and_spread
+from skgpx.likelihoods._scale_of_errors import ScaleOfErrors
 from skgpx.likelihoods._student_t import StudentT
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 _LOG = ExpRate()
+
+# Nodes for the log scale: under one distribution, and under each of many particles.
+_MOST_NODES = 32
+_FEWEST_NODES = 6
+# Numbers in memory for the mixtures of a block of rows.
+_BLOCK = 2_000_000
+# Logarithm of a weight of a component of the noise that counts for nothing.
+_NEGLIGIBLE = -32.0
 
 
 class _Heteroscedastic(Likelihood):
@@ -28,16 +43,22 @@ class _Heteroscedastic(Likelihood):
 
     n_outputs = 2
     log_scale = True
+    has_varying_scale = True
     scale_names: ClassVar[tuple[str, ...]] = ("scale", "variation")
 
     scale: float | None
     variation: float | None
     centre_: float
     unit_: float
+    scale_kernel_: Any = None
+
+    def _around_location(self) -> NoiseOfRows:
+        """Distribution of ε, as a likelihood with a free scale."""
+        raise NotImplementedError(self._missing("_around_location()"))
 
     def _unit(self) -> Likelihood:
         """Distribution of ε, as a likelihood of scale one."""
-        raise NotImplementedError(self._missing("_unit()"))
+        return self._around_location().with_noise(1.0)
 
     def _fisher_information(self) -> tuple[float, float]:
         """Of the location and of the log scale of ε."""
@@ -64,12 +85,12 @@ class _Heteroscedastic(Likelihood):
         y = doubles(y)
         f = doubles(f)
         residual = y[:, np.newaxis] - self.mean(f)
-        log_scale = self._log_scale(f)
+        log_scale = self._log_scale(f[:, 1])
         return residual * np.exp(-log_scale), log_scale
 
     def _log_scale(self, f: Array) -> Array:
-        """``log scale + variation f₂``, (n, s)."""
-        bounded: Array = np.clip(f[:, 1], -100.0, 100.0)
+        """``log scale + variation f₂`` at values f of the second function, (n, s)."""
+        bounded: Array = np.clip(f, -100.0, 100.0)
         return np.log(self._scale("scale")) + self._scale("variation") * bounded
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
@@ -105,7 +126,7 @@ class _Heteroscedastic(Likelihood):
 
     def variance(self, f: ArrayLike) -> Array:
         """Squared scale times the variance of ε."""
-        log_scale = self._log_scale(doubles(f))
+        log_scale = self._log_scale(doubles(f)[:, 1])
         return np.exp(2.0 * log_scale) * self._unit().variance(np.zeros(1))
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
@@ -117,7 +138,7 @@ class _Heteroscedastic(Likelihood):
         """Draw one observation per row and draw."""
         f = doubles(f)
         location = self.mean(f)
-        scale = np.exp(self._log_scale(f))
+        scale = np.exp(self._log_scale(f[:, 1]))
         noise = self._unit().sample(np.zeros(location.shape), rng)
         return location + scale * noise
 
@@ -141,6 +162,177 @@ class _Heteroscedastic(Likelihood):
         """``u² Var f₁``, shape (n,)."""
         _, variance = mixture.moments()
         return self.unit_**2 * variance[:, 0]
+
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """``log p(y)`` of each row at its own y (n,), in nats, shape (n,).
+
+        Given the log scale y is normal, or a mixture of normal distributions, whatever
+        the ratio of the scale to the standard deviation of the location.
+        """
+        y = doubles(y)
+        result = np.empty(len(mixture.mean))
+        for rows in self._blocks(mixture):
+            of_rows = mixture.rows(rows)
+            location, noise, log_shares = self._location_and_noise(of_rows)
+            n, _, s = of_rows.mean.shape
+            shift = np.zeros(len(log_shares))
+            y_of_components = np.repeat(y[rows], s)
+            log_density = expectations.log_density(
+                y_of_components,
+                location,
+                shift,
+                noise,
+                log_shares,
+            )
+            log_density = log_density.reshape(n, s)
+            result[rows] = logsumexp(log_density, axis=1, b=mixture.weights)
+        return result
+
+    def _by_cdf(
+        self,
+        evaluate: Callable[[Cdf, Index], None],
+        mixture: LatentMixture,
+    ) -> None:
+        """Call ``evaluate(cdf, rows)``; see :meth:`Likelihood._by_cdf`."""
+        for rows in self._blocks(mixture):
+            of_rows = mixture.rows(rows)
+            location, noise, log_shares = self._location_and_noise(of_rows)
+            n, _, s = of_rows.mean.shape
+            shift = np.zeros(len(log_shares))
+            components = np.arange(n * s).reshape(n, s)
+
+            def cdf(
+                y: Array,
+                index: Index | slice,
+                location: LatentMixture = location,
+                noise: Array = noise,
+                shift: Array = shift,
+                log_shares: Array = log_shares,
+                components: Index = components,
+            ) -> Array:
+                chosen = components[index]
+                probability = expectations.cdf(
+                    np.repeat(y, chosen.shape[1]),
+                    location.rows(chosen.ravel()),
+                    shift,
+                    noise[chosen.ravel()],
+                    log_shares,
+                )
+                return probability.reshape(chosen.shape) @ mixture.weights
+
+            evaluate(cdf, rows)
+
+    def _blocks(self, mixture: LatentMixture) -> list[Index]:
+        """Positions of the rows, in blocks that bound the memory."""
+        n, _, s = mixture.mean.shape
+        n_noises = _MOST_NODES * len(self._unit_noise()[1])
+        size = max(1, _BLOCK // (s * n_noises))
+        return [np.arange(i, min(i + size, n)) for i in range(0, n, size)]
+
+    def _location_and_noise(
+        self,
+        mixture: LatentMixture,
+    ) -> tuple[LatentMixture, Array, Array]:
+        """Every component of a mixture as a location and noise around it.
+
+        Gauss-Hermite nodes ξ for the log scale, and the components of the unit noise::
+
+            y = c + u f₁ + ε,    var ε = t scale² exp(2 variation (m₂ + √v₂ ξ))
+
+        Returns
+        -------
+        location : LatentMixture
+            One component for each of the n s rows and components, in the units of y.
+        noise : ndarray of shape (n s, k)
+            Variances of ε.
+        log_shares : ndarray of shape (k,)
+            Logarithms of their weights.
+        """
+        s = mixture.mean.shape[2]
+        mean = np.swapaxes(mixture.mean, 1, 2).reshape(-1, 2)
+        variance = np.broadcast_to(mixture.variance, mixture.mean.shape)
+        variance = np.swapaxes(variance, 1, 2).reshape(-1, 2)
+        # many components share the work of the nodes
+        n_nodes = max(_FEWEST_NODES, int(_MOST_NODES / np.sqrt(s)))
+        nodes, masses = expectations.expectation_nodes(1, n_nodes)
+        log_scale = mean[:, [1]] + np.sqrt(variance[:, [1]]) * nodes[:, 0]
+        squared_scale = np.exp(2.0 * self._log_scale(log_scale))
+        unit_variance, log_weights = self._unit_noise()
+        noise = squared_scale[:, :, np.newaxis] * unit_variance
+        log_shares = np.log(masses)[:, np.newaxis] + log_weights
+        location = LatentMixture(
+            mean=self.centre_ + self.unit_ * mean[:, [0], np.newaxis],
+            variance=self.unit_**2 * variance[:, [0], np.newaxis],
+            weights=np.ones(1),
+        )
+        return location, noise.reshape(len(mean), -1), log_shares.ravel()
+
+    def _unit_noise(self) -> tuple[Array, Array]:
+        """Variances and log weights of the normal components of ε."""
+        raise NotImplementedError(self._missing("_unit_noise()"))
+
+    # ---- One function at a time ----------------------------------------------------
+
+    def of_location(self, y: Array, weights: Array) -> Likelihood:
+        """Of ``(y - c) / u`` given f₁, with a scale that is the same for all rows.
+
+        It is free if it is here. The quantity of a row is its squared scale, in units
+        of this one.
+        """
+        squared_scale = (self._scale("scale") / self.unit_) ** 2
+        likelihood = self._around_location()
+        if "scale" in self.free_:
+            return likelihood.prepare(y, weights).with_noise(squared_scale)
+        return likelihood.with_noise(squared_scale).prepare(y, weights)
+
+    def of_scale(
+        self,
+        location: Likelihood,
+        amplitude_is_free: bool = False,
+    ) -> ScaleOfErrors:
+        """Of errors of ``(y - c) / u`` given f₂, and the variance of f₁ for each row.
+
+        Its typical scale begins at that of the location, and is free if it is here; a
+        free variation is one where the kernel of f₂ has a free amplitude.
+        """
+        # every second component of a fine rule: errors of 1e-3 of the density
+        variance, log_weights = (part[::2] for part in self._unit_noise())
+        log_weights = log_weights - logsumexp(log_weights)
+        variation = self._scale("variation")
+        if amplitude_is_free and "variation" in self.free_:
+            # the amplitude of a kernel is learned instead
+            variation = 1.0
+        likelihood = ScaleOfErrors(
+            variation=variation,
+            noise=variance,
+            log_weights=log_weights,
+            information=self._fisher_information()[1],
+        )
+        scale = float(np.sqrt(location.noise_parameter))  # type: ignore[attr-defined]
+        low = scale
+        high = scale
+        if "scale" in self.free_:
+            log_bounds = self.theta_bounds[self.free_.index("scale")]
+            low, high = np.exp(log_bounds) / self.unit_
+            scale = float(np.clip(scale, low, high))
+        return likelihood.prepare(np.zeros(1)).with_start(scale=(scale, low, high))
+
+    def with_scale_of(
+        self, errors: ScaleOfErrors, kernel: Any, amplitude: float
+    ) -> Self:
+        """Copy with the scale of these errors, and a kernel of f₂ alone.
+
+        Parameters
+        ----------
+        errors : ScaleOfErrors
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            With a prior standard deviation of about one.
+        amplitude : float
+            Standard deviation by which it has been divided, a factor of `variation`.
+        """
+        variation = errors.variation * amplitude
+        scale = errors.scale * self.unit_
+        return self._replace(scale=scale, variation=variation, scale_kernel_=kernel)
 
     def example_targets(self, rng: np.random.Generator, n: int) -> Array:
         """Draws of ε: any location and scale of y will do."""
@@ -200,8 +392,11 @@ class HeteroscedasticGaussian(_Heteroscedastic):
         self.scale = scale
         self.variation = variation
 
-    def _unit(self) -> Likelihood:
-        return Gaussian(1.0)
+    def _around_location(self) -> NoiseOfRows:
+        return Gaussian()
+
+    def _unit_noise(self) -> tuple[Array, Array]:
+        return np.ones(1), np.zeros(1)
 
     def _fisher_information(self) -> tuple[float, float]:
         return 1.0, 2.0
@@ -246,8 +441,14 @@ class HeteroscedasticStudentT(_Heteroscedastic):
         super().check_parameters()
         StudentT(self.df).check_parameters()
 
-    def _unit(self) -> Likelihood:
-        return StudentT(float(self.df), scale=1.0)
+    def _around_location(self) -> NoiseOfRows:
+        return StudentT(float(self.df))
+
+    def _unit_noise(self) -> tuple[Array, Array]:
+        variance, log_weights = student_noise(float(self.df))
+        # smaller weights change no digit of a probability
+        large = log_weights > _NEGLIGIBLE
+        return variance[large], log_weights[large]
 
     def _fisher_information(self) -> tuple[float, float]:
         df = float(self.df)

@@ -108,3 +108,76 @@ def test_moments_in_closed_form_are_those_of_the_nodes():
     noise = 0.49 * np.exp(2.0 * 0.5 + 2.0 * 0.25 * 64.0)
     variance = likelihood.predictive_moments(wide)[1]
     assert_allclose(variance - likelihood.predictive_mean_variance(wide), noise)
+
+
+@pytest.mark.parametrize("make", [HeteroscedasticGaussian, HeteroscedasticStudentT])
+@pytest.mark.parametrize("scale", [1.0, 0.03, 1e-3])
+def test_densities_at_every_ratio_of_the_scale_to_the_location(make, scale):
+    """Against the integral over the log scale by a fine mesh, two components."""
+    y = np.linspace(-1.0, 1.0, 7)
+    likelihood = make(scale=scale, variation=0.7).prepare(y)
+    rng = np.random.default_rng(0)
+    mean = rng.standard_normal((7, 2, 2))
+    variance = np.full((7, 2, 2), 0.4)
+    weights = np.array([0.3, 0.7])
+    mixture = LatentMixture(mean, variance, weights)
+    log_scale = np.linspace(-9.0, 9.0, 2001)
+    masses = np.exp(-0.5 * log_scale**2)
+    masses /= masses.sum()
+    density = np.zeros(7)
+    probability = np.zeros(7)
+    for node, mass in zip(log_scale[::10], masses[::10] * 10.0, strict=True):
+        for k in range(2):
+            width = scale * np.exp(0.7 * (mean[:, 1, k] + np.sqrt(0.4) * node))
+            location = LatentMixture(
+                likelihood.centre_ + likelihood.unit_ * mean[:, :1, k, np.newaxis],
+                likelihood.unit_**2 * variance[:, :1, [k]],
+                np.ones(1),
+            )
+            for i in range(7):
+                row = location.rows([i])
+                if make is HeteroscedasticGaussian:
+                    noise = Gaussian(width[i] ** 2)
+                else:
+                    noise = StudentT(scale=width[i])
+                p = np.exp(noise.predictive_log_density(y[[i]], row)[0])
+                density[i] += mass * weights[k] * p
+                cdf = noise.predictive_cdf(y[[i]], row)[0]
+                probability[i] += mass * weights[k] * cdf
+    log_density = likelihood.predictive_log_density(y, mixture)
+    assert_allclose(log_density, np.log(density), atol=1e-5)
+    assert_allclose(likelihood.predictive_cdf(y, mixture), probability, atol=1e-6)
+    quantile = likelihood.predictive_quantile([0.2], mixture)[:, 0]
+    assert_allclose(likelihood.predictive_cdf(quantile, mixture), 0.2, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [HeteroscedasticGaussian, HeteroscedasticStudentT])
+def test_errors_say_what_the_scale_is(make):
+    y = np.linspace(-1.0, 1.0, 7)
+    likelihood = make(scale=0.3, variation=0.7).prepare(y)
+    location = likelihood.of_location(y, np.ones(7))
+    known = np.geomspace(1e-6, 2.0, 7)
+    errors = likelihood.of_scale(location).at_rows(known)
+    f = np.linspace(-2.0, 2.0, 5) * np.ones((7, 1))
+    e = np.geomspace(1e-3, 10.0, 7)[:, np.newaxis]
+    # p(e | s) = ∫ p(e - δ | s) N(δ | 0, v) dδ
+    mixture = LatentMixture(
+        np.stack((np.zeros((7, 5)), f), axis=1).transpose(0, 2, 1).reshape(35, 2, 1),
+        np.stack((np.repeat(known, 5), np.zeros(35)), axis=1)[:, :, np.newaxis],
+        np.ones(1),
+    )
+    y_of_error = likelihood.centre_ + likelihood.unit_ * np.repeat(e[:, 0], 5)
+    log_density = likelihood.predictive_log_density(y_of_error, mixture)
+    expected = -log_density.reshape(7, 5) - np.log(likelihood.unit_)
+    # the mixture of Student's noise has half of the components
+    assert_allclose(errors.nll(e, f), expected, atol=5e-3)
+    rise = errors.nll(e, f + 1e-5) - errors.nll(e, f - 1e-5)
+    assert_allclose(errors.gradient(e, f), rise / 2e-5, atol=1e-7)
+    # the mean square of the slope is the information where δ is nothing
+    rng = np.random.default_rng(0)
+    free = errors.at_rows(np.full(4000, 1e-12))
+    sample = free.sample(np.zeros((4000, 1)), rng)
+    squares = free.gradient(sample, np.zeros((4000, 1))) ** 2
+    information = free.curvature(sample, np.zeros((4000, 1)))[0, 0]
+    standard_error = squares.std() / np.sqrt(4000)
+    assert abs(squares.mean() - information) < 4.0 * standard_error
