@@ -42,11 +42,20 @@ _MODEL: Section = {
 }
 _PRIOR: Section = {
     "kernel": lambda fit: repr(fit.kernel_),
+    "kernel_of_log_scale": lambda fit: _kernel_of_log_scale(fit),
     "noise_std": lambda fit: np.sqrt(fit.noise_variance_).tolist(),
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
     "weight_of_this_state": _weight_of_state,
     "cycles_per_unit": lambda fit: np.round(fit.cycles_[:5], 6).tolist() or None,
 }
+
+
+def _kernel_of_log_scale(fit: BaseEstimator) -> str | None:
+    """Kernel of a scale that varies; None if it is that of the location."""
+    kernel = getattr(fit.likelihood_, "scale_kernel_", None)
+    if kernel is None:
+        return None
+    return repr(kernel)
 
 
 def _is_closed_form(fit: BaseEstimator) -> bool:

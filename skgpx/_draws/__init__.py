@@ -18,6 +18,7 @@ from skgpx._draws._functions import (
     linear_draws,
     mapped_draws,
     side_by_side,
+    with_outputs_of,
 )
 from skgpx._draws._grid import box_of_grid, checked_domain
 from skgpx._draws._mapped import InputMap, central_differences
@@ -48,4 +49,5 @@ __all__ = [
     "ones",
     "section_terms",
     "side_by_side",
+    "with_outputs_of",
 ]

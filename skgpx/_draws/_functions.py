@@ -798,6 +798,80 @@ def side_by_side(
     return union[order]
 
 
+@dataclass(frozen=True)
+class OutputTerm:
+    """Draws of one output as a term of draws of several outputs.
+
+    Parameters
+    ----------
+    draws : FunctionDraws
+        Of one output.
+    output : int
+        Which one it is.
+    n_outputs : int
+        Number of all outputs; the others are zero.
+    """
+
+    draws: FunctionDraws
+    output: int
+    n_outputs: int
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of input columns."""
+        return self.draws.n_features
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the rows are numbers."""
+        return self.draws.numeric
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether values depend on earlier evaluations."""
+        return self.draws.is_stateful
+
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s)."""
+        out[:, self.output] += self.draws.values(X)[:, 0]
+
+    def at(self, X: Array) -> Array:
+        """Draw i at row i of X (s, d), shape (s, c)."""
+        values = np.zeros((len(X), self.n_outputs))
+        values[:, self.output] = self.draws._values_by_draw(X)[:, 0]
+        return values
+
+    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
+        n_pairs, d = X.shape
+        values = np.zeros((n_pairs, self.n_outputs))
+        gradients = np.zeros((n_pairs, self.n_outputs, d))
+        value, slope = self.draws._pairs(X, draws)
+        values[:, self.output] = value[:, 0]
+        gradients[:, self.output] = slope[:, 0]
+        return values, gradients
+
+    def scaled(self, factor: Array | float) -> OutputTerm:
+        """Multiply the outputs of the functions by one factor, or by factors (c,)."""
+        factors = np.broadcast_to(factor, (self.n_outputs,))
+        draws = self.draws.affine(0.0, factors[self.output])
+        return replace(self, draws=draws)
+
+    def select(self, draws: Index) -> OutputTerm:
+        """Keep the draws at these positions."""
+        return replace(self, draws=self.draws[draws])
+
+
+def with_outputs_of(sets: Sequence[FunctionDraws]) -> FunctionDraws:
+    """Draws whose outputs are the single outputs of several sets of as many draws."""
+    n_outputs = len(sets)
+    terms = [
+        OutputTerm(draws.with_process(None), output, n_outputs)
+        for output, draws in enumerate(sets)
+    ]
+    return FunctionDraws(tuple(terms), n_outputs, len(sets[0]))
+
+
 # ---- Processes of draws from several models ------------------------------------------
 
 

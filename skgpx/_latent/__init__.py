@@ -3,5 +3,13 @@
 from skgpx._latent._mixture import MixtureModel
 from skgpx._latent._model import FunctionModel, LatentModel, Mean
 from skgpx._latent._neighbors import NeighborModel
+from skgpx._latent._separate import SeparateFunctions
 
-__all__ = ["FunctionModel", "LatentModel", "Mean", "MixtureModel", "NeighborModel"]
+__all__ = [
+    "FunctionModel",
+    "LatentModel",
+    "Mean",
+    "MixtureModel",
+    "NeighborModel",
+    "SeparateFunctions",
+]

@@ -436,8 +436,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 rng,
                 largest,
             )
-            # chains can afford n_points
+            # chains can afford n_points, and have one kernel for all functions
             suffice = suffice and (n_points is None or len(Z) <= n_points)
+            suffice = suffice and not has_scale_kernel(likelihood)
             if suffice and self.n_neighbors == "auto":
                 n_neighbors = 0
                 if n_points is not None:
@@ -657,6 +658,11 @@ def _excess_of_noise(noise: float, exact_noise: float) -> float:
     if noise - exact_noise > 0.2 * explained_by_exact:
         return 0.5 * float(np.log(noise / exact_noise))
     return 0.0
+
+
+def has_scale_kernel(likelihood: Likelihood) -> bool:
+    """Whether a log scale has another kernel than the location."""
+    return likelihood.has_varying_scale and likelihood.scale_kernel_ is not None
 
 
 def largest_model(posterior: FunctionModel | MixtureModel) -> FunctionModel:

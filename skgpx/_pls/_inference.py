@@ -6,6 +6,7 @@ import numpy as np
 
 from skgpx._pls._closed_form import closed_form
 from skgpx._pls._langevin import projected_langevin
+from skgpx._pls._location_and_scale import location_and_scale
 from skgpx._pls._nearest_rows import nearest_rows
 from skgpx._pls._particles import Landscape, explore
 from skgpx._pls._sampler import Inference, Sampler, resolved_method
@@ -44,7 +45,9 @@ def infer(
         scheme diverges.
     """
     method = resolved_method(sampler.method, likelihood)
-    # one latent function: regression, or the closest normal distribution
+    # nearest rows: regression, or the closest normal distribution
+    if sampler.n_neighbors > 0 and likelihood.has_varying_scale:
+        return location_and_scale(basis, rows, likelihood, sampler, rng)
     if sampler.n_neighbors > 0:
         return nearest_rows(basis, rows, likelihood, sampler, rng)
     # Gaussian noise: regression

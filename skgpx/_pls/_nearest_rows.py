@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._latent import NeighborModel
+from skgpx._latent import FunctionModel, NeighborModel
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import blas_jobs, n_workers
 from skgpx._pls._chains import independent_draws
@@ -24,6 +24,7 @@ from skgpx._row_statistics import (
     neighbor_whitening,
 )
 from skgpx._selection import (
+    LatentMoments,
     NeighborhoodDensity,
     WorkingResponses,
     depends_on_contrasts,
@@ -115,7 +116,7 @@ def nearest_rows(
         )
 
     # 3 D, and W, which makes the rows independent given w
-    fixed_point = _closest_normal(
+    fixed_point = closest_normal(
         residual,
         nearest,
         count,
@@ -137,12 +138,10 @@ def _inference_at(
 ) -> Inference:
     """Posterior of the weights of every function given its working responses."""
     z = fixed_point.responses.y
-    distributions = []
-    evidence = fixed_point.responses.constant + fixed_point.surplus
-    for function, covariance in enumerate(fixed_point.covariances):
-        of_function = z[:, [function]]
-        distributions.append(covariance.weights(of_function))
-        evidence += covariance.log_density(of_function)
+    distributions = [
+        covariance.weights(z[:, [function]])
+        for function, covariance in enumerate(fixed_point.covariances)
+    ]
     weights = GaussianWeights(
         mean=np.concatenate([weights_of.mean for weights_of in distributions], axis=1),
         root=np.concatenate([weights_of.root for weights_of in distributions]),
@@ -154,13 +153,14 @@ def _inference_at(
         versions=np.arange(z.shape[1]),
         mean=prior_mean(likelihood),
     )
-    inference = _inference(posterior, likelihood, evidence, sampler, rng)
+    evidence = fixed_point.log_evidence
+    inference = inference_of(posterior, likelihood, evidence, sampler, rng)
     not_converged = rows_not_converged(fixed_point.converged)
     return inference._replace(findings=(not_converged,))
 
 
-def _inference(
-    posterior: NeighborModel,
+def inference_of(
+    posterior: FunctionModel,
     likelihood: Likelihood,
     evidence: float,
     sampler: Sampler,
@@ -246,7 +246,7 @@ def _regression(
         versions=versions,
         mean=prior_mean(likelihood),
     )
-    return _inference(posterior, likelihood, evidence, sampler, rng)
+    return inference_of(posterior, likelihood, evidence, sampler, rng)
 
 
 def _noises_of_targets(
@@ -442,8 +442,31 @@ class FixedPoint(NamedTuple):
     surplus: float
     converged: bool
 
+    @property
+    def moments(self) -> LatentMoments:
+        """Moments of f at the rows, less its base."""
+        return LatentMoments(self.responses.latent, self.responses.variance)
 
-def _closest_normal(
+    def given_others(self) -> LatentMoments:
+        """Moments of f at each row without the response of the row itself."""
+        mean, variance = self.moments
+        noise = self.responses.noise
+        # 1 / v₋ = 1 / v - 1 / D and m₋ / v₋ = m / v - z / D
+        others = variance * noise / (noise - variance)
+        shift = mean / variance - self.responses.y / noise
+        return LatentMoments(others * shift, others)
+
+    @property
+    def log_evidence(self) -> float:
+        """Variational bound of the evidence, in nats."""
+        z = self.responses.y
+        evidence = self.responses.constant + self.surplus
+        for function, covariance in enumerate(self.covariances):
+            evidence += covariance.log_density(z[:, [function]])
+        return evidence
+
+
+def closest_normal(
     residual: NeighborResidual,
     nearest: Index,
     count: Index,
@@ -451,7 +474,8 @@ def _closest_normal(
     likelihood: Likelihood,
     responses: WorkingResponses,
     n_jobs: int | None,
-    report: Callable[[FixedPoint], bool],
+    report: Callable[[FixedPoint], bool] | None = None,
+    systems: list[Array] | None = None,
 ) -> FixedPoint:
     """Fixed point of the equations of :func:`nearest_rows`.
 
@@ -464,7 +488,8 @@ def _closest_normal(
     precision = 1.0 / responses.noise
     mean: LatentMean | None = None
     previous: tuple[Array, Array] | None = None
-    systems = neighbor_systems(residual, nearest, n_jobs)
+    if systems is None:
+        systems = neighbor_systems(residual, nearest, n_jobs)
     for _ in range(_MAX_ROUNDS):
         noise = 1.0 / precision
         residual = replace(residual, noise=noise)
@@ -502,7 +527,7 @@ def _closest_normal(
             surplus=_surplus(rows, likelihood, covariances, of_covariance),
             converged=converged,
         )
-        stop = report(fixed_point)
+        stop = report is not None and report(fixed_point)
         if converged or stop:
             return fixed_point._replace(converged=True)
         step = change

@@ -8,6 +8,7 @@ from skgpx._selection._evidence import (
     row_target,
     sparse_value,
 )
+from skgpx._selection._location_and_scale import errors_given_others, squared_scales
 from skgpx._selection._neighborhoods import NeighborhoodDensity
 from skgpx._selection._prior import (
     Hyperparameters,
@@ -29,7 +30,9 @@ from skgpx._selection._sparse import (
 )
 from skgpx._selection._waves import false_alarm_level
 from skgpx._selection._working_responses import (
+    LatentMoments,
     WorkingResponses,
+    bounded_responses,
     depends_on_contrasts,
     latent_moments,
 )
@@ -40,13 +43,16 @@ __all__ = [
     "NOISE_PRIOR",
     "NO_NOISE",
     "Hyperparameters",
+    "LatentMoments",
     "NeighborhoodDensity",
     "SearchBudget",
     "SearchRecord",
     "StudentPrior",
     "WorkingResponses",
+    "bounded_responses",
     "counted_once",
     "depends_on_contrasts",
+    "errors_given_others",
     "false_alarm_level",
     "final_noise",
     "grow",
@@ -60,6 +66,7 @@ __all__ = [
     "rough_start",
     "row_target",
     "sparse_value",
+    "squared_scales",
     "stretched",
     "with_base_rates",
 ]

@@ -27,6 +27,7 @@ from skgpx._selection._candidates import (
 from skgpx._selection._closed_form import closed_form, noise_only
 from skgpx._selection._evidence import Inducing, within_variance
 from skgpx._selection._laplace import laplace, rough_latent
+from skgpx._selection._location_and_scale import location_and_scale
 from skgpx._selection._maximise import MIN_EVIDENCE_GAIN, SearchResult
 from skgpx._selection._select import SearchBudget, Split
 from skgpx._selection._working_responses import working_responses
@@ -235,17 +236,7 @@ def learn_prior(
             trend=trend,
             n_jobs=n_jobs,
         )
-    elif _has_neighborhoods(families, split, likelihood):
-        result, exact_noise = working_responses(
-            families,
-            split,
-            likelihood,
-            rng,
-            start=start,
-            trend=trend,
-            n_jobs=n_jobs,
-        )
-    else:
+    elif not _has_neighborhoods(families, split, likelihood):
         result, n_needed = laplace(
             families,
             split,
@@ -253,6 +244,16 @@ def learn_prior(
             rng,
             inducing=inducing,
             n_inducing=n_inducing,
+            start=start,
+            trend=trend,
+            n_jobs=n_jobs,
+        )
+    else:
+        result, exact_noise = _of_neighborhoods(
+            families,
+            split,
+            likelihood,
+            rng,
             start=start,
             trend=trend,
             n_jobs=n_jobs,
@@ -314,7 +315,47 @@ def _has_neighborhoods(
     n_columns = split.rows.X.shape[1]
     kernels = [family[-1].kernel for family in families]
     all_decay = all(decays(kernel, n_columns) for kernel in kernels)
-    return split.abundant and likelihood.n_outputs_ == 1 and all_decay
+    has_responses = likelihood.n_outputs_ == 1
+    if likelihood.has_varying_scale:
+        # the log scale has a kernel of its own, for which there are no chains
+        has_responses = split.nearby
+    return split.abundant and has_responses and all_decay
+
+
+def _of_neighborhoods(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    *,
+    start: SearchResult | None,
+    trend: bool,
+    n_jobs: int | None,
+) -> tuple[SearchResult, float]:
+    """Search of many rows, under a likelihood that is not Gaussian."""
+    if not likelihood.has_varying_scale:
+        return working_responses(
+            families,
+            split,
+            likelihood,
+            rng,
+            start=start,
+            trend=trend,
+            n_jobs=n_jobs,
+        )
+    # a smooth log scale, and a rough one
+    scale_families = [families[0]]
+    if len(families) > 1:
+        scale_families.append(families[-1])
+    return location_and_scale(
+        families,
+        scale_families,
+        split,
+        likelihood,
+        rng,
+        trend=trend,
+        n_jobs=n_jobs,
+    )
 
 
 def _averages(
@@ -371,7 +412,8 @@ def _default_families(
     """Families of the default kernel; of abundant rows rough ones as well."""
     orders = None
     is_abundant = len(rows.y) >= ABUNDANT_ROWS
-    if budget.nearby and is_abundant and likelihood.n_outputs_ == 1:
+    has_responses = likelihood.n_outputs_ == 1 or likelihood.has_varying_scale
+    if budget.nearby and is_abundant and has_responses:
         orders = ALL_ORDERS
     return default_candidates(rows, likelihood, unit, kernel, orders)
 

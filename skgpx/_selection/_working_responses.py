@@ -140,7 +140,11 @@ class WorkingResponses(NamedTuple):
             nll, slope, curvature = laplace.row_averages(target, f)
         else:
             target = target._replace(std=factor * np.sqrt(variance))
-            nll, slope, curvature = _averages(target, f)
+            nll, slope, curvature = _averages(
+                target,
+                f,
+                likelihood.expected_curvature,
+            )
         if depends_on_contrasts(rows, likelihood):
             shares = curvature / np.sum(curvature, axis=1, keepdims=True)
             curvature = curvature / (1.0 - np.sum(shares**2, axis=1, keepdims=True))
@@ -159,7 +163,11 @@ class WorkingResponses(NamedTuple):
         )
 
 
-def _averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
+def _averages(
+    target: Target,
+    f: Array,
+    by_information: bool,
+) -> tuple[Array, Array, Array]:
     """Row averages over ``N(f, std²)``, see :func:`laplace.row_averages`.
 
     One function has Gauss's rule. So do each of two, as a scale is averaged together
@@ -177,7 +185,7 @@ def _averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
         rotations, masses = rotated_nodes(c, _ROTATIONS)
     if len(rotations) == 1:
         ruled = target._replace(nodes=rotations[0], node_weights=masses)
-        return laplace.row_averages(ruled, f)
+        return laplace.row_averages(ruled, f, by_information)
     nll = np.empty(n)
     slope = np.empty((n, c))
     second = np.empty((n, c))
@@ -251,9 +259,11 @@ def working_responses(
         middle = families[len(families) // 2][-1]
         kernel = middle.kernel_at(middle.starts()[0])
         prior_moments = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
-        responses = _bounded_responses(rows, likelihood, prior_moments)
+        responses = bounded_responses(rows, likelihood, prior_moments)
         scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
-        first_split, normal = _regression(rows, responses, split, rng, scale_is_free)
+        first_split, normal = normal_regression(
+            rows, responses, split, rng, scale_is_free
+        )
         result = select(
             families,
             first_split,
@@ -271,21 +281,23 @@ def working_responses(
     previous_density = -np.inf
     moments, given_others = latent_moments(rows, result.kernel, likelihood)
     for _ in range(_MAX_ROUNDS):
-        likelihood, density = _scales(rows, likelihood, given_others, scored)
+        likelihood, density = scales_given_others(
+            rows, likelihood, given_others, scored
+        )
         if density - previous_density < MIN_GAIN:
             break
         previous_density = density
-        responses = _bounded_responses(rows, likelihood, moments)
-        round_split, normal = _regression(rows, responses, split, rng)
+        responses = bounded_responses(rows, likelihood, moments)
+        round_split, normal = normal_regression(rows, responses, split, rng)
         result = search_on(result, round_split, normal)
         moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
     # 3 more neighbourhoods
-    responses = _bounded_responses(rows, likelihood, moments)
-    last_split, normal = _regression(rows, responses, split, rng)
+    responses = bounded_responses(rows, likelihood, moments)
+    last_split, normal = normal_regression(rows, responses, split, rng)
     result = train_nearby(result._replace(likelihood=normal), last_split)
     moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
-    likelihood, _ = _scales(rows, likelihood, given_others, scored)
-    responses = _bounded_responses(rows, likelihood, moments)
+    likelihood, _ = scales_given_others(rows, likelihood, given_others, scored)
+    responses = bounded_responses(rows, likelihood, moments)
     noise_variance = 1.0 / float(np.mean(1.0 / responses.noise))
     return result._replace(likelihood=likelihood), noise_variance
 
@@ -333,7 +345,7 @@ def latent_moments(
     largest_step = _LARGEST_STEP * np.sqrt(prior.variance)
     moments = start or prior
     for _ in range(_MAX_PASSES):
-        responses = _bounded_responses(rows, likelihood, moments)
+        responses = bounded_responses(rows, likelihood, moments)
         columns = [
             nearest.predict(kernel, z, noise)
             for z, noise in zip(responses.y.T, responses.noise.T, strict=True)
@@ -351,7 +363,7 @@ def latent_moments(
     return moments, given_others
 
 
-def _bounded_responses(
+def bounded_responses(
     rows: Rows,
     likelihood: Likelihood,
     moments: LatentMoments,
@@ -382,7 +394,7 @@ def _bounded_responses(
     return responses._replace(noise=1.0 / bounded)
 
 
-def _regression(
+def normal_regression(
     rows: Rows,
     responses: WorkingResponses,
     split: Split,
@@ -404,7 +416,7 @@ def _regression(
     return Split.of(normal_rows, budget, rng), normal
 
 
-def _scales(
+def scales_given_others(
     rows: Rows,
     likelihood: Likelihood,
     given_others: LatentMoments,

@@ -267,40 +267,80 @@ def scattered(n, seed=0):
     return X, y
 
 
-def dense_closest_normal(X, y, likelihood, K):
-    """Means and variances (n, 2), with the Fisher information of each function."""
+def dense_location_and_scale(X, y, likelihood, K):
+    """Means and variances (n, 2): each function the closest normal given the other."""
     n = len(y)
-    unit, centre = likelihood.unit_, likelihood.centre_
-    scale, variation = likelihood.scale, likelihood.variation
-    mean = np.zeros((n, 2))
-    variance = np.full((n, 2), 0.1)
-    for _ in range(150):
-        log_precision = -2.0 * variation * mean[:, 1]
-        log_precision += 2.0 * variation**2 * variance[:, 1]
-        precision = np.exp(log_precision) / scale**2
-        error = y - centre - unit * mean[:, 0]
-        square = error**2 + unit**2 * variance[:, 0]
-        slope = np.stack(
-            (-unit * error * precision, variation * (1 - square * precision))
-        )
-        information = np.stack((unit**2 * precision, np.full(n, 2.0 * variation**2)))
-        for o in range(2):
-            covariance = np.linalg.solve(np.eye(n) + K * information[o], K)
-            right = information[o] * mean[:, o] - slope[o]
-            mean[:, o] += 0.5 * (covariance @ right - mean[:, o])
-            variance[:, o] += 0.3 * (np.diagonal(covariance) - variance[:, o])
-    return mean, variance
+    z = (y - likelihood.centre_) / likelihood.unit_
+    typical = likelihood.scale / likelihood.unit_
+    variation = likelihood.variation
+    nodes, masses = np.polynomial.hermite_e.hermegauss(20)
+    masses = masses / masses.sum()
+    log_scale = np.zeros(n)
+    spread = np.full(n, 0.5)
+    for _ in range(200):
+        # the location under the mean precision, and without the row itself
+        log_noise = 2.0 * variation * log_scale - 2.0 * variation**2 * spread
+        noise = typical**2 * np.exp(log_noise)
+        inverse = np.linalg.inv(K + np.diag(noise))
+        dual = inverse @ z
+        diagonal = np.diagonal(inverse)
+        error = dual / diagonal
+        of_location = 1.0 / diagonal - noise
+        # the log scale: mean slope and information of -log N(error | 0, T)
+        at_nodes = log_scale[:, np.newaxis] + np.sqrt(spread)[:, np.newaxis] * nodes
+        squared_scale = typical**2 * np.exp(2.0 * variation * at_nodes)
+        total = of_location[:, np.newaxis] + squared_scale
+        share = squared_scale / total
+        square = error[:, np.newaxis] ** 2 / total
+        slope = variation * (share * (1.0 - square)) @ masses
+        information = 2.0 * variation**2 * share**2 @ masses
+        covariance = np.linalg.solve(np.eye(n) + K * information, K)
+        right = information * log_scale - slope
+        log_scale = log_scale + 0.5 * (covariance @ right - log_scale)
+        spread = spread + 0.3 * (np.diagonal(covariance) - spread)
+    mean = np.column_stack((z - noise * dual, log_scale))
+    return mean, np.column_stack((noise - noise**2 * diagonal, spread))
 
 
-def test_two_functions_are_the_closest_normal_distribution():
+def test_location_and_scale_are_each_the_closest_normal_given_the_other():
     X, y = scattered(150)
     likelihood = HeteroscedasticGaussian(0.2, 0.5)
     model = PLSRegressor(KERNEL, likelihood=likelihood, normalize_y=False, **ALL)
     model.fit(X, y)
     mean, variance = model.posterior_.marginals(X).moments()
-    expected = dense_closest_normal(X, y, model.likelihood_, KERNEL(X))
-    assert np.abs((mean - expected[0]) / np.sqrt(expected[1])).max() < 0.15
-    assert_allclose(variance, expected[1], rtol=0.1)
+    expected = dense_location_and_scale(X, y, model.likelihood_, KERNEL(X))
+    assert np.abs((mean - expected[0]) / np.sqrt(expected[1])).max() < 0.08
+    assert_allclose(variance, expected[1], rtol=0.08)
+
+
+def test_draws_of_a_location_and_its_scale_have_their_moments():
+    X, y = scattered(150)
+    likelihood = HeteroscedasticGaussian(0.2, 0.5)
+    model = PLSRegressor(KERNEL, likelihood=likelihood, normalize_y=False, **ALL)
+    model.fit(X, y)
+    mean, variance = model.posterior_.marginals(X_NEW).moments()
+    draws = model.sample_functions(400, random_state=0)
+    values = draws(X_NEW)
+    # two functions of 40 rows, whose draws are correlated
+    z = (values.mean(axis=2) - mean) / np.sqrt(variance / 400)
+    assert np.abs(z).max() < 4.5
+    ratio = values.var(axis=2, ddof=1) / variance
+    assert np.abs(ratio - 1.0).max() < 4.5 * np.sqrt(2.0 / 399)
+    # the same functions one by one, selected, scaled and with their slopes
+    some = draws[[3, 7]]
+    assert_allclose((2.0 * some)(X_NEW), 2.0 * values[:, :, [3, 7]], atol=1e-12)
+    at_rows = draws[:40].at(X_NEW)
+    assert_allclose(at_rows, values[range(40), :, range(40)], atol=1e-10)
+    _, slopes = some.value_and_grad(X_NEW[:5])
+    step = np.array([1e-4, 0.0])
+    rise = some(X_NEW[:5] + step) - some(X_NEW[:5] - step)
+    assert_allclose(slopes[..., 0], rise / 2e-4, rtol=2e-3, atol=2e-3)
+    copy = pickle.loads(pickle.dumps(model))
+    assert_array_equal(copy.sample_functions(2, random_state=0)(X_NEW), draws_of(model))
+
+
+def draws_of(model):
+    return model.sample_functions(2, random_state=0)(X_NEW)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,14 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSRegressor
-from skgpx._selection import _select
-from skgpx.likelihoods import Gaussian, NegativeBinomial, StudentT
+from skgpx._selection import _prior, _select
+from skgpx.kernels import length_scales
+from skgpx.likelihoods import (
+    Gaussian,
+    HeteroscedasticGaussian,
+    NegativeBinomial,
+    StudentT,
+)
 
 
 def test_a_rough_function_and_a_trend(monkeypatch):
@@ -107,3 +113,36 @@ def test_the_shape_of_many_overdispersed_counts():
     # the standard error of the logarithm is about 0.05
     assert abs(np.log(model.likelihood_.shape / 2.0)) < 0.2
     assert np.corrcoef(np.log(model.predict(X[5000:])), f[5000:])[0, 1] > 0.97
+
+
+@pytest.mark.usefixtures("few_neighborhoods")
+def test_the_log_scale_has_a_kernel_of_its_own(monkeypatch):
+    """Noise that varies with one column around a function of the other."""
+    for module in (_prior, _select):
+        monkeypatch.setattr(module, "ABUNDANT_ROWS", 1600)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (2600, 2))
+    scale = 0.3 * np.exp(X[:, 1])
+    y = np.sin(3.0 * X[:, 0]) + scale * rng.standard_normal(2600)
+    seen = slice(0, 1600)
+    model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0)
+    model.fit(X[seen], y[seen])
+    assert model.posterior_.n_neighbors == 40
+    of_location = length_scales(model.kernel_, 2)
+    of_scale = length_scales(model.likelihood_.scale_kernel_, 2)
+    assert of_location[0] < 0.5 * of_location[1]
+    assert of_scale[1] < 0.5 * of_scale[0]
+    new = X[1600:]
+    log_scale = model.posterior_.marginals(new).mean[:, 1, 0]
+    log_scale = (
+        np.log(model.likelihood_.scale) + model.likelihood_.variation * log_scale
+    )
+    assert np.sqrt(np.mean((log_scale - np.log(scale[1600:])) ** 2)) < 0.15
+    low, high = model.predict_interval(new).T
+    inside = (low <= y[1600:]) & (y[1600:] <= high)
+    # 333 rows each
+    for third in np.array_split(np.argsort(new[:, 1]), 3):
+        assert abs(inside[third].mean() - 0.95) < 4.0 * np.sqrt(0.95 * 0.05 / 333)
+    assert model.report()["prior"]["kernel_of_log_scale"] == repr(
+        likelihood.scale_kernel_
+    )
