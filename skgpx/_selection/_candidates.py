@@ -68,18 +68,25 @@ class StudentPrior:
         log_constant: Array = np.where(self._has_tails, log_ratio, 0.0) - np.log(scale)
         return log_constant
 
+    @cached_property
+    def _is_normal(self) -> bool:
+        return not np.any(self._has_tails)
+
     def log_density(self, value: Array) -> Array:
         """Log density of each logarithm, in nats."""
-        square = ((value - self.mean) / self.std) ** 2
-        # (ν + 1) log(1 + z²/ν)
-        of_tails = (self._nu + 1.0) * np.log1p(square / self._nu)
-        exponent = np.where(self._has_tails, of_tails, square)
+        exponent: Array = ((value - self.mean) / self.std) ** 2
+        if not self._is_normal:
+            # (ν + 1) log(1 + z²/ν)
+            of_tails = (self._nu + 1.0) * np.log1p(exponent / self._nu)
+            exponent = np.where(self._has_tails, of_tails, exponent)
         log_density: Array = self._log_constant - 0.5 * exponent
         return log_density
 
     def slope(self, value: Array) -> Array:
         """Derivative of the log density."""
-        z = (value - self.mean) / self.std
+        z: Array = (value - self.mean) / self.std
+        if self._is_normal:
+            return -z / self.std
         of_tails = (self._nu + 1.0) / (self._nu + z**2)
         slope: Array = -np.where(self._has_tails, of_tails, 1.0) * z / self.std
         return slope
@@ -109,20 +116,22 @@ class NoisePrior(NamedTuple):
 
     def log_density(self, log_noise: Array) -> Array:
         """Log density of logarithms of noise variances, in nats."""
-        # log [(1 - π) p(s | noise) + π p(s | nothing)]
-        log_density: Array = np.logaddexp(
-            np.log1p(-self.odds) + self.noise.log_density(log_noise),
-            np.log(self.odds) + self.nothing.log_density(log_noise),
-        )
-        return log_density
+        return self.log_density_and_slope(log_noise)[0]
 
     def slope(self, log_noise: Array) -> Array:
         """Derivative of the log density."""
-        log_joint = np.log(self.odds) + self.nothing.log_density(log_noise)
-        share = np.exp(log_joint - self.log_density(log_noise))
+        return self.log_density_and_slope(log_noise)[1]
+
+    def log_density_and_slope(self, log_noise: Array) -> tuple[Array, Array]:
+        """Log density of logarithms of noise variances, and its derivative."""
+        # log [(1 - π) p(s | noise) + π p(s | nothing)]
+        log_noise_joint = np.log1p(-self.odds) + self.noise.log_density(log_noise)
+        log_nothing_joint = np.log(self.odds) + self.nothing.log_density(log_noise)
+        log_density: Array = np.logaddexp(log_noise_joint, log_nothing_joint)
+        share = np.exp(log_nothing_joint - log_density)
         noise_slope = (1.0 - share) * self.noise.slope(log_noise)
         slope: Array = noise_slope + share * self.nothing.slope(log_noise)
-        return slope
+        return log_density, slope
 
 
 # Orders of the families that compete, from smooth to rough; infinity is the RBF. The
@@ -270,8 +279,9 @@ class Candidate:
         if power and scales.shape[-1] and not any(self.stated[-1:]):
             # log σ² is the logarithm of the first scale, or twice that
             log_noise = power * scales[..., 0] - np.log(self.unit)
-            log_density = log_density + NOISE_PRIOR.log_density(log_noise)
-            scales_slope[..., 0] = power * NOISE_PRIOR.slope(log_noise)
+            of_noise, noise_slope = NOISE_PRIOR.log_density_and_slope(log_noise)
+            log_density = log_density + of_noise
+            scales_slope[..., 0] = power * noise_slope
         gradient = np.concatenate((slope, scales_slope), axis=-1)
         if not any(self.stated):
             return log_density, gradient
