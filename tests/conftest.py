@@ -29,6 +29,16 @@ if WORKER != "main":
 
 
 @pytest.fixture
+def few_neighborhoods(monkeypatch):
+    """A fraction of the neighbourhoods that choose the kernel of many rows."""
+    # after SKGPX_NUMBA_CACHE is set
+    from skgpx._selection import _select
+
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
+
+
+@pytest.fixture
 def rng():
     """The one seed of the suite."""
     return np.random.default_rng(0)
