@@ -321,7 +321,7 @@ def test_what_few_points_leave_out_of_many_rows_is_counted_once():
     kernel = ConstantKernel() * RBF(0.03, "fixed")
     model = PLSRegressor(kernel, n_inducing=15, random_state=0)
     model.fit(X[:5000], y[:5000])
-    assert model.unexplained_ > 0.1
+    assert model.unexplained_ > 0.02
     mean, std = model.predict(X[5000:], return_std=True)
     assert np.mean(((y[5000:] - mean) / std) ** 2) == pytest.approx(1.0, abs=0.1)
 
