@@ -31,11 +31,9 @@ if WORKER != "main":
 @pytest.fixture
 def few_neighborhoods(monkeypatch):
     """A fraction of the neighbourhoods that choose the kernel of many rows."""
-    # after SKGPX_NUMBA_CACHE is set
-    from skgpx._selection import _select
-
-    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
-    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
+    select = "skgpx._selection._select"
+    monkeypatch.setattr(f"{select}.COMPARED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(f"{select}.TRAINED_NEIGHBORHOODS", 200)
 
 
 @pytest.fixture
