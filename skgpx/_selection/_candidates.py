@@ -30,6 +30,7 @@ from skgpx.kernels import (
     length_scale_entries,
     stated_log_density,
     theta_entries,
+    with_theta,
 )
 from skgpx.likelihoods import Likelihood
 
@@ -242,7 +243,7 @@ class Candidate:
         if not len(self.offset):
             return self.kernel
         theta = np.clip(self.log_parameters(u), *self.kernel.bounds.T)
-        return self.kernel.clone_with_theta(theta)
+        return with_theta(self.kernel, theta)
 
     def coordinates_of(self, kernel: Kernel) -> Array:
         """Coordinates of a kernel of this form; tied parameters are averaged."""
