@@ -37,6 +37,13 @@ def few_neighborhoods(monkeypatch):
 
 
 @pytest.fixture
+def abundant_early(monkeypatch, few_neighborhoods):
+    """The search of many rows, from 1500 on."""
+    for module in ("_prior", "_select", "_sparse"):
+        monkeypatch.setattr(f"skgpx._selection.{module}.ABUNDANT_ROWS", 1500)
+
+
+@pytest.fixture
 def rng():
     """The one seed of the suite."""
     return np.random.default_rng(0)

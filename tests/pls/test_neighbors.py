@@ -521,11 +521,12 @@ def rough(n):
     return X, np.sin(9.0 * X[:, 0]) + np.cos(11.0 * X[:, 1] + 3.0 * X[:, 0]), rng
 
 
+@pytest.mark.usefixtures("abundant_early")
 def test_counts_of_many_rows_take_neighbours_and_gain():
-    X, f, rng = rough(5600)
-    exposure = rng.uniform(1.0, 4.0, 5600)
+    X, f, rng = rough(2600)
+    exposure = rng.uniform(1.0, 4.0, 2600)
     y = rng.poisson(exposure * np.exp(f)).astype(float)
-    seen, new = slice(0, 4600), slice(4600, None)
+    seen, new = slice(0, 1600), slice(1600, None)
     test = X[new], y[new]
     model = PLSRegressor(likelihood=Poisson(), random_state=0)
     model.fit(X[seen], y[seen], exposure=exposure[seen])
@@ -536,7 +537,7 @@ def test_counts_of_many_rows_take_neighbours_and_gain():
         model.kernel_,
         likelihood=Poisson(),
         optimizer=None,
-        n_inducing=300,
+        n_inducing=200,
         n_neighbors=0,
         random_state=0,
     )
@@ -549,11 +550,11 @@ def test_counts_of_many_rows_take_neighbours_and_gain():
     assert gain.mean() > 2.0 * gain.std() / np.sqrt(1000)
 
 
-@pytest.mark.usefixtures("few_neighborhoods")
+@pytest.mark.usefixtures("abundant_early")
 def test_heavy_tails_of_many_rows_are_calibrated():
-    X, f, rng = rough(6600)
-    y = f + 0.2 * rng.standard_t(3, 6600)
-    seen, new = slice(0, 4600), slice(4600, None)
+    X, f, rng = rough(3600)
+    y = f + 0.2 * rng.standard_t(3, 3600)
+    seen, new = slice(0, 1600), slice(1600, None)
     kernel = ConstantKernel() * Matern(nu=2.5)
     model = PLSRegressor(kernel, likelihood=StudentT(3.0), random_state=0)
     model.fit(X[seen], y[seen])
@@ -625,12 +626,12 @@ def test_weak_signals_of_many_rows_are_found():
     assert np.corrcoef(model.predict_proba(X)[:, 1], f)[0, 1] > 0.9
 
 
-@pytest.mark.usefixtures("few_neighborhoods")
+@pytest.mark.usefixtures("abundant_early")
 def test_the_scale_of_bounds_is_found_where_most_rows_are_bounds():
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(4600, 2))
+    X = rng.uniform(size=(1600, 2))
     f = 1.5 * np.sin(20.0 * X[:, 0]) * np.cos(20.0 * X[:, 1])
-    y = np.minimum(f + 0.2 * rng.standard_normal(4600), -0.6)
+    y = np.minimum(f + 0.2 * rng.standard_normal(1600), -0.6)
     kernel = ConstantKernel() * RBF()
     model = PLSRegressor(kernel, likelihood=Tobit(), random_state=0)
     model.fit(X, y, censoring=(y == -0.6).astype(float))

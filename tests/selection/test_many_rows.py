@@ -5,11 +5,14 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSRegressor
+from skgpx._selection import _select
 from skgpx.likelihoods import Gaussian, NegativeBinomial, StudentT
 
 
-@pytest.mark.usefixtures("few_neighborhoods")
-def test_a_rough_function_and_a_trend():
+def test_a_rough_function_and_a_trend(monkeypatch):
+    # a quarter of the neighbourhoods suffices
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
     rng = np.random.default_rng(0)
     X, new = rng.standard_normal((2, 4600, 2))
     f, f_new = (
@@ -61,6 +64,13 @@ def ridges(n, n_new=1000):
     X = rng.uniform(size=(n + n_new, 3))
     f = np.abs(np.sin(9.0 * X[:, 0] + 2.0 * X[:, 1])) + np.sin(5.0 * X[:, 1])
     return X, f, rng
+
+
+@pytest.fixture
+def few_neighborhoods(monkeypatch):
+    # a quarter of the neighbourhoods suffices
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
 
 
 @pytest.mark.usefixtures("few_neighborhoods")
