@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSRegressor
-from skgpx._selection import _select
+from skgpx._selection import _prior, _select
 from skgpx.likelihoods import Gaussian, NegativeBinomial, StudentT
 
 
@@ -71,6 +71,25 @@ def few_neighborhoods(monkeypatch):
     # a quarter of the neighbourhoods suffices
     monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 100)
     monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
+
+
+@pytest.fixture
+def abundant_early(monkeypatch, few_neighborhoods):
+    monkeypatch.setattr(_select, "ABUNDANT_ROWS", 1500)
+    monkeypatch.setattr(_prior, "ABUNDANT_ROWS", 1500)
+
+
+@pytest.mark.usefixtures("abundant_early")
+def test_trends_of_several_targets():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 2))
+    trends = 2.0 * X @ [[1.0, 0.5], [0.0, -1.0]]
+    F = np.column_stack((np.sign(X[:, 0] - 0.3), np.sign(X[:, 1]))) + trends
+    Y = F[:1600] + 0.3 * rng.standard_normal((1600, 2))
+    model = PLSRegressor(n_neighbors=20, random_state=0).fit(X[:1600], Y)
+    assert model.report()["search"]["kernel"].endswith("a linear trend")
+    errors = np.sqrt(np.mean((model.predict(X[1600:]) - F[1600:]) ** 2, axis=0))
+    assert np.all(errors < 0.35)
 
 
 @pytest.mark.usefixtures("few_neighborhoods")
