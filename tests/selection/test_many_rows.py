@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpx import PLSRegressor
+from skgpx import PLSClassifier, PLSRegressor
 from skgpx._selection import _prior, _select
 from skgpx.likelihoods import Gaussian, NegativeBinomial, StudentT
 
@@ -74,7 +75,9 @@ def few_neighborhoods(monkeypatch):
 
 
 @pytest.fixture
-def abundant_early(monkeypatch, few_neighborhoods):
+def abundant_early(monkeypatch):
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 50)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 100)
     monkeypatch.setattr(_select, "ABUNDANT_ROWS", 1500)
     monkeypatch.setattr(_prior, "ABUNDANT_ROWS", 1500)
 
@@ -126,3 +129,26 @@ def test_the_shape_of_many_overdispersed_counts():
     # the standard error of the logarithm is about 0.05
     assert abs(np.log(model.likelihood_.shape / 2.0)) < 0.2
     assert np.corrcoef(np.log(model.predict(X[5000:])), f[5000:])[0, 1] > 0.97
+
+
+@pytest.mark.usefixtures("abundant_early")
+def test_kernel_of_three_classes_of_many_rows():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2100, 2))
+    # draws of the process, by its frequencies
+    frequencies, phases = rng.standard_normal((2, 1000)) / 0.1, rng.uniform(size=1000)
+    weights = 3.0 * rng.standard_normal((1000, 3)) / np.sqrt(500.0)
+    latent = np.cos(X @ frequencies + 2.0 * np.pi * phases) @ weights
+    # the largest of log odds with Gumbel's noise has their softmax probabilities
+    y = np.argmax(latent + rng.gumbel(size=latent.shape), axis=1)
+    kernel = ConstantKernel(1.0, (1e-2, 1e3)) * RBF(0.3)
+    model = PLSClassifier(kernel, n_neighbors=30, random_state=0)
+    model.fit(X[:1600], y[:1600])
+    amplitude, lengthscale = np.exp(model.kernel_.theta)
+    # two contrasts in about a hundred squares of a lengthscale: a standard error of 0.1
+    assert abs(np.log(amplitude / 9.0)) < 0.7
+    assert lengthscale == pytest.approx(0.1, rel=0.2)
+    expected = softmax(latent[1600:], axis=1)
+    probabilities = model.predict_proba(X[1600:])
+    divergence = np.sum(expected * np.log(expected / probabilities), axis=1)
+    assert divergence.mean() < 0.15
