@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -159,6 +159,7 @@ def learn_prior(
     previous: Hyperparameters | None = None,
     trend: bool = True,
     hyperparameters: str = "maximise",
+    report: Callable[..., bool] | None = None,
 ) -> Hyperparameters:
     """Kernel and likelihood: the maximum a posteriori, or states to average.
 
@@ -188,6 +189,8 @@ def learn_prior(
         noise.
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
         "auto" averages where rows are few and every hyperparameter has a prior.
+    report : callable, optional
+        Called with figures after each round of a search that has some; True ends them.
     """
     # 1 candidate kernels
     unit = latent_scale(rows, likelihood) ** 2
@@ -249,6 +252,7 @@ def learn_prior(
             start=start,
             trend=trend,
             n_jobs=n_jobs,
+            report=report,
         )
     else:
         result, n_needed = laplace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -222,6 +222,7 @@ def working_responses(
     start: SearchResult | None,
     trend: bool,
     n_jobs: int | None,
+    report: Callable[..., bool] | None,
 ) -> tuple[SearchResult, float]:
     """Kernel and scales of any likelihood of many rows, as in regression.
 
@@ -230,7 +231,7 @@ def working_responses(
     these, the kernel maximises the density of neighbourhoods; the gradient of their
     density is that of the variational bound of the evidence. Scales of the likelihood
     maximise the density of each row given its nearest others [2]_. At most 40 000 rows
-    are read.
+    are read, and of c > 2 classes 80 000 / c.
 
     The first responses are those under the prior. All families compete for them with
     the noise of a location as a free parameter, so that what a smooth function leaves
@@ -238,7 +239,11 @@ def working_responses(
 
     Classes have one kernel, of which each shows a part of the neighbourhoods. Their
     responses add up to zero, as those of one function less: times ``√(c / (c - 1))``
-    they have the variance of c independent functions.
+    they have the variance of c independent functions. For the first ones the noise of
+    a row is the same for all classes.
+
+    The rounds end early where `report`, which gets the mean log density of each, asks
+    for it.
 
     Returns
     -------
@@ -266,7 +271,8 @@ def working_responses(
         kernel = middle.kernel_at(middle.starts()[0])
         prior_moments = LatentMoments.of_prior(kernel, rows, n_functions)
         responses = _bounded_responses(rows, likelihood, prior_moments)
-        responses = responses.with_equal_noise()
+        if n_functions > 1:
+            responses = responses.with_equal_noise()
         scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
         first_split, normal = _regression(rows, responses, split, rng, scale_is_free)
         result = select(
@@ -287,7 +293,8 @@ def working_responses(
     moments, given_others = latent_moments(rows, result.kernel, likelihood)
     for _ in range(_MAX_ROUNDS):
         likelihood, density = _scales(rows, likelihood, given_others, scored)
-        if density - previous_density < MIN_GAIN:
+        stop = report is not None and report(density=density)
+        if stop or density - previous_density < MIN_GAIN:
             break
         previous_density = density
         responses = _bounded_responses(rows, likelihood, moments)

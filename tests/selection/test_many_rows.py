@@ -1,5 +1,7 @@
 """What is chosen for many rows, through the public door."""
 
+import logging
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -132,7 +134,7 @@ def test_the_shape_of_many_overdispersed_counts():
 
 
 @pytest.mark.usefixtures("abundant_early")
-def test_kernel_of_three_classes_of_many_rows():
+def test_kernel_of_three_classes_of_many_rows(caplog):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(2100, 2))
     # draws of the process, by its frequencies
@@ -143,7 +145,12 @@ def test_kernel_of_three_classes_of_many_rows():
     y = np.argmax(latent + rng.gumbel(size=latent.shape), axis=1)
     kernel = ConstantKernel(1.0, (1e-2, 1e3)) * RBF(0.3)
     model = PLSClassifier(kernel, n_neighbors=30, random_state=0)
-    model.fit(X[:1600], y[:1600])
+    with caplog.at_level(logging.INFO, logger="skgpx"):
+        model.fit(X[:1600], y[:1600])
+    lines = [record.getMessage() for record in caplog.records]
+    searches = [line for line in lines if ": search, density" in line]
+    # a round that gains, at least, and one that does not
+    assert 1 < len(searches) < len(lines)
     amplitude, lengthscale = np.exp(model.kernel_.theta)
     # two contrasts in about a hundred squares of a lengthscale: a standard error of 0.1
     assert abs(np.log(amplitude / 9.0)) < 0.7
