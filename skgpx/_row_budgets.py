@@ -29,7 +29,8 @@ TRAINED_NEIGHBORHOODS = 4000
 NEIGHBORHOOD_ROWS = 10
 PREDECESSOR_ROWS = 40
 
-# Rows that have working responses: a small linear system for each, in every pass.
+# Rows that have working responses, of one or two functions: a small linear system for
+# each row and function, in every pass. More functions have fewer rows.
 RESPONSE_ROWS = 40_000
 # Rows whose density given their nearest others chooses the scales of a likelihood.
 SCORED_ROWS = 4000

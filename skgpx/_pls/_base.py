@@ -164,6 +164,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             n_jobs=self.n_jobs,
             previous=previous,
             hyperparameters=self._averaging(likelihood),
+            report=reporter.search_round,
         )
         priors = [prior.at(state) for state in prior.states]
         if with_mean:

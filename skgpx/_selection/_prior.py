@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -29,7 +29,10 @@ from skgpx._selection._evidence import Inducing, within_variance
 from skgpx._selection._laplace import laplace, rough_latent
 from skgpx._selection._maximise import MIN_EVIDENCE_GAIN, SearchResult
 from skgpx._selection._select import SearchBudget, Split
-from skgpx._selection._working_responses import working_responses
+from skgpx._selection._working_responses import (
+    depends_on_contrasts,
+    working_responses,
+)
 from skgpx._validation import DefaultKernel, Rows
 from skgpx.diagnostics import Finding
 from skgpx.kernels import GREKernel, decays, rescaled, split_noise, stated_priors
@@ -40,6 +43,8 @@ Array = NDArray[np.float64]
 # Observations from which on a search without a signal ends with noise around the mean:
 # fewer leave the function uncertain.
 _MIN_WEIGHT_OF_NOISE = 100.0
+# The most classes whose kernel comes from all rows: each has working responses.
+_MOST_CLASSES = 10
 
 
 class SearchRecord(NamedTuple):
@@ -154,6 +159,7 @@ def learn_prior(
     previous: Hyperparameters | None = None,
     trend: bool = True,
     hyperparameters: str = "maximise",
+    report: Callable[..., bool] | None = None,
 ) -> Hyperparameters:
     """Kernel and likelihood: the maximum a posteriori, or states to average.
 
@@ -183,6 +189,8 @@ def learn_prior(
         noise.
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
         "auto" averages where rows are few and every hyperparameter has a prior.
+    report : callable, optional
+        Called with figures after each round of a search that has some; True ends them.
     """
     # 1 candidate kernels
     unit = latent_scale(rows, likelihood) ** 2
@@ -244,6 +252,7 @@ def learn_prior(
             start=start,
             trend=trend,
             n_jobs=n_jobs,
+            report=report,
         )
     else:
         result, n_needed = laplace(
@@ -314,7 +323,16 @@ def _has_neighborhoods(
     n_columns = split.rows.X.shape[1]
     kernels = [family[-1].kernel for family in families]
     all_decay = all(decays(kernel, n_columns) for kernel in kernels)
-    return split.abundant and likelihood.n_outputs_ == 1 and all_decay
+    # on few points classes need longer lengthscales than all rows show
+    has_few_classes = split.nearby and _has_few_classes(split.rows, likelihood)
+    suits = likelihood.n_outputs_ == 1 or has_few_classes
+    return split.abundant and suits and all_decay
+
+
+def _has_few_classes(rows: Rows, likelihood: Likelihood) -> bool:
+    """Whether there are at most ten latent functions, of classes."""
+    is_few = 1 < likelihood.n_outputs_ <= _MOST_CLASSES
+    return is_few and depends_on_contrasts(rows, likelihood)
 
 
 def _averages(
@@ -371,7 +389,8 @@ def _default_families(
     """Families of the default kernel; of abundant rows rough ones as well."""
     orders = None
     is_abundant = len(rows.y) >= ABUNDANT_ROWS
-    if budget.nearby and is_abundant and likelihood.n_outputs_ == 1:
+    suits = likelihood.n_outputs_ == 1 or _has_few_classes(rows, likelihood)
+    if budget.nearby and is_abundant and suits:
         orders = ALL_ORDERS
     return default_candidates(rows, likelihood, unit, kernel, orders)
 

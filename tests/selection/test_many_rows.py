@@ -1,11 +1,14 @@
 """What is chosen for many rows, through the public door."""
 
+import logging
+
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpx import PLSRegressor
-from skgpx._selection import _select
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx._selection import _prior, _select
 from skgpx.likelihoods import Gaussian, NegativeBinomial, StudentT
 
 
@@ -73,6 +76,27 @@ def few_neighborhoods(monkeypatch):
     monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 200)
 
 
+@pytest.fixture
+def abundant_early(monkeypatch):
+    monkeypatch.setattr(_select, "COMPARED_NEIGHBORHOODS", 50)
+    monkeypatch.setattr(_select, "TRAINED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(_select, "ABUNDANT_ROWS", 1500)
+    monkeypatch.setattr(_prior, "ABUNDANT_ROWS", 1500)
+
+
+@pytest.mark.usefixtures("abundant_early")
+def test_trends_of_several_targets():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 2))
+    trends = 2.0 * X @ [[1.0, 0.5], [0.0, -1.0]]
+    F = np.column_stack((np.sign(X[:, 0] - 0.3), np.sign(X[:, 1]))) + trends
+    Y = F[:1600] + 0.3 * rng.standard_normal((1600, 2))
+    model = PLSRegressor(n_neighbors=20, random_state=0).fit(X[:1600], Y)
+    assert model.report()["search"]["kernel"].endswith("a linear trend")
+    errors = np.sqrt(np.mean((model.predict(X[1600:]) - F[1600:]) ** 2, axis=0))
+    assert np.all(errors < 0.35)
+
+
 @pytest.mark.usefixtures("few_neighborhoods")
 def test_student_noise_of_many_degrees_of_freedom_is_normal():
     X, f, rng = ridges(5000)
@@ -107,3 +131,31 @@ def test_the_shape_of_many_overdispersed_counts():
     # the standard error of the logarithm is about 0.05
     assert abs(np.log(model.likelihood_.shape / 2.0)) < 0.2
     assert np.corrcoef(np.log(model.predict(X[5000:])), f[5000:])[0, 1] > 0.97
+
+
+@pytest.mark.usefixtures("abundant_early")
+def test_kernel_of_three_classes_of_many_rows(caplog):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2100, 2))
+    # draws of the process, by its frequencies
+    frequencies, phases = rng.standard_normal((2, 1000)) / 0.1, rng.uniform(size=1000)
+    weights = 3.0 * rng.standard_normal((1000, 3)) / np.sqrt(500.0)
+    latent = np.cos(X @ frequencies + 2.0 * np.pi * phases) @ weights
+    # the largest of log odds with Gumbel's noise has their softmax probabilities
+    y = np.argmax(latent + rng.gumbel(size=latent.shape), axis=1)
+    kernel = ConstantKernel(1.0, (1e-2, 1e3)) * RBF(0.3)
+    model = PLSClassifier(kernel, n_neighbors=30, random_state=0)
+    with caplog.at_level(logging.INFO, logger="skgpx"):
+        model.fit(X[:1600], y[:1600])
+    lines = [record.getMessage() for record in caplog.records]
+    searches = [line for line in lines if ": search, density" in line]
+    # a round that gains, at least, and one that does not
+    assert 1 < len(searches) < len(lines)
+    amplitude, lengthscale = np.exp(model.kernel_.theta)
+    # two contrasts in about a hundred squares of a lengthscale: a standard error of 0.1
+    assert abs(np.log(amplitude / 9.0)) < 0.7
+    assert lengthscale == pytest.approx(0.1, rel=0.2)
+    expected = softmax(latent[1600:], axis=1)
+    probabilities = model.predict_proba(X[1600:])
+    divergence = np.sum(expected * np.log(expected / probabilities), axis=1)
+    assert divergence.mean() < 0.15
