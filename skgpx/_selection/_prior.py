@@ -12,7 +12,12 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
-from skgpx._row_budgets import ABUNDANT_ROWS, AVERAGED_ROWS, SEARCHED_ROWS
+from skgpx._row_budgets import (
+    ABUNDANT_ROWS,
+    AVERAGED_CLASS_ROWS,
+    AVERAGED_ROWS,
+    SEARCHED_ROWS,
+)
 from skgpx._selection._averaging import (
     MOST_COORDINATES,
     HyperparameterState,
@@ -22,6 +27,7 @@ from skgpx._selection._candidates import (
     ALL_ORDERS,
     Candidate,
     default_candidates,
+    has_log_odds,
     of_kernel,
 )
 from skgpx._selection._closed_form import closed_form, noise_only
@@ -375,8 +381,11 @@ def _averages(
     if candidate.is_given:
         # the noise has a default prior
         is_proper = None not in candidate.stated[: candidate.n_free]
+    largest = AVERAGED_ROWS
+    if has_log_odds(likelihood):
+        largest = AVERAGED_CLASS_ROWS
     is_affordable = candidate.n_free <= MOST_COORDINATES
-    return is_proper and is_affordable and len(rows.y) <= AVERAGED_ROWS
+    return is_proper and is_affordable and len(rows.y) <= largest
 
 
 def _default_families(
