@@ -10,8 +10,9 @@ MADE := .venv/made
 demo: .venv/demo
 	$(BIN)/python -m skgpx.demo
 
+# Neighbouring tests go to one worker, which makes what they share once.
 test: $(INSTALLED)
-	MPLBACKEND=Agg $(BIN)/python -m pytest -n auto
+	MPLBACKEND=Agg $(BIN)/python -m pytest -n auto --dist worksteal
 
 # Pages and gallery, in docs/build/html; a warning is an error.
 docs: $(BIN)/documented

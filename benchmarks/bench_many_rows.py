@@ -2,6 +2,7 @@
 
     python -m benchmarks.bench_many_rows --data FOLDER [--sets kin40k protein labels]
                                          [--models NAME ...] [--growth N ...]
+                                         [--first N ...] [--splits SEED ...]
 
 Rows are in the order of ``default_rng(0).permutation``, the first tenth held out, X
 standardised by the training rows, and y too where it is continuous. Each fit runs in a
@@ -13,7 +14,13 @@ ranked probability score (Brier's score for labels), "coverage" that of 90 % int
 
 Of the sets "labels" and "counts" the "rmse" is that of probabilities or rates, and
 "truth" the density under which they were drawn; see ``benchmarks/large_tables.py``.
-``--growth`` fits made-up tables of eight columns and N rows instead.
+``--growth`` fits made-up tables of eight columns and N rows instead. ``--first`` fits
+the first N training rows only, 0 for all of them, of tables in the order of each of the
+``--splits``: the section "more_rows" of ``benchmarks/many_rows.json`` comes from
+
+    python -m benchmarks.bench_many_rows --sets protein labels counts
+        --models PLSClassifier "PLSRegressor, StudentT" "PLSRegressor, NegativeBinomial"
+        --first 1000 8000 0 --splits 0 1 2
 """
 
 from __future__ import annotations
@@ -26,6 +33,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +140,9 @@ MODELS: dict[str, dict[str, Callable]] = {
 # ---- Measurements --------------------------------------------------------------------
 
 
-def measure(data: str, name: str) -> dict[str, Any]:
-    """Fit once in this process."""
-    table = read(data)
+def measure(data: str, name: str, split: int, first: int) -> dict[str, Any]:
+    """Fit once in this process: the first rows, or all of them for 0."""
+    table = read(data, split, first or None)
     fit = MODELS[table.kind][name]
     skgpx.compile_kernels()
     memory = peak_memory()
@@ -145,6 +153,7 @@ def measure(data: str, name: str) -> dict[str, Any]:
     cpu_seconds = time.process_time() - cpu
     target = table.y_test if table.means is None else table.means
     row: dict[str, Any] = {"data": data, "rows": len(table.y), "model": name}
+    row["split"] = split
     row["rmse"] = float(np.sqrt(np.mean((target - forecast.mean) ** 2)))
     row["nlpd"] = _mean(-forecast.log_density)
     row["crps"] = _mean(forecast.crps)
@@ -171,14 +180,22 @@ def _entropy(table: Table) -> float:
     return float(-np.mean(poisson(means).logpmf(table.y_test)))
 
 
-def in_child(data: str, name: str, seconds: float) -> dict[str, Any]:
+def in_child(
+    data: str,
+    name: str,
+    split: int,
+    first: int,
+    seconds: float,
+) -> dict[str, Any]:
     """Measure in a process of its own, which is stopped after some seconds."""
     program = (
         "import json, warnings; warnings.simplefilter('ignore');"
         "from benchmarks.bench_many_rows import measure;"
-        f"print(json.dumps(measure({data!r}, {name!r})))"
+        f"print(json.dumps(measure({data!r}, {name!r}, {split}, {first})))"
     )
-    row = {"data": data, "model": name}
+    row: dict[str, Any] = {"data": data, "model": name, "split": split}
+    if first:
+        row["rows"] = first
     try:
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -202,6 +219,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--models", nargs="+", help="default: all that suit the set")
     parser.add_argument("--growth", type=int, nargs="+", default=())
+    parser.add_argument("--first", type=int, nargs="+", default=[0])
+    parser.add_argument("--splits", type=int, nargs="+", default=[0])
     parser.add_argument("--seconds", type=float, default=3600.0, help="of one fit")
     arguments = parser.parse_args()
     if arguments.data is not None:
@@ -213,9 +232,10 @@ def main() -> None:
         for name in arguments.models or suitable:
             if name not in suitable:
                 continue
-            row = in_child(data, name, arguments.seconds)
-            rows.append(row)
-            progress(row)
+            for split, first in product(arguments.splits, arguments.first):
+                row = in_child(data, name, split, first, arguments.seconds)
+                rows.append(row)
+                progress(row)
     report("many_rows", rows, {"held out": "a tenth", "BLAS": "default"})
 
 

@@ -44,8 +44,17 @@ class Table(NamedTuple):
     kind: str
 
 
-def read(name: str) -> Table:
-    """Read or make a table by its name; a number is one of so many made-up rows."""
+def read(name: str, split: int = 0, first: int | None = None) -> Table:
+    """Read or make a table by its name; a number is one of so many made-up rows.
+
+    Parameters
+    ----------
+    name : str
+    split : int, default=0
+        Seed of the order of the rows.
+    first : int, optional
+        Number of training rows, if not all.
+    """
     kind = KINDS.get(name, "continuous")
     if name.isdigit():
         X, y = make_data("gaussian", int(name) + 2000)
@@ -53,7 +62,7 @@ def read(name: str) -> Table:
         held = 2000
     else:
         X, y = _loaded(name)
-        order = np.random.default_rng(0).permutation(len(y))
+        order = np.random.default_rng(split).permutation(len(y))
         held = len(y) // 10
     X = X[order]
     y = y[order]
@@ -64,9 +73,10 @@ def read(name: str) -> Table:
     if name in ("labels", "counts"):
         y, means = _drawn(name, y)
         means = means[:held]
+    end = len(y) if first is None else held + first
     return Table(
-        X=np.ascontiguousarray(X[held:]),
-        y=y[held:].copy(),
+        X=np.ascontiguousarray(X[held:end]),
+        y=y[held:end].copy(),
         X_test=np.ascontiguousarray(X[:held]),
         y_test=y[:held].copy(),
         means=means,

@@ -25,6 +25,7 @@ NAMES = (
     "scale",
     "product",
     "many_rows",
+    "many_classes",
     "calibration",
     "likelihoods",
     "varying_noise",

@@ -100,9 +100,29 @@ class RoundReporter:
         """
         self._rounds += 1
         self._log(f"round {self._rounds}", **figures)
+        return self._end_task("round", attributes)
+
+    def search_round(self, **figures: float) -> bool:
+        """Report a round of a search, after which the estimator cannot predict yet.
+
+        Parameters
+        ----------
+        **figures : float
+            Progress of the search, for the log.
+
+        Returns
+        -------
+        stop : bool
+            Whether a callback wants the search to stop.
+        """
+        self._log("search", **figures)
+        return self._end_task("search", None)
+
+    def _end_task(self, name: str, attributes: Attributes | None) -> bool:
+        """Tell callbacks of a task that has ended; whether one asks to stop."""
         if self._context is None:
             return False
-        context = self._context.subcontext(task_name="round")
+        context = self._context.subcontext(task_name=name)
         context.call_on_fit_task_begin(**self._data)
         stop = context.call_on_fit_task_end(
             **self._data,

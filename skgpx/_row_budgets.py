@@ -19,6 +19,9 @@ ABUNDANT_ROWS = 4500
 # Rows up to which hyperparameters are averaged: some hundreds of evaluations, of the
 # exact evidence of all of them.
 AVERAGED_ROWS = 300
+# The same of two classes by default: every state has chains of its own, five seconds in
+# all.
+AVERAGED_CLASS_ROWS = 200
 
 # ---- The same of many rows: densities of neighbourhoods given their predecessors -----
 
@@ -29,7 +32,8 @@ TRAINED_NEIGHBORHOODS = 4000
 NEIGHBORHOOD_ROWS = 10
 PREDECESSOR_ROWS = 40
 
-# Rows that have working responses: a small linear system for each, in every pass.
+# Rows that have working responses, of one or two functions: a small linear system for
+# each row and function, in every pass. More functions have fewer rows.
 RESPONSE_ROWS = 40_000
 # Rows whose density given their nearest others chooses the scales of a likelihood.
 SCORED_ROWS = 4000

@@ -29,6 +29,21 @@ if WORKER != "main":
 
 
 @pytest.fixture
+def few_neighborhoods(monkeypatch):
+    """A fraction of the neighbourhoods that choose the kernel of many rows."""
+    select = "skgpx._selection._select"
+    monkeypatch.setattr(f"{select}.COMPARED_NEIGHBORHOODS", 100)
+    monkeypatch.setattr(f"{select}.TRAINED_NEIGHBORHOODS", 200)
+
+
+@pytest.fixture
+def abundant_early(monkeypatch, few_neighborhoods):
+    """The search of many rows, from 1500 on."""
+    for module in ("_prior", "_select", "_sparse"):
+        monkeypatch.setattr(f"skgpx._selection.{module}.ABUNDANT_ROWS", 1500)
+
+
+@pytest.fixture
 def rng():
     """The one seed of the suite."""
     return np.random.default_rng(0)

@@ -86,9 +86,8 @@ def test_residuals_at_inputs_that_repeat(design):
 
 
 @pytest.mark.parametrize("estimator", [*REGRESSORS, SpectralVGPRegressor])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_noise_at_ten_levels(estimator, seed):
-    rng = np.random.default_rng(seed)
+def test_noise_at_ten_levels(estimator):
+    rng = np.random.default_rng(0)
     X = rng.integers(0, 10, 300)[:, np.newaxis]
     model = estimator(random_state=0).fit(X, rng.normal(size=300))
     assert set(checks(model)) <= {"no signal"}
@@ -175,7 +174,6 @@ def growing(seed):
 @pytest.mark.parametrize("estimator", REGRESSORS)
 def test_a_season_that_grows_with_the_level(estimator):
     X, y = growing(0)
-    assert checks(estimator(random_state=0).fit(X, y)) == ["multiplicative variation"]
     # units do not matter, and the remedy is one
     assert checks(estimator(random_state=0).fit(X, 1e6 * y)) == [
         "multiplicative variation"

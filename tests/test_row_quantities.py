@@ -106,7 +106,7 @@ def test_a_constant_noise_is_the_parameter(name):
     "model",
     [
         PLSRegressor(random_state=0),
-        PLSRegressor(likelihood=StudentT(), random_state=0),
+        PLSRegressor(RBF(), likelihood=StudentT(), random_state=0),
         SpectralVGPRegressor(),
         ExactGPRegressor(random_state=0),
     ],

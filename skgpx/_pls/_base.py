@@ -32,6 +32,7 @@ from skgpx._selection import (
     MAX_INDUCING_NON_GAUSSIAN,
     Hyperparameters,
     SearchBudget,
+    has_log_odds,
     inducing_by_capacity,
     inducing_of_targets,
     learn_prior,
@@ -164,6 +165,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             n_jobs=self.n_jobs,
             previous=previous,
             hyperparameters=self._averaging(likelihood),
+            report=reporter.search_round,
         )
         priors = [prior.at(state) for state in prior.states]
         if with_mean:
@@ -307,7 +309,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """`hyperparameters`; "auto" leaves chains that the user set up alone.
 
         It averages those of a location under noise, which few rows may choose to be
-        next to nothing, with intervals that are as narrow.
+        next to nothing, with intervals that are as narrow, and those of two classes, of
+        which few rows do not tell the columns that matter.
         """
         if self.hyperparameters != "auto" or likelihood.has_closed_form:
             return self.hyperparameters
@@ -317,8 +320,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             or self.init != "laplace"
             or self.warm_start
         )
-        is_location = likelihood.location_scale and likelihood.n_outputs_ == 1
-        if given_chains or not is_location:
+        is_gaining = likelihood.location_scale or has_log_odds(likelihood)
+        if given_chains or not is_gaining or likelihood.n_outputs_ > 1:
             return "maximise"
         return "auto"
 

@@ -31,16 +31,16 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
     Probabilities are averaged over the posterior of the latent functions, one for two
     classes and one per class for more; the posterior is not approximated by a Gaussian,
-    unless two classes have many rows or `n_neighbors` is a number above zero.
+    unless up to ten classes have many rows or `n_neighbors` is a number above zero.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Covariance of the latent function (of each of them, for several classes). None
         stands for a constant times an RBF, or for two classes also a Matern kernel of
-        order 5/2 or 3/2, with one lengthscale (in standard deviations of the columns;
-        for several classes also in the unit of X), or with one for each column where
-        that gains enough.
+        order 5/2 or 3/2 (from 4500 rows on for up to ten classes, 1/2 among them), with
+        one lengthscale (in standard deviations of the columns; for several classes also
+        in the unit of X), or with one for each column where that gains enough.
     likelihood : Bernoulli, Categorical or None, default=None
         None means ``Bernoulli()`` for two classes, ``Categorical()`` for more.
     n_inducing : int or "auto", default="auto"
@@ -52,18 +52,21 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         :func:`~skgpx.bases.select_inducing`; an array holds the points themselves.
     n_neighbors : int or "auto", default="auto"
         Number of the nearest rows that complete the inducing inputs, under the closest
-        normal distribution instead of chains; 0 for none. "auto" is 40 for two classes
-        from 4500 rows on where the points that chains can afford do not suffice, and 0
-        for more classes. It is 40 for rows of dask beyond their sample.
+        normal distribution instead of chains; 0 for none. "auto" is 40 for up to ten
+        classes from 4500 rows on where the points that chains can afford do not
+        suffice, otherwise 0. It is 40 for rows of dask beyond their sample.
     optimizer : {"evidence"} or None, default="evidence"
-        How hyperparameters are found: by Laplace's approximation of the evidence, or
-        not at all.
+        How hyperparameters are found: by Laplace's approximation of the evidence (or,
+        of many rows, by densities given nearest rows, see `n_neighbors`), or not at
+        all.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
         "maximise" chooses the state of kernel and likelihood of the largest posterior.
         "average" draws twelve states from their posterior, by Laplace's evidence, and
         averages probabilities over them; it is for at most 300 rows of two classes, and
         ``300 / (n_classes - 1)`` rows of more, and raises a ValueError otherwise.
-        "auto" is "maximise". See :class:`PLSRegressor`.
+        "auto" averages up to 200 rows of two classes, if every hyperparameter has a
+        prior and `method`, `init` and `warm_start` have their defaults, and maximises
+        otherwise. See :class:`PLSRegressor`.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
     potential : {"projected", "optimal"}, default="projected"

@@ -1,7 +1,12 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
 from skgpx._selection._averaging import NO_NOISE
-from skgpx._selection._candidates import NOISE_PRIOR, StudentPrior, stretched
+from skgpx._selection._candidates import (
+    NOISE_PRIOR,
+    StudentPrior,
+    has_log_odds,
+    stretched,
+)
 from skgpx._selection._evidence import (
     rough_latent_values,
     rough_start,
@@ -56,6 +61,7 @@ __all__ = [
     "false_alarm_level",
     "final_noise",
     "grow",
+    "has_log_odds",
     "inducing_by_capacity",
     "inducing_of_targets",
     "latent_moments",

@@ -30,6 +30,7 @@ from skgpx.kernels import (
     length_scale_entries,
     stated_log_density,
     theta_entries,
+    with_theta,
 )
 from skgpx.likelihoods import Likelihood
 
@@ -68,18 +69,25 @@ class StudentPrior:
         log_constant: Array = np.where(self._has_tails, log_ratio, 0.0) - np.log(scale)
         return log_constant
 
+    @cached_property
+    def _is_normal(self) -> bool:
+        return not np.any(self._has_tails)
+
     def log_density(self, value: Array) -> Array:
         """Log density of each logarithm, in nats."""
-        square = ((value - self.mean) / self.std) ** 2
-        # (ν + 1) log(1 + z²/ν)
-        of_tails = (self._nu + 1.0) * np.log1p(square / self._nu)
-        exponent = np.where(self._has_tails, of_tails, square)
+        exponent: Array = ((value - self.mean) / self.std) ** 2
+        if not self._is_normal:
+            # (ν + 1) log(1 + z²/ν)
+            of_tails = (self._nu + 1.0) * np.log1p(exponent / self._nu)
+            exponent = np.where(self._has_tails, of_tails, exponent)
         log_density: Array = self._log_constant - 0.5 * exponent
         return log_density
 
     def slope(self, value: Array) -> Array:
         """Derivative of the log density."""
-        z = (value - self.mean) / self.std
+        z: Array = (value - self.mean) / self.std
+        if self._is_normal:
+            return -z / self.std
         of_tails = (self._nu + 1.0) / (self._nu + z**2)
         slope: Array = -np.where(self._has_tails, of_tails, 1.0) * z / self.std
         return slope
@@ -109,20 +117,22 @@ class NoisePrior(NamedTuple):
 
     def log_density(self, log_noise: Array) -> Array:
         """Log density of logarithms of noise variances, in nats."""
-        # log [(1 - π) p(s | noise) + π p(s | nothing)]
-        log_density: Array = np.logaddexp(
-            np.log1p(-self.odds) + self.noise.log_density(log_noise),
-            np.log(self.odds) + self.nothing.log_density(log_noise),
-        )
-        return log_density
+        return self.log_density_and_slope(log_noise)[0]
 
     def slope(self, log_noise: Array) -> Array:
         """Derivative of the log density."""
-        log_joint = np.log(self.odds) + self.nothing.log_density(log_noise)
-        share = np.exp(log_joint - self.log_density(log_noise))
+        return self.log_density_and_slope(log_noise)[1]
+
+    def log_density_and_slope(self, log_noise: Array) -> tuple[Array, Array]:
+        """Log density of logarithms of noise variances, and its derivative."""
+        # log [(1 - π) p(s | noise) + π p(s | nothing)]
+        log_noise_joint = np.log1p(-self.odds) + self.noise.log_density(log_noise)
+        log_nothing_joint = np.log(self.odds) + self.nothing.log_density(log_noise)
+        log_density: Array = np.logaddexp(log_noise_joint, log_nothing_joint)
+        share = np.exp(log_nothing_joint - log_density)
         noise_slope = (1.0 - share) * self.noise.slope(log_noise)
         slope: Array = noise_slope + share * self.nothing.slope(log_noise)
-        return slope
+        return log_density, slope
 
 
 # Orders of the families that compete, from smooth to rough; infinity is the RBF. The
@@ -137,6 +147,9 @@ ALL_ORDERS = (*SMOOTH_ORDERS, 0.5)
 # deviation.
 _LENGTHSCALE = StudentPrior(np.sqrt(2.0), np.sqrt(3.0))
 _AMPLITUDE = StudentPrior(1.0, 1.5, degrees=4.0)
+# Of the log odds of classes. With a standard deviation of exp(2.5 / 2) = 3.5 the more
+# probable class is right in 86 % of the rows, with the largest one, 6, in 91 %.
+_CLASS_AMPLITUDE = StudentPrior(2.5, 1.0)
 _PART_OF_Y = StudentPrior(-2.0, 2.0)
 NOISE_PRIOR = NoisePrior(
     noise=_PART_OF_Y,
@@ -233,7 +246,7 @@ class Candidate:
         if not len(self.offset):
             return self.kernel
         theta = np.clip(self.log_parameters(u), *self.kernel.bounds.T)
-        return self.kernel.clone_with_theta(theta)
+        return with_theta(self.kernel, theta)
 
     def coordinates_of(self, kernel: Kernel) -> Array:
         """Coordinates of a kernel of this form; tied parameters are averaged."""
@@ -270,8 +283,9 @@ class Candidate:
         if power and scales.shape[-1] and not any(self.stated[-1:]):
             # log σ² is the logarithm of the first scale, or twice that
             log_noise = power * scales[..., 0] - np.log(self.unit)
-            log_density = log_density + NOISE_PRIOR.log_density(log_noise)
-            scales_slope[..., 0] = power * NOISE_PRIOR.slope(log_noise)
+            of_noise, noise_slope = NOISE_PRIOR.log_density_and_slope(log_noise)
+            log_density = log_density + of_noise
+            scales_slope[..., 0] = power * noise_slope
         gradient = np.concatenate((slope, scales_slope), axis=-1)
         if not any(self.stated):
             return log_density, gradient
@@ -340,6 +354,16 @@ class Candidate:
             std=self.std[free],
             degrees=self.degrees[free],
             is_length_scale=self.is_length_scale[free],
+        )
+
+    def with_amplitude_prior(self, prior: StudentPrior) -> Candidate:
+        """Another prior of the amplitude, which is the first coordinate."""
+        is_amplitude = np.arange(self.n_free) == 0
+        return replace(
+            self,
+            mean=np.where(is_amplitude, prior.mean, self.mean),
+            std=np.where(is_amplitude, prior.std, self.std),
+            degrees=np.where(is_amplitude, prior.degrees, self.degrees),
         )
 
     def without_function(self) -> Candidate:
@@ -646,10 +670,7 @@ def default_candidates(
             name=f"{name}, one lengthscale per column",
             is_given=False,
         )
-        if not likelihood.has_closed_form:
-            # functions without noise have the large amplitudes
-            normal = np.full_like(anisotropic.degrees, np.inf)
-            anisotropic = replace(anisotropic, degrees=normal)
+        anisotropic = anisotropic.with_amplitude_prior(_amplitude_prior(likelihood))
         family = [anisotropic]
         if len(numeric) >= 2:
             isotropic = anisotropic.with_one_length_scale(f"{name}, one lengthscale")
@@ -660,6 +681,22 @@ def default_candidates(
                 family.insert(1, in_unit)
         families.append(family)
     return families
+
+
+def _amplitude_prior(likelihood: Likelihood) -> StudentPrior:
+    """Prior of the amplitude, in variances of the latent function."""
+    if likelihood.has_closed_form:
+        return _AMPLITUDE
+    if has_log_odds(likelihood):
+        return _CLASS_AMPLITUDE
+    # only functions without noise have the large amplitudes
+    return StudentPrior(_AMPLITUDE.mean, _AMPLITUDE.std)
+
+
+def has_log_odds(likelihood: Likelihood) -> bool:
+    """Whether the latent functions are the log odds of classes."""
+    n_classes = max(likelihood.n_outputs_, 2)
+    return likelihood.log_scale and likelihood.takes_classes(n_classes)
 
 
 def _in_one_unit(candidate: Candidate) -> Candidate:

@@ -29,6 +29,7 @@ from skgpx.kernels import (
     matrix_and_pullback,
     radial_code,
     triangle_and_pullback,
+    with_theta,
 )
 from skgpx.likelihoods import Likelihood
 
@@ -122,7 +123,7 @@ class ExactEvidence:
         p = self._n_kernel_parameters
         values = np.empty(len(thetas))
         for i, theta in enumerate(thetas):
-            kernel = self.kernel.clone_with_theta(theta[:p])
+            kernel = with_theta(self.kernel, theta[:p])
             likelihood = self.likelihood.with_theta(theta[p:])
             values[i] = self.value(kernel, float(likelihood.variance(0.0)))
         return values
@@ -144,7 +145,7 @@ class ExactEvidence:
         """`value_and_gradient` of any kernel, by LAPACK."""
         p = self._n_kernel_parameters
         omega = self.rows.precisions
-        kernel = self.kernel.clone_with_theta(theta[:p])
+        kernel = with_theta(self.kernel, theta[:p])
         likelihood = self.likelihood.with_theta(theta[p:])
         noise_variance = float(likelihood.variance(0.0))
         K, pullback = triangle_and_pullback(kernel, self.rows.X)
@@ -461,7 +462,7 @@ class SparseEvidence:
         O(n m^2 + m^3) with a few kernel matrices; no array of size n m p.
         """
         p = self._n_kernel_parameters
-        kernel = self.kernel.clone_with_theta(theta[:p])
+        kernel = with_theta(self.kernel, theta[:p])
         likelihood = self.likelihood.with_theta(theta[p:])
         Kxz, pullback_cross = matrix_and_pullback(kernel, self.rows.X, self.Z)
         Kzz, pullback_inducing = matrix_and_pullback(kernel, self.Z)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,6 +71,7 @@ def location_and_scale(
     *,
     trend: bool,
     n_jobs: int | None,
+    report: Callable[..., bool] | None = None,
 ) -> tuple[SearchResult, float]:
     """Kernels of a location and of the logarithm of its scale, of many rows.
 
@@ -93,6 +94,8 @@ def location_and_scale(
     trend : bool
         Whether the location may have a linear trend.
     n_jobs : int or None
+    report : callable, optional
+        Called with the density after each round; True ends them.
 
     Returns
     -------
@@ -147,6 +150,8 @@ def location_and_scale(
             break
         location_result = next_result
         search = next_search
+        if report is not None and report(density=search.log_density):
+            break
     # 3 the kernel of the log scale, in units of the variation
     kernel = search.result.kernel
     amplitude = 1.0
@@ -209,6 +214,7 @@ def _search_location(
         start=None,
         trend=trend,
         n_jobs=n_jobs,
+        report=None,
     )
     return result
 

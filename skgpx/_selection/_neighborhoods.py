@@ -212,22 +212,36 @@ class Neighborhoods(NamedTuple):
         """Density of the scattered rows, and densities of neighbourhoods given others.
 
         They are factors of the joint density of all rows in Vecchia's approximation by
-        blocks; a sample of them estimates it.
+        blocks; a sample of them estimates it. Of several functions with noise of their
+        own each has its share of the neighbourhoods.
         """
-        evidences: list[Density] = [
-            ExactEvidence(self.scattered, kernel, likelihood),
-        ]
-        blocks = np.split(self.positions, range(_BLOCK, len(self.positions), _BLOCK))
-        for block in blocks:
-            density = NeighborhoodDensity(
-                self.rows,
-                block,
-                PREDECESSOR_ROWS,
-                kernel,
-                likelihood,
-            )
-            evidences.append(density)
+        evidences: list[Density] = []
+        scattered_of_functions = _functions(self.scattered)
+        n_functions = len(scattered_of_functions)
+        for function, rows in enumerate(_functions(self.rows)):
+            scattered = scattered_of_functions[function]
+            evidences.append(ExactEvidence(scattered, kernel, likelihood))
+            positions = self.positions[function::n_functions]
+            for block in np.split(positions, range(_BLOCK, len(positions), _BLOCK)):
+                density = NeighborhoodDensity(
+                    rows,
+                    block,
+                    PREDECESSOR_ROWS,
+                    kernel,
+                    likelihood,
+                )
+                evidences.append(density)
         return evidences
+
+
+def _functions(rows: Rows) -> list[Rows]:
+    """Values of each function, if their noise differs; otherwise the rows."""
+    if rows.known is None or rows.known.ndim == 1:
+        return [rows]
+    return [
+        rows._replace(y=rows.y[:, function], known=rows.known[:, function])
+        for function in range(rows.y.shape[1])
+    ]
 
 
 def _nearest_predecessors(
@@ -292,12 +306,12 @@ class NearestOthers(NamedTuple):
         Parameters
         ----------
         kernel : sklearn.gaussian_process.kernels.Kernel
-        y, noise : ndarray of shape (n,)
-            Values, and variances of their noise.
+        y, noise : ndarray of shape (n, c)
+            Values of c functions, and variances of their noise.
 
         Returns
         -------
-        mean, variance : ndarray of shape (n,)
+        mean, variance : ndarray of shape (n, c)
 
         References
         ----------
@@ -306,19 +320,20 @@ class NearestOthers(NamedTuple):
         """
         n, size = self.positions.shape
         diagonal = np.arange(size)
-        mean = np.empty(n)
-        variance = np.empty(n)
+        mean = np.empty(y.shape)
+        variance = np.empty(y.shape)
         for first in range(0, n, _BLOCK):
             block = slice(first, min(first + _BLOCK, n))
             positions = self.positions[block]
-            C = stacked_triangles(kernel, self.X[positions])
-            C[:, diagonal, diagonal] += noise[positions]
-            C = np.ascontiguousarray(C)
-            solution = np.ascontiguousarray(y[positions])
-            # L is left in the place of C
-            solve_local(C, np.full(len(positions), size), solution)
-            total = C[:, -1, -1] ** 2
-            mean[block] = y[block] - total * solution[:, -1]
-            variance[block] = total - noise[block]
+            K = stacked_triangles(kernel, self.X[positions])
+            for function in range(y.shape[1]):
+                C = np.array(K, order="C")
+                C[:, diagonal, diagonal] += noise[positions, function]
+                solution = np.ascontiguousarray(y[positions, function])
+                # L is left in the place of C
+                solve_local(C, np.full(len(positions), size), solution)
+                total = C[:, -1, -1] ** 2
+                mean[block, function] = y[block, function] - total * solution[:, -1]
+                variance[block, function] = total - noise[block, function]
         # rounding
         return mean, np.maximum(variance, 1e-6 * noise)

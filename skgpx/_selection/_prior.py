@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,7 +12,12 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
-from skgpx._row_budgets import ABUNDANT_ROWS, AVERAGED_ROWS, SEARCHED_ROWS
+from skgpx._row_budgets import (
+    ABUNDANT_ROWS,
+    AVERAGED_CLASS_ROWS,
+    AVERAGED_ROWS,
+    SEARCHED_ROWS,
+)
 from skgpx._selection._averaging import (
     MOST_COORDINATES,
     HyperparameterState,
@@ -22,6 +27,7 @@ from skgpx._selection._candidates import (
     ALL_ORDERS,
     Candidate,
     default_candidates,
+    has_log_odds,
     of_kernel,
 )
 from skgpx._selection._closed_form import closed_form, noise_only
@@ -30,7 +36,10 @@ from skgpx._selection._laplace import laplace, rough_latent
 from skgpx._selection._location_and_scale import location_and_scale
 from skgpx._selection._maximise import MIN_EVIDENCE_GAIN, SearchResult
 from skgpx._selection._select import SearchBudget, Split
-from skgpx._selection._working_responses import working_responses
+from skgpx._selection._working_responses import (
+    depends_on_contrasts,
+    working_responses,
+)
 from skgpx._validation import DefaultKernel, Rows
 from skgpx.diagnostics import Finding
 from skgpx.kernels import GREKernel, decays, rescaled, split_noise, stated_priors
@@ -41,6 +50,8 @@ Array = NDArray[np.float64]
 # Observations from which on a search without a signal ends with noise around the mean:
 # fewer leave the function uncertain.
 _MIN_WEIGHT_OF_NOISE = 100.0
+# The most classes whose kernel comes from all rows: each has working responses.
+_MOST_CLASSES = 10
 
 
 class SearchRecord(NamedTuple):
@@ -155,6 +166,7 @@ def learn_prior(
     previous: Hyperparameters | None = None,
     trend: bool = True,
     hyperparameters: str = "maximise",
+    report: Callable[..., bool] | None = None,
 ) -> Hyperparameters:
     """Kernel and likelihood: the maximum a posteriori, or states to average.
 
@@ -184,6 +196,8 @@ def learn_prior(
         noise.
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
         "auto" averages where rows are few and every hyperparameter has a prior.
+    report : callable, optional
+        Called with figures after each round of a search that has some; True ends them.
     """
     # 1 candidate kernels
     unit = latent_scale(rows, likelihood) ** 2
@@ -257,6 +271,7 @@ def learn_prior(
             start=start,
             trend=trend,
             n_jobs=n_jobs,
+            report=report,
         )
     # 4 its findings
     has_signal = result.has_signal
@@ -315,11 +330,18 @@ def _has_neighborhoods(
     n_columns = split.rows.X.shape[1]
     kernels = [family[-1].kernel for family in families]
     all_decay = all(decays(kernel, n_columns) for kernel in kernels)
-    has_responses = likelihood.n_outputs_ == 1
-    if likelihood.has_varying_scale:
-        # the log scale has a kernel of its own, for which there are no chains
-        has_responses = split.nearby
-    return split.abundant and has_responses and all_decay
+    suits = likelihood.n_outputs_ == 1
+    if likelihood.n_outputs_ > 1 and split.nearby:
+        # a log scale has a kernel of its own, for which there are no chains; on few
+        # points classes need longer lengthscales than all rows show
+        suits = likelihood.has_varying_scale or _has_few_classes(split.rows, likelihood)
+    return split.abundant and suits and all_decay
+
+
+def _has_few_classes(rows: Rows, likelihood: Likelihood) -> bool:
+    """Whether there are at most ten latent functions, of classes."""
+    is_few = 1 < likelihood.n_outputs_ <= _MOST_CLASSES
+    return is_few and depends_on_contrasts(rows, likelihood)
 
 
 def _of_neighborhoods(
@@ -331,6 +353,7 @@ def _of_neighborhoods(
     start: SearchResult | None,
     trend: bool,
     n_jobs: int | None,
+    report: Callable[..., bool] | None,
 ) -> tuple[SearchResult, float]:
     """Search of many rows, under a likelihood that is not Gaussian."""
     if not likelihood.has_varying_scale:
@@ -342,6 +365,7 @@ def _of_neighborhoods(
             start=start,
             trend=trend,
             n_jobs=n_jobs,
+            report=report,
         )
     # a smooth log scale, and a rough one
     scale_families = [families[0]]
@@ -355,6 +379,7 @@ def _of_neighborhoods(
         rng,
         trend=trend,
         n_jobs=n_jobs,
+        report=report,
     )
 
 
@@ -398,8 +423,11 @@ def _averages(
     if candidate.is_given:
         # the noise has a default prior
         is_proper = None not in candidate.stated[: candidate.n_free]
+    largest = AVERAGED_ROWS
+    if has_log_odds(likelihood):
+        largest = AVERAGED_CLASS_ROWS
     is_affordable = candidate.n_free <= MOST_COORDINATES
-    return is_proper and is_affordable and len(rows.y) <= AVERAGED_ROWS
+    return is_proper and is_affordable and len(rows.y) <= largest
 
 
 def _default_families(
@@ -412,8 +440,12 @@ def _default_families(
     """Families of the default kernel; of abundant rows rough ones as well."""
     orders = None
     is_abundant = len(rows.y) >= ABUNDANT_ROWS
-    has_responses = likelihood.n_outputs_ == 1 or likelihood.has_varying_scale
-    if budget.nearby and is_abundant and has_responses:
+    suits = (
+        likelihood.n_outputs_ == 1
+        or likelihood.has_varying_scale
+        or _has_few_classes(rows, likelihood)
+    )
+    if budget.nearby and is_abundant and suits:
         orders = ALL_ORDERS
     return default_candidates(rows, likelihood, unit, kernel, orders)
 

@@ -28,7 +28,7 @@ from skgpx._selection._evidence import (
     row_target,
 )
 from skgpx._validation import Rows
-from skgpx.kernels import matrix_and_pullback
+from skgpx.kernels import matrix_and_pullback, with_theta
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -115,7 +115,7 @@ class LaplaceEvidence:
 
     def _at(self, theta: Array) -> tuple[Kernel, Likelihood]:
         p = self._n_kernel_parameters
-        kernel = self.kernel.clone_with_theta(theta[:p])
+        kernel = with_theta(self.kernel, theta[:p])
         return kernel, self.likelihood.with_theta(theta[p:])
 
     def _evaluate(

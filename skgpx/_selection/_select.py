@@ -443,8 +443,9 @@ class Target(NamedTuple):
     ----------
     split : Split
     neighborhoods : Neighborhoods
-    slopes : ndarray of shape (d,) or None
-        Of the trend that has been subtracted, for the columns that are numbers.
+    slopes : ndarray of shape (d, t) or None
+        Of the trend of each of t targets that has been subtracted, for the columns that
+        are numbers.
     """
 
     split: Split
@@ -459,16 +460,17 @@ class Target(NamedTuple):
         numeric = np.setdiff1d(np.arange(n_columns), categories)
         omega = rows.precisions
         centre = np.average(rows.X[:, numeric], axis=0, weights=omega)
-        level = np.average(rows.y, weights=omega)
-        root = np.sqrt(omega)
+        targets = rows.y.reshape(len(rows.y), -1)
+        level = np.average(targets, axis=0, weights=omega)
+        root = np.sqrt(omega)[:, np.newaxis]
         slopes = np.linalg.lstsq(
-            root[:, np.newaxis] * (rows.X[:, numeric] - centre),
-            root * (rows.y - level),
+            root * (rows.X[:, numeric] - centre),
+            root * (targets - level),
         )[0]
 
         def subtract(rows: Rows) -> Rows:
             trend = (rows.X[:, numeric] - centre) @ slopes
-            return rows._replace(y=rows.y - trend)
+            return rows._replace(y=rows.y - trend.reshape(rows.y.shape))
 
         split = self.split._replace(
             rows=subtract(self.split.rows),
@@ -486,7 +488,7 @@ class Target(NamedTuple):
         result = _search_nearby([start], self.neighborhoods)
         if self.slopes is None:
             return result
-        price = 0.5 * len(self.slopes) * np.log(len(self.split.rows.y))
+        price = 0.5 * self.slopes.size * np.log(len(self.split.rows.y))
         return result._replace(posterior=result.posterior - price)
 
     def restore_trend(
@@ -501,7 +503,7 @@ class Target(NamedTuple):
         candidate = with_trend(result.candidate, self.split.screening)
         slopes = np.asarray(self.slopes)
         units = np.exp(candidate.offset[-len(slopes) :])
-        log_slope = 0.5 * np.log(np.mean((slopes / units) ** 2))
+        log_slope = 0.5 * np.log(np.mean((slopes.T / units) ** 2))
         u = candidate.clip(np.append(result.u, log_slope))
         trended = maximise(
             candidate,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,8 @@ _MAX_PASSES = 10
 # Mean squared change of the latent means, in units of their variances, after which
 # they stay as they are.
 _SETTLED = 0.01
+# Part of a change of responses of classes that a pass takes: whole changes overshoot.
+_PART_OF_CHANGE = 0.7
 # Largest step of a latent mean, in prior standard deviations.
 _LARGEST_STEP = 2.0
 # Nodes for each of two functions, over whose distribution a likelihood is averaged.
@@ -118,6 +120,11 @@ class WorkingResponses(NamedTuple):
         terms = self.noise * self.slope**2 + np.log(2.0 * np.pi * self.noise)
         terms += self.variance / self.noise
         return 0.5 * float(np.sum(terms)) - self.energy
+
+    def with_equal_noise(self) -> WorkingResponses:
+        """With the mean precision of the functions, for each of them."""
+        noise = 1.0 / np.mean(1.0 / self.noise, axis=1, keepdims=True)
+        return self._replace(noise=np.repeat(noise, self.noise.shape[1], axis=1))
 
     @classmethod
     def of(
@@ -223,6 +230,7 @@ def working_responses(
     start: SearchResult | None,
     trend: bool,
     n_jobs: int | None,
+    report: Callable[..., bool] | None,
 ) -> tuple[SearchResult, float]:
     """Kernel and scales of any likelihood of many rows, as in regression.
 
@@ -231,17 +239,26 @@ def working_responses(
     these, the kernel maximises the density of neighbourhoods; the gradient of their
     density is that of the variational bound of the evidence. Scales of the likelihood
     maximise the density of each row given its nearest others [2]_. At most 40 000 rows
-    are read.
+    are read, and of c > 2 classes 80 000 / c.
 
     The first responses are those under the prior. All families compete for them with
     the noise of a location as a free parameter, so that what a smooth function leaves
     does not pass for outliers.
 
+    Classes have one kernel, of which each shows a part of the neighbourhoods. Their
+    responses add up to zero, as those of one function less: times ``√(c / (c - 1))``
+    they have the variance of c independent functions. For the first ones the noise of
+    a row is the same for all classes.
+
+    The rounds end early where `report`, which gets the mean log density of each, asks
+    for it.
+
     Returns
     -------
     result : SearchResult
     noise_variance : float
-        Harmonic mean of the noise variances of the working responses.
+        Harmonic mean of the noise variances of the working responses, of the function
+        with the smallest.
 
     References
     ----------
@@ -250,7 +267,9 @@ def working_responses(
     .. [2] Sundararajan and Keerthi, "Predictive approaches for choosing hyperparameters
        in Gaussian processes", Neural Computation 2001.
     """
-    rows = subset(split.rows, split.order[:RESPONSE_ROWS])
+    n_functions = likelihood.n_outputs_
+    n_rows = RESPONSE_ROWS * 2 // max(n_functions, 2)
+    rows = subset(split.rows, split.order[:n_rows])
     order = rng.permutation(len(rows.y))
     scored = np.sort(order[:SCORED_ROWS])
     # 1 kernel and scale of the first responses, under the prior
@@ -258,8 +277,10 @@ def working_responses(
     if result is None:
         middle = families[len(families) // 2][-1]
         kernel = middle.kernel_at(middle.starts()[0])
-        prior_moments = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
+        prior_moments = LatentMoments.of_prior(kernel, rows, n_functions)
         responses = bounded_responses(rows, likelihood, prior_moments)
+        if n_functions > 1:
+            responses = responses.with_equal_noise()
         scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
         first_split, normal = normal_regression(
             rows, responses, split, rng, scale_is_free
@@ -284,7 +305,8 @@ def working_responses(
         likelihood, density = scales_given_others(
             rows, likelihood, given_others, scored
         )
-        if density - previous_density < MIN_GAIN:
+        stop = report is not None and report(density=density)
+        if stop or density - previous_density < MIN_GAIN:
             break
         previous_density = density
         responses = bounded_responses(rows, likelihood, moments)
@@ -298,8 +320,33 @@ def working_responses(
     moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
     likelihood, _ = scales_given_others(rows, likelihood, given_others, scored)
     responses = bounded_responses(rows, likelihood, moments)
-    noise_variance = 1.0 / float(np.mean(1.0 / responses.noise))
+    mean_precisions = np.mean(1.0 / responses.noise, axis=0)
+    noise_variance = 1.0 / float(np.max(mean_precisions))
     return result._replace(likelihood=likelihood), noise_variance
+
+
+class NoisyValues(NamedTuple):
+    """Values of the latent functions at the rows, and variances of their noise, (n, c).
+
+    Attributes
+    ----------
+    y, noise : ndarray of shape (n, c)
+    """
+
+    y: Array
+    noise: Array
+
+    def moved(self, other: NoisyValues, part: float) -> NoisyValues:
+        """Their log densities, a part of the way to those of other values [1]_.
+
+        References
+        ----------
+        .. [1] Khan and Lin, "Conjugate-computation variational inference", AISTATS
+           2017.
+        """
+        precision = (1.0 - part) / self.noise + part / other.noise
+        total = (1.0 - part) * self.y / self.noise + part * other.y / other.noise
+        return NoisyValues(total / precision, 1.0 / precision)
 
 
 class LatentMoments(NamedTuple):
@@ -319,12 +366,16 @@ class LatentMoments(NamedTuple):
         variance = np.repeat(kernel.diag(rows.X)[:, np.newaxis], n_functions, axis=1)
         return cls(np.zeros_like(variance), variance)
 
-    def given(self, responses: WorkingResponses) -> LatentMoments:
-        """These moments, conditioned on the response of the row itself."""
-        noise = responses.noise
+    def given(self, values: NoisyValues) -> LatentMoments:
+        """These moments, conditioned on the value at the row itself."""
+        noise = values.noise
         total = self.variance + noise
-        mean = (noise * self.mean + self.variance * responses.y) / total
+        mean = (noise * self.mean + self.variance * values.y) / total
         return LatentMoments(mean, self.variance * noise / total)
+
+    def contrasts(self) -> LatentMoments:
+        """Of functions whose means add up to zero."""
+        return self._replace(mean=self.mean - self.mean.mean(axis=1, keepdims=True))
 
 
 def latent_moments(
@@ -335,6 +386,8 @@ def latent_moments(
 ) -> tuple[LatentMoments, LatentMoments]:
     """Moments that reproduce themselves by the working responses around them.
 
+    The sum of all functions of classes, on which nothing depends, stays at zero.
+
     Returns
     -------
     moments, given_others : LatentMoments
@@ -344,16 +397,20 @@ def latent_moments(
     prior = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
     largest_step = _LARGEST_STEP * np.sqrt(prior.variance)
     moments = start or prior
+    is_of_classes = depends_on_contrasts(rows, likelihood)
+    values: NoisyValues | None = None
     for _ in range(_MAX_PASSES):
         responses = bounded_responses(rows, likelihood, moments)
-        columns = [
-            nearest.predict(kernel, z, noise)
-            for z, noise in zip(responses.y.T, responses.noise.T, strict=True)
-        ]
-        means, variances = zip(*columns, strict=True)
-        given_others = LatentMoments(np.column_stack(means), np.column_stack(variances))
+        new_values = NoisyValues(responses.y, responses.noise)
+        if is_of_classes and values is not None:
+            new_values = values.moved(new_values, _PART_OF_CHANGE)
+        values = new_values
+        given_others = LatentMoments(*nearest.predict(kernel, *values))
         previous = moments
-        moments = given_others.given(responses)
+        moments = given_others.given(values)
+        if is_of_classes:
+            given_others = given_others.contrasts()
+            moments = moments.contrasts()
         # Newton's method goes too far for a count that is much above its rate
         step = np.clip(moments.mean - previous.mean, -largest_step, largest_step)
         moments = moments._replace(mean=previous.mean + step)
@@ -402,14 +459,22 @@ def normal_regression(
     noise_is_free: bool = False,
 ) -> tuple[Split, Gaussian]:
     """Regression on working responses, in which no row counts more than once."""
-    z = responses.y[:, 0]
-    noise = responses.noise[:, 0]
-    level = float(noise.min())
-    normal_rows = Rows(rows.X, z, np.ones(len(z)), noise / level)
+    z = responses.y
+    n, c = z.shape
+    if c > 1:
+        z = z * np.sqrt(c / (c - 1.0))
+    level = float(responses.noise.min())
+    noise = responses.noise / level
+    if np.all(noise == noise[:, :1]):
+        noise = noise[:, 0]
+    if c == 1:
+        z = z[:, 0]
+    normal_rows = Rows(rows.X, z, np.ones(n), noise)
     normal = Gaussian(level)
     if noise_is_free:
         normal = Gaussian()
-    normal = normal.prepare(z, normal_rows.weights, normal_rows.known)
+    # the noise of each row, over its functions
+    normal = normal.prepare(z, normal_rows.weights, noise.reshape(n, -1)[:, 0])
     if noise_is_free:
         normal = with_noise(normal, level)
     budget = SearchBudget(nearby=split.nearby)

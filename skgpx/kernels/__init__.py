@@ -59,6 +59,7 @@ from skgpx.kernels._terms import (
     split_noise,
     summands,
     theta_entries,
+    with_theta,
 )
 
 # The other names imported above serve the library itself.

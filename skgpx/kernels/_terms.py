@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
+from functools import cache, reduce
 from itertools import product
 from typing import NamedTuple
 
@@ -13,7 +13,9 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
+    DotProduct,
     Exponentiation,
+    ExpSineSquared,
     Kernel,
     Matern,
     Product,
@@ -28,6 +30,77 @@ from skgpx.kernels._linear import Linear
 from skgpx.kernels._registry import Bounds
 
 Array = NDArray[np.float64]
+
+# ---- Other hyperparameters -----------------------------------------------------------
+
+# Kernels of which every hyperparameter is a parameter of their own.
+_SIMPLE = frozenset(
+    {
+        RBF,
+        ConstantKernel,
+        DotProduct,
+        ExpSineSquared,
+        Linear,
+        Matern,
+        RationalQuadratic,
+        WhiteKernel,
+    }
+)
+
+
+def with_theta(kernel: Kernel, theta: Array) -> Kernel:
+    """``kernel.clone_with_theta(theta)``, the same values in less time.
+
+    scikit-learn's takes milliseconds for a sum of several terms, since every sum and
+    product looks up the hyperparameters of all terms below it again.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    theta : ndarray of shape (p,)
+        Free log-parameters.
+
+    Returns
+    -------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Fixed parameters are those of the given kernel, and not copies.
+    """
+    replaced, n_read = _replaced(kernel, theta)
+    if n_read != len(theta):
+        raise ValueError(f"Expected theta of {n_read} entries; got {len(theta)}.")
+    return replaced
+
+
+def _replaced(kernel: Kernel, theta: Array) -> tuple[Kernel, int]:
+    """A kernel with the first entries of theta, and how many these are."""
+    if type(kernel) in (Sum, Product):
+        left, n_left = _replaced(kernel.k1, theta)
+        right, n_right = _replaced(kernel.k2, theta[n_left:])
+        return type(kernel)(left, right), n_left + n_right
+    if type(kernel) not in _SIMPLE:
+        n_free = len(kernel.theta)
+        return kernel.clone_with_theta(theta[:n_free]), n_free
+    parameters = kernel.get_params(deep=False)
+    n_read = 0
+    for attribute in _hyperparameter_attributes(type(kernel)):
+        entry = getattr(kernel, attribute)
+        if entry.fixed:
+            continue
+        if entry.n_elements > 1:
+            parameters[entry.name] = np.exp(theta[n_read : n_read + entry.n_elements])
+        else:
+            parameters[entry.name] = np.exp(theta[n_read])
+        n_read += entry.n_elements
+    return type(kernel)(**parameters), n_read
+
+
+@cache
+def _hyperparameter_attributes(kernel_type: type) -> tuple[str, ...]:
+    """Names of the specifications of hyperparameters, in the order of theta."""
+    return tuple(
+        name for name in dir(kernel_type) if name.startswith("hyperparameter_")
+    )
+
 
 # ---- A composite kernel as a sum of products of simple ones --------------------------
 

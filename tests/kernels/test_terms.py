@@ -31,6 +31,7 @@ from skgpx.kernels import (
     rescaled,
     split_noise,
     theta_entries,
+    with_theta,
 )
 
 ARD = [0.6, 1.3, 2.0]
@@ -234,3 +235,29 @@ def test_entries_far_outside_do_not_set_the_scale(n, weights):
     found = default_kernel(X, counts).k2.length_scale
     assert found[1] == scale[1]
     assert scale[0] <= found[0] < 3.0 * scale[0]
+
+
+# ---- Other hyperparameters -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(2.0),
+        ConstantKernel(2.0, "fixed") * Matern(ARD, nu=0.5) + WhiteKernel(0.1),
+        RBF(ARD, "fixed") * RationalQuadratic(0.3, 2.0) + Linear(ARD, centre=ARD),
+        2.0 * RBF(9.0) * ExpSineSquared(0.5, 3.0) + 0.1 * DotProduct(0.2),
+        Columns(RBF(0.3), [0]) * Columns(Linear(2.0), [1]) + Matern(0.4) ** 2.0,
+        ConstantKernel(2.0, "fixed"),
+    ],
+    ids=str,
+)
+def test_kernels_with_other_hyperparameters_are_clones(kernel):
+    before = str(kernel.get_params())
+    theta = kernel.theta + np.linspace(0.1, 0.7, len(kernel.theta))
+    other, expected = with_theta(kernel, theta), kernel.clone_with_theta(theta)
+    assert_array_equal(other.theta, expected.theta)
+    assert str(other.get_params()) == str(expected.get_params())
+    assert str(kernel.get_params()) == before
+    with pytest.raises(ValueError, match="entries; got"):
+        with_theta(kernel, np.append(theta, 0.0))

@@ -239,10 +239,9 @@ def test_tails_are_those_of_the_data(likelihood):
     assert model.log_evidence_ == given.log_evidence_
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_chosen_tails_have_the_larger_evidence(seed):
-    rng = np.random.default_rng(seed)
+def test_the_chosen_tails_have_the_larger_evidence():
+    rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (120, 1))
     y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_t(3.0, 120)
     chosen, *given = (

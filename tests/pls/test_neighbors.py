@@ -298,16 +298,21 @@ def test_rows_in_any_order_jobs_and_pickles_give_the_same():
 def test_rough_functions_of_many_rows_take_neighbours():
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 1.0, (2500, 2))
-    y = np.sign(np.sin(25.0 * X[:, 0])) + 0.1 * rng.standard_normal(2500)
+    noise = 0.1 * rng.standard_normal(2500)
+    y = np.sign(np.sin(25.0 * X[:, 0])) + noise
     seen, new = slice(0, 2000), slice(2000, None)
-    model = PLSRegressor(random_state=0).fit(X[seen], y[seen])
+    how = {"normalize_y": False, "random_state": 0}
+    model = PLSRegressor(**how).fit(X[seen], y[seen])
     assert "nearest rows" in str(model.report())
-    sparse = PLSRegressor(n_neighbors=0, random_state=0).fit(X[seen], y[seen])
+    # the same kernel and noise
+    given = {"likelihood": model.likelihood_, "optimizer": None, "n_neighbors": 0}
+    sparse = PLSRegressor(model.kernel_, **given, **how).fit(X[seen], y[seen])
     gain = model.log_predictive_density(X[new], y[new])
     gain = gain - sparse.log_predictive_density(X[new], y[new])
     assert gain.mean() > -2.0 * gain.std() / np.sqrt(500)
     # where a few points suffice there are none
-    smooth = PLSRegressor(random_state=0).fit(X[seen], X[seen].sum(axis=1))
+    smooth = PLSRegressor(ConstantKernel() * RBF(), random_state=0)
+    smooth.fit(X[seen], np.sin(X[seen].sum(axis=1)) + noise[seen])
     assert "nearest rows" not in str(smooth.report())
 
 
@@ -516,22 +521,23 @@ def rough(n):
     return X, np.sin(9.0 * X[:, 0]) + np.cos(11.0 * X[:, 1] + 3.0 * X[:, 0]), rng
 
 
+@pytest.mark.usefixtures("abundant_early")
 def test_counts_of_many_rows_take_neighbours_and_gain():
-    X, f, rng = rough(7600)
-    exposure = rng.uniform(1.0, 4.0, 7600)
+    X, f, rng = rough(2600)
+    exposure = rng.uniform(1.0, 4.0, 2600)
     y = rng.poisson(exposure * np.exp(f)).astype(float)
-    seen, new = slice(0, 4600), slice(4600, None)
+    seen, new = slice(0, 1600), slice(1600, None)
     test = X[new], y[new]
     model = PLSRegressor(likelihood=Poisson(), random_state=0)
     model.fit(X[seen], y[seen], exposure=exposure[seen])
     assert "nearest rows" in str(model.report())
     density = model.log_predictive_density(*test, exposure=exposure[new])
-    # as many points, and the same kernel, without neighbours
+    # points alone, and the same kernel
     sparse = PLSRegressor(
         model.kernel_,
         likelihood=Poisson(),
         optimizer=None,
-        n_inducing=500,
+        n_inducing=200,
         n_neighbors=0,
         random_state=0,
     )
@@ -541,14 +547,16 @@ def test_counts_of_many_rows_take_neighbours_and_gain():
         sparse.fit(X[seen], y[seen], exposure=exposure[seen])
     assert "nearest rows" not in str(sparse.report())
     gain = density - sparse.log_predictive_density(*test, exposure=exposure[new])
-    assert gain.mean() > 2.0 * gain.std() / np.sqrt(3000)
+    assert gain.mean() > 2.0 * gain.std() / np.sqrt(1000)
 
 
+@pytest.mark.usefixtures("abundant_early")
 def test_heavy_tails_of_many_rows_are_calibrated():
-    X, f, rng = rough(6600)
-    y = f + 0.2 * rng.standard_t(3, 6600)
-    seen, new = slice(0, 4600), slice(4600, None)
-    model = PLSRegressor(likelihood=StudentT(3.0), random_state=0)
+    X, f, rng = rough(3600)
+    y = f + 0.2 * rng.standard_t(3, 3600)
+    seen, new = slice(0, 1600), slice(1600, None)
+    kernel = ConstantKernel() * Matern(nu=2.5)
+    model = PLSRegressor(kernel, likelihood=StudentT(3.0), random_state=0)
     model.fit(X[seen], y[seen])
     assert "nearest rows" in str(model.report())
     low, high = model.predict_interval(X[new], coverage=0.9).T
@@ -562,7 +570,8 @@ def test_classes_of_many_rows_are_calibrated():
     p = expit(3.0 * np.sin(5.0 * X[:, 0]) + 2.0 * np.cos(4.0 * X[:, 1]))
     y = (rng.random(8000) < p).astype(int)
     seen, new = slice(0, 6000), slice(6000, None)
-    model = PLSClassifier(random_state=0).fit(X[seen], y[seen])
+    model = PLSClassifier(ConstantKernel() * RBF(), random_state=0)
+    model.fit(X[seen], y[seen])
     found = model.predict_proba(X[new])[:, 1]
     # Spiegelhalter's statistic, standard normal where probabilities are right
     weight = 1.0 - 2.0 * found
@@ -604,6 +613,7 @@ def test_one_outlying_count_does_not_move_the_others():
 # ---- Hyperparameters from all rows ---------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_neighborhoods")
 def test_weak_signals_of_many_rows_are_found():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(4600, 3))
@@ -616,12 +626,14 @@ def test_weak_signals_of_many_rows_are_found():
     assert np.corrcoef(model.predict_proba(X)[:, 1], f)[0, 1] > 0.9
 
 
+@pytest.mark.usefixtures("abundant_early")
 def test_the_scale_of_bounds_is_found_where_most_rows_are_bounds():
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(4600, 2))
+    X = rng.uniform(size=(1600, 2))
     f = 1.5 * np.sin(20.0 * X[:, 0]) * np.cos(20.0 * X[:, 1])
-    y = np.minimum(f + 0.2 * rng.standard_normal(4600), -0.6)
-    model = PLSRegressor(likelihood=Tobit(), random_state=0)
+    y = np.minimum(f + 0.2 * rng.standard_normal(1600), -0.6)
+    kernel = ConstantKernel() * RBF()
+    model = PLSRegressor(kernel, likelihood=Tobit(), random_state=0)
     model.fit(X, y, censoring=(y == -0.6).astype(float))
     assert 0.15 < model.likelihood_.scale < 0.3
     assert model.predict(X).max() < 3.0

@@ -64,8 +64,8 @@ def test_without_censoring_it_is_the_gaussian(likelihood, normal, options):
 def test_censored_it_is_tobit_for_the_logarithm():
     flags = (LOG_Y > 1.0) * 1.0
     log_y = np.minimum(LOG_Y, 1.0)
-    model = PLSRegressor(likelihood=LogNormal(), random_state=0)
-    other = PLSRegressor(likelihood=Tobit(), random_state=0)
+    model = PLSRegressor(RBF(), likelihood=LogNormal(), random_state=0)
+    other = PLSRegressor(RBF(), likelihood=Tobit(), random_state=0)
     model.fit(X, np.exp(log_y), censoring=flags)
     other.fit(X, log_y, censoring=flags)
     assert_allclose(model.kernel_.theta, other.kernel_.theta, atol=1e-6)

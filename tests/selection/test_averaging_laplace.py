@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import lognorm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.metrics import roc_auc_score
 
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx._selection._evidence import SparseEvidence
@@ -143,8 +144,8 @@ def test_probabilities_average_the_states(n_classes):
     for state in states:
         given = PLSClassifier(state.kernel, optimizer=None, random_state=1).fit(X, y)
         alone.append(state.weight * given.predict_proba(X_new))
-    # chains of eight particles for each state
-    assert_allclose(probabilities, np.sum(alone, axis=0), atol=0.06)
+    # eight particles for each state: standard errors of 0.03 at log odds of 3.5
+    assert_allclose(probabilities, np.sum(alone, axis=0), atol=0.09)
 
 
 @pytest.mark.parametrize("likelihood", [StudentT(), NegativeBinomial()])
@@ -169,3 +170,39 @@ def test_the_seed_decides_whatever_the_number_of_jobs():
     first = PLSClassifier(n_particles=8, **AVERAGE).fit(X, y)
     second = PLSClassifier(n_particles=8, n_jobs=2, **AVERAGE).fit(X, y)
     assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+
+
+# ---- By default ----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("n_classes", "n"), [(2, 30), (2, 201), (3, 30)])
+def test_few_rows_of_two_classes_are_averaged_by_default(n_classes, n):
+    X, f, rng = table(n, 1)
+    y = targets(Bernoulli() if n_classes == 2 else Categorical(), f, rng)
+    model = PLSClassifier(n_particles=2, max_iter=10, tol=0.0, random_state=0)
+    model.fit(X, y)
+    assert bool(model.hyperparameter_states_) == (n_classes == 2 and n <= 200)
+
+
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.ConvergenceWarning")
+def test_chains_that_are_given_have_one_state():
+    X, f, rng = table(20, 1)
+    y = targets(Bernoulli(), f, rng)
+    model = PLSClassifier(method="mala", max_iter=10, tol=0.0, random_state=0)
+    assert not model.fit(X, y).hyperparameter_states_
+
+
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.ConvergenceWarning")
+def test_two_columns_of_thirty_are_found():
+    # the state of the largest posterior has one lengthscale for all columns
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 30))
+    f = 3.0 * X[:, 0] + 3.0 * np.sin(2.0 * X[:, 1])
+    y = (f + rng.logistic(size=len(f)) > 0.0).astype(float)
+    averaged = PLSClassifier(random_state=0).fit(X[:100], y[:100])
+    chosen = PLSClassifier(hyperparameters="maximise", random_state=0)
+    chosen.fit(X[:100], y[:100])
+    area = roc_auc_score(y[100:], averaged.predict_proba(X[100:])[:, 1])
+    chosen_area = roc_auc_score(y[100:], chosen.predict_proba(X[100:])[:, 1])
+    assert area > chosen_area + 0.05

@@ -287,10 +287,15 @@ def test_a_bootstrap_has_the_noise_of_its_distinct_rows(draw):
     assert_allclose(model.noise_variance_, once.noise_variance_, rtol=0.03)
 
 
-@pytest.mark.parametrize("weight", [1.01, 1.49, 1.5, 1.51, 2.0, 5.0])
-def test_copies_learn_what_distinct_rows_do(weight):
+@pytest.fixture(scope="module")
+def once():
     X, _, y = rows(rough, 300)
-    once = SpectralVGPRegressor().fit(X, y)
+    return SpectralVGPRegressor().fit(X, y)
+
+
+@pytest.mark.parametrize("weight", [1.01, 1.49, 1.5, 1.51, 2.0, 5.0])
+def test_copies_learn_what_distinct_rows_do(weight, once):
+    X, _, y = rows(rough, 300)
     model = SpectralVGPRegressor().fit(X, y, np.full(300, weight))
     assert_allclose(model.noise_variance_, once.noise_variance_, rtol=1e-6)
     assert model.n_basis_ == once.n_basis_

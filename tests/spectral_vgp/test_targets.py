@@ -39,7 +39,6 @@ def answers(model, X):
 
 CASES = {
     "one input": (1, {}),
-    "few functions": (1, {"n_basis": 11}),
     "two inputs": (2, {"n_basis": 41}),
     "inducing": (4, {}),
     "empirical": (4, {"basis": "empirical"}),
