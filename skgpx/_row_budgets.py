@@ -35,6 +35,9 @@ PREDECESSOR_ROWS = 40
 # Rows that have working responses, of one or two functions: a small linear system for
 # each row and function, in every pass. More functions have fewer rows.
 RESPONSE_ROWS = 40_000
+# Latent values of all classes for which nearest rows are taken unasked: rows times
+# classes, some six minutes of one core.
+CLASS_VALUES = 300_000
 # Rows whose density given their nearest others chooses the scales of a likelihood.
 SCORED_ROWS = 4000
 

@@ -452,9 +452,9 @@ class FixedPoint(NamedTuple):
         mean, variance = self.moments
         noise = self.responses.noise
         # 1 / v₋ = 1 / v - 1 / D and m₋ / v₋ = m / v - z / D
-        others = variance * noise / (noise - variance)
+        cavity_variance = variance * noise / (noise - variance)
         shift = mean / variance - self.responses.y / noise
-        return LatentMoments(others * shift, others)
+        return LatentMoments(cavity_variance * shift, cavity_variance)
 
     @property
     def log_evidence(self) -> float:

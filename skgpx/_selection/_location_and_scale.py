@@ -190,8 +190,8 @@ def squared_scales(moments: LatentMoments, scale: Any) -> Array:
     """``1 / E exp(-2 variation s)`` of each row, (n,): the precision is averaged."""
     shift = 2.0 * scale.variation * moments.mean[:, 0]
     shift -= 2.0 * scale.variation**2 * moments.variance[:, 0]
-    least = _LEAST_SQUARED_SCALE / scale.scale**2
-    return np.maximum(np.exp(np.clip(shift, -50.0, 50.0)), least)
+    smallest = _LEAST_SQUARED_SCALE / scale.scale**2
+    return np.maximum(np.exp(np.clip(shift, -50.0, 50.0)), smallest)
 
 
 def _search_location(

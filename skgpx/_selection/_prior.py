@@ -16,6 +16,7 @@ from skgpx._row_budgets import (
     ABUNDANT_ROWS,
     AVERAGED_CLASS_ROWS,
     AVERAGED_ROWS,
+    CLASS_VALUES,
     SEARCHED_ROWS,
 )
 from skgpx._selection._averaging import (
@@ -339,8 +340,9 @@ def _has_neighborhoods(
 
 
 def _has_few_classes(rows: Rows, likelihood: Likelihood) -> bool:
-    """Whether there are at most ten latent functions, of classes."""
+    """Whether there are at most ten latent functions, of classes of so many rows."""
     is_few = 1 < likelihood.n_outputs_ <= _MOST_CLASSES
+    is_few = is_few and len(rows.y) * likelihood.n_outputs_ <= CLASS_VALUES
     return is_few and depends_on_contrasts(rows, likelihood)
 
 

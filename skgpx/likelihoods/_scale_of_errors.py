@@ -71,8 +71,10 @@ class ScaleOfErrors(Likelihood):
         """Variances T of e, squares e²/T, and log densities, (n, s, k) each."""
         e = doubles(y)[..., np.newaxis]
         squared_scale = self._squared_scale(doubles(f))
-        known = np.asarray(self.known_)
-        total = known[..., np.newaxis] + squared_scale[..., np.newaxis] * self.noise
+        of_location = np.asarray(self.known_)
+        total = (
+            of_location[..., np.newaxis] + squared_scale[..., np.newaxis] * self.noise
+        )
         square = e**2 / total
         log_terms = -0.5 * (square + np.log(2.0 * np.pi * total)) + self.log_weights
         return total, square, log_terms
