@@ -33,7 +33,7 @@ class SeparateFunctions(FunctionModel):
     models: tuple[NeighborModel, ...]
 
     @property
-    def basis(self) -> Any:
+    def basis(self) -> Any:  # type: ignore[override]
         """Basis of the first function."""
         return self.models[0].basis
 

@@ -45,7 +45,8 @@ class OneFunction(NamedTuple):
     residual : NeighborResidual
     nearest : ndarray of shape (1, n, N)
         Nearest predecessors of the rows.
-    count : ndarray of shape (1, n)
+    n_predecessors : ndarray of shape (1, n)
+        How many of them there are.
     systems : list of ndarray or None
         Covariances among them.
     n_jobs : int or None
@@ -53,7 +54,7 @@ class OneFunction(NamedTuple):
 
     residual: NeighborResidual
     nearest: Index
-    count: Index
+    n_predecessors: Index
     systems: list[Array] | None
     n_jobs: int | None
 
@@ -89,7 +90,7 @@ class OneFunction(NamedTuple):
         return closest_normal(
             residual=replace(self.residual, noise=responses.noise),
             nearest=self.nearest,
-            count=self.count,
+            count=self.n_predecessors,
             rows=rows,
             likelihood=likelihood,
             responses=responses,
@@ -140,8 +141,8 @@ def location_and_scale(
     scale_function = OneFunction.of(scale_basis, rows, sampler, scale_order_rng)
     # 2 moments given the nearest others of each row
     location_rows = rows._replace(y=y, known=None)
-    location_moments: LatentMoments | None = None
-    scale_moments: LatentMoments | None = None
+    location_moments = LatentMoments.of_prior(basis.kernel, rows, 1)
+    scale_moments = LatentMoments.of_prior(scale_basis.kernel, rows, 1)
     for _ in range(_START_ROUNDS):
         location_moments, given_others = latent_moments(
             location_rows,

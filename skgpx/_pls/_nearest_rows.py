@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,7 +167,8 @@ def inference_of(
     rng: np.random.Generator,
 ) -> Inference:
     """The posterior, with draws of its weights."""
-    particles, sample = independent_draws(posterior.weights, sampler.n_particles, rng)
+    weights: Any = posterior.weights
+    particles, sample = independent_draws(weights, sampler.n_particles, rng)
     return Inference(
         posterior=posterior,
         particles=particles,

@@ -238,8 +238,8 @@ def _best_scale(
         kernel = candidate.kernel_at(candidate.starts()[0])
         # the typical scale, and responses, under the prior
         of_family = likelihood
-        moments = None
-        given_others = LatentMoments.of_prior(kernel, errors, 1)
+        moments = LatentMoments.of_prior(kernel, errors, 1)
+        given_others = moments
         for _ in range(_SCALE_ROUNDS):
             of_family, _ = scales_given_others(errors, of_family, given_others, scored)
             moments, given_others = latent_moments(errors, kernel, of_family, moments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache, reduce
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +82,8 @@ def _replaced(kernel: Kernel, theta: Array) -> tuple[Kernel, int]:
         return kernel.clone_with_theta(theta[:n_free]), n_free
     parameters = kernel.get_params(deep=False)
     n_read = 0
-    for attribute in _hyperparameter_attributes(type(kernel)):
+    kernel_type: Any = type(kernel)
+    for attribute in _hyperparameter_attributes(kernel_type):
         entry = getattr(kernel, attribute)
         if entry.fixed:
             continue

@@ -273,7 +273,7 @@ class _Heteroscedastic(Likelihood):
 
     # ---- One function at a time ----------------------------------------------------
 
-    def of_location(self, y: Array, weights: Array) -> Likelihood:
+    def of_location(self, y: Array, weights: Array) -> NoiseOfRows:
         """Of ``(y - c) / u`` given f₁, with a scale that is the same for all rows.
 
         It is free if it is here. The quantity of a row is its squared scale, in units
@@ -287,7 +287,7 @@ class _Heteroscedastic(Likelihood):
 
     def of_scale(
         self,
-        location: Likelihood,
+        location: NoiseOfRows,
         amplitude_is_free: bool = False,
     ) -> ScaleOfErrors:
         """Of errors of ``(y - c) / u`` given f₂, and the variance of f₁ for each row.
@@ -308,7 +308,8 @@ class _Heteroscedastic(Likelihood):
             log_weights=log_weights,
             information=self._fisher_information()[1],
         )
-        scale = float(np.sqrt(location.noise_parameter))  # type: ignore[attr-defined]
+        squared_scale: Any = location.noise_parameter
+        scale = float(np.sqrt(squared_scale))
         low = scale
         high = scale
         if "scale" in self.free_:
@@ -331,7 +332,7 @@ class _Heteroscedastic(Likelihood):
             Standard deviation by which it has been divided, a factor of `variation`.
         """
         variation = errors.variation * amplitude
-        scale = errors.scale * self.unit_
+        scale = errors._scale("scale") * self.unit_
         return self._replace(scale=scale, variation=variation, scale_kernel_=kernel)
 
     def example_targets(self, rng: np.random.Generator, n: int) -> Array:
