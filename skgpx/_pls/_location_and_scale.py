@@ -35,6 +35,9 @@ _MAX_ROUNDS = 12
 _SETTLED = 0.01
 # Alternations of moments given nearest others, at which they start.
 _START_ROUNDS = 3
+# Inducing points of the log scale, at most: a row says too little of its scale for
+# more.
+_SCALE_POINTS = 300
 
 
 class OneFunction(NamedTuple):
@@ -133,7 +136,7 @@ def location_and_scale(
             "greedy",
             rows.X,
             likelihood.scale_kernel_,
-            basis.n_basis,
+            min(basis.n_basis, _SCALE_POINTS),
             points_rng,
             rows.weights,
         )

@@ -109,14 +109,14 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         normal distribution (Notes), and there are no chains. 0 leaves the residual at
         its prior.
         "auto" is 40 above 1500 rows (4500, if the likelihood is not Gaussian) where
-        inducing inputs do not suffice, otherwise 0, also for likelihoods of several
-        functions. See Notes.
+        inducing inputs do not suffice, otherwise 0; from 4500 rows on always for a
+        scale that varies, which then has a kernel of its own. See Notes.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: "evidence" maximises the evidence times a
         hyperprior, that of an exact process of at most 1500 rows for Gaussian noise
         (then Titsias' bound, for fewer than 400 inducing inputs), and Laplace's
         approximation of that of the sparse model otherwise. From 4500 rows on the
-        kernel of one latent function then maximises the density of up to 40 000 rows
+        kernel of each latent function then maximises the density of up to 40 000 rows
         given their nearest predecessors: of y, or of the responses to which the
         likelihood is equal, to second order, as Gaussian noise. None keeps the kernel
         as it is.

@@ -37,7 +37,7 @@ Families = Sequence[Sequence[Candidate]]
 
 # Searches for both functions after the first one, and those for the scale in each.
 _MAX_ROUNDS = 4
-_SCALE_ROUNDS = 3
+_SCALE_ROUNDS = 2
 # Least squared scale of a row: rows that agree exactly have no noise that can be seen.
 _LEAST_SQUARED_SCALE = 1e-6
 

@@ -196,31 +196,8 @@ class _Heteroscedastic(Likelihood):
         """Call ``evaluate(cdf, rows)``; see :meth:`Likelihood._by_cdf`."""
         for rows in self._blocks(mixture):
             of_rows = mixture.rows(rows)
-            location, noise, log_shares = self._location_and_noise(of_rows)
-            n, _, s = of_rows.mean.shape
-            shift = np.zeros(len(log_shares))
-            components = np.arange(n * s).reshape(n, s)
-
-            def cdf(
-                y: Array,
-                index: Index | slice,
-                location: LatentMixture = location,
-                noise: Array = noise,
-                shift: Array = shift,
-                log_shares: Array = log_shares,
-                components: Index = components,
-            ) -> Array:
-                chosen = components[index]
-                probability = expectations.cdf(
-                    np.repeat(y, chosen.shape[1]),
-                    location.rows(chosen.ravel()),
-                    shift,
-                    noise[chosen.ravel()],
-                    log_shares,
-                )
-                return probability.reshape(chosen.shape) @ mixture.weights
-
-            evaluate(cdf, rows)
+            components = self._location_and_noise(of_rows)
+            evaluate(_cdf_of(mixture.weights, *components), rows)
 
     def _blocks(self, mixture: LatentMixture) -> list[Index]:
         """Positions of the rows, in blocks that bound the memory."""
@@ -346,12 +323,42 @@ class _Heteroscedastic(Likelihood):
         return np.stack((location, log_scale), axis=-1)
 
 
+def _cdf_of(
+    weights: Array,
+    location: LatentMixture,
+    noise: Array,
+    log_shares: Array,
+) -> Cdf:
+    """Distribution function of rows, given each component of a mixture (s,) of them.
+
+    Parameters are those that ``_location_and_noise`` returns.
+    """
+    s = len(weights)
+    shift = np.zeros(len(log_shares))
+    components = np.arange(len(noise)).reshape(-1, s)
+
+    def cdf(y: Array, rows: Index) -> Array:
+        chosen = components[rows]
+        probability = expectations.cdf(
+            np.repeat(y, s),
+            location.rows(chosen.ravel()),
+            shift,
+            noise[chosen.ravel()],
+            log_shares,
+        )
+        total: Array = probability.reshape(chosen.shape) @ weights
+        return total
+
+    return cdf
+
+
 class HeteroscedasticGaussian(_Heteroscedastic):
     """Normal noise with a standard deviation that varies with X.
 
     ``y = f₁ + scale exp(variation f₂) ε``, up to the location and spread of y, with two
-    latent functions of one prior. How much the noise varies is learned; where it does
-    not vary, predictions are the same as under constant noise.
+    latent functions of one prior or, beside nearest rows of many rows, of a prior each.
+    How much the noise varies is learned; where it does not vary, predictions are the
+    same as under constant noise.
 
     Parameters
     ----------
@@ -361,8 +368,16 @@ class HeteroscedasticGaussian(_Heteroscedastic):
         Standard deviation of its logarithm in units of the latent function; None
         estimates it.
 
+    Attributes
+    ----------
+    scale_kernel_ : sklearn.gaussian_process.kernels.Kernel or None
+        Set by a fit: kernel of f₂; None if it is that of f₁.
+
     Notes
     -----
+    Predictive densities and probabilities are averages of those of normal noise over 32
+    nodes for the log scale, or fewer for each of many particles.
+
     The second derivative of the negative log likelihood is not positive
     semi-definite; `curvature` is the Fisher information.
 
