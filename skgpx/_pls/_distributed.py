@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
@@ -42,6 +43,9 @@ Index = NDArray[np.intp]
 
 # Results that one task adds.
 _ARITY = 8
+# Of headers of files: Python 3.11 counts the depth of syntax trees of all threads
+# together, and may refuse to parse one (cpython issue 106905).
+_HEADERS = threading.Lock()
 
 
 def is_lazy(X: object) -> bool:
@@ -69,7 +73,8 @@ class FileRows(NamedTuple):
 def load(table: Any) -> Array:
     """A table, memory-mapped if it is in a file."""
     if isinstance(table, FileRows):
-        mapped: Array = np.load(table.path, mmap_mode="r")
+        with _HEADERS:
+            mapped: Array = np.load(table.path, mmap_mode="r")
         return mapped[table.first : table.last]
     array: Array = table
     return array
