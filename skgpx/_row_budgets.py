@@ -38,6 +38,9 @@ RESPONSE_ROWS = 40_000
 # Latent values of all classes for which nearest rows are taken unasked: rows times
 # classes, some six minutes of one core.
 CLASS_VALUES = 300_000
+# Rows that train the kernel of a scale that varies: each says little of it, whether its
+# neighbours are near or not so near.
+SCALE_ROWS = 10_000
 # Rows whose density given their nearest others chooses the scales of a likelihood.
 SCORED_ROWS = 4000
 

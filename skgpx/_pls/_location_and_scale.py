@@ -31,7 +31,7 @@ Index = NDArray[np.intp]
 
 # Alternations, and the mean squared change of the log scale, in units of its variance,
 # after which they end.
-_MAX_ROUNDS = 12
+_MAX_ROUNDS = 8
 _SETTLED = 0.01
 # Alternations of moments given nearest others, at which they start.
 _START_ROUNDS = 3
