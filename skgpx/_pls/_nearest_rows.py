@@ -519,6 +519,8 @@ def closest_normal(
         scale = np.maximum(precision, precision + change)
         mean_square = np.sum(variance * change**2 / scale) / np.sum(variance * scale)
         converged = bool(decrement < _TOLERANCE and mean_square < _SETTLED**2)
+        # normal noise has its own precisions: the first mean is that of regression
+        converged = converged or likelihood.has_closed_form
         # with the noise to which the covariance belongs
         of_covariance = responses._replace(noise=noise)
         fixed_point = FixedPoint(
