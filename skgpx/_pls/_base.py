@@ -161,7 +161,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             learn=self.optimizer is not None,
             inducing=self.inducing,
             n_inducing=self._points_of_search(rows, likelihood),
-            budget=SearchBudget(nearby=self._is_automatic()),
+            budget=SearchBudget(nearby=self._follows_nearest_rows(likelihood)),
             n_jobs=self.n_jobs,
             previous=previous,
             hyperparameters=self._averaging(likelihood),
@@ -474,6 +474,15 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             # rows that are elsewhere have no chains
             n_neighbors = n_neighbors or _NEIGHBORS
         return Nystroem.from_kernel(kernel, Z, noise), n_neighbors
+
+    def _follows_nearest_rows(self, likelihood: Likelihood) -> bool:
+        """Whether the search may take a kernel that needs nearest rows.
+
+        Several functions have it only where chains do not take their place: these have
+        one kernel on inducing points.
+        """
+        has_chains = likelihood.n_outputs_ > 1 and self.method != "auto"
+        return self._is_automatic() and not has_chains
 
     def _is_automatic(self) -> bool:
         """Whether the model takes as many points, or nearest rows, as it needs."""

@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx._selection import _select
+from skgpx.exceptions import ConvergenceWarning
 from skgpx.kernels import length_scales
 from skgpx.likelihoods import (
     Gaussian,
@@ -181,3 +182,24 @@ def test_the_log_scale_has_a_kernel_of_its_own():
         assert abs(inside[third].mean() - 0.9) < 4.0 * np.sqrt(0.9 * 0.1 / 333)
     of_scale = model.report()["prior"]["kernel_of_log_scale"]
     assert of_scale == repr(likelihood.scale_kernel_)
+
+
+@pytest.mark.usefixtures("abundant_early")
+def test_chains_have_one_kernel_for_a_location_and_its_scale():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (1600, 2))
+    y = np.sin(3.0 * X[:, 0]) + 0.3 * np.exp(X[:, 1]) * rng.standard_normal(1600)
+    model = PLSRegressor(
+        ConstantKernel(1.0) * RBF([1.0, 1.0]),
+        likelihood=HeteroscedasticGaussian(),
+        method="mala",
+        n_particles=8,
+        max_iter=20,
+        random_state=0,
+    )
+    # twenty steps are few
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    assert model.posterior_.n_neighbors == 0
+    assert model.likelihood_.scale_kernel_ is None
+    assert "kernel_of_log_scale" not in model.report()["prior"]
