@@ -315,11 +315,7 @@ def _row_gradient(target: Target, f: Array) -> Array:
     return average
 
 
-def row_averages(
-    target: Target,
-    f: Array,
-    by_information: bool = False,
-) -> tuple[Array, Array, Array]:
+def row_averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
     """Nll of each row, and its slopes and second derivatives, under ``N(f, std²)``.
 
     The second derivative in one output is averaged without being evaluated, by Stein's
@@ -331,8 +327,6 @@ def row_averages(
     target : Target
         With `std`, which is positive or zero, and nodes for ξ.
     f : ndarray of shape (n, c)
-    by_information : bool, default=False
-        Whether the mean curvature stands for the second derivative in one output, too.
 
     Returns
     -------
@@ -342,7 +336,7 @@ def row_averages(
     """
     n, c = f.shape
     std = target.std
-    by_parts = c == 1 and bool(np.all(std > 0.0)) and not by_information
+    by_parts = c == 1 and bool(np.all(std > 0.0))
     nll = np.zeros(n)
     slope = np.zeros((n, c))
     second = np.zeros((n, c))

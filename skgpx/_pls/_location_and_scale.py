@@ -11,15 +11,20 @@ from numpy.typing import NDArray
 
 from skgpx._latent import NeighborModel, SeparateFunctions
 from skgpx._parallel import blas_jobs, n_workers
-from skgpx._pls._nearest_rows import FixedPoint, closest_normal, inference_of
+from skgpx._pls._nearest_rows import inference_of
 from skgpx._pls._sampler import Inference, Sampler
-from skgpx._row_statistics import neighbor_systems
+from skgpx._row_statistics import (
+    WhitenedRows,
+    neighbor_systems,
+    neighbor_whitening,
+)
 from skgpx._selection import (
+    SETTLED,
     LatentMoments,
-    bounded_responses,
-    errors_given_others,
-    latent_moments,
-    squared_scales,
+    NoisyValues,
+    evidence_of,
+    location_noise,
+    scale_observations,
 )
 from skgpx._validation import Rows
 from skgpx.bases import NeighborResidual, Nystroem, select_inducing
@@ -29,15 +34,58 @@ from skgpx.likelihoods import Likelihood
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Alternations, and the mean squared change of the log scale, in units of its variance,
-# after which they end.
-_MAX_ROUNDS = 8
-_SETTLED = 0.01
-# Alternations of moments given nearest others, at which they start.
-_START_ROUNDS = 3
+# Alternations, and steps of the log scale in each.
+_MAX_ROUNDS = 12
+_MAX_STEPS = 8
 # Inducing points of the log scale, at most: a row says too little of its scale for
 # more.
 _SCALE_POINTS = 300
+
+
+class Regression(NamedTuple):
+    """One of the functions, given noisy values of it at the rows.
+
+    Attributes
+    ----------
+    residual : NeighborResidual
+        With their noise.
+    covariance : WhitenedRows
+        ``C = K + D``.
+    observations : NoisyValues
+        A row of weight ω stands for ω of them.
+    given_others : LatentMoments
+        Moments at each row, given all observations but one of the row itself.
+    """
+
+    residual: NeighborResidual
+    covariance: WhitenedRows
+    observations: NoisyValues
+    given_others: LatentMoments
+
+    @property
+    def model(self) -> NeighborModel:
+        """Posterior of the function everywhere."""
+        z = self.observations.y
+        return NeighborModel(
+            residual=self.residual,
+            y=z,
+            weights=self.covariance.weights(z),
+            versions=np.zeros(1, dtype=np.intp),
+        )
+
+    @property
+    def log_density(self) -> float:
+        """Of the observations, less that of each given the others, in nats."""
+        z, noise = self.observations
+        mean, variance = self.given_others
+        omega = noise / self.residual.noise
+        total = variance + noise
+        given_others = (z - mean) ** 2 / total + np.log(2.0 * np.pi * total)
+        # ω observations of noise D, instead of their mean of noise D / ω
+        volumes = np.log(2.0 * np.pi * noise / omega)
+        volumes = volumes - omega * np.log(2.0 * np.pi * noise)
+        surplus = 0.5 * float(np.sum(omega * given_others + volumes))
+        return self.covariance.log_density(z) + surplus
 
 
 class OneFunction(NamedTuple):
@@ -46,6 +94,8 @@ class OneFunction(NamedTuple):
     Attributes
     ----------
     residual : NeighborResidual
+    weights : ndarray of shape (n, 1)
+        Of the rows.
     nearest : ndarray of shape (1, n, N)
         Nearest predecessors of the rows.
     n_predecessors : ndarray of shape (1, n)
@@ -56,6 +106,7 @@ class OneFunction(NamedTuple):
     """
 
     residual: NeighborResidual
+    weights: Array
     nearest: Index
     n_predecessors: Index
     systems: list[Array] | None
@@ -80,26 +131,36 @@ class OneFunction(NamedTuple):
         n_jobs = sampler.n_jobs
         nearest, count = residual.predecessors(rng, n_workers(blas_jobs(n_jobs)))
         systems = neighbor_systems(residual, nearest, n_jobs)
-        return cls(residual, nearest, count, systems, n_jobs)
+        weights = rows.weights[:, np.newaxis]
+        return cls(residual, weights, nearest, count, systems, n_jobs)
 
-    def closest_normal(
-        self,
-        rows: Rows,
-        likelihood: Likelihood,
-        moments: LatentMoments,
-    ) -> FixedPoint:
-        """Closest normal distribution to the posterior of this function."""
-        responses = bounded_responses(rows, likelihood, moments)
-        return closest_normal(
-            residual=replace(self.residual, noise=responses.noise),
-            nearest=self.nearest,
-            count=self.n_predecessors,
-            rows=rows,
-            likelihood=likelihood,
-            responses=responses,
-            n_jobs=self.n_jobs,
-            systems=self.systems,
+    def given(self, observations: NoisyValues) -> Regression:
+        """Condition it on noisy values at the rows."""
+        z = observations.y
+        noise = observations.noise / self.weights
+        residual = replace(self.residual, noise=noise)
+        W = neighbor_whitening(
+            residual,
+            self.nearest,
+            self.n_predecessors,
+            self.n_jobs,
+            self.systems,
         )
+        covariance = WhitenedRows.of(next(iter(W)), residual.features)
+        # the moments of each row without its own observations, from C⁻¹
+        dual = covariance.solve(z)
+        diagonal = covariance.inverse_diagonal()[:, np.newaxis]
+        without_row = LatentMoments(
+            mean=z - dual / diagonal,
+            variance=np.maximum(1.0 / diagonal - noise, 1e-6 * noise),
+        )
+        # and with all but one of them
+        n_left = np.maximum(self.weights - 1.0, 0.0)
+        precision = 1.0 / without_row.variance + n_left / observations.noise
+        total = without_row.mean / without_row.variance
+        total += n_left * z / observations.noise
+        given_others = LatentMoments(total / precision, 1.0 / precision)
+        return Regression(residual, covariance, observations, given_others)
 
 
 def location_and_scale(
@@ -111,23 +172,27 @@ def location_and_scale(
 ) -> Inference:
     """Posterior of a location and of the log scale of its noise, given all rows.
 
-    The two are independent under q, and each is the closest normal distribution to the
-    posterior given the other: the location under noise of the scales
-    ``1 / E exp(-2 variation s)``, and the log scale given the errors of the location at
-    each row given the others, see
-    :func:`~skgpx._selection._location_and_scale.location_and_scale`. The log scale has
-    the kernel `scale_kernel_` of the likelihood, or that of the location.
+    Parallel expectation propagation with two independent functions [1]_. Each row has a
+    normal observation of either function. They stand for what the row says of these,
+    given their moments without the row itself, see
+    :meth:`~skgpx.likelihoods._scale_of_errors.ScaleOfErrors.evidence_of`. The log scale
+    has the kernel `scale_kernel_` of the likelihood, or that of the location.
 
     Parameters as in :func:`~skgpx._pls._inference.infer`.
 
     Notes
     -----
-    Some ten rounds of :func:`~skgpx._pls._nearest_rows.nearest_rows`.
+    Some eight rounds of :func:`~skgpx._pls._nearest_rows.nearest_rows`.
+
+    References
+    ----------
+    .. [1] Tolvanen, Jylänki and Vehtari, "Expectation propagation for nonstationary
+       heteroscedastic Gaussian process regression", MLSP 2014, arXiv:1404.5443.
     """
     order_rng, scale_order_rng, points_rng = rng.spawn(3)
     y = likelihood.initial_latent(rows.y)[:, 0]
-    location = likelihood.of_location(y, rows.weights)
-    scale = likelihood.of_scale(location)
+    of_location: Any = likelihood.of_location(y, rows.weights)
+    of_scale: Any = likelihood.of_scale(of_location)
     # 1 the two functions
     location_function = OneFunction.of(basis, rows, sampler, order_rng)
     scale_basis = basis
@@ -142,97 +207,84 @@ def location_and_scale(
         )
         scale_basis = Nystroem.from_kernel(likelihood.scale_kernel_, points)
     scale_function = OneFunction.of(scale_basis, rows, sampler, scale_order_rng)
-    # 2 moments given the nearest others of each row
-    location_rows = rows._replace(y=y, known=None)
-    location_moments = LatentMoments.of_prior(basis.kernel, rows, 1)
-    scale_moments = LatentMoments.of_prior(scale_basis.kernel, rows, 1)
-    for _ in range(_START_ROUNDS):
-        location_moments, given_others = latent_moments(
-            location_rows,
-            basis.kernel,
-            location,
-            location_moments,
-        )
-        errors = errors_given_others(location_rows, given_others)
-        scale_moments, _ = latent_moments(
-            errors,
-            scale_basis.kernel,
-            scale,
-            scale_moments,
-        )
-        squared_scale = squared_scales(scale_moments, scale)
-        location_rows = location_rows._replace(known=squared_scale)
-    # 3 given nearest predecessors, in turn
+    # 2 constant noise, and the log scale under its prior
+    noise = np.full(len(y), float(of_location.variance(0.0)))
+    scale_values = NoisyValues.nothing(len(y), 1)
+    given_others = LatentMoments.of_prior(scale_basis.kernel, rows, 1)
     for _ in range(_MAX_ROUNDS):
-        location_point = location_function.closest_normal(
-            location_rows,
-            location,
-            location_moments,
+        # 3 the location, given the noise of each row
+        location_values = NoisyValues(y[:, np.newaxis], noise[:, np.newaxis])
+        location = location_function.given(location_values)
+        mean, variance = location.given_others
+        errors = rows._replace(y=y - mean[:, 0], known=variance[:, 0])
+        # 4 the log scale, given the errors of the location
+        previous = given_others
+        scale = _scale_given(
+            errors,
+            scale_function,
+            of_scale,
+            given_others,
+            scale_values,
         )
-        location_moments = location_point.moments
-        errors = errors_given_others(location_rows, location_point.given_others())
-        scale_point = scale_function.closest_normal(errors, scale, scale_moments)
-        step = scale_point.moments.mean - scale_moments.mean
-        change = float(np.mean(step**2 / scale_point.moments.variance))
-        scale_moments = scale_point.moments
-        inference = _inference_at(
-            (location_point, scale_point),
-            rows,
+        scale_values = scale.observations
+        given_others = scale.given_others
+        converged = given_others.change_from(previous) < SETTLED
+        # 5 the posterior
+        evidence = _log_evidence(location, scale, errors, likelihood, of_scale)
+        posterior = SeparateFunctions((location.model, scale.model))
+        inference = inference_of(
+            posterior,
             likelihood,
-            scale,
+            evidence,
             sampler,
             copy.deepcopy(rng),
-            change < _SETTLED,
         )
+        inference = inference._replace(findings=(rows_not_converged(converged),))
         stop = sampler.report is not None and sampler.report(inference)
-        if change < _SETTLED or stop:
+        if converged or stop:
             break
-        squared_scale = squared_scales(scale_moments, scale)
-        location_rows = location_rows._replace(known=squared_scale)
+        # 6 the noise of each row
+        noise = location_noise(errors, of_scale, given_others)
     return inference
 
 
-def _inference_at(
-    points: tuple[FixedPoint, FixedPoint],
-    rows: Rows,
-    likelihood: Likelihood,
-    scale: Likelihood,
-    sampler: Sampler,
-    rng: np.random.Generator,
-    converged: bool,
-) -> Inference:
-    """Posterior of the weights of both functions."""
-    models = []
-    for point in points:
-        z = point.responses.y
-        models.append(
-            NeighborModel(
-                residual=point.residual,
-                y=z,
-                weights=point.covariances[0].weights(z),
-                versions=np.zeros(1, dtype=np.intp),
-            )
-        )
-    posterior = SeparateFunctions(tuple(models))
-    evidence = _bound(points, rows, likelihood, scale)
-    inference = inference_of(posterior, likelihood, evidence, sampler, rng)
-    return inference._replace(findings=(rows_not_converged(converged),))
-
-
-def _bound(
-    points: tuple[FixedPoint, FixedPoint],
-    rows: Rows,
+def _scale_given(
+    errors: Rows,
+    function: OneFunction,
     likelihood: Any,
-    scale: Any,
-) -> float:
-    """``E log p(y | f, s) - KL(location) - KL(log scale)``, in nats.
+    given_others: LatentMoments,
+    observations: NoisyValues,
+) -> Regression:
+    """The log scale given errors, by steps from where it was."""
+    for _ in range(_MAX_STEPS):
+        observations = scale_observations(
+            errors,
+            likelihood,
+            given_others,
+            observations,
+        )
+        regression = function.given(observations)
+        previous = given_others
+        given_others = regression.given_others
+        if given_others.change_from(previous) < SETTLED:
+            break
+    return regression
 
-    The bound of the location is that of rows in units of their scales κ, of which the
-    mean logarithm is ``E variation s``.
+
+def _log_evidence(
+    location: Regression,
+    scale: Regression,
+    errors: Rows,
+    likelihood: Any,
+    of_scale: Any,
+) -> float:
+    """``Σ log N(z | 0, C) + Σ log p(y | others) - Σ log N(z | others)``, in nats.
+
+    Of the observations of both functions, and of y instead of the observations of each
+    row.
     """
-    location, log_scale = points
-    log_units = scale.variation * log_scale.moments.mean[:, 0]
-    log_units = log_units + np.log(likelihood.unit_)
-    divergence = -log_scale.responses.energy - log_scale.log_evidence
-    bound = location.log_evidence - divergence
-    return bound - float(rows.weights @ log_units)
+    evidence = evidence_of(errors, of_scale, scale.given_others)
+    # y, of which the location is a part
+    of_rows = evidence.log_density - np.log(likelihood.unit_)
+    of_y = float(errors.weights @ of_rows)
+    return location.log_density + scale.log_density + of_y

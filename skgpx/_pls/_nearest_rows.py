@@ -24,7 +24,6 @@ from skgpx._row_statistics import (
     neighbor_whitening,
 )
 from skgpx._selection import (
-    LatentMoments,
     NeighborhoodDensity,
     WorkingResponses,
     depends_on_contrasts,
@@ -444,20 +443,6 @@ class FixedPoint(NamedTuple):
     converged: bool
 
     @property
-    def moments(self) -> LatentMoments:
-        """Moments of f at the rows, less its base."""
-        return LatentMoments(self.responses.latent, self.responses.variance)
-
-    def given_others(self) -> LatentMoments:
-        """Moments of f at each row without the response of the row itself."""
-        mean, variance = self.moments
-        noise = self.responses.noise
-        # 1 / v₋ = 1 / v - 1 / D and m₋ / v₋ = m / v - z / D
-        cavity_variance = variance * noise / (noise - variance)
-        shift = mean / variance - self.responses.y / noise
-        return LatentMoments(cavity_variance * shift, cavity_variance)
-
-    @property
     def log_evidence(self) -> float:
         """Variational bound of the evidence, in nats."""
         z = self.responses.y
@@ -476,7 +461,6 @@ def closest_normal(
     responses: WorkingResponses,
     n_jobs: int | None,
     report: Callable[[FixedPoint], bool] | None = None,
-    systems: list[Array] | None = None,
 ) -> FixedPoint:
     """Fixed point of the equations of :func:`nearest_rows`.
 
@@ -489,8 +473,7 @@ def closest_normal(
     precision = 1.0 / responses.noise
     mean: LatentMean | None = None
     previous: tuple[Array, Array] | None = None
-    if systems is None:
-        systems = neighbor_systems(residual, nearest, n_jobs)
+    systems = neighbor_systems(residual, nearest, n_jobs)
     for _ in range(_MAX_ROUNDS):
         noise = 1.0 / precision
         residual = replace(residual, noise=noise)
@@ -519,8 +502,6 @@ def closest_normal(
         scale = np.maximum(precision, precision + change)
         mean_square = np.sum(variance * change**2 / scale) / np.sum(variance * scale)
         converged = bool(decrement < _TOLERANCE and mean_square < _SETTLED**2)
-        # normal noise has its own precisions: the first mean is that of regression
-        converged = converged or likelihood.has_closed_form
         # with the noise to which the covariance belongs
         of_covariance = responses._replace(noise=noise)
         fixed_point = FixedPoint(

@@ -13,7 +13,12 @@ from skgpx._selection._evidence import (
     row_target,
     sparse_value,
 )
-from skgpx._selection._location_and_scale import errors_given_others, squared_scales
+from skgpx._selection._location_and_scale import (
+    SETTLED,
+    evidence_of,
+    location_noise,
+    scale_observations,
+)
 from skgpx._selection._neighborhoods import NeighborhoodDensity
 from skgpx._selection._prior import (
     Hyperparameters,
@@ -36,6 +41,7 @@ from skgpx._selection._sparse import (
 from skgpx._selection._waves import false_alarm_level
 from skgpx._selection._working_responses import (
     LatentMoments,
+    NoisyValues,
     WorkingResponses,
     bounded_responses,
     depends_on_contrasts,
@@ -47,9 +53,11 @@ __all__ = [
     "MIN_GAIN",
     "NOISE_PRIOR",
     "NO_NOISE",
+    "SETTLED",
     "Hyperparameters",
     "LatentMoments",
     "NeighborhoodDensity",
+    "NoisyValues",
     "SearchBudget",
     "SearchRecord",
     "StudentPrior",
@@ -57,7 +65,7 @@ __all__ = [
     "bounded_responses",
     "counted_once",
     "depends_on_contrasts",
-    "errors_given_others",
+    "evidence_of",
     "false_alarm_level",
     "final_noise",
     "grow",
@@ -66,13 +74,14 @@ __all__ = [
     "inducing_of_targets",
     "latent_moments",
     "learn_prior",
+    "location_noise",
     "most_points",
     "regress_targets",
     "rough_latent_values",
     "rough_start",
     "row_target",
+    "scale_observations",
     "sparse_value",
-    "squared_scales",
     "stretched",
     "with_base_rates",
 ]

@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._row_budgets import RESPONSE_ROWS, SCALE_ROWS, SCORED_ROWS
+from skgpx._row_budgets import (
+    PREDECESSOR_ROWS,
+    RESPONSE_ROWS,
+    SCALE_ROWS,
+    SCORED_ROWS,
+)
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._maximise import SearchResult
+from skgpx._selection._neighborhoods import NearestOthers
 from skgpx._selection._select import (
     SearchBudget,
     Split,
@@ -22,8 +28,7 @@ from skgpx._selection._select import (
 from skgpx._selection._sparse import MIN_GAIN
 from skgpx._selection._working_responses import (
     LatentMoments,
-    bounded_responses,
-    latent_moments,
+    NoisyValues,
     normal_regression,
     scales_given_others,
     working_responses,
@@ -38,6 +43,12 @@ Families = Sequence[Sequence[Candidate]]
 # Searches for both functions after the first one, and those for the scale in each.
 _MAX_ROUNDS = 4
 _SCALE_ROUNDS = 2
+# Passes over the rows at given kernels, and the mean squared change of the log scale,
+# in units of its variance, after which they end.
+_MAX_PASSES = 10
+SETTLED = 0.01
+# Part of a change of the observations that a pass takes: whole changes may overshoot.
+_PART_OF_CHANGE = 0.7
 # Least squared scale of a row: rows that agree exactly have no noise that can be seen.
 _LEAST_SQUARED_SCALE = 1e-6
 
@@ -58,11 +69,6 @@ class ScaleSearch(NamedTuple):
     likelihood: Any
     log_density: float
 
-    def moments_at(self, errors: Rows) -> LatentMoments:
-        """Moments of the log scale at rows, in units of the variation."""
-        moments, _ = latent_moments(errors, self.result.kernel, self.likelihood)
-        return moments
-
 
 def location_and_scale(
     location_families: Families,
@@ -77,9 +83,9 @@ def location_and_scale(
 ) -> tuple[SearchResult, float]:
     """Kernels of a location and of the logarithm of its scale, of many rows.
 
-    Two regressions alternate [1]_. Given the scale of every row, the location has known
-    relative noise. Given the location at the nearest *other* rows, of mean m and
-    variance v, the error ``e = y - m`` of a row says what its scale is::
+    Two regressions alternate [1]_. Given what is known of the scale of every row, the
+    location has normal noise, and given its value and variance v at the nearest *other*
+    rows the error e of a row says what its scale is::
 
         p(e | s) = ∫ p(e - δ | s) N(δ | 0, v) dδ
 
@@ -104,7 +110,7 @@ def location_and_scale(
     result : SearchResult
         Of the location; its likelihood has the scales, and the kernel of the log scale.
     noise_variance : float
-        Harmonic mean of the squared scales, in units of the location.
+        Harmonic mean of the variances of the noise, in units of the location.
 
     References
     ----------
@@ -112,16 +118,16 @@ def location_and_scale(
        process regression", ICML 2007.
     """
     rows = subset(split.rows, split.order[:RESPONSE_ROWS])
-    chosen = np.sort(rng.permutation(len(rows.y))[:SCALE_ROWS])
+    n = len(rows.y)
+    chosen = np.sort(rng.permutation(n)[:SCALE_ROWS])
     scored = np.sort(rng.permutation(len(chosen))[:SCORED_ROWS])
-    budget = SearchBudget(nearby=split.nearby)
     y = likelihood.initial_latent(rows.y)[:, 0]
     location_rows = rows._replace(y=y, known=None)
     # 1 the location, under noise of one scale
     location = likelihood.of_location(y, rows.weights)
     location_result = _search_location(
         location_families,
-        Split.of(location_rows, budget, rng),
+        Split.of(location_rows, SearchBudget(nearby=split.nearby), rng),
         location,
         rng,
         trend=trend,
@@ -129,28 +135,32 @@ def location_and_scale(
     )
     location = location_result.likelihood
     scale = likelihood.of_scale(location, amplitude_is_free=True)
+    noise = np.full(n, float(location.variance(0.0)))
+    errors = _errors(location_rows, location_result.kernel, noise)
     # 2 the scale, and both of them in turn while that gains
-    errors, location_moments = _errors(location_rows, location_result.kernel, location)
     part = errors.take(chosen)
     search = _best_scale(scale_families, part, scale, scored, split, rng)
     for _ in range(_MAX_ROUNDS):
         # the location, with the noise that follows
-        scale = search.likelihood
-        location = location.with_noise(scale.scale**2)
-        squared_scale = squared_scales(search.moments_at(errors), scale)
-        location_rows = location_rows._replace(known=squared_scale)
-        responses = bounded_responses(location_rows, location, location_moments)
+        given_others, _ = scale_given_others(
+            errors,
+            search.result.kernel,
+            search.likelihood,
+        )
+        noise = location_noise(errors, search.likelihood, given_others)
+        responses = NoisyValues(y[:, np.newaxis], noise[:, np.newaxis])
         round_split, normal = normal_regression(location_rows, responses, split, rng)
         next_result = search_on(location_result, round_split, normal)
-        errors, location_moments = _errors(
-            location_rows,
-            next_result.kernel,
-            location,
-            location_moments,
-        )
+        errors = _errors(location_rows, next_result.kernel, noise)
         # the scale
-        part = errors.take(chosen)
-        next_search = _search_scale(search.result, part, scale, scored, split, rng)
+        next_search = _search_scale(
+            search.result,
+            errors.take(chosen),
+            search.likelihood,
+            scored,
+            split,
+            rng,
+        )
         if next_search.log_density - search.log_density < MIN_GAIN:
             break
         location_result = next_result
@@ -167,36 +177,77 @@ def location_and_scale(
             kernel = unit_kernel
             amplitude = float(np.sqrt(variance))
     likelihood = likelihood.with_scale_of(search.likelihood, kernel, amplitude)
-    squared_scale = squared_scales(search.moments_at(errors), search.likelihood)
-    noise = search.likelihood.scale**2 / float(np.mean(1.0 / squared_scale))
-    return location_result._replace(likelihood=likelihood), noise
+    typical_noise = 1.0 / float(np.mean(1.0 / noise))
+    return location_result._replace(likelihood=likelihood), typical_noise
 
 
-def _errors(
-    rows: Rows,
-    kernel: Kernel,
-    location: Likelihood,
-    start: LatentMoments | None = None,
-) -> tuple[Rows, LatentMoments]:
-    """Errors of the location at each row given the others, and its moments."""
-    moments, given_others = latent_moments(rows, kernel, location, start)
-    return errors_given_others(rows, given_others), moments
+def _errors(rows: Rows, kernel: Kernel, noise: Array) -> Rows:
+    """Errors of the location of each row given the nearest others, and its variance."""
+    nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
+    mean, variance = nearest.predict(
+        kernel,
+        rows.y[:, np.newaxis],
+        noise[:, np.newaxis],
+    )
+    return rows._replace(y=rows.y - mean[:, 0], known=variance[:, 0])
 
 
-def errors_given_others(rows: Rows, given_others: LatentMoments) -> Rows:
-    """Errors of the location of each row given others, and its variances."""
-    return rows._replace(
-        y=rows.y - given_others.mean[:, 0],
-        known=given_others.variance[:, 0],
+def location_noise(errors: Rows, scale: Any, given_others: LatentMoments) -> Array:
+    """Variance of the noise of each row, for the location, (n,)."""
+    evidence = evidence_of(errors, scale, given_others)
+    return np.maximum(evidence.location_noise, _LEAST_SQUARED_SCALE)
+
+
+def evidence_of(errors: Rows, scale: Any, given_others: LatentMoments) -> Any:
+    """What each error says of the location and of the log scale."""
+    return scale.evidence_of(
+        errors.y,
+        errors.known,
+        given_others.mean[:, 0],
+        given_others.variance[:, 0],
     )
 
 
-def squared_scales(moments: LatentMoments, scale: Any) -> Array:
-    """``1 / E exp(-2 variation s)`` of each row, (n,): the precision is averaged."""
-    shift = 2.0 * scale.variation * moments.mean[:, 0]
-    shift -= 2.0 * scale.variation**2 * moments.variance[:, 0]
-    smallest = _LEAST_SQUARED_SCALE / scale.scale**2
-    return np.maximum(np.exp(np.clip(shift, -50.0, 50.0)), smallest)
+def scale_given_others(
+    errors: Rows,
+    kernel: Kernel,
+    scale: Any,
+) -> tuple[LatentMoments, NoisyValues]:
+    """Log scale of each row given the errors of the nearest others.
+
+    Parallel expectation propagation, with every row predicted from its nearest others.
+
+    Returns
+    -------
+    given_others : LatentMoments
+    observations : NoisyValues
+        Normal observations that stand for the errors.
+    """
+    nearest = NearestOthers.of(errors.X, kernel, PREDECESSOR_ROWS)
+    given_others = LatentMoments.of_prior(kernel, errors, 1)
+    observations = NoisyValues.nothing(len(errors.y), 1)
+    for _ in range(_MAX_PASSES):
+        observations = scale_observations(errors, scale, given_others, observations)
+        previous = given_others
+        given_others = LatentMoments(*nearest.predict(kernel, *observations))
+        if given_others.change_from(previous) < SETTLED:
+            break
+    return given_others, observations
+
+
+def scale_observations(
+    errors: Rows,
+    scale: Any,
+    given_others: LatentMoments,
+    previous: NoisyValues,
+) -> NoisyValues:
+    """Next normal observations of the log scale, a part of the way to those of now."""
+    evidence = evidence_of(errors, scale, given_others)
+    observations = NoisyValues(
+        evidence.value[:, np.newaxis],
+        evidence.value_noise[:, np.newaxis],
+    )
+    return previous.moved(observations, _PART_OF_CHANGE)
 
 
 def _search_location(
@@ -241,15 +292,13 @@ def _best_scale(
     for family in families:
         candidate = family[-1]
         kernel = candidate.kernel_at(candidate.starts()[0])
-        # the typical scale, and responses, under the prior
+        # the typical scale, and observations, under the prior
         of_family = likelihood
-        moments = LatentMoments.of_prior(kernel, errors, 1)
-        given_others = moments
+        given_others = LatentMoments.of_prior(kernel, errors, 1)
         for _ in range(_SCALE_ROUNDS):
             of_family, _ = scales_given_others(errors, of_family, given_others, scored)
-            moments, given_others = latent_moments(errors, kernel, of_family, moments)
-        responses = bounded_responses(errors, of_family, moments)
-        first_split, normal = normal_regression(errors, responses, split, rng)
+            given_others, observations = scale_given_others(errors, kernel, of_family)
+        first_split, normal = normal_regression(errors, observations, split, rng)
         result = select([[candidate]], first_split, normal, trend=False, trained=False)
         searches.append(_search_scale(result, errors, of_family, scored, split, rng))
     return max(searches, key=lambda search: search.log_density)
@@ -265,18 +314,15 @@ def _search_scale(
 ) -> ScaleSearch:
     """Kernel of the log scale and the typical scale, given errors."""
     result = start
-    moments: LatentMoments | None = None
     for _ in range(_SCALE_ROUNDS):
-        moments, given_others = latent_moments(
+        given_others, observations = scale_given_others(
             errors,
             result.kernel,
             likelihood,
-            moments,
         )
         likelihood, _ = scales_given_others(errors, likelihood, given_others, scored)
-        responses = bounded_responses(errors, likelihood, moments)
-        round_split, normal = normal_regression(errors, responses, split, rng)
+        round_split, normal = normal_regression(errors, observations, split, rng)
         result = search_on(result, round_split, normal)
-    _, given_others = latent_moments(errors, result.kernel, likelihood, moments)
+    given_others, _ = scale_given_others(errors, result.kernel, likelihood)
     likelihood, density = scales_given_others(errors, likelihood, given_others, scored)
     return ScaleSearch(result, likelihood, density)

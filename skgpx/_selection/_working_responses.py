@@ -147,11 +147,7 @@ class WorkingResponses(NamedTuple):
             nll, slope, curvature = laplace.row_averages(target, f)
         else:
             target = target._replace(std=factor * np.sqrt(variance))
-            nll, slope, curvature = _averages(
-                target,
-                f,
-                likelihood.expected_curvature,
-            )
+            nll, slope, curvature = _averages(target, f)
         if depends_on_contrasts(rows, likelihood):
             shares = curvature / np.sum(curvature, axis=1, keepdims=True)
             curvature = curvature / (1.0 - np.sum(shares**2, axis=1, keepdims=True))
@@ -170,11 +166,7 @@ class WorkingResponses(NamedTuple):
         )
 
 
-def _averages(
-    target: Target,
-    f: Array,
-    by_information: bool,
-) -> tuple[Array, Array, Array]:
+def _averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
     """Row averages over ``N(f, std²)``, see :func:`laplace.row_averages`.
 
     One function has Gauss's rule. So do each of two, as a scale is averaged together
@@ -192,7 +184,7 @@ def _averages(
         rotations, masses = rotated_nodes(c, _ROTATIONS)
     if len(rotations) == 1:
         ruled = target._replace(nodes=rotations[0], node_weights=masses)
-        return laplace.row_averages(ruled, f, by_information)
+        return laplace.row_averages(ruled, f)
     nll = np.empty(n)
     slope = np.empty((n, c))
     second = np.empty((n, c))
@@ -336,6 +328,12 @@ class NoisyValues(NamedTuple):
     y: Array
     noise: Array
 
+    @classmethod
+    def nothing(cls, n: int, n_functions: int) -> NoisyValues:
+        """Observations that say nothing."""
+        shape = (n, n_functions)
+        return cls(np.zeros(shape), np.full(shape, np.inf))
+
     def moved(self, other: NoisyValues, part: float) -> NoisyValues:
         """Their log densities, a part of the way to those of other values [1]_.
 
@@ -372,6 +370,11 @@ class LatentMoments(NamedTuple):
         total = self.variance + noise
         mean = (noise * self.mean + self.variance * values.y) / total
         return LatentMoments(mean, self.variance * noise / total)
+
+    def change_from(self, previous: LatentMoments) -> float:
+        """Mean squared change of the means, in units of the variances."""
+        step = self.mean - previous.mean
+        return float(np.mean(step**2 / self.variance))
 
     def contrasts(self) -> LatentMoments:
         """Of functions whose means add up to zero."""
@@ -453,7 +456,7 @@ def bounded_responses(
 
 def normal_regression(
     rows: Rows,
-    responses: WorkingResponses,
+    responses: WorkingResponses | NoisyValues,
     split: Split,
     rng: np.random.Generator,
     noise_is_free: bool = False,

@@ -113,10 +113,6 @@ class Likelihood(BaseEstimator):
     has_dispersion_test : bool
         Class attribute: y are counts with a variance equal to their mean, which can be
         tested against a larger variance.
-    expected_curvature : bool
-        Class attribute: working responses have the precision `curvature`, the Fisher
-        information, and not the second derivative at y, which says more of the error of
-        a row than of what is known.
     has_varying_scale : bool
         Class attribute: the second of two functions is the logarithm of the scale of
         noise around the first. Each of them then has a likelihood given the other,
@@ -207,7 +203,6 @@ class Likelihood(BaseEstimator):
     has_residuals: ClassVar[bool] = True
     close_to_gaussian: ClassVar[bool] = False
     has_dispersion_test: ClassVar[bool] = False
-    expected_curvature: ClassVar[bool] = False
     has_varying_scale: ClassVar[bool] = False
     heteroscedastic_version: ClassVar[str | None] = None
     n_outputs: ClassVar[int] = 1

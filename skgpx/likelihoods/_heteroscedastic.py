@@ -283,7 +283,6 @@ class _Heteroscedastic(Likelihood):
             variation=variation,
             noise=variance,
             log_weights=log_weights,
-            information=self._fisher_information()[1],
         )
         squared_scale: Any = location.noise_parameter
         scale = float(np.sqrt(squared_scale))

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
 
 Array = NDArray[np.float64]
+
+# Equally spaced nodes for the log scale, in standard deviations: also where an error
+# says much more of it than was known before.
+_NODES = np.linspace(-5.0, 5.0, 41)
+# Least part of the information of a row, in the precision before it.
+_LEAST_INFORMATION = 1e-3
+# Numbers in memory for a block of rows.
+_BLOCK = 2_000_000
+
+
+class Evidence(NamedTuple):
+    """What errors say of the location and of the log scale of their noise.
+
+    Attributes
+    ----------
+    location_noise : ndarray of shape (n,)
+        Variance of normal noise under which y moves the mean of the location as far.
+    value, value_noise : ndarray of shape (n,)
+        Normal observation of f that moves its mean as far, and its variance as much.
+    log_density : ndarray of shape (n,)
+        Of the errors, in nats.
+    """
+
+    location_noise: Array
+    value: Array
+    value_noise: Array
+    log_density: Array
 
 
 class ScaleOfErrors(Likelihood):
@@ -28,14 +56,10 @@ class ScaleOfErrors(Likelihood):
     variation : float
     noise, log_weights : ndarray of shape (k,)
         ``t`` and ``log π``.
-    information : float
-        Fisher information of ``log scale`` where δ is zero.
     scale : float, default=None
     """
 
     log_scale = True
-    has_residuals = False
-    expected_curvature = True
     row_quantity = "noise_variance"
     scale_names: ClassVar[tuple[str, ...]] = ("scale",)
 
@@ -44,13 +68,11 @@ class ScaleOfErrors(Likelihood):
         variation: float,
         noise: Array,
         log_weights: Array,
-        information: float,
         scale: float | None = None,
     ) -> None:
         self.variation = variation
         self.noise = noise
         self.log_weights = log_weights
-        self.information = information
         self.scale = scale
 
     def starting_scales(
@@ -67,45 +89,104 @@ class ScaleOfErrors(Likelihood):
         bounded: Array = np.exp(2.0 * np.clip(log_scale, -100.0, 100.0))
         return bounded
 
-    def _components(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array, Array]:
-        """Variances T of e, squares e²/T, and log densities, (n, s, k) each."""
-        e = doubles(y)[..., np.newaxis]
-        squared_scale = self._squared_scale(doubles(f))
-        of_location = np.asarray(self.known_)
-        total = (
-            of_location[..., np.newaxis] + squared_scale[..., np.newaxis] * self.noise
-        )
-        square = e**2 / total
-        log_terms = -0.5 * (square + np.log(2.0 * np.pi * total)) + self.log_weights
-        return total, square, log_terms
+    def _log_terms(self, y: Array, variance: Array, noise: Array) -> Array:
+        """``log π_k N(e | 0, v + noise_k)``, (n, s, k)."""
+        total = variance + noise
+        square = y**2 / total
+        return self.log_weights - 0.5 * (square + np.log(2.0 * np.pi * total))
 
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """``-log Σ_k π_k N(e | 0, T_k)``."""
-        _, _, log_terms = self._components(y, f)
+        """``-log Σ_k π_k N(e | 0, v + noise_k)``."""
+        noise = self._squared_scale(doubles(f))[..., np.newaxis] * self.noise
+        of_location = np.asarray(self.known_)[..., np.newaxis]
+        log_terms = self._log_terms(doubles(y)[..., np.newaxis], of_location, noise)
         return -np.asarray(logsumexp(log_terms, axis=-1))
 
-    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """``variation Σ_k r_k ρ_k (1 - e²/T_k)``.
+    def evidence_of(
+        self,
+        y: Array,
+        variance: Array,
+        scale_mean: Array,
+        scale_variance: Array,
+    ) -> Evidence:
+        """What each error says, where f ~ N(m, s²) before it [1]_.
 
-        With the probabilities r of the components given e, and the shares
-        ``ρ = t scale² exp(2 variation f) / T`` of the noise in the variances.
+        Given e the scale has the density ``p(e | f) N(f | m, s²) / p(e)``. With the
+        variances ``T = t scale² exp(2 variation f)`` of the noise the location moves
+        by the part ``E v / (v + T)`` of e, as under normal noise of variance::
+
+            D = E[T / (v + T)] / E[1 / (v + T)]
+
+        which is the mean of T where the location is uncertain, and its harmonic mean
+        where it is certain. The normal observation of f reproduces the mean and the
+        variance of that density.
+
+        Parameters
+        ----------
+        y, variance : ndarray of shape (n,)
+            Errors, and variances v of the location.
+        scale_mean, scale_variance : ndarray of shape (n,)
+
+        References
+        ----------
+        .. [1] Minka, "Expectation propagation for approximate Bayesian inference", UAI
+           2001.
         """
-        total, square, log_terms = self._components(y, f)
-        largest = np.max(log_terms, axis=-1, keepdims=True)
-        responsibility = np.exp(log_terms - largest)
-        responsibility /= np.sum(responsibility, axis=-1, keepdims=True)
-        squared_scale = self._squared_scale(doubles(f))[..., np.newaxis]
-        share = squared_scale * self.noise / total
-        slope = np.sum(responsibility * share * (1.0 - square), axis=-1)
-        return np.asarray(self.variation * slope)
+        n_numbers = len(_NODES) * len(self.noise)
+        size = max(1, _BLOCK // n_numbers)
+        blocks = [slice(first, first + size) for first in range(0, len(y), size)]
+        parts = [
+            self._evidence_of_block(
+                y[block],
+                variance[block],
+                scale_mean[block],
+                scale_variance[block],
+            )
+            for block in blocks
+        ]
+        columns = zip(*parts, strict=True)
+        return Evidence(*[np.concatenate(column) for column in columns])
 
-    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Information of the noise alone, times the squared share of its variance."""
-        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
-        squared_scale = self._squared_scale(doubles(f))
-        share = squared_scale / (np.asarray(self.known_) + squared_scale)
-        curvature = self.information * (self.variation * share) ** 2
-        return np.broadcast_to(curvature, shape)
+    def _evidence_of_block(
+        self,
+        y: Array,
+        variance: Array,
+        scale_mean: Array,
+        scale_variance: Array,
+    ) -> Evidence:
+        # nodes of f, and the density of (f, e) at each for every component of the noise
+        std = np.sqrt(scale_variance)
+        f = scale_mean[:, np.newaxis] + std[:, np.newaxis] * _NODES
+        noise = self._squared_scale(f)[:, :, np.newaxis] * self.noise
+        v = variance[:, np.newaxis, np.newaxis]
+        log_terms = self._log_terms(y[:, np.newaxis, np.newaxis], v, noise)
+        log_masses = -0.5 * _NODES**2
+        log_masses = log_masses - logsumexp(log_masses)
+        log_terms = log_terms + log_masses[:, np.newaxis]
+        log_density = logsumexp(log_terms, axis=(1, 2))
+        share = np.exp(log_terms - log_density[:, np.newaxis, np.newaxis])
+        # the location
+        precision = share / (v + noise)
+        location_noise = np.sum(precision * noise, axis=(1, 2))
+        location_noise /= np.sum(precision, axis=(1, 2))
+        # moments of (f - m) / s given e, and the observation that has the same
+        mass = np.sum(share, axis=2)
+        step = mass @ _NODES
+        spread = mass @ _NODES**2 - step**2
+        information = np.maximum(1.0 / spread - 1.0, _LEAST_INFORMATION)
+        value_noise = scale_variance / information
+        value = scale_mean + std * step * (1.0 + 1.0 / information)
+        return Evidence(location_noise, value, value_noise, log_density)
+
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """``log p(e)`` of each row given one normal distribution of f, (n,)."""
+        evidence = self.evidence_of(
+            doubles(y),
+            np.asarray(self.known_)[:, 0],
+            mixture.mean[:, 0, 0],
+            np.broadcast_to(mixture.variance, mixture.mean.shape)[:, 0, 0],
+        )
+        return evidence.log_density
 
     def mean(self, f: ArrayLike) -> Array:
         """Zero."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import norm
 
 from skgpx import PLSRegressor
 from skgpx._numerics.mixture import LatentMixture
@@ -171,13 +172,27 @@ def test_errors_say_what_the_scale_is(make):
     expected = -log_density.reshape(7, 5) - np.log(likelihood.unit_)
     # the mixture of Student's noise has half of the components
     assert_allclose(errors.nll(e, f), expected, atol=5e-3)
-    rise = errors.nll(e, f + 1e-5) - errors.nll(e, f - 1e-5)
-    assert_allclose(errors.gradient(e, f), rise / 2e-5, atol=1e-7)
-    # the mean square of the slope is the information where δ is nothing
-    rng = np.random.default_rng(0)
-    free = errors.at_rows(np.full(4000, 1e-12))
-    sample = free.sample(np.zeros((4000, 1)), rng)
-    squares = free.gradient(sample, np.zeros((4000, 1))) ** 2
-    information = free.curvature(sample, np.zeros((4000, 1)))[0, 0]
-    standard_error = squares.std() / np.sqrt(4000)
-    assert abs(squares.mean() - information) < 4.0 * standard_error
+    # moments of the log scale given e, and under the observation that stands for e
+    e = e[:, 0]
+    m = np.linspace(-1.0, 1.0, 7)
+    v = np.geomspace(0.05, 4.0, 7)
+    evidence = errors.evidence_of(e, known, m, v)
+    s = m[:, np.newaxis] + np.sqrt(v)[:, np.newaxis] * np.linspace(-8.0, 8.0, 2001)
+    log_joint = -errors.nll(e[:, np.newaxis], s)
+    log_joint += norm.logpdf(s, m[:, np.newaxis], np.sqrt(v)[:, np.newaxis])
+    mass = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
+    mass /= mass.sum(axis=1, keepdims=True)
+    mean = np.sum(mass * s, axis=1)
+    variance = np.sum(mass * s**2, axis=1) - mean**2
+    total = v + evidence.value_noise
+    of_observation = (v * evidence.value + evidence.value_noise * m) / total
+    assert_allclose(of_observation, mean, atol=1e-5)
+    expected = np.minimum(variance, v / 1.001)
+    assert_allclose(v * evidence.value_noise / total, expected, rtol=1e-4)
+    # the location moves by E[δ | e] = -v d log p(e) / de
+    step = 1e-5 * e
+    after = errors.evidence_of(e + step, known, m, v).log_density
+    before = errors.evidence_of(e - step, known, m, v).log_density
+    moved = -known * (after - before) / (2.0 * step)
+    gain = known / (known + evidence.location_noise)
+    assert_allclose(gain * e, moved, rtol=1e-5, atol=1e-9)

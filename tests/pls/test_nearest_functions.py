@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
+from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
@@ -267,50 +268,102 @@ def scattered(n, seed=0):
     return X, y
 
 
+def without_row(K, z, noise):
+    """Moments of a process at each row, given noisy values at the others."""
+    inverse = np.linalg.inv(K + np.diag(noise))
+    diagonal = np.diagonal(inverse)
+    return z - inverse @ z / diagonal, 1.0 / diagonal - noise
+
+
 def dense_location_and_scale(X, y, likelihood, K):
-    """Means and variances (n, 2): each function the closest normal given the other."""
+    """Means and variances (n, 2), and log evidence, by expectation propagation."""
     n = len(y)
     z = (y - likelihood.centre_) / likelihood.unit_
     typical = likelihood.scale / likelihood.unit_
-    variation = likelihood.variation
-    nodes, masses = np.polynomial.hermite_e.hermegauss(20)
-    masses = masses / masses.sum()
-    log_scale = np.zeros(n)
-    spread = np.full(n, 0.5)
-    for _ in range(200):
-        # the location under the mean precision, and without the row itself
-        log_noise = 2.0 * variation * log_scale - 2.0 * variation**2 * spread
-        noise = typical**2 * np.exp(log_noise)
-        inverse = np.linalg.inv(K + np.diag(noise))
-        dual = inverse @ z
-        diagonal = np.diagonal(inverse)
-        error = dual / diagonal
-        of_location = 1.0 / diagonal - noise
-        # the log scale: mean slope and information of -log N(error | 0, T)
-        at_nodes = log_scale[:, np.newaxis] + np.sqrt(spread)[:, np.newaxis] * nodes
-        squared_scale = typical**2 * np.exp(2.0 * variation * at_nodes)
-        total = of_location[:, np.newaxis] + squared_scale
-        share = squared_scale / total
-        square = error[:, np.newaxis] ** 2 / total
-        slope = variation * (share * (1.0 - square)) @ masses
-        information = 2.0 * variation**2 * share**2 @ masses
-        covariance = np.linalg.solve(np.eye(n) + K * information, K)
-        right = information * log_scale - slope
-        log_scale = log_scale + 0.5 * (covariance @ right - log_scale)
-        spread = spread + 0.3 * (np.diagonal(covariance) - spread)
-    mean = np.column_stack((z - noise * dual, log_scale))
-    return mean, np.column_stack((noise - noise**2 * diagonal, spread))
+    # the log scale on a grid
+    s = np.linspace(-8.0, 8.0, 1601)
+    noise_at = typical**2 * np.exp(2.0 * likelihood.variation * s)
+    noise = np.full(n, typical**2)
+    m, v = np.zeros(n), np.ones(n)
+    value, value_noise = np.zeros(n), np.full(n, 1e6)
+    for _ in range(60):
+        mean, variance = without_row(K, z, noise)
+        total = variance[:, np.newaxis] + noise_at
+        joint = norm.pdf(z[:, np.newaxis], mean[:, np.newaxis], np.sqrt(total))
+        joint *= norm.pdf(s, m[:, np.newaxis], np.sqrt(v)[:, np.newaxis])
+        mass = joint.sum(axis=1)
+        joint /= mass[:, np.newaxis]
+        # what it says of the log scale
+        first = joint @ s
+        spread = joint @ s**2 - first**2
+        precision = np.maximum(1.0 / spread - 1.0 / v, 0.001 / v)
+        new_value = first + (first - m) / (v * precision)
+        total_precision = 0.5 / value_noise + 0.5 * precision
+        value = 0.5 * (value / value_noise + new_value * precision) / total_precision
+        value_noise = 1.0 / total_precision
+        m, v = without_row(K, value, value_noise)
+        # and of the location
+        noise = (joint * noise_at / total).sum(axis=1) / (joint / total).sum(axis=1)
+    log_evidence = np.sum(np.log(mass * (s[1] - s[0])) - np.log(likelihood.unit_))
+    moments = []
+    for values, noises in ((z, noise), (value, value_noise)):
+        C = K + np.diag(noises)
+        mean, variance = without_row(K, values, noises)
+        log_evidence += multivariate_normal.logpdf(values, cov=C)
+        log_evidence -= norm.logpdf(values, mean, np.sqrt(variance + noises)).sum()
+        weights = np.linalg.solve(C, K)
+        moments.append((weights.T @ values, np.diagonal(K - K @ weights)))
+    mean, variance = np.stack(moments, axis=2)
+    return mean, variance, log_evidence
 
 
-def test_location_and_scale_are_each_the_closest_normal_given_the_other():
+def test_location_and_scale_follow_from_what_each_row_says_of_both():
     X, y = scattered(150)
     likelihood = HeteroscedasticGaussian(0.2, 0.5)
     model = PLSRegressor(KERNEL, likelihood=likelihood, normalize_y=False, **ALL)
     model.fit(X, y)
     mean, variance = model.posterior_.marginals(X).moments()
-    expected = dense_location_and_scale(X, y, model.likelihood_, KERNEL(X))
-    assert np.abs((mean - expected[0]) / np.sqrt(expected[1])).max() < 0.08
-    assert_allclose(variance, expected[1], rtol=0.08)
+    expected_mean, expected_variance, log_evidence = dense_location_and_scale(
+        X, y, model.likelihood_, KERNEL(X)
+    )
+    z = (mean - expected_mean) / np.sqrt(expected_variance)
+    assert np.abs(z).max() < 0.08
+    assert_allclose(variance, expected_variance, rtol=0.05)
+    assert model.log_evidence_ == pytest.approx(log_evidence, abs=0.5)
+
+
+def test_noise_that_does_not_vary_is_regression():
+    X, y = scattered(150)
+    likelihood = HeteroscedasticGaussian(0.2, 1e-4)
+    settings = {"kernel": KERNEL, "normalize_y": False, **ALL}
+    varying = PLSRegressor(likelihood=likelihood, **settings).fit(X, y)
+    # in units of the location, of which the prior is
+    centre, unit = varying.likelihood_.centre_, varying.likelihood_.unit_
+    noise = Gaussian((0.2 / unit) ** 2)
+    constant = PLSRegressor(likelihood=noise, **settings).fit(X, (y - centre) / unit)
+    expected = constant.posterior_.marginals(X_NEW).moments()
+    mean, variance = varying.posterior_.marginals(X_NEW).moments()
+    assert_allclose(mean[:, 0], expected[0][:, 0], atol=1e-6)
+    assert_allclose(variance[:, 0], expected[1][:, 0], rtol=1e-5)
+    log_evidence = constant.log_evidence_ - len(y) * np.log(unit)
+    assert varying.log_evidence_ == pytest.approx(log_evidence, abs=0.01)
+
+
+def test_weights_of_noise_that_varies_are_repetitions():
+    X, y = scattered(120)
+    likelihood = HeteroscedasticGaussian(0.2, 0.5)
+    settings = {"kernel": KERNEL, "normalize_y": False, "likelihood": likelihood, **ALL}
+    weights = 1 + np.arange(120) % 3
+    weighted = PLSRegressor(**settings).fit(X, y, sample_weight=weights)
+    repeated = PLSRegressor(**settings).fit(
+        np.repeat(X, weights, axis=0),
+        np.repeat(y, weights),
+    )
+    mean, variance = weighted.posterior_.marginals(X_NEW).moments()
+    expected = repeated.posterior_.marginals(X_NEW).moments()
+    assert np.abs((mean - expected[0]) / np.sqrt(variance)).max() < 0.05
+    assert_allclose(variance, expected[1], rtol=0.05)
+    assert weighted.log_evidence_ == pytest.approx(repeated.log_evidence_, abs=0.5)
 
 
 def test_draws_of_a_location_and_its_scale_have_their_moments():
