@@ -539,6 +539,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         )
         if possible and self._considers_neighbors(rows, kernel):
             return _NEIGHBORS
+        if possible and has_scale_kernel(likelihood):
+            return _NEIGHBORS
         return 0
 
     def _considers_neighbors(self, rows: Rows, kernel: Kernel) -> bool:

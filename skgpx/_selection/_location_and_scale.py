@@ -100,7 +100,8 @@ def location_and_scale(
         Prepared, with a scale that varies.
     rng : numpy.random.Generator
     trend : bool
-        Whether the location may have a linear trend.
+        Whether the location of several columns may have a linear trend. In one column
+        seasons would compete as well, whose nearest rows are not near.
     n_jobs : int or None
     report : callable, optional
         Called with the density after each round; True ends them.
@@ -130,7 +131,7 @@ def location_and_scale(
         Split.of(location_rows, SearchBudget(nearby=split.nearby), rng),
         location,
         rng,
-        trend=trend,
+        trend=trend and rows.X.shape[1] > 1,
         n_jobs=n_jobs,
     )
     location = location_result.likelihood

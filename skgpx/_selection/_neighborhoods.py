@@ -197,7 +197,10 @@ class Neighborhoods(NamedTuple):
         n = len(rows.y)
         first = len(scattered.y)
         points = rows.X / length_scales(kernel, rows.X.shape[1])
-        number = min(number, n // NEIGHBORHOOD_ROWS)
+        number = min(number, (n - first) // NEIGHBORHOOD_ROWS)
+        size = PREDECESSOR_ROWS + NEIGHBORHOOD_ROWS
+        if number == 0:
+            return cls(rows, scattered, np.empty((0, size), dtype=np.intp))
         tree = KDTree(points)
         later = KDTree(points[first:])
         neighborhoods = []
@@ -222,10 +225,10 @@ class Neighborhoods(NamedTuple):
             scattered = scattered_of_functions[function]
             evidences.append(ExactEvidence(scattered, kernel, likelihood))
             positions = self.positions[function::n_functions]
-            for block in np.split(positions, range(_BLOCK, len(positions), _BLOCK)):
+            for block in range(0, len(positions), _BLOCK):
                 density = NeighborhoodDensity(
                     rows,
-                    block,
+                    positions[block : block + _BLOCK],
                     PREDECESSOR_ROWS,
                     kernel,
                     likelihood,

@@ -331,12 +331,13 @@ def _has_neighborhoods(
     n_columns = split.rows.X.shape[1]
     kernels = [family[-1].kernel for family in families]
     all_decay = all(decays(kernel, n_columns) for kernel in kernels)
-    suits = likelihood.n_outputs_ == 1
+    suits = split.abundant and likelihood.n_outputs_ == 1
     if likelihood.n_outputs_ > 1 and split.nearby:
         # a log scale has a kernel of its own, for which there are no chains; on few
         # points classes need longer lengthscales than all rows show
-        suits = likelihood.has_varying_scale or _has_few_classes(split.rows, likelihood)
-    return split.abundant and suits and all_decay
+        is_of_classes = _has_few_classes(split.rows, likelihood)
+        suits = likelihood.has_varying_scale or (split.abundant and is_of_classes)
+    return suits and all_decay
 
 
 def _has_few_classes(rows: Rows, likelihood: Likelihood) -> bool:
@@ -442,12 +443,10 @@ def _default_families(
     """Families of the default kernel; of abundant rows rough ones as well."""
     orders = None
     is_abundant = len(rows.y) >= ABUNDANT_ROWS
-    suits = (
-        likelihood.n_outputs_ == 1
-        or likelihood.has_varying_scale
-        or _has_few_classes(rows, likelihood)
+    suits = is_abundant and (
+        likelihood.n_outputs_ == 1 or _has_few_classes(rows, likelihood)
     )
-    if budget.nearby and is_abundant and suits:
+    if budget.nearby and (suits or likelihood.has_varying_scale):
         orders = ALL_ORDERS
     return default_candidates(rows, likelihood, unit, kernel, orders)
 
