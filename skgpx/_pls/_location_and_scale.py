@@ -24,6 +24,7 @@ from skgpx._selection import (
     NoisyValues,
     evidence_of,
     location_noise,
+    noise_of_one_scale,
     scale_observations,
 )
 from skgpx._validation import Rows
@@ -191,8 +192,8 @@ def location_and_scale(
     """
     order_rng, scale_order_rng, points_rng = rng.spawn(3)
     y = likelihood.initial_latent(rows.y)[:, 0]
-    of_location: Any = likelihood.of_location(y, rows.weights)
-    of_scale: Any = likelihood.of_scale(of_location)
+    location_rows = rows._replace(y=y, known=None)
+    of_scale: Any = likelihood.of_scale()
     # 1 the two functions
     location_function = OneFunction.of(basis, rows, sampler, order_rng)
     scale_basis = basis
@@ -207,8 +208,8 @@ def location_and_scale(
         )
         scale_basis = Nystroem.from_kernel(likelihood.scale_kernel_, points)
     scale_function = OneFunction.of(scale_basis, rows, sampler, scale_order_rng)
-    # 2 constant noise, and the log scale under its prior
-    noise = np.full(len(y), float(of_location.variance(0.0)))
+    # 2 noise of one scale, and the log scale under its prior
+    noise = noise_of_one_scale(location_rows, of_scale)
     scale_values = NoisyValues.nothing(len(y), 1)
     given_others = LatentMoments.of_prior(scale_basis.kernel, rows, 1)
     for _ in range(_MAX_ROUNDS):
@@ -216,7 +217,7 @@ def location_and_scale(
         location_values = NoisyValues(y[:, np.newaxis], noise[:, np.newaxis])
         location = location_function.given(location_values)
         mean, variance = location.given_others
-        errors = rows._replace(y=y - mean[:, 0], known=variance[:, 0])
+        errors = location_rows._replace(y=y - mean[:, 0], known=variance[:, 0])
         # 4 the log scale, given the errors of the location
         previous = given_others
         scale = _scale_given(

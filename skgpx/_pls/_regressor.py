@@ -109,8 +109,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         normal distribution (Notes), and there are no chains. 0 leaves the residual at
         its prior.
         "auto" is 40 above 1500 rows (4500, if the likelihood is not Gaussian) where
-        inducing inputs do not suffice, otherwise 0; from 4500 rows on always for a
-        scale that varies, which then has a kernel of its own. See Notes.
+        inducing inputs do not suffice, otherwise 0; always for a scale that varies,
+        which then has a kernel of its own. See Notes.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: "evidence" maximises the evidence times a
         hyperprior, that of an exact process of at most 1500 rows for Gaussian noise

@@ -17,6 +17,7 @@ from skgpx._selection._location_and_scale import (
     SETTLED,
     evidence_of,
     location_noise,
+    noise_of_one_scale,
     scale_observations,
 )
 from skgpx._selection._neighborhoods import NeighborhoodDensity
@@ -76,6 +77,7 @@ __all__ = [
     "learn_prior",
     "location_noise",
     "most_points",
+    "noise_of_one_scale",
     "regress_targets",
     "rough_latent_values",
     "rough_start",

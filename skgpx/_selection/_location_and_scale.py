@@ -19,7 +19,6 @@ from skgpx._selection._candidates import Candidate
 from skgpx._selection._maximise import SearchResult
 from skgpx._selection._neighborhoods import NearestOthers
 from skgpx._selection._select import (
-    SearchBudget,
     Split,
     search_on,
     select,
@@ -31,7 +30,6 @@ from skgpx._selection._working_responses import (
     NoisyValues,
     normal_regression,
     scales_given_others,
-    working_responses,
 )
 from skgpx._validation import Rows
 from skgpx.kernels import rescaled
@@ -124,20 +122,30 @@ def location_and_scale(
     scored = np.sort(rng.permutation(len(chosen))[:SCORED_ROWS])
     y = likelihood.initial_latent(rows.y)[:, 0]
     location_rows = rows._replace(y=y, known=None)
-    # 1 the location, under noise of one scale
-    location = likelihood.of_location(y, rows.weights)
-    location_result = _search_location(
-        location_families,
-        Split.of(location_rows, SearchBudget(nearby=split.nearby), rng),
-        location,
+    # 1 the location, under noise of one scale, in which outliers have more
+    scale: Any = likelihood.of_scale(amplitude_is_free=True)
+    noise = noise_of_one_scale(location_rows, scale)
+    values = NoisyValues(y[:, np.newaxis], noise[:, np.newaxis])
+    scale_is_free = "scale" in likelihood.free_
+    first_split, normal = normal_regression(
+        location_rows,
+        values,
+        split,
         rng,
-        trend=trend and rows.X.shape[1] > 1,
-        n_jobs=n_jobs,
+        scale_is_free,
     )
-    location = location_result.likelihood
-    scale = likelihood.of_scale(location, amplitude_is_free=True)
-    noise = np.full(n, float(location.variance(0.0)))
-    errors = _errors(location_rows, location_result.kernel, noise)
+    location_result = select(
+        location_families,
+        first_split,
+        normal,
+        n_jobs,
+        trend and rows.X.shape[1] > 1,
+        trained=False,
+    )
+    ratio = float(location_result.likelihood.variance(0.0) / normal.variance(0.0))
+    theta = scale.theta + 0.5 * np.log(ratio)
+    scale = scale.with_theta(np.clip(theta, *scale.theta_bounds.T))
+    errors = _errors(location_rows, location_result.kernel, ratio * noise)
     # 2 the scale, and both of them in turn while that gains
     part = errors.take(chosen)
     search = _best_scale(scale_families, part, scale, scored, split, rng)
@@ -191,6 +199,16 @@ def _errors(rows: Rows, kernel: Kernel, noise: Array) -> Rows:
         noise[:, np.newaxis],
     )
     return rows._replace(y=rows.y - mean[:, 0], known=variance[:, 0])
+
+
+def noise_of_one_scale(rows: Rows, scale: Any) -> Array:
+    """Variance of the noise of each row, for the location, of one scale, (n,).
+
+    That of the scale; larger for outliers beyond a location of variance one.
+    """
+    n = len(rows.y)
+    at_base = LatentMoments(np.zeros((n, 1)), np.zeros((n, 1)))
+    return location_noise(rows._replace(known=np.ones(n)), scale, at_base)
 
 
 def location_noise(errors: Rows, scale: Any, given_others: LatentMoments) -> Array:
@@ -249,31 +267,6 @@ def scale_observations(
         evidence.value_noise[:, np.newaxis],
     )
     return previous.moved(observations, _PART_OF_CHANGE)
-
-
-def _search_location(
-    families: Families,
-    split: Split,
-    location: Likelihood,
-    rng: np.random.Generator,
-    *,
-    trend: bool,
-    n_jobs: int | None,
-) -> SearchResult:
-    """The location under noise of one scale."""
-    if location.has_closed_form:
-        return select(families, split, location, n_jobs, trend, trained=False)
-    result, _ = working_responses(
-        families,
-        split,
-        location,
-        rng,
-        start=None,
-        trend=trend,
-        n_jobs=n_jobs,
-        report=None,
-    )
-    return result
 
 
 def _best_scale(

@@ -26,6 +26,7 @@ from skgpx._selection._averaging import (
 )
 from skgpx._selection._candidates import (
     ALL_ORDERS,
+    SMOOTH_ORDERS,
     Candidate,
     default_candidates,
     has_log_odds,
@@ -51,6 +52,8 @@ Array = NDArray[np.float64]
 # Observations from which on a search without a signal ends with noise around the mean:
 # fewer leave the function uncertain.
 _MIN_WEIGHT_OF_NOISE = 100.0
+# Prior variance of the logarithm of a scale that varies, before its own hyperprior.
+_SCALE_UNIT = 0.3
 # The most classes whose kernel comes from all rows: each has working responses.
 _MOST_CLASSES = 10
 
@@ -203,7 +206,9 @@ def learn_prior(
     # 1 candidate kernels
     unit = latent_scale(rows, likelihood) ** 2
     budget = budget or SearchBudget()
+    categories: DefaultKernel | None = None
     if kernel is None or isinstance(kernel, DefaultKernel):
+        categories = kernel
         families = _default_families(kernel, rows, likelihood, unit, budget)
         kernel = families[0][-1].kernel
         amplitude_is_free = True
@@ -269,6 +274,7 @@ def learn_prior(
             split,
             likelihood,
             rng,
+            categories=categories,
             start=start,
             trend=trend,
             n_jobs=n_jobs,
@@ -353,12 +359,13 @@ def _of_neighborhoods(
     likelihood: Likelihood,
     rng: np.random.Generator,
     *,
+    categories: DefaultKernel | None,
     start: SearchResult | None,
     trend: bool,
     n_jobs: int | None,
     report: Callable[..., bool] | None,
 ) -> tuple[SearchResult, float]:
-    """Search of many rows, under a likelihood that is not Gaussian."""
+    """Search by the nearest rows, under a likelihood that is not Gaussian."""
     if not likelihood.has_varying_scale:
         return working_responses(
             families,
@@ -370,12 +377,13 @@ def _of_neighborhoods(
             n_jobs=n_jobs,
             report=report,
         )
-    # a smooth log scale, and a rough one
-    scale_families = [families[0]]
-    if len(families) > 1:
-        scale_families.append(families[-1])
+    location_families = families
+    scale_families = families
+    if not families[0][0].is_given:
+        location_families = _location_families(split.rows, likelihood, categories)
+        scale_families = _scale_families(split.rows, likelihood, categories)
     return location_and_scale(
-        families,
+        location_families,
         scale_families,
         split,
         likelihood,
@@ -384,6 +392,31 @@ def _of_neighborhoods(
         n_jobs=n_jobs,
         report=report,
     )
+
+
+def _location_families(
+    rows: Rows,
+    likelihood: Likelihood,
+    categories: DefaultKernel | None,
+) -> list[list[Candidate]]:
+    """Families of a location, as in regression."""
+    y = likelihood.initial_latent(rows.y)[:, 0]
+    normal = Gaussian().prepare(y, rows.weights)
+    budget = SearchBudget(nearby=True)
+    return _default_families(categories, rows, normal, 1.0, budget)
+
+
+def _scale_families(
+    rows: Rows,
+    likelihood: Likelihood,
+    categories: DefaultKernel | None,
+) -> list[list[Candidate]]:
+    """Families of a log scale that varies by half a nat: a smooth and a rough one."""
+    scale = likelihood.of_scale()
+    orders = SMOOTH_ORDERS[::2]
+    if len(rows.y) >= ABUNDANT_ROWS:
+        orders = ALL_ORDERS[::3]
+    return default_candidates(rows, scale, _SCALE_UNIT, categories, orders)
 
 
 def _averages(
@@ -443,10 +476,8 @@ def _default_families(
     """Families of the default kernel; of abundant rows rough ones as well."""
     orders = None
     is_abundant = len(rows.y) >= ABUNDANT_ROWS
-    suits = is_abundant and (
-        likelihood.n_outputs_ == 1 or _has_few_classes(rows, likelihood)
-    )
-    if budget.nearby and (suits or likelihood.has_varying_scale):
+    suits = likelihood.n_outputs_ == 1 or _has_few_classes(rows, likelihood)
+    if budget.nearby and is_abundant and suits:
         orders = ALL_ORDERS
     return default_candidates(rows, likelihood, unit, kernel, orders)
 

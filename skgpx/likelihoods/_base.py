@@ -115,8 +115,8 @@ class Likelihood(BaseEstimator):
         tested against a larger variance.
     has_varying_scale : bool
         Class attribute: the second of two functions is the logarithm of the scale of
-        noise around the first. Each of them then has a likelihood given the other,
-        `of_location` and `of_scale`.
+        noise around the first. `of_scale` is then the likelihood of errors of the
+        first.
     heteroscedastic_version : str or None
         Class attribute: name of the likelihood with the same shape and a scale that
         varies with x; None where there is none.

@@ -250,27 +250,11 @@ class _Heteroscedastic(Likelihood):
 
     # ---- One function at a time ----------------------------------------------------
 
-    def of_location(self, y: Array, weights: Array) -> NoiseOfRows:
-        """Of ``(y - c) / u`` given f₁, with a scale that is the same for all rows.
-
-        It is free if it is here. The quantity of a row is its squared scale, in units
-        of this one.
-        """
-        squared_scale = (self._scale("scale") / self.unit_) ** 2
-        likelihood = self._around_location()
-        if "scale" in self.free_:
-            return likelihood.prepare(y, weights).with_noise(squared_scale)
-        return likelihood.with_noise(squared_scale).prepare(y, weights)
-
-    def of_scale(
-        self,
-        location: NoiseOfRows,
-        amplitude_is_free: bool = False,
-    ) -> ScaleOfErrors:
+    def of_scale(self, amplitude_is_free: bool = False) -> ScaleOfErrors:
         """Of errors of ``(y - c) / u`` given f₂, and the variance of f₁ for each row.
 
-        Its typical scale begins at that of the location, and is free if it is here; a
-        free variation is one where the kernel of f₂ has a free amplitude.
+        Its typical scale is free if it is here; a free variation is one where the
+        kernel of f₂ has a free amplitude.
         """
         # every second component of a fine rule: errors of 1e-3 of the density
         variance, log_weights = (part[::2] for part in self._unit_noise())
@@ -284,14 +268,12 @@ class _Heteroscedastic(Likelihood):
             noise=variance,
             log_weights=log_weights,
         )
-        squared_scale: Any = location.noise_parameter
-        scale = float(np.sqrt(squared_scale))
+        scale = self._scale("scale") / self.unit_
         low = scale
         high = scale
         if "scale" in self.free_:
             log_bounds = self.theta_bounds[self.free_.index("scale")]
             low, high = np.exp(log_bounds) / self.unit_
-            scale = float(np.clip(scale, low, high))
         return likelihood.prepare(np.zeros(1)).with_start(scale=(scale, low, high))
 
     def with_scale_of(

@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 # Equally spaced nodes for the log scale, in standard deviations: also where an error
 # says much more of it than was known before.
 _NODES = np.linspace(-5.0, 5.0, 41)
+# Least variance given an error, a part of that before it: half the distance of nodes.
+_LEAST_SPREAD = (0.5 * (_NODES[1] - _NODES[0])) ** 2
 # Least part of the information of a row, in the precision before it.
 _LEAST_INFORMATION = 1e-3
 # Numbers in memory for a block of rows.
@@ -172,7 +174,7 @@ class ScaleOfErrors(Likelihood):
         # moments of (f - m) / s given e, and the observation that has the same
         mass = np.sum(share, axis=2)
         step = mass @ _NODES
-        spread = mass @ _NODES**2 - step**2
+        spread = np.maximum(mass @ _NODES**2 - step**2, _LEAST_SPREAD)
         information = np.maximum(1.0 / spread - 1.0, _LEAST_INFORMATION)
         value_noise = scale_variance / information
         value = scale_mean + std * step * (1.0 + 1.0 / information)

@@ -156,9 +156,8 @@ def test_densities_at_every_ratio_of_the_scale_to_the_location(make, scale):
 def test_errors_say_what_the_scale_is(make):
     y = np.linspace(-1.0, 1.0, 7)
     likelihood = make(scale=0.3, variation=0.7).prepare(y)
-    location = likelihood.of_location(y, np.ones(7))
     known = np.geomspace(1e-6, 2.0, 7)
-    errors = likelihood.of_scale(location).at_rows(known)
+    errors = likelihood.of_scale().at_rows(known)
     f = np.linspace(-2.0, 2.0, 5) * np.ones((7, 1))
     e = np.geomspace(1e-3, 10.0, 7)[:, np.newaxis]
     # p(e | s) = ∫ p(e - δ | s) N(δ | 0, v) dδ
