@@ -75,8 +75,11 @@ def nearest_rows(
     E c where it is positive. Predictions use the posterior itself, not the draws.
     Parameters as in :func:`~skgpx._pls._inference.infer`.
 
-    Several functions are independent under q. Targets whose noise is the same have one
-    factorisation, and each target the rows where it is known.
+    The functions of several targets or classes are independent under q. Targets whose
+    noise is the same have one factorisation, and each target the rows where it is
+    known. A location and its scale have a page of their own,
+    :func:`~skgpx._pls._location_and_scale.location_and_scale`, which finds the closest
+    normal distribution of one of them at a time.
 
     Notes
     -----

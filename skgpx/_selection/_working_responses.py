@@ -52,7 +52,7 @@ _PART_OF_CHANGE = 0.7
 # Largest step of a latent mean, in prior standard deviations.
 _LARGEST_STEP = 2.0
 # Nodes for each of two functions, over whose distribution a likelihood is averaged.
-_SCALE_NODES = 5
+_PAIR_NODES = 5
 # Rotations of the nodes for more functions.
 _ROTATIONS = 8
 
@@ -169,16 +169,16 @@ class WorkingResponses(NamedTuple):
 def _averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
     """Row averages over ``N(f, std²)``, see :func:`laplace.row_averages`.
 
-    One function has Gauss's rule. So do each of two, as a scale is averaged together
-    with the location. For more, every k-th row has another rotation of a spherical
-    rule: in sums over rows their errors nearly cancel.
+    One function has Gauss's rule, and so does each of two. For more, every k-th row has
+    another rotation of a spherical rule: in sums over rows their errors nearly cancel.
     """
     n, c = f.shape
     if c == 1:
         nodes, masses = expectation_nodes(1)
         rotations = nodes[np.newaxis]
     elif c == 2:
-        nodes, masses = product_nodes(2, _SCALE_NODES)
+        # two classes of `Categorical` or `RobustMax`, or a likelihood of the user's own
+        nodes, masses = product_nodes(2, _PAIR_NODES)
         rotations = nodes[np.newaxis]
     else:
         rotations, masses = rotated_nodes(c, _ROTATIONS)
@@ -224,7 +224,7 @@ def working_responses(
     n_jobs: int | None,
     report: Callable[..., bool] | None,
 ) -> tuple[SearchResult, float]:
-    """Kernel and scales of any likelihood of many rows, as in regression.
+    """Kernel and scales of one function or of classes, of many rows, as in regression.
 
     Rounds of expectation and maximisation [1]_. Given the kernel, each row has the
     latent moments of its nearest rows and, around them, a working response. Given
