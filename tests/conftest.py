@@ -3,10 +3,7 @@ import os
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-import sklearn  # noqa: F401  (loads the OpenMP library that is limited below)
-import threadpoolctl
 
 # numba's disk cache does not survive concurrent writers, so every xdist worker has
 # its own, kept between runs. It is named before any test module imports skgpx.
@@ -23,9 +20,12 @@ for kernels in (NUMBA_CACHES / "main").glob("kernels-*"):
             shutil.copytree(kernels, part)
             part.rename(NUMBA_CACHE / kernels.name)
 
-# Boosted trees of several workers would wait for each other's OpenMP threads.
+# Threads of BLAS and of boosted trees would wait for other workers by spinning. Their
+# libraries read the variable when they are loaded, also in processes of a test.
 if WORKER != "main":
-    threadpoolctl.threadpool_limits(limits=1, user_api="openmp")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np  # noqa: E402
 
 
 @pytest.fixture
