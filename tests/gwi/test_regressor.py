@@ -208,7 +208,7 @@ def mixed(n, seed):
 def test_more_rows_make_the_default_better():
     X_new, f_new, _ = mixed(1000, 1)
     errors = []
-    for n in (300, 2000):
+    for n in (300, 1200):
         X, _, y = mixed(n, 0)
         model = GWIRegressor(random_state=0).fit(X, y)
         errors.append(np.sqrt(np.mean((model.predict(X_new) - f_new) ** 2)))

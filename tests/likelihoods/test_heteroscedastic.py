@@ -73,7 +73,7 @@ def test_noise_that_varies_is_learned():
 @pytest.mark.parametrize(("varying", "constant", "name"), PAIRS)
 def test_nothing_is_lost_where_it_is_constant(varying, constant, name):
     del name
-    X, y, _ = rows(300, 0, False)
+    X, y, _ = rows(200, 0, False)
     new, held_out, _ = rows(2000, 1, False)
     densities = [
         PLSRegressor(likelihood=likelihood, random_state=0)

@@ -350,8 +350,8 @@ def test_a_given_noise_variance_is_kept(settings):
 @pytest.mark.parametrize("seed", [0, 2])
 def test_anisotropic_kernels_that_move_other_functions_first(seed):
     rng = np.random.default_rng(seed)
-    X = rng.uniform(0.0, 3.0, (1200, 2))
-    y = np.sin(12.0 * X[:, 0]) + 0.1 * rng.standard_normal(1200)
+    X = rng.uniform(0.0, 3.0, (800, 2))
+    y = np.sin(12.0 * X[:, 0]) + 0.1 * rng.standard_normal(800)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model = SpectralVGPRegressor(1.0 * RBF([1.0, 1.0])).fit(X, y)
