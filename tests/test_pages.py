@@ -34,6 +34,7 @@ def without_numbers(text):
     return re.sub(r"[-+]?\b\d[\d.e]*", "0", text)
 
 
+@pytest.mark.usefixtures("few_neighborhoods")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
