@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -247,17 +247,28 @@ def _radial_factor(kernel: Kernel, X: Array) -> _RadialFactor | None:
 
 def _table(terms: list[_RadialTerm], n: int) -> RadialTerms:
     """Radial terms at n rows as arrays of compiled loops."""
-    factors = list(chain.from_iterable(term.factors for term in terms))
+    factors: list[_RadialFactor] = []
+    term_of_factor = []
+    for position, term in enumerate(terms):
+        factors.extend(term.factors)
+        term_of_factor.extend([position] * len(term.factors))
+    # the last entry ends the last term
+    term_of_factor.append(len(terms))
+    # points of all factors below one another, and zeros up to a whole number of tiles
+    all_points = np.concatenate([factor.points for factor in factors])
+    n_tiles = -(-n // TILE)
+    points = np.zeros((len(all_points), n_tiles * TILE), np.float32)
+    points[:, :n] = all_points
     widths = [len(factor.points) for factor in factors]
-    points = np.zeros((sum(widths), -(-n // TILE) * TILE), np.float32)
-    points[:, :n] = np.concatenate([factor.points for factor in factors])
-    n_factors = [len(term.factors) for term in terms]
-    term_of_factor = np.repeat(np.arange(len(terms)), n_factors)
+    boundaries = np.cumsum([0, *widths])
+    codes = [factor.code for factor in factors]
+    shapes = [factor.shape for factor in factors]
+    coefficients = [term.coefficient for term in terms]
     return RadialTerms(
         points=points,
-        ends=np.cumsum([0, *widths]).astype(np.int64),
-        codes=np.array([factor.code for factor in factors], np.int64),
-        shapes=np.array([factor.shape for factor in factors], np.float32),
-        term=np.append(term_of_factor, len(terms)).astype(np.int64),
-        coefficients=np.array([term.coefficient for term in terms], np.float32),
+        ends=boundaries.astype(np.int64),
+        codes=np.array(codes, np.int64),
+        shapes=np.array(shapes, np.float32),
+        term=np.array(term_of_factor, np.int64),
+        coefficients=np.array(coefficients, np.float32),
     )

@@ -182,15 +182,22 @@ class VarianceCorrection(NamedTuple):
         h = np.maximum(h, _TINY)
         r = np.maximum(r, 0.0)
         r_positive = np.maximum(r, _TINY)
-        s = r / (h + r)
+        total = h + r
+        s = r / total
         # the correction fades beyond the largest r of the rows, and towards the prior
-        within_rows = np.minimum(1.0, np.exp(self.limits[0, 1]) / r_positive)
-        fading = s * within_rows * np.maximum(1.0 - (r / k) ** _FADE, 0.0)
+        largest_r = np.exp(self.limits[0, 1])
+        within_rows = np.minimum(1.0, largest_r / r_positive)
+        share_of_prior = (r / k) ** _FADE
+        below_prior = np.maximum(1.0 - share_of_prior, 0.0)
+        fading = s * within_rows * below_prior
+        # 1, log r and log h within the limits of the rows
         lower, upper = self.limits.T
         logs = np.log(np.stack((r_positive, h), axis=1))
-        logs = np.clip(logs, lower, upper) - self.centre
-        table = fading[:, np.newaxis] * np.column_stack((np.ones(len(s)), logs))
-        return np.log(h + r), table
+        logs = np.clip(logs, lower, upper)
+        logs -= self.centre
+        table = np.column_stack((np.ones(len(s)), logs))
+        table = fading[:, np.newaxis] * table
+        return np.log(total), table
 
     def __call__(
         self,

@@ -164,18 +164,27 @@ class NeighborModel(FunctionModel):
         Z = basis.inducing_points
         given = Conditioning(residual.rows, np.min(residual.noise, axis=1))
         draws = draw_prior(basis.kernel, Z.shape[1], c, s, rng, given=given, **prior)
-        # y - ε
+        # y - ε; rows without a value are no neighbours
         noise = residual.noise[:, self.versions]
-        # rows without a value are no neighbours
-        std = np.sqrt(np.where(np.isfinite(noise), noise, 0.0))
+        noise = np.where(np.isfinite(noise), noise, 0.0)
+        std = np.sqrt(noise)
         errors = rng.standard_normal((len(self.y), c, s))
-        values = self.y[:, :, np.newaxis] - std[:, :, np.newaxis] * errors
-        # δ
-        at_points = draws.values(Z).reshape(len(Z), -1)
-        at_points += np.sqrt(basis.jitter) * rng.standard_normal(at_points.shape)
+        errors *= std[:, :, np.newaxis]
+        values = self.y[:, :, np.newaxis] - errors
+        # δ = w - L⁻¹ f⁰(Z)
+        at_points = draws.values(Z)
+        at_points = at_points.reshape(len(Z), -1)
+        jitter = rng.standard_normal(at_points.shape)
+        at_points += np.sqrt(basis.jitter) * jitter
         root = np.asarray(basis.root)
-        delta = weights.reshape(m, -1) - solve_lower(root, at_points)
-        return _given_rows(draws, delta.reshape(m, c, s), values, self._coefficients)
+        whitened = solve_lower(root, at_points)
+        delta = weights.reshape(m, -1) - whitened
+        return _given_rows(
+            draws,
+            delta.reshape(m, c, s),
+            values,
+            self._coefficients,
+        )
 
     @cached_property
     def _coefficients(self) -> NeighborCoefficients:

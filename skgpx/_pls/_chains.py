@@ -219,12 +219,18 @@ def _convergence(
     if len(stretches) < 2:
         unknown = np.full(groups * width, np.nan)
         return np.full(groups * width, np.inf), unknown
+    # two halves of k stretches each
     k = max(1, 3 * len(stretches) // 8)
-    halves = (_sum(stretches[-2 * k : -k]), _sum(stretches[-k:]))
-    totals = np.stack([half.total for half in halves]).reshape(2, -1, n_chains)
-    squares = np.stack([half.square for half in halves]).reshape(2, -1, n_chains)
-    r_hat = split_r_hat(totals, squares, k * length)
-    return r_hat, effective_sample_size(totals, squares, k * length)
+    first = _sum(stretches[-2 * k : -k])
+    second = _sum(stretches[-k:])
+    totals = np.stack((first.total, second.total))
+    totals = totals.reshape(2, -1, n_chains)
+    squares = np.stack((first.square, second.square))
+    squares = squares.reshape(2, -1, n_chains)
+    n_steps = k * length
+    r_hat = split_r_hat(totals, squares, n_steps)
+    effective_size = effective_sample_size(totals, squares, n_steps)
+    return r_hat, effective_size
 
 
 def _shorten(

@@ -125,7 +125,10 @@ def _averages_along_lines(target: Target, directions: Array) -> Array:
 
     Shape (lines, rows, places); one line for each of the first few directions (c, v).
     """
-    places = _PLACES if directions.shape[1] == 1 else _FEW_PLACES
+    places = _FEW_PLACES
+    if directions.shape[1] == 1:
+        places = _PLACES
+    # some rows, and the prior standard deviation of their latent values
     rows = np.unique(np.linspace(0, len(target.y) - 1, _ROWS).astype(np.intp))
     likelihood = target.likelihood.at_some(rows)
     y = target.y[rows]
@@ -133,16 +136,20 @@ def _averages_along_lines(target: Target, directions: Array) -> Array:
     features_square = np.sum(target.features[rows] ** 2, axis=1)
     prior_std = np.sqrt(features_square + target.std[rows, 0] ** 2)
     shape = (len(target.y), target.n_outputs)
-    centre = np.broadcast_to(target.offset, shape)[rows][:, :, np.newaxis]
+    centres = np.broadcast_to(target.offset, shape)
+    centre = centres[rows][:, :, np.newaxis]
     lines = directions.T[:_FEW_DIRECTIONS]
     average = np.zeros((len(lines), len(rows), len(places)))
     for line, direction in enumerate(lines):
-        step = prior_std[:, np.newaxis, np.newaxis] * direction[:, np.newaxis]
+        # one prior standard deviation along the line, (rows, c, 1)
+        direction_column = direction[:, np.newaxis]
+        step = prior_std[:, np.newaxis, np.newaxis] * direction_column
         f = centre + step * places
         # E nll(y, f + std ξ)
         for node, weight in zip(target.nodes, target.node_weights, strict=True):
             shifted = f + std * node[:, np.newaxis]
-            average[line] += weight * likelihood.row_nll(y, shifted)
+            nll = likelihood.row_nll(y, shifted)
+            average[line] += weight * nll
     return average
 
 

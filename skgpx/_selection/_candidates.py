@@ -250,7 +250,8 @@ class Candidate:
 
     def coordinates_of(self, kernel: Kernel) -> Array:
         """Coordinates of a kernel of this form; tied parameters are averaged."""
-        shares = self.ties / (self.ties**2).sum(axis=0)
+        squares = np.sum(self.ties**2, axis=0)
+        shares = self.ties / squares
         u: Array = shares.T @ (kernel.theta - self.offset)
         return u
 

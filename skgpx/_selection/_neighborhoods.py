@@ -87,11 +87,19 @@ class NeighborhoodDensity:
             If a covariance is not positive definite.
         """
         p = self._n_given
-        kernel = self.kernel.clone_with_theta(theta[: self._n_kernel_parameters])
-        likelihood = self.likelihood.with_theta(theta[self._n_kernel_parameters :])
+        kernel_theta = theta[: self._n_kernel_parameters]
+        scales_theta = theta[self._n_kernel_parameters :]
+        kernel = self.kernel.clone_with_theta(kernel_theta)
+        likelihood = self.likelihood.with_theta(scales_theta)
         noise_variance = float(likelihood.variance(0.0))
-        triangles = [triangle_and_pullback(kernel, points) for points in self._points]
-        C = np.stack([K for K, _ in triangles])
+        # log density of the rows behind the p given ones
+        triangles = []
+        pullbacks = []
+        for points in self._points:
+            triangle, pullback = triangle_and_pullback(kernel, points)
+            triangles.append(triangle)
+            pullbacks.append(pullback)
+        C = np.stack(triangles)
         L = self._root(C, noise_variance)
         # its leading block is the inverse root of the given rows
         inverse_root = np.asarray(np.linalg.inv(L), dtype=np.float64)
@@ -99,20 +107,22 @@ class NeighborhoodDensity:
         value = self._log_density(L, white, noise_variance)
         # ½ (α αᵀ - α_p α_pᵀ - c AᵀA), with α = C⁻¹ y and α_p that of the given rows
         A = inverse_root[:, p:]
-        alpha_given = _transposed(inverse_root[:, :p]) @ white[:, :p]
+        A_given = inverse_root[:, :p]
+        alpha_given = _transposed(A_given) @ white[:, :p]
         alpha = alpha_given + _transposed(A) @ white[:, p:]
         slope = alpha @ _transposed(alpha)
         slope -= alpha_given @ _transposed(alpha_given)
         n_targets = white.shape[2]
         slope -= n_targets * (_transposed(A) @ A)
         slope *= 0.5
-        pulled = [
-            pullback(G) for (_, pullback), G in zip(triangles, slope, strict=True)
-        ]
-        gradient = np.sum(pulled, axis=0)
+        gradients = []
+        for pullback, slope_of_neighborhood in zip(pullbacks, slope, strict=True):
+            gradients.append(pullback(slope_of_neighborhood))
+        gradient = np.sum(gradients, axis=0)
         if len(likelihood.theta):
             # C_ii = k(x, x) + σ²/ω, and repetitions of a row hold -½ (ω - 1) log σ²
-            row_slopes = np.einsum("sii->si", slope) / self._precisions
+            diagonals = np.einsum("sii->si", slope)
+            row_slopes = diagonals / self._precisions
             noise_slope = noise_variance * float(np.sum(row_slopes))
             n_repetitions = float(np.sum(self._precisions[:, p:] - 1.0))
             noise_slope -= 0.5 * n_targets * n_repetitions
@@ -322,21 +332,26 @@ class NearestOthers(NamedTuple):
            Mathematical Geology 1983.
         """
         n, size = self.positions.shape
+        n_functions = y.shape[1]
         diagonal = np.arange(size)
         mean = np.empty(y.shape)
         variance = np.empty(y.shape)
         for first in range(0, n, _BLOCK):
-            block = slice(first, min(first + _BLOCK, n))
+            last = min(first + _BLOCK, n)
+            block = slice(first, last)
             positions = self.positions[block]
+            sizes = np.full(len(positions), size)
             K = stacked_triangles(kernel, self.X[positions])
-            for function in range(y.shape[1]):
+            for function in range(n_functions):
                 C = np.array(K, order="C")
                 C[:, diagonal, diagonal] += noise[positions, function]
                 solution = np.ascontiguousarray(y[positions, function])
-                # L is left in the place of C
-                solve_local(C, np.full(len(positions), size), solution)
+                # L is left in the place of C, and C⁻¹ y in that of y
+                solve_local(C, sizes, solution)
                 total = C[:, -1, -1] ** 2
-                mean[block, function] = y[block, function] - total * solution[:, -1]
+                error = total * solution[:, -1]
+                mean[block, function] = y[block, function] - error
                 variance[block, function] = total - noise[block, function]
         # rounding
-        return mean, np.maximum(variance, 1e-6 * noise)
+        least_variance = 1e-6 * noise
+        return mean, np.maximum(variance, least_variance)

@@ -320,22 +320,29 @@ class NeighborResidual:
             noise=np.concatenate((self.noise, noise)),
             features=np.concatenate((self.features, self.basis(X))),
         )
+        # distances from the new rows before each of them
         scaled = X / self._length_scales
+        between_new = cdist(scaled, scaled)
         is_before = np.tri(p, k=-1) > 0.0
-        to_new = np.where(is_before, cdist(scaled, scaled), np.inf)
-        new = np.broadcast_to(n + np.arange(p), (p, p))
+        to_new = np.where(is_before, between_new, np.inf)
+        n_before = np.arange(p)
+        new = np.broadcast_to(n + n_before, (p, p))
         parts = []
         for search in self.searches:
+            # distances from the nearest old rows
             old, n_old = search.nearest(scaled, self.most_neighbors)
             shift = self._scaled_rows[old] - scaled[:, np.newaxis]
             to_old = np.linalg.norm(shift, axis=2)
-            is_surplus = np.arange(old.shape[1]) >= n_old[:, np.newaxis]
+            position = np.arange(old.shape[1])
+            is_surplus = position >= n_old[:, np.newaxis]
             to_old = np.where(is_surplus, np.inf, to_old)
+            # the nearest of both
             distance = np.hstack((to_old, to_new))
+            candidates = np.hstack((old, new))
             order = np.argsort(distance, axis=1, kind="stable")
-            sorted_rows = np.take_along_axis(np.hstack((old, new)), order, axis=1)
+            sorted_rows = np.take_along_axis(candidates, order, axis=1)
             nearest = sorted_rows[:, : self.n_neighbors]
-            count = np.minimum(n_old + np.arange(p), nearest.shape[1])
+            count = np.minimum(n_old + n_before, nearest.shape[1])
             parts.append((nearest, count))
         return (residual, *_stacked(parts))
 
@@ -466,20 +473,33 @@ class NeighborResidual:
 
     def errors(self, X: Array, versions: Index) -> ResidualErrors:
         """``h(x) = g(x) - b(x)ᵀ (g + ε)_N`` at the rows of X, for v versions."""
-        blocks = list(self.neighborhoods(X))
-        features = np.concatenate([local.features for local in blocks])
-        nearest = np.concatenate([local.nearest[versions] for local in blocks], axis=1)
-        b = np.concatenate([local.coefficients[versions] for local in blocks], axis=1)
+        # b(x), and the positions of the rows with which it combines x
+        feature_blocks = []
+        nearest_blocks = []
+        coefficient_blocks = []
+        for local in self.neighborhoods(X):
+            feature_blocks.append(local.features)
+            nearest_blocks.append(local.nearest[versions])
+            coefficient_blocks.append(local.coefficients[versions])
+        features = np.concatenate(feature_blocks)
+        nearest = np.concatenate(nearest_blocks, axis=1)
+        b = np.concatenate(coefficient_blocks, axis=1)
         used, position = np.unique(nearest, return_inverse=True)
         position = position.reshape(nearest.shape)
+        # row x of A: 1 at x itself, -b(x) at its nearest rows
         p = len(X)
-        starts = np.arange(p + 1) * (nearest.shape[2] + 1)
+        row_size = nearest.shape[2] + 1
+        starts = np.arange(p + 1) * row_size
+        itself = np.arange(p)
         unit = np.ones(p)
         combinations = []
         for columns_of_rows, coefficients in zip(position, b, strict=True):
-            columns = np.column_stack((np.arange(p), p + columns_of_rows)).ravel()
-            values = np.column_stack((unit, -coefficients)).ravel()
-            A = csr_array((values, columns, starts), shape=(p, p + len(used)))
+            columns = np.column_stack((itself, p + columns_of_rows))
+            values = np.column_stack((unit, -coefficients))
+            A = csr_array(
+                (values.ravel(), columns.ravel(), starts),
+                shape=(p, p + len(used)),
+            )
             combinations.append(A)
         noise = self.noise[np.ix_(used, versions)]
         # zero weights fill up rows of fewer neighbours
@@ -617,21 +637,28 @@ class NeighborCoefficients:
     ) -> tuple[Array, Array]:
         residual = self.residual
         basis = residual.basis
+        # 1 the nearest rows
         features = basis(X)
         search = residual.search_of_version[version]
-        nearest, count = (part[search] for part in residual.nearest(X))
+        all_nearest, all_counts = residual.nearest(X)
+        nearest = all_nearest[search]
+        count = all_counts[search]
         # without the zeros that fill up rows of fewer neighbours
         nearest = nearest[:, : count[0]]
+        # 2 values R_N(x)ᵀα
         systems = residual.systems(X, features, nearest)
         among = systems[:, :-1, :-1]
         cross = systems[:, -1, :-1]
-        alpha = np.ascontiguousarray(weights[index[:, np.newaxis], nearest])
-        solve_local(residual.noisy(among, nearest, version), count, alpha)
+        noisy = residual.noisy(among, nearest, version)
+        right_sides = weights[index[:, np.newaxis], nearest]
+        alpha = np.ascontiguousarray(right_sides)
+        solve_local(noisy, count, alpha)
         values = np.einsum("pn,pn->p", cross, alpha)
-        # ∇ R_N(x)ᵀα = ∇ k(x, X_N) α - ∇ k(x, Z) L⁻ᵀ Φ_Nᵀ α
+        # 3 gradients ∇ R_N(x)ᵀα = ∇ k(x, X_N) α - ∇ k(x, Z) L⁻ᵀ Φ_Nᵀ α
         used, position = np.unique(nearest, return_inverse=True)
+        position = position.reshape(nearest.shape)
         row_weights = np.zeros((len(X), len(used)))
-        np.put_along_axis(row_weights, position.reshape(nearest.shape), alpha, axis=1)
+        np.put_along_axis(row_weights, position, alpha, axis=1)
         kernel = residual.kernel
         _, pull_rows = matrix_and_input_pullback(kernel, X, residual.rows[used])
         _, pull_points = matrix_and_input_pullback(kernel, X, basis.inducing_points)

@@ -205,11 +205,30 @@ class HyperparameterDisplay:
     def _draw_strips(self, ax: Axes, rows: dict[str, Array]) -> None:
         """States, median and range of 90 %, a row for each hyperparameter."""
         areas = 600.0 * self.weights
+        probabilities = [0.05, 0.5, 0.95]
         for position, values in enumerate(rows.values()):
-            low, median, high = quantiles(values, self.weights, [0.05, 0.5, 0.95])
+            low, median, high = quantiles(values, self.weights, probabilities)
             heights = np.full(len(values), position)
-            ax.scatter(values, heights, s=areas, color="C0", alpha=0.3, linewidth=0.0)
-            ax.plot([low, high], [position, position], color="C0", linewidth=1.2)
-            ax.plot(median, position, color="C0", marker="|", markersize=12.0)
+            ax.scatter(
+                values,
+                heights,
+                s=areas,
+                color="C0",
+                alpha=0.3,
+                linewidth=0.0,
+            )
+            ax.plot(
+                [low, high],
+                [position, position],
+                color="C0",
+                linewidth=1.2,
+            )
+            ax.plot(
+                median,
+                position,
+                color="C0",
+                marker="|",
+                markersize=12.0,
+            )
         ax.set_yticks(range(len(rows)), list(rows))
         ax.set_ylim(len(rows) - 0.5, -0.5)

@@ -225,24 +225,35 @@ class _Heteroscedastic(Likelihood):
         log_shares : ndarray of shape (k,)
             Logarithms of their weights.
         """
+        # moments of both functions, a line for each row and component
         s = mixture.mean.shape[2]
-        mean = np.swapaxes(mixture.mean, 1, 2).reshape(-1, 2)
+        mean = np.swapaxes(mixture.mean, 1, 2)
+        mean = mean.reshape(-1, 2)
         variance = np.broadcast_to(mixture.variance, mixture.mean.shape)
-        variance = np.swapaxes(variance, 1, 2).reshape(-1, 2)
-        # many components share the work of the nodes
+        variance = np.swapaxes(variance, 1, 2)
+        variance = variance.reshape(-1, 2)
+        # f₂ = m₂ + √v₂ ξ; many components share the work of the nodes
         n_nodes = max(_FEWEST_NODES, int(_MOST_NODES / np.sqrt(s)))
         nodes, masses = expectations.expectation_nodes(1, n_nodes)
-        log_scale = mean[:, [1]] + np.sqrt(variance[:, [1]]) * nodes[:, 0]
-        squared_scale = np.exp(2.0 * self._log_scale(log_scale))
+        spread = np.sqrt(variance[:, [1]])
+        second_function = mean[:, [1]] + spread * nodes[:, 0]
+        log_scale = self._log_scale(second_function)
+        squared_scale = np.exp(2.0 * log_scale)
+        # every node with every component of the unit noise
         unit_variance, log_weights = self._unit_noise()
         noise = squared_scale[:, :, np.newaxis] * unit_variance
-        log_shares = np.log(masses)[:, np.newaxis] + log_weights
+        noise = noise.reshape(len(mean), -1)
+        log_masses = np.log(masses)
+        log_shares = log_masses[:, np.newaxis] + log_weights
+        # c + u f₁
+        location_mean = mean[:, [0], np.newaxis]
+        location_variance = variance[:, [0], np.newaxis]
         location = LatentMixture(
-            mean=self.centre_ + self.unit_ * mean[:, [0], np.newaxis],
-            variance=self.unit_**2 * variance[:, [0], np.newaxis],
+            mean=self.centre_ + self.unit_ * location_mean,
+            variance=self.unit_**2 * location_variance,
             weights=np.ones(1),
         )
-        return location, noise.reshape(len(mean), -1), log_shares.ravel()
+        return location, noise, log_shares.ravel()
 
     def _unit_noise(self) -> tuple[Array, Array]:
         """Variances and log weights of the normal components of ε."""
