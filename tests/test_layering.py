@@ -119,7 +119,7 @@ CEILINGS = {
     "_latent": 7000,
     "_draws": 19400,
     "bases": 17600,
-    "kernels": 16800,
+    "kernels": 17000,
     "likelihoods": 30900,
     "metrics": 3700,
     "inspection": 7400,

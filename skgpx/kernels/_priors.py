@@ -153,11 +153,15 @@ def stated_log_density(stated: Sequence[Any], theta: Array) -> tuple[Any, Array]
     step = 1e-7
     value = np.zeros(theta.shape[:-1])
     gradient = np.zeros(theta.shape)
+    # one call for all entries that share a distribution
+    entries_of: dict[int, list[int]] = {}
     for i, distribution in enumerate(stated[: theta.shape[-1]]):
-        if distribution is None:
-            continue
-        nodes = np.add.outer(np.array([-step, 0.0, step]), theta[..., i])
+        if distribution is not None:
+            entries_of.setdefault(id(distribution), []).append(i)
+    for entries in entries_of.values():
+        distribution = stated[entries[0]]
+        nodes = np.add.outer(np.array([-step, 0.0, step]), theta[..., entries])
         below, centre, above = distribution.logpdf(np.exp(nodes)) + nodes
-        value = value + centre
-        gradient[..., i] = (above - below) / (2.0 * step)
+        value = value + centre.sum(axis=-1)
+        gradient[..., entries] = (above - below) / (2.0 * step)
     return value[()], gradient

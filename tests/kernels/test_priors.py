@@ -157,3 +157,14 @@ def test_priors_of_other_sizes_are_refused():
     kernel = RBF(1.0, Prior([stats.gamma(2.0)] * 2))
     with pytest.raises(ValueError, match="length_scale, which has 1 entries, holds 2"):
         PLSRegressor(kernel=kernel).fit(X, Y)
+
+
+def test_one_prior_for_all_columns_equals_a_list_of_equal_ones():
+    shared = Prior(stats.lognorm(0.5, scale=3.0))
+    listed = Prior([stats.lognorm(0.5, scale=3.0) for _ in range(2)])
+    predictions = []
+    for prior in (shared, listed):
+        kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF([1.0, 1.0], prior)
+        model = PLSRegressor(kernel, hyperparameters="maximise", random_state=0)
+        predictions.append(model.fit(X, Y).predict(X))
+    assert_allclose(predictions[0], predictions[1], rtol=1e-10)
