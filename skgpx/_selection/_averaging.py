@@ -49,6 +49,13 @@ _FEWEST_PARALLEL = 120
 # most so many nats below the best one of their candidate.
 _MODE_DISTANCE = 0.5
 _MODE_NATS = 6.0
+# Short searches from draws of the prior, their rows and iterations, and how many of
+# them go on. Of a hard table one draw in five leads to the largest mode, and ten
+# iterations tell.
+_SHORT_SEARCHES = 12
+_SHORT_ROWS = 100
+_SHORT_ITERATIONS = 10
+_LONG_SEARCHES = 2
 # Coordinates up to which a Hessian, by differences, takes as long as the searches.
 MOST_COORDINATES = 100
 # Noise of functions without noise, where searches start, in variances of y.
@@ -67,18 +74,28 @@ _DIFFERENCE = 1e-3
 _WIDEST_STD = 2.0
 
 
+# Draws from the proposal times rows: of 60 rows a thousand draws, of 300 rows 200.
+_DRAWS_TIMES_ROWS = 60_000
+
+
 class _Effort(NamedTuple):
     """Draws from the proposal, states, and the most Langevin steps of each."""
 
-    n_draws: int
+    fewest_draws: int
+    most_draws: int
     n_states: int
     most_steps: int
+
+    def n_draws(self, n_rows: int) -> int:
+        """Draws from the proposal: fewer of more rows, which take longer."""
+        affordable = _DRAWS_TIMES_ROWS // n_rows
+        return min(max(affordable, self.fewest_draws), self.most_draws)
 
 
 # An evaluation of Laplace's evidence takes ten times as long as an exact one, and every
 # state has chains of its own.
-_EXACT = _Effort(n_draws=200, n_states=24, most_steps=30)
-_LAPLACE = _Effort(n_draws=100, n_states=12, most_steps=8)
+_EXACT = _Effort(fewest_draws=200, most_draws=1000, n_states=24, most_steps=30)
+_LAPLACE = _Effort(fewest_draws=100, most_draws=100, n_states=12, most_steps=8)
 # Steps where weights are uneven, under the exact evidence.
 _MOST_STEPS = 20
 
@@ -145,7 +162,7 @@ def average(
     if likelihood.has_closed_form:
         effort = _EXACT
         likelihood = _with_least_noise(likelihood, families[0][0])
-        searches = _search_modes(families, split, likelihood, trend, n_jobs)
+        searches = _search_modes(families, split, likelihood, rng, trend, n_jobs)
     else:
         searches = _search_laplace_modes(families, split, likelihood, n_jobs)
     best = best_of([mode for searched in searches for mode in searched])
@@ -158,7 +175,8 @@ def average(
             modes.append(Mode.at(result, posterior, position))
     # 2 draws from the approximations, and their importance weights
     proposal = Proposal.of(modes)
-    draws = [proposal.draw(rng) for _ in range(effort.n_draws)]
+    n_draws = effort.n_draws(len(split.rows.y))
+    draws = [proposal.draw(rng) for _ in range(n_draws)]
     log_weights = _log_weights(draws, proposal, posteriors)
     if not np.any(np.isfinite(log_weights)):
         # the modes are spikes, as of one or two rows
@@ -167,7 +185,7 @@ def average(
     weights = np.exp(log_weights - logsumexp(log_weights))
     # 3 as many states, resampled, and Langevin steps: as many as the relative variance
     # of the weights, n Σ w² - 1, or as cost little
-    relative_variance = effort.n_draws * float(np.sum(weights**2)) - 1.0
+    relative_variance = n_draws * float(np.sum(weights**2)) - 1.0
     n_rows = max(len(split.rows.y), 40)
     n_steps = max(
         min(round(relative_variance), _MOST_STEPS),
@@ -379,17 +397,20 @@ def _search_modes(
     families: Sequence[Sequence[Candidate]],
     split: Split,
     likelihood: Likelihood,
+    rng: np.random.Generator,
     trend: bool,
     n_jobs: int | None,
 ) -> list[list[SearchResult]]:
     """Results of searches of every candidate, from several starts.
 
     Candidates of the first family start at long and at short lengthscales; one
-    lengthscale a column also where one for all columns arrived. The other families
-    start where their counterparts of the first one arrived, and all where the best one
-    arrived. Each candidate also starts at its best result with hardly any noise. A
-    trend competes where it is more probable, and noise without a function, which the
-    evidence cannot tell from short lengthscales.
+    lengthscale a column also where one for all columns arrived. That one, and a kernel
+    of the user's, also start at draws from the prior: which columns matter often has
+    several answers. The other families start where their counterparts of the
+    first one arrived, and all where the best one arrived. Each candidate also starts at
+    its best result with hardly any noise. A trend competes where it is more probable,
+    and noise without a function, which the evidence cannot tell from short
+    lengthscales.
     """
     rows = split.rows
     first: list[list[SearchResult]] = []
@@ -401,12 +422,15 @@ def _search_modes(
             starts = [
                 simple._replace(u=u),
                 SearchResult(candidate, long, likelihood),
+                *_prior_starts(candidate, rows, simple.likelihood, rng),
             ]
         else:
             evidence = ExactEvidence(rows, candidate.kernel, likelihood)
             sorted_starts = best_first(candidate, candidate.starts(), evidence)
             coordinates = [sorted_starts[0], sorted_starts[-1]]
             starts = [SearchResult(candidate, u, likelihood) for u in coordinates]
+            if candidate.is_given:
+                starts += _prior_starts(candidate, rows, likelihood, rng)
         first.append(_search(candidate, starts, rows))
     searches = list(first)
     tasks = [
@@ -438,6 +462,36 @@ def _search_modes(
         starts = [SearchResult(noise, noise.mean, likelihood)]
         searches.append(_search(noise, starts, rows))
     return searches
+
+
+def _prior_starts(
+    candidate: Candidate,
+    rows: Rows,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+) -> list[SearchResult]:
+    """Where short searches from draws around the prior arrive, the largest of them.
+
+    Coordinates without a normal prior are drawn around the last start, which has the
+    medians that the user states.
+    """
+    is_normal = np.isfinite(candidate.std)
+    centre = np.where(is_normal, candidate.mean, candidate.starts()[-1])
+    std = np.where(is_normal, candidate.std, _WIDEST_STD)
+    thinned = rows.thinned(_SHORT_ROWS)
+    evidence = ExactEvidence(thinned, candidate.kernel, likelihood)
+    results = []
+    for z in rng.standard_normal((_SHORT_SEARCHES, len(centre))):
+        result = maximise(
+            candidate,
+            [evidence],
+            candidate.clip(centre + std * z),
+            max_iter=_SHORT_ITERATIONS,
+            tolerance=1e-4,
+        )
+        results.append(result)
+    distinct = _distinct(results)
+    return distinct[:_LONG_SEARCHES]
 
 
 def _search_laplace_modes(

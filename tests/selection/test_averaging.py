@@ -198,3 +198,23 @@ def test_draws_of_the_decoupled_sampler_have_hyperparameters_of_their_own():
     mean, std = sampler.estimator_.predict(X_new, return_std=True, include_noise=False)
     z = (draws.mean(axis=1) - mean) / (std / np.sqrt(2000))
     assert np.max(np.abs(z)) < 4.5
+
+
+def test_searches_start_at_draws_from_the_prior():
+    # two columns of eight matter, and only together: from long lengthscales, or from
+    # those of the kernel, a search ends ten nats below the largest mode
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((30, 8))
+    y = np.sin(2.0 * X[:, 0]) * np.cos(2.0 * X[:, 1])
+    y += 0.05 * rng.standard_normal(30)
+    amplitude = Prior(lognorm(1.5, scale=np.e))
+    length_scale = Prior(lognorm(np.sqrt(3.0), scale=4.0 * np.sqrt(8.0)))
+    noise = Prior(lognorm(2.0, scale=np.exp(-2.0)))
+    kernel = ConstantKernel(1.0, amplitude) * RBF(np.ones(8), length_scale)
+    kernel += WhiteKernel(0.1, noise)
+    chosen = PLSRegressor(kernel, hyperparameters="maximise", random_state=0).fit(X, y)
+    evidences = [
+        PLSRegressor(kernel, random_state=seed).fit(X, y).log_evidence_
+        for seed in range(4)
+    ]
+    assert max(evidences) > chosen.log_evidence_ + 5.0
