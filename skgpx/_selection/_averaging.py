@@ -405,12 +405,12 @@ def _search_modes(
 
     Candidates of the first family start at long and at short lengthscales; one
     lengthscale a column also where one for all columns arrived. That one, and a kernel
-    of the user's, also start at draws from the prior: which columns matter often has
-    several answers. The other families start where their counterparts of the
-    first one arrived, and all where the best one arrived. Each candidate also starts at
-    its best result with hardly any noise. A trend competes where it is more probable,
-    and noise without a function, which the evidence cannot tell from short
-    lengthscales.
+    of the user's that states all priors, also start at draws from the prior: which
+    columns matter often has several answers. The other families start where their
+    counterparts of the first one arrived, and all where the best one arrived. Each
+    candidate also starts at its best result with hardly any noise. A trend competes
+    where it is more probable, and noise without a function, which the evidence cannot
+    tell from short lengthscales.
     """
     rows = split.rows
     first: list[list[SearchResult]] = []
@@ -429,7 +429,7 @@ def _search_modes(
             sorted_starts = best_first(candidate, candidate.starts(), evidence)
             coordinates = [sorted_starts[0], sorted_starts[-1]]
             starts = [SearchResult(candidate, u, likelihood) for u in coordinates]
-            if candidate.is_given:
+            if candidate.is_given and None not in candidate.stated[: candidate.n_free]:
                 starts += _prior_starts(candidate, rows, likelihood, rng)
         first.append(_search(candidate, starts, rows))
     searches = list(first)
