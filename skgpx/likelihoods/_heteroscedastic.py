@@ -348,7 +348,7 @@ class HeteroscedasticGaussian(_Heteroscedastic):
     """Normal noise with a standard deviation that varies with X.
 
     ``y = f₁ + scale exp(variation f₂) ε``, up to the location and spread of y, with two
-    latent functions of one prior or, beside nearest rows of many rows, of a prior each.
+    latent functions: of a prior each given nearest rows, and of one prior for chains.
     How much the noise varies is learned; where it does not vary, predictions are the
     same as under constant noise.
 
@@ -367,6 +367,9 @@ class HeteroscedasticGaussian(_Heteroscedastic):
 
     Notes
     -----
+    Fits are those of expectation propagation, or chains, see
+    :class:`~skgpx.PLSRegressor`.
+
     Predictive densities and probabilities are averages of those of normal noise over 32
     nodes for the log scale, or fewer for each of many particles.
 
