@@ -195,3 +195,22 @@ def test_errors_say_what_the_scale_is(make):
     moved = -known * (after - before) / (2.0 * step)
     gain = known / (known + evidence.location_noise)
     assert_allclose(gain * e, moved, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:The noise varies")
+def test_the_location_is_as_good_as_that_of_regression():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (900, 4))
+    function = np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, 1]) + X[:, 2] ** 2
+    y = function + 0.1 * np.exp(X[:, 3]) * rng.standard_normal(900)
+    seen = slice(0, 200)
+    errors = []
+    for likelihood in (Gaussian(), HeteroscedasticGaussian()):
+        model = PLSRegressor(likelihood=likelihood, random_state=0)
+        model.fit(X[seen], y[seen])
+        error = model.predict(X[200:]) - function[200:]
+        errors.append(np.sqrt(np.mean(error**2)))
+    assert errors[1] < 1.05 * errors[0]
+    # the scale follows the fourth column only
+    scales = model.likelihood_.scale_kernel_.k2.length_scale
+    assert np.argmin(scales) == 3
