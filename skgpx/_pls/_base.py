@@ -161,7 +161,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             learn=self.optimizer is not None,
             inducing=self.inducing,
             n_inducing=self._points_of_search(rows, likelihood),
-            budget=SearchBudget(nearby=self._follows_nearest_rows(likelihood)),
+            budget=SearchBudget(nearby=self._follows_nearest_rows(likelihood, lazy)),
             n_jobs=self.n_jobs,
             previous=previous,
             hyperparameters=self._averaging(likelihood),
@@ -475,14 +475,20 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             n_neighbors = n_neighbors or _NEIGHBORS
         return Nystroem.from_kernel(kernel, Z, noise), n_neighbors
 
-    def _follows_nearest_rows(self, likelihood: Likelihood) -> bool:
+    def _follows_nearest_rows(
+        self,
+        likelihood: Likelihood,
+        lazy: LazyRows | None,
+    ) -> bool:
         """Whether the search may take a kernel that needs nearest rows.
 
         Several functions have it only where chains do not take their place: these have
-        one kernel on inducing points.
+        one kernel on inducing points. So do a location and its scale in cells of dask.
         """
-        has_chains = likelihood.n_outputs_ > 1 and self.method != "auto"
-        return self._is_automatic() and not has_chains
+        has_one_kernel = likelihood.n_outputs_ > 1 and self.method != "auto"
+        if lazy is not None and likelihood.has_varying_scale:
+            has_one_kernel = True
+        return self._is_automatic() and not has_one_kernel
 
     def _is_automatic(self) -> bool:
         """Whether the model takes as many points, or nearest rows, as it needs."""
@@ -534,12 +540,11 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """
         if self.n_neighbors != "auto":
             return int(self.n_neighbors)
-        possible = (
-            automatic and not likelihood.symmetric and self.method in ("auto", "exact")
-        )
-        if possible and self._considers_neighbors(rows, kernel):
+        possible = not likelihood.symmetric and self.method in ("auto", "exact")
+        if possible and automatic and self._considers_neighbors(rows, kernel):
             return _NEIGHBORS
-        if possible and has_scale_kernel(likelihood):
+        fades = decays(kernel, rows.X.shape[1])
+        if possible and self._is_automatic() and fades and has_scale_kernel(likelihood):
             return _NEIGHBORS
         return 0
 

@@ -50,6 +50,8 @@ def infer(
         return location_and_scale(basis, rows, likelihood, sampler, rng)
     if sampler.n_neighbors > 0:
         return nearest_rows(basis, rows, likelihood, sampler, rng)
+    if likelihood.has_varying_scale:
+        likelihood = likelihood.with_one_kernel()
     # Gaussian noise: regression
     if method == "exact":
         return closed_form(basis, rows, likelihood, sampler, rng)

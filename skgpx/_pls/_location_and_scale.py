@@ -138,7 +138,7 @@ class OneFunction(NamedTuple):
     def given(self, observations: NoisyValues) -> Regression:
         """Condition it on noisy values at the rows."""
         z = observations.y
-        noise = observations.noise / self.weights
+        noise = observations.averages_of(self.weights[:, 0]).noise
         residual = replace(self.residual, noise=noise)
         W = neighbor_whitening(
             residual,
@@ -157,10 +157,7 @@ class OneFunction(NamedTuple):
         )
         # and with all but one of them
         n_left = np.maximum(self.weights - 1.0, 0.0)
-        precision = 1.0 / without_row.variance + n_left / observations.noise
-        total = without_row.mean / without_row.variance
-        total += n_left * z / observations.noise
-        given_others = LatentMoments(total / precision, 1.0 / precision)
+        given_others = without_row.given_copies(observations, n_left)
         return Regression(residual, covariance, observations, given_others)
 
 
@@ -240,13 +237,12 @@ def location_and_scale(
             sampler,
             copy.deepcopy(rng),
         )
-        inference = inference._replace(findings=(rows_not_converged(converged),))
         stop = sampler.report is not None and sampler.report(inference)
         if converged or stop:
-            break
+            return inference
         # 6 the noise of each row
         noise = location_noise(errors, of_scale, given_others)
-    return inference
+    return inference._replace(findings=(rows_not_converged(converged=False),))
 
 
 def _scale_given(

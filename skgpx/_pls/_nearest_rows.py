@@ -78,8 +78,7 @@ def nearest_rows(
     The functions of several targets or classes are independent under q. Targets whose
     noise is the same have one factorisation, and each target the rows where it is
     known. A location and its scale have a page of their own,
-    :func:`~skgpx._pls._location_and_scale.location_and_scale`, which finds the closest
-    normal distribution of one of them at a time.
+    :func:`~skgpx._pls._location_and_scale.location_and_scale`.
 
     Notes
     -----

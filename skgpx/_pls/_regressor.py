@@ -106,11 +106,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         the inducing inputs is conditioned, in fits (those before the row in a random
         order, Vecchia's approximation [3]_) and in predictions. Under Gaussian noise
         the posterior is in closed form; under any other likelihood it is the closest
-        normal distribution (Notes), and there are no chains. 0 leaves the residual at
-        its prior.
+        normal distribution, or that of expectation propagation under noise that varies
+        (Notes), and there are no chains. 0 leaves the residual at its prior.
         "auto" is 40 above 1500 rows (4500, if the likelihood is not Gaussian) where
-        inducing inputs do not suffice, otherwise 0; always for a scale that varies,
-        which then has a kernel of its own. See Notes.
+        inducing inputs do not suffice, otherwise 0; for a scale that varies, which then
+        has a kernel of its own, 40 wherever hyperparameters, points and `method` are
+        left to the estimator and correlations fade. See Notes.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: "evidence" maximises the evidence times a
         hyperprior, that of an exact process of at most 1500 rows for Gaussian noise
@@ -142,7 +143,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Monte Carlo from the prior to the posterior, for several modes. "auto" is
         "exact" if possible, "smc" if a search finds several modes of a likelihood that
         is not log-concave and some ten seconds suffice (``n M^2 <= 5e6``), otherwise
-        "ou_mala".
+        "ou_mala". There are no chains beside nearest rows, as by default under noise
+        that varies: `potential`, `init`, `step_size`, `max_iter` and `tol` then have no
+        effect.
     potential : {"projected", "optimal"}, default="projected"
         Potential V of the density ``exp(-V(w))`` that particles follow. "projected" is
         that of the paper's algorithm, which leaves the residual of the inducing inputs
@@ -215,7 +218,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         hyperprior, all targets together. For a Gaussian likelihood its collapsed bound,
         for others Laplace's approximation, both less what inducing points leave out;
         with nearest rows Vecchia's approximation of the evidence or, for other
-        likelihoods, of a variational lower bound of it.
+        likelihoods, of a variational lower bound of it (under noise that varies, of the
+        evidence by expectation propagation).
     unexplained_ : float
         Evidence that the inducing inputs leave out: the mean over rows of ``var g(x_i)
         / (2 noise_variance)``, in nats by which the evidence of a row may be too low.
@@ -230,9 +234,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         them spread out by ``sqrt(J / (J - 1))`` around the mean of J particles of a
         mode, so that variances are unbiased. States that are averaged share the
         particles of chains by their weights, eight at least.
-    posterior_ : LatentModel, NeighborModel, CellModel or MixtureModel
-        Basis and posterior of the weights, from which every prediction is computed; a
-        mixture, with a model for each state, where hyperparameters are averaged.
+    posterior_ : LatentModel, NeighborModel, SeparateFunctions, CellModel or \
+            MixtureModel
+        Basis and posterior of the weights, from which every prediction is computed; two
+        separate functions under noise that varies, beside nearest rows; a mixture, with
+        a model for each state, where hyperparameters are averaged.
     acceptance_ : float
         Accepted fraction of the proposals; 1 without a Metropolis test.
     rhat_, ess_ : ndarray of shape (n_outputs * M,)

@@ -79,7 +79,7 @@ def location_and_scale(
     n_jobs: int | None,
     report: Callable[..., bool] | None = None,
 ) -> tuple[SearchResult, float]:
-    """Kernels of a location and of the logarithm of its scale, of many rows.
+    """Kernels of a location and of the logarithm of its scale.
 
     Two regressions alternate [1]_. Given what is known of the scale of every row, the
     location has normal noise, and given its value and variance v at the nearest *other*
@@ -129,7 +129,7 @@ def location_and_scale(
     scale_is_free = "scale" in likelihood.free_
     first_split, normal = normal_regression(
         location_rows,
-        values,
+        values.averages_of(rows.weights),
         split,
         rng,
         scale_is_free,
@@ -157,8 +157,9 @@ def location_and_scale(
             search.likelihood,
         )
         noise = location_noise(errors, search.likelihood, given_others)
-        responses = NoisyValues(y[:, np.newaxis], noise[:, np.newaxis])
-        round_split, normal = normal_regression(location_rows, responses, split, rng)
+        values = NoisyValues(y[:, np.newaxis], noise[:, np.newaxis])
+        averages = values.averages_of(rows.weights)
+        round_split, normal = normal_regression(location_rows, averages, split, rng)
         next_result = search_on(location_result, round_split, normal)
         errors = _errors(location_rows, next_result.kernel, noise)
         # the scale
@@ -193,12 +194,23 @@ def location_and_scale(
 def _errors(rows: Rows, kernel: Kernel, noise: Array) -> Rows:
     """Errors of the location of each row given the nearest others, and its variance."""
     nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
-    mean, variance = nearest.predict(
-        kernel,
-        rows.y[:, np.newaxis],
-        noise[:, np.newaxis],
-    )
+    values = NoisyValues(rows.y[:, np.newaxis], noise[:, np.newaxis])
+    mean, variance = _given_others(rows, nearest, kernel, values)
     return rows._replace(y=rows.y - mean[:, 0], known=variance[:, 0])
+
+
+def _given_others(
+    rows: Rows,
+    nearest: NearestOthers,
+    kernel: Kernel,
+    values: NoisyValues,
+) -> LatentMoments:
+    """A function at each row given all observations but one of the row itself."""
+    weights = rows.weights[:, np.newaxis]
+    without_row = LatentMoments(
+        *nearest.predict(kernel, values.y, values.noise / weights)
+    )
+    return without_row.given_copies(values, np.maximum(weights - 1.0, 0.0))
 
 
 def noise_of_one_scale(rows: Rows, scale: Any) -> Array:
@@ -224,6 +236,7 @@ def evidence_of(errors: Rows, scale: Any, given_others: LatentMoments) -> Any:
         errors.known,
         given_others.mean[:, 0],
         given_others.variance[:, 0],
+        errors.weights,
     )
 
 
@@ -248,7 +261,7 @@ def scale_given_others(
     for _ in range(_MAX_PASSES):
         observations = scale_observations(errors, scale, given_others, observations)
         previous = given_others
-        given_others = LatentMoments(*nearest.predict(kernel, *observations))
+        given_others = _given_others(errors, nearest, kernel, observations)
         if given_others.change_from(previous) < SETTLED:
             break
     return given_others, observations
@@ -292,7 +305,8 @@ def _best_scale(
         for _ in range(_SCALE_ROUNDS):
             of_family, _ = scales_given_others(errors, of_family, given_others, scored)
             given_others, observations = scale_given_others(errors, kernel, of_family)
-        first_split, normal = normal_regression(errors, observations, split, rng)
+        averages = observations.averages_of(errors.weights)
+        first_split, normal = normal_regression(errors, averages, split, rng)
         result = select([[candidate]], first_split, normal, trend=False, trained=False)
         searches.append(_search_scale(result, errors, of_family, scored, split, rng))
     return max(searches, key=lambda search: search.log_density)
@@ -315,7 +329,8 @@ def _search_scale(
             likelihood,
         )
         likelihood, _ = scales_given_others(errors, likelihood, given_others, scored)
-        round_split, normal = normal_regression(errors, observations, split, rng)
+        averages = observations.averages_of(errors.weights)
+        round_split, normal = normal_regression(errors, averages, split, rng)
         result = search_on(result, round_split, normal)
     given_others, _ = scale_given_others(errors, result.kernel, likelihood)
     likelihood, density = scales_given_others(errors, likelihood, given_others, scored)

@@ -301,6 +301,7 @@ class NearestOthers(NamedTuple):
         n, d = X.shape
         points = X / length_scales(kernel, d)
         _, nearest = KDTree(points).query(points, min(n_neighbors + 1, n))
+        nearest = nearest.reshape(n, -1)
         # a row is among its nearest, unless there are copies of it
         is_itself = nearest == np.arange(n)[:, np.newaxis]
         order = np.argsort(is_itself, axis=1, kind="stable")

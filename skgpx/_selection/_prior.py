@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 
 from skgpx import diagnostics
 from skgpx._row_budgets import (
@@ -44,7 +44,14 @@ from skgpx._selection._working_responses import (
 )
 from skgpx._validation import DefaultKernel, Rows
 from skgpx.diagnostics import Finding
-from skgpx.kernels import GREKernel, decays, rescaled, split_noise, stated_priors
+from skgpx.kernels import (
+    GREKernel,
+    decays,
+    rescaled,
+    split_noise,
+    stated_priors,
+    theta_entries,
+)
 from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
@@ -54,6 +61,8 @@ Array = NDArray[np.float64]
 _MIN_WEIGHT_OF_NOISE = 100.0
 # Prior variance of the logarithm of a scale that varies, before its own hyperprior.
 _SCALE_UNIT = 0.3
+# Its largest value, a standard deviation of 6 nats.
+_LARGEST_SCALE_VARIANCE = 36.0
 # The most classes whose kernel comes from all rows: each has working responses.
 _MOST_CLASSES = 10
 
@@ -378,10 +387,9 @@ def _of_neighborhoods(
             report=report,
         )
     location_families = families
-    scale_families = families
     if not families[0][0].is_given:
         location_families = _location_families(split.rows, likelihood, categories)
-        scale_families = _scale_families(split.rows, likelihood, categories)
+    scale_families = _scale_families(families, split.rows, likelihood, categories)
     return location_and_scale(
         location_families,
         scale_families,
@@ -407,16 +415,43 @@ def _location_families(
 
 
 def _scale_families(
+    families: Sequence[Sequence[Candidate]],
     rows: Rows,
     likelihood: Likelihood,
     categories: DefaultKernel | None,
-) -> list[list[Candidate]]:
-    """Families of a log scale that varies by half a nat: a smooth and a rough one."""
+) -> Sequence[Sequence[Candidate]]:
+    """Families of a log scale that varies by half a nat: a smooth and a rough one.
+
+    Or the kernel of the user, with an amplitude of the log scale if it has none that is
+    free. A stated variation is the prior standard deviation of the log scale: default
+    kernels then have variance one.
+    """
+    variation_is_free = "variation" in likelihood.free_
+    candidate = families[0][0]
+    if candidate.is_given:
+        if not variation_is_free or rescaled(candidate.kernel, 1.0) is not None:
+            return families
+        bounds = (1e-3 * _SCALE_UNIT, _LARGEST_SCALE_VARIANCE)
+        amplitude = ConstantKernel(_SCALE_UNIT, bounds)
+        product = of_kernel(amplitude * candidate.kernel, rows, 1.0)
+        return [[replace(product, stated=[None, *candidate.stated])]]
     scale = likelihood.of_scale()
     orders = SMOOTH_ORDERS[::2]
     if len(rows.y) >= ABUNDANT_ROWS:
         orders = ALL_ORDERS[::3]
-    return default_candidates(rows, scale, _SCALE_UNIT, categories, orders)
+    families = default_candidates(rows, scale, _SCALE_UNIT, categories, orders)
+    if variation_is_free:
+        return families
+    return [[_of_variance_one(family[-1], rows)] for family in families]
+
+
+def _of_variance_one(candidate: Candidate, rows: Rows) -> Candidate:
+    """A default candidate whose amplitude is fixed at one."""
+    kernel = clone(candidate.kernel)
+    names = [name for name, _ in theta_entries(kernel)]
+    amplitude = next(name for name in names if name.endswith("constant_value"))
+    kernel.set_params(**{amplitude: 1.0, f"{amplitude}_bounds": "fixed"})
+    return of_kernel(kernel, rows, 1.0, name=candidate.name, is_given=False)
 
 
 def _averages(

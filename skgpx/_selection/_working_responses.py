@@ -334,6 +334,10 @@ class NoisyValues(NamedTuple):
         shape = (n, n_functions)
         return cls(np.zeros(shape), np.full(shape, np.inf))
 
+    def averages_of(self, weights: Array) -> NoisyValues:
+        """One observation for so many (n,) of the same value."""
+        return NoisyValues(self.y, self.noise / weights[:, np.newaxis])
+
     def moved(self, other: NoisyValues, part: float) -> NoisyValues:
         """Their log densities, a part of the way to those of other values [1]_.
 
@@ -370,6 +374,12 @@ class LatentMoments(NamedTuple):
         total = self.variance + noise
         mean = (noise * self.mean + self.variance * values.y) / total
         return LatentMoments(mean, self.variance * noise / total)
+
+    def given_copies(self, values: NoisyValues, number: Array) -> LatentMoments:
+        """These moments, conditioned on so many observations (n, 1) of equal value."""
+        precision = 1.0 / self.variance + number / values.noise
+        total = self.mean / self.variance + number * values.y / values.noise
+        return LatentMoments(total / precision, 1.0 / precision)
 
     def change_from(self, previous: LatentMoments) -> float:
         """Mean squared change of the means, in units of the variances."""

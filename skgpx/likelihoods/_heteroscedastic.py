@@ -304,6 +304,10 @@ class _Heteroscedastic(Likelihood):
         scale = errors._scale("scale") * self.unit_
         return self._replace(scale=scale, variation=variation, scale_kernel_=kernel)
 
+    def with_one_kernel(self) -> Self:
+        """Copy for which f₂ has the kernel of f₁."""
+        return self._replace(scale_kernel_=None)
+
     def example_targets(self, rng: np.random.Generator, n: int) -> Array:
         """Draws of ε: any location and scale of y will do."""
         return self._unit().sample(np.zeros(n), rng)
@@ -349,8 +353,8 @@ class HeteroscedasticGaussian(_Heteroscedastic):
 
     ``y = f₁ + scale exp(variation f₂) ε``, up to the location and spread of y, with two
     latent functions: of a prior each given nearest rows, and of one prior for chains.
-    How much the noise varies is learned; where it does not vary, predictions are the
-    same as under constant noise.
+    How much the noise varies is learned; where it does not vary, fits of few rows see
+    some variation by chance.
 
     Parameters
     ----------

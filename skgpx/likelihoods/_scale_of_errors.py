@@ -20,6 +20,8 @@ _NODES = np.linspace(-5.0, 5.0, 41)
 _LEAST_SPREAD = (0.5 * (_NODES[1] - _NODES[0])) ** 2
 # Least part of the information of a row, in the precision before it.
 _LEAST_INFORMATION = 1e-3
+# Equal errors up to which each has the information that it says.
+_FEW = 10.0
 # Numbers in memory for a block of rows.
 _BLOCK = 2_000_000
 
@@ -110,6 +112,7 @@ class ScaleOfErrors(Likelihood):
         variance: Array,
         scale_mean: Array,
         scale_variance: Array,
+        weights: Array,
     ) -> Evidence:
         """What each error says, where f ~ N(m, s²) before it [1]_.
 
@@ -128,6 +131,9 @@ class ScaleOfErrors(Likelihood):
         y, variance : ndarray of shape (n,)
             Errors, and variances v of the location.
         scale_mean, scale_variance : ndarray of shape (n,)
+        weights : ndarray of shape (n,)
+            Errors that each of them stands for. Many of them have at least the Fisher
+            information of normal noise.
 
         References
         ----------
@@ -143,6 +149,7 @@ class ScaleOfErrors(Likelihood):
                 variance[block],
                 scale_mean[block],
                 scale_variance[block],
+                weights[block],
             )
             for block in blocks
         ]
@@ -155,6 +162,7 @@ class ScaleOfErrors(Likelihood):
         variance: Array,
         scale_mean: Array,
         scale_variance: Array,
+        weights: Array,
     ) -> Evidence:
         # nodes of f, and the density of (f, e) at each for every component of the noise
         std = np.sqrt(scale_variance)
@@ -175,18 +183,26 @@ class ScaleOfErrors(Likelihood):
         mass = np.sum(share, axis=2)
         step = mass @ _NODES
         spread = np.maximum(mass @ _NODES**2 - step**2, _LEAST_SPREAD)
-        information = np.maximum(1.0 / spread - 1.0, _LEAST_INFORMATION)
+        information = 1.0 / spread - 1.0
+        information = np.maximum(information, _LEAST_INFORMATION / weights.clip(1.0))
+        # of many equal errors: without curvature their sum would be a step of any size
+        fisher = np.sum(precision * noise**2 / (v + noise), axis=(1, 2))
+        fisher *= 2.0 * self.variation**2 * scale_variance
+        is_many = np.maximum(1.0 - _FEW / weights.clip(1.0), 0.0)
+        information = np.maximum(information, is_many * fisher)
         value_noise = scale_variance / information
         value = scale_mean + std * step * (1.0 + 1.0 / information)
         return Evidence(location_noise, value, value_noise, log_density)
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(e)`` of each row given one normal distribution of f, (n,)."""
+        y = doubles(y)
         evidence = self.evidence_of(
-            doubles(y),
+            y,
             np.asarray(self.known_)[:, 0],
             mixture.mean[:, 0, 0],
             np.broadcast_to(mixture.variance, mixture.mean.shape)[:, 0, 0],
+            np.ones(len(y)),
         )
         return evidence.log_density
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm
+from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import PLSRegressor
 from skgpx._numerics.mixture import LatentMixture
@@ -175,7 +176,8 @@ def test_errors_say_what_the_scale_is(make):
     e = e[:, 0]
     m = np.linspace(-1.0, 1.0, 7)
     v = np.geomspace(0.05, 4.0, 7)
-    evidence = errors.evidence_of(e, known, m, v)
+    one = np.ones(7)
+    evidence = errors.evidence_of(e, known, m, v, one)
     s = m[:, np.newaxis] + np.sqrt(v)[:, np.newaxis] * np.linspace(-8.0, 8.0, 2001)
     log_joint = -errors.nll(e[:, np.newaxis], s)
     log_joint += norm.logpdf(s, m[:, np.newaxis], np.sqrt(v)[:, np.newaxis])
@@ -190,8 +192,8 @@ def test_errors_say_what_the_scale_is(make):
     assert_allclose(v * evidence.value_noise / total, expected, rtol=1e-4)
     # the location moves by E[δ | e] = -v d log p(e) / de
     step = 1e-5 * e
-    after = errors.evidence_of(e + step, known, m, v).log_density
-    before = errors.evidence_of(e - step, known, m, v).log_density
+    after = errors.evidence_of(e + step, known, m, v, one).log_density
+    before = errors.evidence_of(e - step, known, m, v, one).log_density
     moved = -known * (after - before) / (2.0 * step)
     gain = known / (known + evidence.location_noise)
     assert_allclose(gain * e, moved, rtol=1e-5, atol=1e-9)
@@ -214,3 +216,65 @@ def test_the_location_is_as_good_as_that_of_regression():
     # the scale follows the fourth column only
     scales = model.likelihood_.scale_kernel_.k2.length_scale
     assert np.argmin(scales) == 3
+
+
+def growing_noise(n=80):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(n, 1))
+    noise = (0.05 + 0.5 * X[:, 0]) * rng.standard_normal(n)
+    return X, np.sin(6.0 * X[:, 0]) + noise
+
+
+@pytest.mark.filterwarnings("ignore:The posterior beside nearest rows")
+@pytest.mark.parametrize("largest", [100, 1000])
+def test_a_row_of_many_repetitions_leaves_the_others(largest):
+    X, y = growing_noise()
+    weights = np.ones(80)
+    weights[0] = 10
+    model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0)
+    mean, std = model.fit(X, y, weights).predict(X[1:], return_std=True)
+    weights[0] = largest
+    after, _ = model.fit(X, y, weights).predict(X[1:], return_std=True)
+    assert np.sqrt(np.mean(((after - mean) / std) ** 2)) < 0.7
+
+
+def test_noise_of_rounded_rows_is_that_of_their_levels():
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 6, 900)
+    noise = (0.2 + 0.4 * level) * rng.standard_normal(900)
+    y = np.round(2.0 * np.sin(level) + noise)
+    model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0)
+    model.fit(level[:, np.newaxis], y)
+    _, std = model.predict(np.arange(1.0, 6.0)[:, np.newaxis], return_std=True)
+    observed = [y[level == k].std() for k in range(1, 6)]
+    assert_allclose(std, observed, rtol=0.12)
+
+
+def test_the_log_scale_has_an_amplitude_of_its_own():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(150, 1))
+    y = np.sin(6.0 * X[:, 0]) + 0.2 * rng.standard_normal(150)
+    # no amplitude of the location
+    model = PLSRegressor(RBF(0.3), likelihood=HeteroscedasticGaussian(), random_state=0)
+    assert model.fit(X, y).likelihood_.variation < 0.5
+    # a prior standard deviation that the user states
+    likelihood = HeteroscedasticGaussian(variation=0.05)
+    model = PLSRegressor(likelihood=likelihood, random_state=0).fit(X, y)
+    assert model.likelihood_.variation == pytest.approx(0.05)
+    assert_allclose(model.likelihood_.scale_kernel_.diag(X), 1.0)
+
+
+def test_a_kernel_of_the_log_scale_is_that_of_the_fit():
+    X, y = growing_noise()
+    model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0)
+    model.fit(X, y)
+    settings = {"likelihood": model.likelihood_, "optimizer": None, "random_state": 0}
+    again = PLSRegressor(model.kernel_, **settings).fit(X, y)
+    assert_allclose(again.predict(X), model.predict(X), atol=0.02)
+    chains = PLSRegressor(model.kernel_, n_neighbors=0, **settings).fit(X, y)
+    assert chains.likelihood_.scale_kernel_ is None
+    assert "kernel_of_log_scale" not in str(chains.report())
+    # thirty equal rows are one
+    PLSRegressor(likelihood=HeteroscedasticGaussian()).fit(
+        np.ones((30, 1)), np.ones(30)
+    )
