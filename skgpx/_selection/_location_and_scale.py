@@ -129,10 +129,11 @@ def location_and_scale(
     scale_is_free = "scale" in likelihood.free_
     first_split, normal = normal_regression(
         location_rows,
-        values.averages_of(rows.weights),
+        values,
         split,
         rng,
         scale_is_free,
+        rows.weights,
     )
     location_result = select(
         location_families,
@@ -158,8 +159,13 @@ def location_and_scale(
         )
         noise = location_noise(errors, search.likelihood, given_others)
         values = NoisyValues(y[:, np.newaxis], noise[:, np.newaxis])
-        averages = values.averages_of(rows.weights)
-        round_split, normal = normal_regression(location_rows, averages, split, rng)
+        round_split, normal = normal_regression(
+            location_rows,
+            values,
+            split,
+            rng,
+            weights=rows.weights,
+        )
         next_result = search_on(location_result, round_split, normal)
         errors = _errors(location_rows, next_result.kernel, noise)
         # the scale
@@ -305,8 +311,13 @@ def _best_scale(
         for _ in range(_SCALE_ROUNDS):
             of_family, _ = scales_given_others(errors, of_family, given_others, scored)
             given_others, observations = scale_given_others(errors, kernel, of_family)
-        averages = observations.averages_of(errors.weights)
-        first_split, normal = normal_regression(errors, averages, split, rng)
+        first_split, normal = normal_regression(
+            errors,
+            observations,
+            split,
+            rng,
+            weights=errors.weights,
+        )
         result = select([[candidate]], first_split, normal, trend=False, trained=False)
         searches.append(_search_scale(result, errors, of_family, scored, split, rng))
     return max(searches, key=lambda search: search.log_density)
@@ -329,8 +340,13 @@ def _search_scale(
             likelihood,
         )
         likelihood, _ = scales_given_others(errors, likelihood, given_others, scored)
-        averages = observations.averages_of(errors.weights)
-        round_split, normal = normal_regression(errors, averages, split, rng)
+        round_split, normal = normal_regression(
+            errors,
+            observations,
+            split,
+            rng,
+            weights=errors.weights,
+        )
         result = search_on(result, round_split, normal)
     given_others, _ = scale_given_others(errors, result.kernel, likelihood)
     likelihood, density = scales_given_others(errors, likelihood, given_others, scored)

@@ -470,10 +470,16 @@ def normal_regression(
     split: Split,
     rng: np.random.Generator,
     noise_is_free: bool = False,
+    weights: Array | None = None,
 ) -> tuple[Split, Gaussian]:
-    """Regression on working responses, in which no row counts more than once."""
+    """Regression on working responses.
+
+    Without weights a row is one observation, whose noise says how much it counts.
+    """
     z = responses.y
     n, c = z.shape
+    if weights is None:
+        weights = np.ones(n)
     if c > 1:
         z = z * np.sqrt(c / (c - 1.0))
     level = float(responses.noise.min())
@@ -482,7 +488,7 @@ def normal_regression(
         noise = noise[:, 0]
     if c == 1:
         z = z[:, 0]
-    normal_rows = Rows(rows.X, z, np.ones(n), noise)
+    normal_rows = Rows(rows.X, z, weights, noise)
     normal = Gaussian(level)
     if noise_is_free:
         normal = Gaussian()
