@@ -17,7 +17,7 @@ from skgpx._numerics.rows import mean_and_spread
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ExpRate
-from skgpx.likelihoods._noise import NoiseOfRows, robust_location_and_spread
+from skgpx.likelihoods._noise import robust_location_and_spread
 from skgpx.likelihoods._scale_of_errors import ScaleOfErrors
 from skgpx.likelihoods._student_t import StudentT
 
@@ -52,13 +52,9 @@ class _Heteroscedastic(Likelihood):
     unit_: float
     scale_kernel_: Any = None
 
-    def _around_location(self) -> NoiseOfRows:
-        """Distribution of ε, as a likelihood with a free scale."""
-        raise NotImplementedError(self._missing("_around_location()"))
-
     def _unit(self) -> Likelihood:
         """Distribution of ε, as a likelihood of scale one."""
-        return self._around_location().with_noise(1.0)
+        raise NotImplementedError(self._missing("_unit()"))
 
     def _fisher_information(self) -> tuple[float, float]:
         """Of the location and of the log scale of ε."""
@@ -407,8 +403,8 @@ class HeteroscedasticGaussian(_Heteroscedastic):
         self.scale = scale
         self.variation = variation
 
-    def _around_location(self) -> NoiseOfRows:
-        return Gaussian()
+    def _unit(self) -> Likelihood:
+        return Gaussian(1.0)
 
     def _unit_noise(self) -> tuple[Array, Array]:
         return np.ones(1), np.zeros(1)
@@ -456,8 +452,8 @@ class HeteroscedasticStudentT(_Heteroscedastic):
         super().check_parameters()
         StudentT(self.df).check_parameters()
 
-    def _around_location(self) -> NoiseOfRows:
-        return StudentT(float(self.df))
+    def _unit(self) -> Likelihood:
+        return StudentT(float(self.df), scale=1.0)
 
     def _unit_noise(self) -> tuple[Array, Array]:
         variance, log_weights = student_noise(float(self.df))
