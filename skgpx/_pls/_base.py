@@ -536,7 +536,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """Nearest rows that complete the inducing points.
 
         "auto" takes them above 1500 rows, where the noise is known and the number of
-        points is free, if correlations fade with the distance.
+        points is free, if correlations fade with the distance; at any number of rows
+        for a scale with a kernel of its own, which chains do not have.
         """
         if self.n_neighbors != "auto":
             return int(self.n_neighbors)

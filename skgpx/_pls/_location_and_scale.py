@@ -157,7 +157,7 @@ class OneFunction(NamedTuple):
         )
         # and with all but one of them
         n_left = np.maximum(self.weights - 1.0, 0.0)
-        given_others = without_row.given_copies(observations, n_left)
+        given_others = without_row.given(observations, n_left)
         return Regression(residual, covariance, observations, given_others)
 
 

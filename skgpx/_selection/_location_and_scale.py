@@ -216,7 +216,7 @@ def _given_others(
     without_row = LatentMoments(
         *nearest.predict(kernel, values.y, values.noise / weights)
     )
-    return without_row.given_copies(values, np.maximum(weights - 1.0, 0.0))
+    return without_row.given(values, np.maximum(weights - 1.0, 0.0))
 
 
 def noise_of_one_scale(rows: Rows, scale: Any) -> Array:

@@ -368,18 +368,17 @@ class LatentMoments(NamedTuple):
         variance = np.repeat(kernel.diag(rows.X)[:, np.newaxis], n_functions, axis=1)
         return cls(np.zeros_like(variance), variance)
 
-    def given(self, values: NoisyValues) -> LatentMoments:
-        """These moments, conditioned on the value at the row itself."""
+    def given(
+        self,
+        values: NoisyValues,
+        number: Array | float = 1.0,
+    ) -> LatentMoments:
+        """These moments, conditioned on so many equal values at the row itself."""
         noise = values.noise
-        total = self.variance + noise
-        mean = (noise * self.mean + self.variance * values.y) / total
+        weighted = number * self.variance
+        total = weighted + noise
+        mean = (noise * self.mean + weighted * values.y) / total
         return LatentMoments(mean, self.variance * noise / total)
-
-    def given_copies(self, values: NoisyValues, number: Array) -> LatentMoments:
-        """These moments, conditioned on so many observations (n, 1) of equal value."""
-        precision = 1.0 / self.variance + number / values.noise
-        total = self.mean / self.variance + number * values.y / values.noise
-        return LatentMoments(total / precision, 1.0 / precision)
 
     def change_from(self, previous: LatentMoments) -> float:
         """Mean squared change of the means, in units of the variances."""
