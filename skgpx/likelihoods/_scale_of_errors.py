@@ -6,9 +6,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.scale_evidence import scale_sums
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
 
 Array = NDArray[np.float64]
@@ -16,6 +17,7 @@ Array = NDArray[np.float64]
 # Equally spaced nodes for the log scale, in standard deviations: also where an error
 # says much more of it than was known before.
 _NODES = np.linspace(-5.0, 5.0, 41)
+_MASSES = softmax(-0.5 * _NODES**2)
 # Least variance given an error, a part of that before it: half the distance of nodes.
 _LEAST_SPREAD = (0.5 * (_NODES[1] - _NODES[0])) ** 2
 # Least part of the information of a row, in the precision before it.
@@ -140,8 +142,7 @@ class ScaleOfErrors(Likelihood):
         .. [1] Minka, "Expectation propagation for approximate Bayesian inference", UAI
            2001.
         """
-        n_numbers = len(_NODES) * len(self.noise)
-        size = max(1, _BLOCK // n_numbers)
+        size = _BLOCK // len(_NODES)
         blocks = [slice(first, first + size) for first in range(0, len(y), size)]
         parts = [
             self._evidence_of_block(
@@ -164,35 +165,31 @@ class ScaleOfErrors(Likelihood):
         scale_variance: Array,
         weights: Array,
     ) -> Evidence:
-        # nodes of f, and the density of (f, e) at each for every component of the noise
+        # the density of e, over nodes of f and components of the noise
         std = np.sqrt(scale_variance)
         f = scale_mean[:, np.newaxis] + std[:, np.newaxis] * _NODES
-        noise = self._squared_scale(f)[:, :, np.newaxis] * self.noise
-        v = variance[:, np.newaxis, np.newaxis]
-        log_terms = self._log_terms(y[:, np.newaxis, np.newaxis], v, noise)
-        log_masses = -0.5 * _NODES**2
-        log_masses = log_masses - logsumexp(log_masses)
-        log_terms = log_terms + log_masses[:, np.newaxis]
-        log_density = logsumexp(log_terms, axis=(1, 2))
-        share = np.exp(log_terms - log_density[:, np.newaxis, np.newaxis])
+        sums = scale_sums(
+            y,
+            variance,
+            self._squared_scale(f),
+            _MASSES,
+            self.noise,
+            np.exp(self.log_weights),
+        )
         # the location
-        precision = share / (v + noise)
-        location_noise = np.sum(precision * noise, axis=(1, 2))
-        location_noise /= np.sum(precision, axis=(1, 2))
+        location_noise = sums.noise_part / sums.precision
         # moments of (f - m) / s given e, and the observation that has the same
-        mass = np.sum(share, axis=2)
-        step = mass @ _NODES
-        spread = np.maximum(mass @ _NODES**2 - step**2, _LEAST_SPREAD)
+        step = sums.shares @ _NODES
+        spread = np.maximum(sums.shares @ _NODES**2 - step**2, _LEAST_SPREAD)
         information = 1.0 / spread - 1.0
         information = np.maximum(information, _LEAST_INFORMATION / weights.clip(1.0))
         # of many equal errors: without curvature their sum would be a step of any size
-        fisher = np.sum(precision * noise**2 / (v + noise), axis=(1, 2))
-        fisher *= 2.0 * self.variation**2 * scale_variance
+        fisher = 2.0 * self.variation**2 * scale_variance * sums.squared_noise_part
         is_many = np.maximum(1.0 - _FEW / weights.clip(1.0), 0.0)
         information = np.maximum(information, is_many * fisher)
         value_noise = scale_variance / information
         value = scale_mean + std * step * (1.0 + 1.0 / information)
-        return Evidence(location_noise, value, value_noise, log_density)
+        return Evidence(location_noise, value, value_noise, sums.log_density)
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(e)`` of each row given one normal distribution of f, (n,)."""
