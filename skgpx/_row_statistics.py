@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -216,11 +216,25 @@ class WhitenedRows(NamedTuple):
     @classmethod
     def of(cls, whitening: csr_array, features: Array) -> WhitenedRows:
         """Factorise B; O(n M^2)."""
-        gram = np.zeros((features.shape[1], features.shape[1]))
-        for first in range(0, len(features), _CHUNK):
-            white = whitening[first : first + _CHUNK] @ features
-            gram += white.T @ white
+        starts = range(0, len(features), _CHUNK)
+        gram = _gram(whitening[i : i + _CHUNK] @ features for i in starts)
         return cls(whitening, features, precision_root(gram, 1.0))
+
+    @classmethod
+    def with_inverse_diagonal(
+        cls,
+        whitening: csr_array,
+        features: Array,
+    ) -> tuple[WhitenedRows, Array]:
+        """Factorise B, and the diagonal of ``C⁻¹``, (n,), from the same ``WΦ``.
+
+        O(n M (N + M)), memory O(n M).
+        """
+        white = whitening @ features
+        starts = range(0, len(features), _CHUNK)
+        gram = _gram(white[i : i + _CHUNK] for i in starts)
+        covariance = cls(whitening, features, precision_root(gram, 1.0))
+        return covariance, covariance._inverse_diagonal(white)
 
     def _mean_weights(self, white: Array) -> Array:
         """``B⁻¹ ΦᵀWᵀ white``: the mean of the weights given whitened values."""
@@ -259,9 +273,8 @@ class WhitenedRows(NamedTuple):
         solution: Array = W.T @ (W @ (values - self.features @ w))
         return solution
 
-    def inverse_diagonal(self) -> Array:
-        """Diagonal of ``C⁻¹``, (n,); O(n M (N + M)), memory O(n M)."""
-        white = self.whitening @ self.features
+    def _inverse_diagonal(self, white: Array) -> Array:
+        """Diagonal of ``C⁻¹``, (n,), from ``WΦ``."""
         columns = self.whitening.T.tocsr()
         diagonal = np.empty(len(white))
         for first in range(0, len(white), _CHUNK):
@@ -271,6 +284,11 @@ class WhitenedRows(NamedTuple):
             explained = solve_lower(self.root, (W @ white).T)
             diagonal[chunk] = W.multiply(W).sum(axis=1) - np.sum(explained**2, axis=0)
         return diagonal
+
+
+def _gram(blocks: Iterable[Array]) -> Array:
+    """``ΦᵀWᵀWΦ`` from blocks of rows of ``WΦ``."""
+    return reduce(np.add, (white.T @ white for white in blocks))
 
 
 class AdditiveModel:

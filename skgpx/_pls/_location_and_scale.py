@@ -147,10 +147,13 @@ class OneFunction(NamedTuple):
             self.n_jobs,
             self.systems,
         )
-        covariance = WhitenedRows.of(next(iter(W)), residual.features)
+        covariance, inverse_diagonal = WhitenedRows.with_inverse_diagonal(
+            next(iter(W)),
+            residual.features,
+        )
         # the moments of each row without its own observations, from C⁻¹
         dual = covariance.solve(z)
-        diagonal = covariance.inverse_diagonal()[:, np.newaxis]
+        diagonal = inverse_diagonal[:, np.newaxis]
         without_row = LatentMoments(
             mean=z - dual / diagonal,
             variance=np.maximum(1.0 / diagonal - noise, 1e-6 * noise),

@@ -480,13 +480,12 @@ def closest_normal(
         noise = 1.0 / precision
         residual = replace(residual, noise=noise)
         # C = K + D, and the variances K - K C⁻¹ K = D - D C⁻¹ D
-        covariances = [
-            WhitenedRows.of(W, features)
-            for W in neighbor_whitening(residual, nearest, count, n_jobs, systems)
-        ]
-        inverse_diagonals = [
-            covariance.inverse_diagonal() for covariance in covariances
-        ]
+        covariances = []
+        inverse_diagonals = []
+        for W in neighbor_whitening(residual, nearest, count, n_jobs, systems):
+            covariance, diagonal = WhitenedRows.with_inverse_diagonal(W, features)
+            covariances.append(covariance)
+            inverse_diagonals.append(diagonal)
         variance = noise - noise**2 * np.column_stack(inverse_diagonals)
         variance = np.maximum(variance, 1e-6 * noise.min())
         if mean is None:
