@@ -325,21 +325,25 @@ def _cdf_of(
 
     Parameters are those that ``_location_and_noise`` returns.
     """
-    s = len(weights)
-    shift = np.zeros(len(log_shares))
-    components = np.arange(len(noise)).reshape(-1, s)
+    # the sum of each component of the location and each of the noise, (n, 1, s k)
+    n_components = len(weights) * len(log_shares)
+    variance = location.variance[:, 0] + noise
+    mean = np.broadcast_to(location.mean[:, 0], variance.shape)
+    sums = LatentMixture(
+        mean=mean.reshape(-1, 1, n_components),
+        variance=variance.reshape(-1, 1, n_components),
+        weights=np.outer(weights, np.exp(log_shares)).ravel(),
+    )
+    no_noise = np.zeros(1)
 
     def cdf(y: Array, rows: Index) -> Array:
-        chosen = components[rows]
-        probability = expectations.cdf(
-            np.repeat(y, s),
-            location.rows(chosen.ravel()),
-            shift,
-            noise[chosen.ravel()],
-            log_shares,
+        return expectations.cdf(
+            y,
+            sums.rows(rows),
+            shift=no_noise,
+            variance=no_noise[np.newaxis],
+            log_shares=no_noise,
         )
-        total: Array = probability.reshape(chosen.shape) @ weights
-        return total
 
     return cdf
 
