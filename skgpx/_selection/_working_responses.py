@@ -381,9 +381,14 @@ class LatentMoments(NamedTuple):
         return LatentMoments(mean, self.variance * noise / total)
 
     def change_from(self, previous: LatentMoments) -> float:
-        """Mean squared change of the means, in units of the variances."""
+        """Mean squared change of the means, in units of the variances.
+
+        That of a row counts as one at most: a few rows of two modes may change between
+        them for ever, by hundreds of standard deviations.
+        """
         step = self.mean - previous.mean
-        return float(np.mean(step**2 / self.variance))
+        squares = step**2 / self.variance
+        return float(np.mean(np.minimum(squares, 1.0)))
 
     def contrasts(self) -> LatentMoments:
         """Of functions whose means add up to zero."""
