@@ -22,6 +22,7 @@ from skgpx._selection import (
     SETTLED,
     LatentMoments,
     NoisyValues,
+    counted_errors,
     evidence_of,
     location_noise,
     noise_of_one_scale,
@@ -207,7 +208,8 @@ def location_and_scale(
             rows.weights,
         )
         scale_basis = Nystroem.from_kernel(likelihood.scale_kernel_, points)
-    scale_function = OneFunction.of(scale_basis, rows, sampler, scale_order_rng)
+    error_rows = location_rows._replace(weights=counted_errors(rows.weights))
+    scale_function = OneFunction.of(scale_basis, error_rows, sampler, scale_order_rng)
     # 2 noise of one scale, and the log scale under its prior
     noise = noise_of_one_scale(location_rows, of_scale)
     scale_values = NoisyValues.nothing(len(y), 1)
@@ -217,7 +219,7 @@ def location_and_scale(
         location_values = NoisyValues(y[:, np.newaxis], noise[:, np.newaxis])
         location = location_function.given(location_values)
         mean, variance = location.given_others
-        errors = location_rows._replace(y=y - mean[:, 0], known=variance[:, 0])
+        errors = error_rows._replace(y=y - mean[:, 0], known=variance[:, 0])
         # 4 the log scale, given the errors of the location
         previous = given_others
         scale = _scale_given(
@@ -231,7 +233,8 @@ def location_and_scale(
         given_others = scale.given_others
         converged = given_others.change_from(previous) < SETTLED
         # 5 the posterior
-        evidence = _log_evidence(location, scale, errors, likelihood, of_scale)
+        all_errors = errors._replace(weights=rows.weights)
+        evidence = _log_evidence(location, scale, all_errors, likelihood, of_scale)
         posterior = SeparateFunctions((location.model, scale.model))
         inference = inference_of(
             posterior,

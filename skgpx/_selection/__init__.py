@@ -15,6 +15,7 @@ from skgpx._selection._evidence import (
 )
 from skgpx._selection._location_and_scale import (
     SETTLED,
+    counted_errors,
     evidence_of,
     location_noise,
     noise_of_one_scale,
@@ -64,6 +65,7 @@ __all__ = [
     "StudentPrior",
     "WorkingResponses",
     "bounded_responses",
+    "counted_errors",
     "counted_once",
     "depends_on_contrasts",
     "evidence_of",

@@ -47,6 +47,8 @@ _MAX_PASSES = 10
 SETTLED = 0.01
 # Part of a change of the observations that a pass takes: whole changes may overshoot.
 _PART_OF_CHANGE = 0.7
+# Equal errors that count for the scale, at most.
+_MOST_EQUAL_ERRORS = 1000.0
 # Least squared scale of a row: rows that agree exactly have no noise that can be seen.
 _LEAST_SQUARED_SCALE = 1e-6
 
@@ -202,7 +204,20 @@ def _errors(rows: Rows, kernel: Kernel, noise: Array) -> Rows:
     nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
     values = NoisyValues(rows.y[:, np.newaxis], noise[:, np.newaxis])
     mean, variance = _given_others(rows, nearest, kernel, values)
-    return rows._replace(y=rows.y - mean[:, 0], known=variance[:, 0])
+    return rows._replace(
+        y=rows.y - mean[:, 0],
+        weights=counted_errors(rows.weights),
+        known=variance[:, 0],
+    )
+
+
+def counted_errors(weights: Array) -> Array:
+    """Errors that a row stands for, for the scale, (n,): repetitions, but not all.
+
+    Thousands of equal errors would make the log scale of the row certain, and with it,
+    under a smooth kernel, that of rows nearby, whatever their errors are.
+    """
+    return np.minimum(weights, _MOST_EQUAL_ERRORS)
 
 
 def _given_others(

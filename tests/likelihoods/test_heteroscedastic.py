@@ -225,8 +225,7 @@ def growing_noise(n=80):
     return X, np.sin(6.0 * X[:, 0]) + noise
 
 
-@pytest.mark.filterwarnings("ignore:The posterior beside nearest rows")
-@pytest.mark.parametrize("largest", [100, 1000])
+@pytest.mark.parametrize("largest", [100, 1000, 10_000])
 def test_a_row_of_many_repetitions_leaves_the_others(largest):
     X, y = growing_noise()
     weights = np.ones(80)
@@ -236,6 +235,27 @@ def test_a_row_of_many_repetitions_leaves_the_others(largest):
     weights[0] = largest
     after, _ = model.fit(X, y, weights).predict(X[1:], return_std=True)
     assert np.sqrt(np.mean(((after - mean) / std) ** 2)) < 0.7
+
+
+@pytest.mark.parametrize("row", [0, 5])
+def test_repetitions_of_a_row_converge(row):
+    X, y = growing_noise(60)
+    nearby = np.argsort(np.abs(X[:, 0] - X[row, 0]))[:6]
+    weights = np.ones(60)
+    errors = []
+    stds = []
+    for weight in (10, 1000, 10_000):
+        weights[row] = weight
+        model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0)
+        model.fit(X, y, weights)
+        mean, std = model.predict(X[nearby], return_std=True)
+        errors.append(mean - y[nearby])
+        stds.append(std)
+    # nothing that a thousand repetitions have not said
+    assert np.abs(errors[1][0]) < 0.1 * np.abs(errors[0][0])
+    assert np.abs(errors[2] - errors[1]).max() < 0.3 * stds[1].min()
+    assert np.all(stds[1] < stds[0])
+    assert_allclose(stds[2], stds[1], rtol=0.1)
 
 
 def test_noise_of_rounded_rows_is_that_of_their_levels():
