@@ -9,6 +9,9 @@ the particles belong to either. *outliers*: tempering against chains where the p
 has one mode, far from the prior. *search*: random problems of likelihoods that are not
 log-concave, the default against tempering with 1600 particles. *particles*: errors of
 means and variances of J particles against exact ones. *classes*: do chains converge?
+*hyperparameters*: simulation-based calibration of averaged hyperparameters: they are
+drawn from the priors that a kernel states, then a function and noise, and ranks of the
+true ones among the states should be uniform; a p-value is that of Kolmogorov's test.
 """
 
 from __future__ import annotations
@@ -20,13 +23,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.stats import kstest, lognorm, uniform
 from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from benchmarks.report import progress, report
 from skgpx import PLSClassifier, PLSRegressor
+from skgpx.kernels import Prior
 from skgpx.likelihoods import Gaussian, Poisson, ShiftedMixture, StudentT
 
 Row = dict[str, Any]
@@ -236,7 +241,55 @@ def classes(n_fits: int) -> list[Row]:
     return table
 
 
-PARTS = {f.__name__: f for f in (counts, modes, outliers, search, particles, classes)}
+def hyperparameters(n_fits: int) -> list[Row]:
+    """Ranks of true hyperparameters among the states that a fit averages."""
+    n_columns = 2
+    priors = {
+        "amplitude": lognorm(0.7),
+        "lengthscale": lognorm(0.7, scale=1.5),
+        "noise": lognorm(1.0, scale=0.05),
+    }
+    table = []
+    for n in (20, 60, 200):
+        ranks: dict[str, list[float]] = {name: [] for name in priors}
+        seconds = 0.0
+        for seed in range(n_fits):
+            rng = np.random.default_rng(seed)
+            amplitude = priors["amplitude"].rvs(random_state=rng)
+            length_scale = priors["lengthscale"].rvs(n_columns, random_state=rng)
+            noise = priors["noise"].rvs(random_state=rng)
+            X = rng.uniform(-2.0, 2.0, (n, n_columns))
+            K = amplitude * RBF(length_scale)(X) + noise * np.eye(n)
+            y = np.linalg.cholesky(K) @ rng.standard_normal(n)
+            kernel = ConstantKernel(1.0, Prior(priors["amplitude"]))
+            kernel *= RBF(np.ones(n_columns), Prior(priors["lengthscale"]))
+            kernel += WhiteKernel(0.1, Prior(priors["noise"]))
+            model = PLSRegressor(kernel, normalize_y=False, random_state=seed)
+            model, _, cpu = watched(model, X, y)
+            seconds += cpu
+            states = model.hyperparameter_states_
+            weights = np.array([state.weight for state in states])
+            thetas = np.exp([state.kernel.theta for state in states])
+            noises = [state.likelihood.noise_variance for state in states]
+            ranks["amplitude"].append(weights @ (thetas[:, 0] < amplitude))
+            ranks["lengthscale"].append(weights @ (thetas[:, 1] < length_scale[0]))
+            ranks["noise"].append(weights @ (np.array(noises) < noise))
+        for name, values in ranks.items():
+            z = (np.mean(values) - 0.5) * np.sqrt(12.0 * n_fits)
+            extreme = float(np.mean(np.abs(np.array(values) - 0.5) > 0.45))
+            row: Row = {"rows": n, "hyperparameter": name, "fits": n_fits}
+            row |= {"z of mean rank": z, "extreme tenth": extreme}
+            row |= {"p": kstest(values, uniform.cdf).pvalue}
+            row |= {"CPU s": seconds / n_fits}
+            table.append(row)
+            progress(row)
+    return table
+
+
+PARTS = {
+    part.__name__: part
+    for part in (counts, modes, outliers, search, particles, classes, hyperparameters)
+}
 
 
 def main() -> None:

@@ -48,8 +48,11 @@ def test_the_noise_is_at_most_the_variance_of_y(name):
             model = MODELS[name].fit(inputs, y, sample_weight=weights)
         centred = y - np.average(y, weights=weights)
         shares[case] = model.noise_variance_ / np.average(centred**2, weights=weights)
-    # rounding, and a few functions beside it
-    assert all(0.0 < share < 1.01 for share in shares.values()), shares
+    # rounding, and a few functions beside it; a state of the posterior is larger by
+    # chance, with a relative standard deviation of √(2/n)
+    is_averaged = len(getattr(model, "hyperparameter_states_", ())) > 0
+    largest = 1.01 + is_averaged * 3.0 * np.sqrt(2.0 / len(Y))
+    assert all(0.0 < share < largest for share in shares.values()), shares
 
 
 @pytest.mark.parametrize("name", ["points", "waves", "around a mean"])

@@ -201,8 +201,8 @@ def test_averaged_hyperparameters():
     report = model.fit(frame, y).report()
     states = model.hyperparameter_states_
     weights = np.array([state.weight for state in states])
-    counts = np.round(24 * weights).astype(int)
-    assert counts.sum() == 24
+    counts = np.round(96 * weights).astype(int)
+    assert counts.sum() == 96
     levels = [0.05, 0.5, 0.95]
     section = report["hyperparameters"]
 

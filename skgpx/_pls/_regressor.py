@@ -122,12 +122,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood is equal, to second order, as Gaussian noise. None keeps the kernel
         as it is.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
-        "average" draws 24 states of kernel and likelihood from their posterior, over
-        all families of kernels, and averages predictions over them: few rows cannot
-        tell one lengthscale, noise or family from another. It is for one target, of at
-        most 1500 rows under Gaussian noise and 300 rows under other likelihoods, whose
-        evidence is Laplace's approximation and which have twelve states, and raises a
-        ValueError otherwise.
+        "average" draws up to 96 states of kernel and likelihood from their posterior,
+        over all families of kernels, and averages predictions over them: few rows
+        cannot tell one lengthscale, noise or family from another. It is for one target,
+        of at most 1500 rows under Gaussian noise and 300 rows under other likelihoods,
+        whose evidence is Laplace's approximation and which have twelve states, and
+        raises a ValueError otherwise.
         "maximise" chooses the state of the largest posterior. A
         :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
         other hyperparameters of your own kernel are uniform in the logarithm, within

@@ -1,6 +1,5 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
-from skgpx._selection._averaging import NO_NOISE
 from skgpx._selection._candidates import (
     NOISE_PRIOR,
     StudentPrior,
@@ -21,6 +20,7 @@ from skgpx._selection._location_and_scale import (
     noise_of_one_scale,
     scale_observations,
 )
+from skgpx._selection._modes import NO_NOISE
 from skgpx._selection._neighborhoods import NeighborhoodDensity
 from skgpx._selection._prior import (
     Hyperparameters,

@@ -92,6 +92,17 @@ class StudentPrior:
         slope: Array = -np.where(self._has_tails, of_tails, 1.0) * z / self.std
         return slope
 
+    def draw(self, size: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """Draws of this shape, the last axis of which is that of the parameters."""
+        z = rng.standard_normal(size)
+        if not self._is_normal:
+            # t = z / √(χ²_ν / ν)
+            chi_squares = rng.chisquare(np.broadcast_to(self._nu, size))
+            tails = np.sqrt(chi_squares / self._nu)
+            z = np.where(self._has_tails, z / tails, z)
+        draws: Array = self.mean + self.std * z
+        return draws
+
 
 class NoisePrior(NamedTuple):
     """Distribution of the logarithm of a noise variance that may be nothing.
@@ -134,6 +145,13 @@ class NoisePrior(NamedTuple):
         slope: Array = noise_slope + share * self.nothing.slope(log_noise)
         return log_density, slope
 
+    def draw(self, number: int, rng: np.random.Generator) -> Array:
+        """Logarithms of noise variances, (number,)."""
+        is_nothing = rng.random(number) < self.odds
+        of_noise = self.noise.draw((number,), rng)
+        of_nothing = self.nothing.draw((number,), rng)
+        return np.where(is_nothing, of_nothing, of_noise)
+
 
 # Orders of the families that compete, from smooth to rough; infinity is the RBF. The
 # evidence of few rows prefers the roughest one too often.
@@ -158,6 +176,8 @@ NOISE_PRIOR = NoisePrior(
 )
 _SLOPE = StudentPrior(-1.0, 1.5)
 _STANDARD = StudentPrior(0.0, 1.0)
+# Standard deviation, around a start, of a logarithm without a prior.
+_REFERENCE_STD = 2.0
 # Lengthscales where searches start, and short ones of single columns, as shares of
 # long ones.
 _START_FACTORS = (1.0, 1.0 / 4.0, 1.0 / 16.0, 1.0 / 64.0)
@@ -297,6 +317,51 @@ class Candidate:
         gradient[..., :q] += theta_slope[..., :p] @ self.ties
         gradient[..., q:] += theta_slope[..., p:]
         return log_density + theta_log_density, gradient
+
+    def reference(self, likelihood: Likelihood) -> StudentPrior:
+        """Normal distribution, around the last start, of what has no prior.
+
+        For points of `log_prior`; infinitely wide in coordinates that have one.
+        """
+        u = self.starts()[-1]
+        std = np.full(len(u) + len(likelihood.theta), _REFERENCE_STD)
+        std[: len(u)][np.isfinite(self.std)] = np.inf
+        if _power_of_noise(likelihood) and len(likelihood.theta):
+            std[len(u)] = np.inf
+        for i, distribution in enumerate(self.stated[: len(std)]):
+            if distribution is not None:
+                std[i] = np.inf
+        return StudentPrior(np.append(u, likelihood.theta), std)
+
+    def draw_prior(
+        self,
+        number: int,
+        likelihood: Likelihood,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Points that are drawn from the prior of `log_prior`, (number, q + r).
+
+        What has no prior is drawn from the `reference`. No draw is limited to the
+        bounds.
+        """
+        q = self.n_free
+        reference = self.reference(likelihood)
+        z = rng.standard_normal((number, q + len(likelihood.theta)))
+        points: Array = reference.mean + _REFERENCE_STD * z
+        proper = np.flatnonzero(np.isfinite(self.std))
+        prior = StudentPrior(self.mean[proper], self.std[proper], self.degrees[proper])
+        points[:, proper] = prior.draw((number, len(proper)), rng)
+        power = _power_of_noise(likelihood)
+        if power and len(likelihood.theta):
+            log_noise = NOISE_PRIOR.draw(number, rng) + np.log(self.unit)
+            points[:, q] = log_noise / power
+        # a kernel that states priors has its parameters for coordinates
+        offset = np.append(self.offset, np.zeros(len(likelihood.theta)))
+        for i, distribution in enumerate(self.stated[: points.shape[1]]):
+            if distribution is not None:
+                values = distribution.rvs(size=number, random_state=rng)
+                points[:, i] = np.log(values) - offset[i]
+        return points
 
     def starts(self) -> list[Array]:
         """Coordinates with lengthscales of 2√d standard deviations, and shorter ones.

@@ -294,11 +294,11 @@ def test_averaged_hyperparameters_and_draws_of_them():
     scales = [state.kernel.k2.k2.k2.kernel.length_scale for state in states]
     assert_allclose(display.values["lengthscale[x1]"], scales)
     assert display.families == {"as given": pytest.approx(1.0)}
-    # 24 draws of equal weight are the states, as often as their weights say
+    # 96 draws of equal weight are the states, as often as their weights say
     draws = display.draws()
     assert list(draws) == list(display.values)
     for name, values in display.values.items():
-        assert draws[name].shape == (1, 24)
+        assert draws[name].shape == (1, 96)
         assert_allclose(draws[name].mean(), display.weights @ values)
     assert display.draws(7)["noise_std"].shape == (1, 7)
     lengths, standard, families = display.axes_

@@ -157,7 +157,7 @@ def test_a_scale_that_is_none_is_learned():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (120, 1))
     y = 50.0 * (np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(120))
-    how = {"n_inducing": 12, "random_state": 0}
+    how = {"n_inducing": 12, "hyperparameters": "maximise", "random_state": 0}
     ours = PLSRegressor(likelihood=Noise(), **how).fit(X, y).likelihood_.sd
     theirs = PLSRegressor(likelihood=Gaussian(), **how).fit(X, y).noise_variance_
     assert ours == pytest.approx(5.0, rel=0.3)

@@ -200,7 +200,7 @@ def test_draws_of_the_decoupled_sampler_have_hyperparameters_of_their_own():
     assert np.max(np.abs(z)) < 4.5
 
 
-def test_searches_start_at_draws_from_the_prior():
+def test_the_population_finds_what_searches_miss():
     # two columns of eight matter, and only together: from long lengthscales, or from
     # those of the kernel, a search ends ten nats below the largest mode
     rng = np.random.default_rng(3)
@@ -217,4 +217,4 @@ def test_searches_start_at_draws_from_the_prior():
         PLSRegressor(kernel, random_state=seed).fit(X, y).log_evidence_
         for seed in range(4)
     ]
-    assert max(evidences) > chosen.log_evidence_ + 5.0
+    assert max(evidences) > chosen.log_evidence_ + 4.0

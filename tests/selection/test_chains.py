@@ -1,20 +1,38 @@
+"""Annealed Langevin chains of hyperparameters, and Laplace's approximations."""
+
 import numpy as np
 import pytest
+from scipy.special import logsumexp
+from scipy.stats import kstest, norm
 
 from skgpx import PLSRegressor
 from skgpx._selection import _evidence
-from skgpx._selection._averaging import LogPosterior, langevin
+from skgpx._selection._annealing import (
+    Form,
+    LogPosterior,
+    Particles,
+    anneal,
+    draws_from_priors,
+    forms_of,
+    move,
+    weighted_draws,
+)
 from skgpx._selection._candidates import default_candidates, with_trend
-from skgpx._selection._maximise import Objective
+from skgpx._selection._maximise import Objective, best_of, maximise
+from skgpx._selection._modes import draws_near, modes_of
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian
 
 
-def posterior_of(name, n=31):
+def rows_of(n=31):
     rng = np.random.default_rng(5)
     X = rng.standard_normal((n, 2))
     y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(n)
-    rows = Rows(X, y, rng.integers(1, 3, n).astype(np.float64))
+    return Rows(X, y, rng.integers(1, 3, n).astype(np.float64))
+
+
+def posterior_of(name, n=31):
+    rows = rows_of(n)
     likelihood = Gaussian().prepare(rows.y, rows.weights)
     families = default_candidates(rows, likelihood, unit=1.2)
     isotropic, anisotropic = families[1]
@@ -23,8 +41,7 @@ def posterior_of(name, n=31):
         "one a column": anisotropic,
         "trend": with_trend(anisotropic, rows),
     }
-    candidate = candidates[name]
-    return LogPosterior(candidate, rows, likelihood)
+    return LogPosterior(candidates[name], rows, likelihood)
 
 
 def points_of(posterior, rng, n_points):
@@ -38,68 +55,201 @@ def points_of(posterior, rng, n_points):
 CANDIDATES = ["one lengthscale", "one a column", "trend"]
 
 
+# ---- The log posterior ---------------------------------------------------------------
+
+
 @pytest.mark.parametrize("name", CANDIDATES)
 def test_log_posterior_of_several_points(rng, name):
     posterior = posterior_of(name)
     points = points_of(posterior, rng, 4)
-    values, gradients = posterior.values_and_gradients(points)
-    np.testing.assert_allclose(posterior.values(points), values)
-    evidence = posterior._evidence
-    objective = Objective(posterior.candidate, [evidence])
-    for point, value, gradient in zip(points, values, gradients, strict=True):
+    particles = posterior.evaluate(7, points)
+    np.testing.assert_array_equal(particles.owner, 7)
+    values = particles.log_densities(1.0)
+    slopes = particles.slopes(1.0)
+    objective = Objective(posterior.candidate, [posterior.evidence])
+    for point, value, gradient in zip(points, values, slopes, strict=True):
         loss, slope = objective(point)
         assert -loss == pytest.approx(value)
         np.testing.assert_allclose(gradient, -slope, rtol=1e-10, atol=1e-12)
+    log_prior, _ = posterior.candidate.log_prior(points, posterior.likelihood)
+    np.testing.assert_allclose(particles.log_densities(0.0), log_prior)
     beyond = points.copy()
     beyond[1] = posterior.bounds[:, 1] + 1.0
-    assert posterior.values(beyond)[1] == -np.inf
-    there, slopes = posterior.values_and_gradients(beyond)
-    assert there[1] == -np.inf
-    assert not slopes[1].any()
-    np.testing.assert_array_equal(np.delete(there, 1), np.delete(values, 1))
+    there = posterior.evaluate(7, beyond)
+    assert there.log_densities(0.5)[1] == -np.inf
+    assert not there.slopes(1.0)[1].any()
+    np.testing.assert_array_equal(
+        np.delete(there.log_densities(1.0), 1), np.delete(values, 1)
+    )
+
+
+def test_draws_from_the_prior_have_its_distribution(rng):
+    posterior = posterior_of("one a column")
+    candidate = posterior.candidate
+    draws = candidate.draw_prior(20_000, posterior.likelihood, rng)
+    assert draws.shape == (20_000, 4)
+    lengthscale = norm(candidate.mean[1], candidate.std[1])
+    assert kstest(draws[:, 1], lengthscale.cdf).pvalue > 1e-3
+    # E exp(log p(θ)) by draws is ∫ p², here by a grid of the noise alone
+    grid = np.linspace(-40.0, 30.0, 20_001)
+    points = np.column_stack([np.tile(candidate.mean, (len(grid), 1)), grid])
+    log_density, _ = candidate.log_prior(points, posterior.likelihood)
+    density = np.exp(log_density - logsumexp(log_density) - np.log(grid[1] - grid[0]))
+    cumulative = np.cumsum(density) * (grid[1] - grid[0])
+    result = kstest(draws[:, 3], lambda value: np.interp(value, grid, cumulative))
+    assert result.pvalue > 1e-3
+
+
+# ---- Chains --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CANDIDATES)
-def test_langevin_chains_do_not_depend_on_each_other_or_on_compilation(
-    rng, name, monkeypatch
-):
+def test_chains_do_not_depend_on_compilation(rng, name, monkeypatch):
     compiled = posterior_of(name)
     points = points_of(compiled, rng, 3)
-    root = 0.15 * np.eye(points.shape[1])
+    owner = np.zeros(3, dtype=np.intp)
 
-    def walk(posterior, chosen):
-        rngs = np.random.default_rng(1).spawn(3)
-        return langevin(posterior, points[chosen], root, 8, [rngs[i] for i in chosen])
+    def walk(posterior):
+        form = Form({0: posterior}, points.shape[1])
+        form.root = 0.15 * np.eye(points.shape[1])
+        chains = form.evaluate(owner, points)
+        return form.walk(chains, 0.7, 8, np.random.default_rng(1))
 
-    together = walk(compiled, [0, 1, 2])
-    assert np.mean(together != points) > 0.5
-    alone = np.concatenate([walk(compiled, [i]) for i in range(3)])
-    np.testing.assert_allclose(together, alone, rtol=1e-12)
+    together, step_size = walk(compiled)
+    assert together.points.shape == (24, points.shape[1])
+    assert np.mean(together.points[-3:] != points) > 0.5
     monkeypatch.setattr(_evidence, "_COMPILED_ROWS", 0)
     by_lapack = posterior_of(name)
-    assert by_lapack._evidence._form is None
-    np.testing.assert_allclose(walk(by_lapack, [0, 1, 2]), together, rtol=1e-8)
+    assert by_lapack.evidence._form is None
+    states, same_size = walk(by_lapack)
+    np.testing.assert_allclose(states.points, together.points, rtol=1e-8)
+    assert step_size == pytest.approx(same_size)
+
+
+class Normal:
+    """A normal log evidence of mean one and variance v, under a standard prior."""
+
+    def __init__(self, mean=1.0, variance=0.5):
+        self.mean = mean
+        self.variance = variance
+
+    def evaluate(self, owner, points):
+        residuals = points - self.mean
+        return Particles(
+            owner=np.full(len(points), owner),
+            log_weight=np.zeros(len(points)),
+            points=points,
+            log_prior=-0.5 * np.sum(points**2, axis=1),
+            log_evidence=-0.5 * np.sum(residuals**2, axis=1) / self.variance,
+            prior_slopes=-points,
+            evidence_slopes=-residuals / self.variance,
+        )
+
+    class evidence:
+        class rows:
+            y = np.zeros(3)
 
 
 def test_langevin_steps_leave_the_posterior_invariant():
-    # a standard normal posterior in place of that of rows
-    class Normal:
-        def values_and_gradients(self, points):
-            return -0.5 * np.sum(points**2, axis=1), -points
-
     rng = np.random.default_rng(8)
+    form = Form({0: Normal()}, 2)
+    form.root = np.eye(2)
+    # the posterior of β = ½: precision 1 + 1, mean ½
     n_chains = 4000
-    points = rng.standard_normal((n_chains, 2))
-    ends = langevin(Normal(), points, np.eye(2), 4, rng.spawn(n_chains))
+    start = 0.5 + rng.standard_normal((n_chains, 2)) / np.sqrt(2.0)
+    chains = form.evaluate(np.zeros(n_chains, dtype=np.intp), start)
+    states, _ = form.walk(chains, 0.5, 4, rng)
+    ends = np.sqrt(2.0) * (states.points[-n_chains:] - 0.5)
     for moment, variance in ((ends, 1.0), (ends**2 - 1.0, 2.0), (ends**3, 15.0)):
         z = np.sqrt(n_chains / variance) * moment.mean(axis=0)
         assert np.max(np.abs(z)) < 4.5
-    assert np.mean(np.sum(ends * points, axis=1)) < 1.0
+
+
+def test_a_population_has_the_probabilities_and_moments_of_two_candidates():
+    # evidences of normal distributions in closed form
+    posteriors = {0: Normal(1.0, 0.5), 1: Normal(3.0, 0.2)}
+    log_evidences = [
+        norm(0.0, np.sqrt(1.0 + posterior.variance)).logpdf(posterior.mean)
+        + 0.5 * np.log(2.0 * np.pi * posterior.variance)
+        for posterior in posteriors.values()
+    ]
+    exact = np.exp(np.subtract(log_evidences, logsumexp(log_evidences)))
+    shares = []
+    means = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        form = Form(posteriors, 1)
+        draws = [
+            posterior.evaluate(owner, rng.standard_normal((100, 1)))
+            for owner, posterior in posteriors.items()
+        ]
+        population = anneal([(form, Particles.joined(draws))], 16, 8, rng)
+        ((_, particles),) = weighted_draws(population, 64, rng)
+        is_first = particles.owner == 0
+        shares.append(np.mean(is_first))
+        means.append(np.mean(particles.points[is_first]))
+    # the posterior of the first has precision 1 + 2 and mean 2/3
+    for values, expected in ((shares, exact[0]), (means, 2.0 / 3.0)):
+        standard_error = np.std(values, ddof=1) / np.sqrt(len(values))
+        assert abs(np.mean(values) - expected) < 4.0 * standard_error
+        assert standard_error < 0.03
+
+
+@pytest.mark.parametrize("n", [31, 125])
+def test_a_population_does_not_depend_on_the_number_of_jobs(n):
+    rows = rows_of(n)
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    families = default_candidates(rows, likelihood, unit=1.2)
+    candidates = [candidate for family in families for candidate in family]
+    points = []
+    for n_jobs in (1, 2):
+        rng = np.random.default_rng(2)
+        forms = forms_of(candidates, rows, likelihood)
+        assert [sorted(form.posteriors) for form in forms] == [[0, 2, 4], [1, 3, 5]]
+        population = draws_from_priors(forms, 64, rng)
+        population = anneal(population, 8, 4, rng, n_jobs)
+        points.append(np.concatenate([group.points.ravel() for _, group in population]))
+    np.testing.assert_array_equal(*points)
 
 
 def test_states_do_not_depend_on_the_number_of_jobs(rng):
-    X = rng.standard_normal((125, 2))
-    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(125)
+    X = rng.standard_normal((160, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(160)
     fits = [PLSRegressor(random_state=3, n_jobs=jobs).fit(X, y) for jobs in (1, 2)]
     one, two = (model.predict(X[:9], return_std=True) for model in fits)
     np.testing.assert_array_equal(one, two)
+
+
+# ---- Modes ---------------------------------------------------------------------------
+
+
+def test_draws_near_the_modes_have_the_moments_of_the_population():
+    # two routes to the posterior of one candidate: from its prior, and from its mode
+    rows = rows_of(80)
+    rows = rows._replace(weights=np.ones(80))
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    candidate = default_candidates(rows, likelihood, unit=1.2)[1][0]
+    posterior = LogPosterior(candidate, rows, likelihood)
+    result = best_of(
+        [
+            maximise(candidate, [posterior.evidence], start, 100, tolerance=1e-6)
+            for start in candidate.starts()
+        ]
+    )
+    means = {"prior": [], "modes": []}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        forms = forms_of([candidate], rows, likelihood)
+        population = draws_from_priors(forms, 128, rng)
+        population = anneal(population, 16, 8, rng)
+        means["prior"].append(population[0][1].points.mean(axis=0))
+        forms = forms_of([candidate], rows, likelihood)
+        modes = modes_of([[result]], forms, n_jobs=1)
+        population = draws_near(modes, forms, 128, rng, n_jobs=1)
+        population = move(population, 1.0, 16, 8, rng)
+        means["modes"].append(population[0][1].points.mean(axis=0))
+    from_prior, from_modes = (np.array(values) for values in means.values())
+    variance = (from_prior.var(axis=0, ddof=1) + from_modes.var(axis=0, ddof=1)) / 20
+    z = (from_prior.mean(axis=0) - from_modes.mean(axis=0)) / np.sqrt(variance)
+    assert np.max(np.abs(z)) < 4.0
+    assert np.all(np.sqrt(variance) < 0.15)

@@ -1,0 +1,292 @@
+"""Laplace's approximations at all modes of the posterior of the hyperparameters.
+
+The posterior of some hundred rows is nearly normal around each of its modes. Searches
+from particles of the posterior of fewer rows find them, and importance weights correct
+the approximations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
+from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
+from skgpx._parallel import side_by_side
+from skgpx._selection._annealing import (
+    Form,
+    LogPosterior,
+    Particles,
+    Population,
+)
+from skgpx._selection._candidates import Candidate
+from skgpx._selection._evidence import with_noise
+from skgpx._selection._maximise import SearchResult, best_of, maximise
+from skgpx._selection._process_evidence import process_evidence
+from skgpx._validation import Rows
+from skgpx.likelihoods import Likelihood
+
+Array = NDArray[np.float64]
+
+# Noise of functions without noise, where searches start, in variances of y.
+NO_NOISE = 1e-6
+# Modes are results of searches that differ by so much in a logarithm, and that are at
+# most so many nats below the best one of their candidate.
+_MODE_DISTANCE = 0.5
+_MODE_NATS = 6.0
+# The proposal: degrees of freedom, factor of the covariances, and the share of the
+# draws that is spread evenly over the modes.
+_DEGREES = 5.0
+_INFLATION = 1.2
+_EVEN_SHARE = 0.2
+# Differences of gradients for the Hessian, in logarithms.
+_DIFFERENCE = 1e-3
+# Standard deviation of a logarithm that has no normal prior.
+_WIDEST_STD = 2.0
+
+
+# ---- Searches ------------------------------------------------------------------------
+
+
+def search_modes(
+    population: Population,
+    candidates: Sequence[Candidate],
+    rows: Rows,
+    n_jobs: int | None,
+) -> list[list[SearchResult]]:
+    """Results of searches of candidates, on all rows.
+
+    Each starts at its particle of the largest posterior of fewer rows and, under
+    Gaussian noise, where that leads with hardly any noise; then at what the best one of
+    the same coordinates has found.
+    """
+    tasks = []
+    for form, particles in population:
+        log_posteriors = particles.log_densities(1.0)
+        for owner in np.unique(particles.owner).tolist():
+            positions = np.flatnonzero(particles.owner == owner)
+            largest = positions[np.argmax(log_posteriors[positions])]
+            posterior = form.posteriors[owner]
+            start = result_at(particles.points[largest], posterior)
+            if any(start.candidate is candidate for candidate in candidates):
+                tasks.append((start.candidate, [start], rows))
+    searches = side_by_side(_search, tasks, n_jobs)
+    best = best_of([result for searched in searches for result in searched])
+    tasks = [
+        (candidate, [best._replace(candidate=candidate)], rows)
+        for candidate in candidates
+        if candidate is not best.candidate and candidate.n_free == best.candidate.n_free
+    ]
+    again = side_by_side(_search, tasks, n_jobs)
+    results: dict[int, list[SearchResult]] = {}
+    for searched in (*searches, *again):
+        results.setdefault(id(searched[0].candidate), []).extend(searched)
+    return list(results.values())
+
+
+def result_at(point: Array, posterior: LogPosterior) -> SearchResult:
+    """Coordinates and scales at a point, where a search may start."""
+    candidate = posterior.candidate
+    u, scales = np.split(point, [candidate.n_free])
+    return SearchResult(candidate, u, posterior.likelihood.with_theta(scales))
+
+
+def _search(
+    candidate: Candidate,
+    starts: Sequence[SearchResult],
+    rows: Rows,
+) -> list[SearchResult]:
+    """Maximise the log posterior of a candidate from each start.
+
+    Gaussian noise also starts at nothing.
+    """
+
+    def search(u: Array, likelihood: Likelihood) -> SearchResult:
+        evidence = process_evidence(rows, candidate.kernel, likelihood)
+        return maximise(candidate, [evidence], u, max_iter=100, tolerance=1e-4)
+
+    results = [search(start.u, start.likelihood) for start in starts]
+    best = best_of(results)
+    noise_variance = NO_NOISE * candidate.unit
+    if best.likelihood.has_closed_form and len(best.likelihood.theta):
+        results.append(search(best.u, with_noise(best.likelihood, noise_variance)))
+    return results
+
+
+def _distinct(results: Sequence[SearchResult]) -> list[SearchResult]:
+    """Results that are modes of their own, from the largest; far lower ones are out."""
+    by_posterior = sorted(results, key=lambda result: result.posterior, reverse=True)
+    modes: list[SearchResult] = []
+    for result in by_posterior:
+        distances = [np.max(np.abs(result.point - mode.point)) for mode in modes]
+        is_distinct = all(distance > _MODE_DISTANCE for distance in distances)
+        deficit = by_posterior[0].posterior - result.posterior
+        if is_distinct and deficit <= _MODE_NATS:
+            modes.append(result)
+    return modes
+
+
+# ---- The approximations --------------------------------------------------------------
+
+
+class Mode(NamedTuple):
+    """Laplace's approximation at a mode of a candidate's log posterior.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    owner : int
+        Position of the candidate.
+    point : ndarray of shape (q,)
+    root : ndarray of shape (q, q)
+        Lower triangular R with ``R Rᵀ = H⁻¹``, H the Hessian of the negative log
+        posterior.
+    log_posterior : float
+        At the mode, in nats.
+    """
+
+    candidate: Candidate
+    owner: int
+    point: Array
+    root: Array
+    log_posterior: float
+
+    @classmethod
+    def at(cls, result: SearchResult, posterior: LogPosterior, owner: int) -> Mode:
+        """Laplace's approximation where a search arrived; q + 1 gradients.
+
+        No direction has less than half the precision of the widest prior.
+        """
+        point = result.point
+        high = posterior.bounds[:, 1]
+        steps = np.where(point + _DIFFERENCE <= high, _DIFFERENCE, -_DIFFERENCE)
+        points = np.concatenate((point[np.newaxis], point + np.diag(steps)))
+        slopes = posterior.evaluate(owner, points).slopes(1.0)
+        H = (slopes[0] - slopes[1:]) / steps[:, np.newaxis]
+        eigenvalues, vectors = np.linalg.eigh(0.5 * (H + H.T))
+        std = result.candidate.std
+        widest = np.max(std[np.isfinite(std)], initial=_WIDEST_STD)
+        eigenvalues = np.maximum(eigenvalues, 0.5 / widest**2)
+        covariance = (vectors / eigenvalues) @ vectors.T
+        return cls(
+            candidate=result.candidate,
+            owner=owner,
+            point=point,
+            root=cholesky(0.5 * (covariance + covariance.T), jitter=0.0).L,
+            log_posterior=result.posterior,
+        )
+
+    @property
+    def log_mass(self) -> float:
+        """Laplace's evidence, ``log π(θ*) + ½ q log 2π - ½ log det H``."""
+        log_volume = 0.5 * len(self.point) * np.log(2.0 * np.pi)
+        return float(self.log_posterior + log_volume + 0.5 * log_determinant(self.root))
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """Draw from the t-distribution of scale ``√1.2 R``."""
+        z = rng.standard_normal(len(self.point))
+        spread = np.sqrt(_INFLATION * _DEGREES / rng.chisquare(_DEGREES))
+        draw: Array = self.point + spread * (self.root @ z)
+        return draw
+
+    def log_densities(self, points: Array) -> Array:
+        """Log densities (s,) of its draws."""
+        q = len(self.point)
+        white = solve_lower(self.root, (points - self.point).T)
+        squares = np.sum(white**2, axis=0) / (_INFLATION * _DEGREES)
+        constant = gammaln(0.5 * (_DEGREES + q)) - gammaln(0.5 * _DEGREES)
+        constant -= 0.5 * q * np.log(np.pi * _INFLATION * _DEGREES)
+        constant -= 0.5 * log_determinant(self.root)
+        log_densities: Array = constant - 0.5 * (_DEGREES + q) * np.log1p(squares)
+        return log_densities
+
+
+def modes_of(
+    searches: Sequence[Sequence[SearchResult]],
+    forms: Sequence[Form],
+    n_jobs: int | None,
+) -> list[Mode]:
+    """Laplace's approximations at the distinct results of searches.
+
+    Candidates of the forms are at the positions of their searches.
+    """
+    posteriors: dict[int, LogPosterior] = {}
+    for form in forms:
+        posteriors |= form.posteriors
+    tasks = [
+        (result, posteriors[owner], owner)
+        for owner, searched in enumerate(searches)
+        for result in _distinct(searched)
+    ]
+    modes: list[Mode] = side_by_side(Mode.at, tasks, n_jobs)
+    return modes
+
+
+def draws_near(
+    modes: Sequence[Mode],
+    forms: Sequence[Form],
+    number: int,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> Population:
+    """Draws from the mixture of all modes, with their importance weights.
+
+    Modes are drawn by Laplace's evidence, and a part evenly. No weight counts more than
+    √number times the mean: a single draw must not decide [1]_.
+
+    Parameters
+    ----------
+    modes : sequence of Mode
+    forms : sequence of Form
+        Of all rows. Their steps go as far as their most probable mode is wide.
+    number : int
+    rng : numpy.random.Generator
+    n_jobs : int or None
+
+    References
+    ----------
+    .. [1] Ionides, "Truncated importance sampling", JCGS 2008.
+    """
+    # 1 shares of the modes
+    log_masses = np.array([mode.log_mass for mode in modes])
+    masses = np.exp(log_masses - logsumexp(log_masses))
+    shares = (1.0 - _EVEN_SHARE) * masses + _EVEN_SHARE / len(modes)
+    # 2 draws of each candidate, and their log posterior
+    drawn: dict[int, list[Array]] = {}
+    for i in rng.choice(len(modes), size=number, p=shares / shares.sum()).tolist():
+        drawn.setdefault(modes[i].owner, []).append(modes[i].draw(rng))
+    owners = sorted(drawn)
+    posteriors: dict[int, LogPosterior] = {}
+    for form in forms:
+        posteriors |= form.posteriors
+    draws = [(posteriors[owner], owner, np.stack(drawn[owner])) for owner in owners]
+    evaluated = side_by_side(LogPosterior.evaluate, draws, n_jobs)
+    # 3 weights: the posterior in terms of the density of the mixture
+    log_weights = []
+    for owner, particles in zip(owners, evaluated, strict=True):
+        log_densities = [
+            np.log(share) + mode.log_densities(particles.points)
+            for mode, share in zip(modes, shares, strict=True)
+            if mode.owner == owner
+        ]
+        log_density = logsumexp(log_densities, axis=0)
+        log_weights.append(particles.log_densities(1.0) - log_density)
+    total = logsumexp(np.concatenate(log_weights))
+    largest = total - 0.5 * np.log(number)
+    weighted = {
+        owner: particles._replace(log_weight=np.minimum(log_weight, largest))
+        for owner, particles, log_weight in zip(
+            owners, evaluated, log_weights, strict=True
+        )
+    }
+    population = []
+    for form in forms:
+        own_modes = [mode for mode in modes if mode.owner in form.posteriors]
+        groups = [weighted[owner] for owner in form.posteriors if owner in weighted]
+        if groups:
+            form.root = max(own_modes, key=lambda mode: mode.log_mass).root
+            population.append((form, Particles.joined(groups)))
+    return population
