@@ -226,10 +226,10 @@ def drawn_process(seed: int, n: int, d: int = 3) -> tuple[Array, Array, float]:
     """
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n + 300, d))
-    amplitude = np.exp(AMPLITUDE[0] + rng.standard_normal())
+    amplitude = np.exp(AMPLITUDE[0] + AMPLITUDE[1] * rng.standard_normal())
     log_length_scale = LENGTH_SCALE[0] + 0.5 * np.log(d)
     length_scale = np.exp(log_length_scale + LENGTH_SCALE[1] * rng.standard_normal(d))
-    noise = np.exp(NOISE[0] + 1.5 * rng.standard_normal())
+    noise = np.exp(NOISE[0] + NOISE[1] * rng.standard_normal())
     families = (
         RBF(length_scale),
         Matern(length_scale, nu=2.5),

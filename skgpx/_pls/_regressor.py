@@ -288,12 +288,13 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     operations, below 8e9. Neither this limit nor the one for Gaussian noise is ever
     below 100.
 
-    Averaged hyperparameters [4]_ are draws from Laplace's approximations at the modes
-    of the posterior of all families, resampled by their importance weights, and moved
-    by Metropolis-adjusted Langevin steps in coordinates whitened by the Hessian, as
-    many as the weights are uneven. That takes some hundreds of evaluations of the exact
-    evidence, or of Laplace's approximation, O(n^3) each; a prediction costs as many
-    times more as there are states.
+    Averaged hyperparameters [4]_ come from a population that goes from the priors of
+    all families to their posterior through powers of the evidence: particles are
+    resampled, and take Metropolis-adjusted Langevin steps in coordinates whitened by
+    the covariance of the population. That takes thousands of evaluations of the exact
+    evidence, O(n^3) each, up to 150 rows, and some hundreds of more rows or of
+    Laplace's approximation, whose particles come from near the modes; a prediction
+    costs as many times more as there are states.
 
     With ``likelihood="auto"`` a fit costs as much as one for each likelihood where
     residuals are not normal, and twice that where hyperparameters are averaged. On 19

@@ -37,6 +37,7 @@ _EFFECTIVE_SHARE = 0.75
 _FIRST_STEP = 1.0
 _ACCEPTED = 0.574
 _ADAPTATION = 0.3
+_LEAST_VARIANCE = 1e-20
 # Particles whose variance the last covariance counts for.
 _COVARIANCE_WEIGHT = 2.0
 # Chains of one task, and rows from which tasks run in parallel: an evaluation then
@@ -56,8 +57,8 @@ _LEAST_PROBABILITY = 1e-6
 class Particles(NamedTuple):
     """Points and their log densities, ``log π_β = log prior + β log evidence``.
 
-    Coordinates without a prior have a reference instead, at β = 0, of which the
-    evidence is less.
+    Coordinates without a prior have a reference instead, at β = 0, by which the
+    evidence is divided.
 
     Attributes
     ----------
@@ -67,8 +68,8 @@ class Particles(NamedTuple):
     log_prior, log_evidence : ndarray of shape (s,)
         In nats; minus infinity where the density is zero.
     log_weight : ndarray of shape (s,)
-        Logarithms of weights, of which the sum over the particles of a candidate is its
-        probability.
+        Logarithms of weights, up to a constant of all particles: their sum over those
+        of a candidate is proportional to its probability.
     """
 
     owner: NDArray[np.intp]
@@ -148,8 +149,7 @@ class LogPosterior:
         inner = points[is_inside]
         log_prior, prior_slopes = self.candidate.log_prior(inner, self.likelihood)
         log_evidence, evidence_slopes = self._log_evidence(inner)
-        log_reference = np.sum(self._reference.log_density(inner), axis=1)
-        reference_slopes = self._reference.slope(inner)
+        log_reference, reference_slopes = self._reference.log_density(inner)
         log_prior = log_prior + log_reference
         prior_slopes = prior_slopes + reference_slopes
         log_evidence = log_evidence - log_reference
@@ -249,7 +249,9 @@ class Form:
         correlation_share = n_effective / (n_effective + q)
         is_diagonal = np.eye(q, dtype=bool)
         covariance = np.where(is_diagonal, covariance, correlation_share * covariance)
-        self.root = cholesky(covariance).L
+        # coordinates whose bounds are equal do not move
+        is_fixed = is_diagonal & (covariance <= 0.0)
+        self.root = cholesky(np.where(is_fixed, _LEAST_VARIANCE, covariance)).L
 
     def walk(
         self,
@@ -322,7 +324,10 @@ def draws_from_priors(
     number: int,
     rng: np.random.Generator,
 ) -> Population:
-    """About so many draws, as many from the prior of each candidate."""
+    """About so many draws, as many from the prior of each candidate.
+
+    Forms of which no draw has a density are left out. Roots are those of the draws.
+    """
     n_candidates = sum(len(form.posteriors) for form in forms)
     share = -(-number // n_candidates)
     population = []
@@ -331,7 +336,11 @@ def draws_from_priors(
         for position, posterior in sorted(form.posteriors.items()):
             points = posterior.candidate.draw_prior(share, posterior.likelihood, rng)
             draws.append(posterior.evaluate(position, points))
-        population.append((form, Particles.joined(draws)))
+        particles = Particles.joined(draws)
+        has_density = np.isfinite(particles.log_evidence)
+        if np.any(has_density):
+            form.root = np.diag(np.std(particles.points[has_density], axis=0))
+            population.append((form, particles))
     return population
 
 
@@ -357,6 +366,17 @@ def weighted_draws(
     return draws
 
 
+def effective_size(population: Population) -> float:
+    """Effective size of the weights, zero if no particle has any."""
+    if not population:
+        return 0.0
+    log_weight = np.concatenate([particles.log_weight for _, particles in population])
+    if not np.any(np.isfinite(log_weight)):
+        return 0.0
+    weights = np.exp(log_weight - log_weight.max())
+    return float(weights.sum() ** 2 / np.sum(weights**2))
+
+
 def anneal(
     population: Population,
     n_chains: int,
@@ -378,7 +398,7 @@ def anneal(
         Weighted draws from the posterior, `n_chains * n_steps` in total.
     """
     beta = 0.0
-    while beta < 1.0:
+    while population and beta < 1.0:
         # weights π_β' / π_β
         next_beta = _next_power(population, beta)
         population = [

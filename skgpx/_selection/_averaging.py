@@ -7,19 +7,21 @@ Draws from the prior of all candidates become states of the posterior.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._row_budgets import AVERAGED_ROWS
 from skgpx._selection._annealing import (
+    Form,
     LogPosterior,
     Population,
     anneal,
     draws_from_priors,
+    effective_size,
     forms_of,
     move,
     weighted_draws,
@@ -55,6 +57,10 @@ _LEAST_NOISE = 1e-2
 _SMALL_LAG = 1.5
 _LARGE_LAG = 4.0
 _MOST_ROUNDS = 4
+# Least effective size of draws near the modes.
+_LEAST_SIZE = 4.0
+# Of fewer rows threads would wait for each other.
+_FEWEST_PARALLEL = 120
 
 
 class Effort(NamedTuple):
@@ -70,6 +76,8 @@ class Effort(NamedTuple):
         Chains, and Langevin steps of each at every power of the evidence.
     n_draws : int
         Draws near the modes of more rows.
+    anneals_all : bool
+        Whether a population of all rows is affordable where these draws fail.
     n_states : int
         States of the result, which keep matrices of the rows.
     """
@@ -79,11 +87,21 @@ class Effort(NamedTuple):
     n_chains: int
     n_steps: int
     n_draws: int
+    anneals_all: bool
     n_states: int
 
     @classmethod
-    def of(cls, n_rows: int, n_coordinates: int, likelihood: Likelihood) -> Effort:
-        """What so many rows afford, and so many coordinates ask for."""
+    def of(
+        cls,
+        n_rows: int,
+        candidates: Sequence[Candidate],
+        likelihood: Likelihood,
+    ) -> Effort:
+        """What so many rows afford, and the candidates ask for.
+
+        A step for each coordinate of the kernels, within limits.
+        """
+        n_coordinates = max(candidate.n_free for candidate in candidates)
         if not likelihood.has_closed_form:
             # an evaluation takes ten times as long, and a state has chains of its own
             return cls(
@@ -91,7 +109,8 @@ class Effort(NamedTuple):
                 first_rows=50,
                 n_chains=16 if n_rows <= 75 else 8,
                 n_steps=8,
-                n_draws=100,
+                n_draws=max(30_000 // n_rows, 100),
+                anneals_all=True,
                 n_states=12,
             )
         return cls(
@@ -100,6 +119,7 @@ class Effort(NamedTuple):
             n_chains=min(max(200_000 // n_rows**2, 32), 128),
             n_steps=min(max(n_coordinates, 8), 16) if n_rows <= 150 else 8,
             n_draws=max(60_000 // n_rows, 200),
+            anneals_all=n_rows <= AVERAGED_ROWS,
             n_states=max(min(96, 10_000 // n_rows), 24),
         )
 
@@ -161,46 +181,40 @@ def average(
     """
     # 1 candidates, and draws from the prior of each
     rows = split.rows
+    if len(rows.y) < _FEWEST_PARALLEL:
+        n_jobs = 1
     if likelihood.has_closed_form:
         likelihood = _with_least_noise(likelihood, families[0][0])
     candidates, trends = _competing(families, split, likelihood, trend)
-    n_coordinates = max(candidate.n_free for candidate in candidates)
-    effort = Effort.of(len(rows.y), n_coordinates, likelihood)
+    effort = Effort.of(len(rows.y), candidates, likelihood)
     has_all = len(rows.y) <= effort.most_rows
-    first = rows if has_all else rows.thinned(effort.first_rows)
-    population = draws_from_priors(
-        forms_of([*candidates, *trends], first, likelihood),
-        effort.n_chains * effort.n_steps,
-        rng,
-    )
+    first = rows.thinned(effort.first_rows)
+    if has_all:
+        first = rows
+        candidates += trends
+    forms = forms_of(candidates, first, likelihood)
+    population = draws_from_priors(forms, effort.n_chains * effort.n_steps, rng)
     # 2 from there to the posterior
     population = anneal(population, effort.n_chains, effort.n_steps, rng, n_jobs)
     # 3 its modes, of all rows, that searches from there find
-    if has_all:
-        candidates += trends
-    searches = search_modes(population, candidates, rows, n_jobs)
+    searches = search_modes(population, candidates, rows, likelihood, n_jobs)
     result = best_of([result for searched in searches for result in searched])
     if trends and not has_all:
         linear = search_trend(result, rows)
         if linear.posterior > result.posterior:
+            candidates.append(linear.candidate)
             searches.append([linear])
             result = linear
-    forms = forms_of([searched[0].candidate for searched in searches], rows, likelihood)
+    forms = forms_of(candidates, rows, likelihood)
     modes = modes_of(searches, forms, n_jobs)
     # 4 more steps where particles are below them, or draws near the modes
-    move_on = partial(
-        move,
-        beta=1.0,
-        n_chains=effort.n_chains,
-        n_steps=effort.n_steps,
-        rng=rng,
-        n_jobs=n_jobs,
-    )
     if has_all:
-        population = _caught_up(population, modes, move_on)
+        population = _caught_up(population, modes, effort, rng, n_jobs)
     if not has_all or _lag(population, modes) > _LARGE_LAG:
-        population = draws_near(modes, forms, effort.n_draws, rng, n_jobs)
-        population = move_on(population)
+        population = _near(modes, forms, effort, rng, n_jobs)
+    if not population:
+        # no draw has a density
+        return result, [_state(result, weight=1.0)]
     # 5 some of the particles; equal ones count once, with their number as weight
     chosen = weighted_draws(population, effort.n_states, rng)
     return result, _merge(chosen)
@@ -209,14 +223,47 @@ def average(
 def _caught_up(
     population: Population,
     modes: Sequence[Mode],
-    move_on: Callable[[Population], Population],
+    effort: Effort,
+    rng: np.random.Generator,
+    n_jobs: int | None,
 ) -> Population:
     """The population after more steps, while its lag asks for them."""
-    for _ in range(_MOST_ROUNDS):
+    n_rounds = 0
+    while population and n_rounds < _MOST_ROUNDS:
         if _lag(population, modes) <= _SMALL_LAG:
             break
-        population = move_on(population)
+        population = move(
+            population,
+            1.0,
+            effort.n_chains,
+            effort.n_steps,
+            rng,
+            n_jobs,
+        )
+        n_rounds += 1
     return population
+
+
+def _near(
+    modes: Sequence[Mode],
+    forms: Sequence[Form],
+    effort: Effort,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> Population:
+    """Draws near the modes after some steps.
+
+    From the priors, if that is affordable, where hardly any of these has a weight:
+    posteriors that end at bounds are not normal.
+    """
+    population = draws_near(modes, forms, effort.n_draws, rng, n_jobs)
+    size = effective_size(population)
+    if size < _LEAST_SIZE and effort.anneals_all:
+        population = draws_from_priors(forms, effort.n_chains * effort.n_steps, rng)
+        return anneal(population, effort.n_chains, effort.n_steps, rng, n_jobs)
+    if size == 0.0:
+        return []
+    return move(population, 1.0, effort.n_chains, effort.n_steps, rng, n_jobs)
 
 
 def _lag(population: Population, modes: Sequence[Mode]) -> float:
@@ -227,11 +274,10 @@ def _lag(population: Population, modes: Sequence[Mode]) -> float:
     """
     largest = max(modes, key=lambda mode: mode.log_mass)
     deficits: list[float] = []
-    for form, particles in population:
-        for owner, posterior in form.posteriors.items():
-            if posterior.candidate is largest.candidate:
-                log_posteriors = particles.log_densities(1.0)[particles.owner == owner]
-                deficits += (largest.log_posterior - log_posteriors).tolist()
+    for _, particles in population:
+        log_posteriors = particles.log_densities(1.0)
+        own_deficits = largest.log_posterior - log_posteriors
+        deficits += own_deficits[particles.owner == largest.owner].tolist()
     if not deficits:
         return np.inf
     expected = 0.5 * len(largest.point)
@@ -249,6 +295,7 @@ def _competing(
     Under Gaussian noise and default kernels noise alone competes, which the evidence
     cannot tell from short lengthscales, and, if the largest modes need them, the most
     general candidate of each family with a trend and, of rows of one column, seasons.
+    Of more rows than a population goes to, only the largest mode may have a trend.
     """
     candidates = [candidate for family in families for candidate in family]
     trends: list[Candidate] = []
@@ -324,11 +371,15 @@ def _merge(population: Population) -> list[HyperparameterState]:
         owner, buffer = key
         posterior = posteriors[owner]
         result = result_at(np.frombuffer(buffer), posterior)
-        state = HyperparameterState(
-            kernel=result.kernel,
-            likelihood=result.likelihood,
-            weight=counts[key] / counts.total(),
-            name=result.candidate.name,
-        )
-        states.append(state)
+        states.append(_state(result, weight=counts[key] / counts.total()))
     return states
+
+
+def _state(result: SearchResult, weight: float) -> HyperparameterState:
+    """Kernel and likelihood of a result."""
+    return HyperparameterState(
+        kernel=result.kernel,
+        likelihood=result.likelihood,
+        weight=weight,
+        name=result.candidate.name,
+    )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.linalg import block_diag
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtr, ndtri
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -151,6 +151,53 @@ class NoisePrior(NamedTuple):
         of_noise = self.noise.draw((number,), rng)
         of_nothing = self.nothing.draw((number,), rng)
         return np.where(is_nothing, of_nothing, of_noise)
+
+
+class Reference(NamedTuple):
+    """Truncated normal distribution of logarithms whose prior has density one.
+
+    Attributes
+    ----------
+    positions : ndarray of int of shape (r,)
+        Coordinates without a prior.
+    centre : ndarray of shape (r,)
+        Within the bounds, where searches start.
+    bounds : ndarray of shape (r, 2)
+    """
+
+    positions: NDArray[np.intp]
+    centre: Array
+    bounds: Array
+
+    @property
+    def _levels(self) -> tuple[Array, Array]:
+        """Normal distribution function at the lower and at the upper bounds."""
+        z = (self.bounds - self.centre[:, np.newaxis]) / _REFERENCE_STD
+        low, high = ndtr(z).T
+        return low, high
+
+    def draw(self, number: int, rng: np.random.Generator) -> Array:
+        """Draws of the coordinates, (number, r)."""
+        low, high = self._levels
+        levels = rng.uniform(low, high, size=(number, len(low)))
+        draws: Array = self.centre + _REFERENCE_STD * ndtri(levels)
+        return np.clip(draws, *self.bounds.T)
+
+    def log_density(self, points: Array) -> tuple[Array, Array]:
+        """Log density and its gradient, (s,) and (s, q), at points of all coordinates.
+
+        Bounds that are equal have none.
+        """
+        low, high = self._levels
+        z = (points[:, self.positions] - self.centre) / _REFERENCE_STD
+        width = self.bounds[:, 1] - self.bounds[:, 0]
+        # the density φ(z) / σ over the mass between the bounds
+        mass = np.where(width > 0.0, high - low, 1.0)
+        log_constant = -np.log(mass * _REFERENCE_STD * np.sqrt(2.0 * np.pi))
+        log_density: Array = np.sum(log_constant - 0.5 * z**2, axis=1)
+        slopes = np.zeros(points.shape)
+        slopes[:, self.positions] = -z / _REFERENCE_STD
+        return log_density, slopes
 
 
 # Orders of the families that compete, from smooth to rough; infinity is the RBF. The
@@ -318,20 +365,20 @@ class Candidate:
         gradient[..., q:] += theta_slope[..., p:]
         return log_density + theta_log_density, gradient
 
-    def reference(self, likelihood: Likelihood) -> StudentPrior:
-        """Normal distribution, around the last start, of what has no prior.
-
-        For points of `log_prior`; infinitely wide in coordinates that have one.
-        """
-        u = self.starts()[-1]
-        std = np.full(len(u) + len(likelihood.theta), _REFERENCE_STD)
-        std[: len(u)][np.isfinite(self.std)] = np.inf
+    def reference(self, likelihood: Likelihood) -> Reference:
+        """Distribution, for points of `log_prior`, of what has no prior."""
+        u = self.clip(self.starts()[-1])
+        has_prior = np.zeros(len(u) + len(likelihood.theta), dtype=bool)
+        has_prior[: len(u)] = np.isfinite(self.std)
         if _power_of_noise(likelihood) and len(likelihood.theta):
-            std[len(u)] = np.inf
-        for i, distribution in enumerate(self.stated[: len(std)]):
+            has_prior[len(u)] = True
+        for i, distribution in enumerate(self.stated[: len(has_prior)]):
             if distribution is not None:
-                std[i] = np.inf
-        return StudentPrior(np.append(u, likelihood.theta), std)
+                has_prior[i] = True
+        bounds = np.concatenate((self.bounds, likelihood.theta_bounds))
+        positions = np.flatnonzero(~has_prior)
+        centre = np.append(u, likelihood.theta)[positions]
+        return Reference(positions, centre, bounds[positions])
 
     def draw_prior(
         self,
@@ -341,13 +388,13 @@ class Candidate:
     ) -> Array:
         """Points that are drawn from the prior of `log_prior`, (number, q + r).
 
-        What has no prior is drawn from the `reference`. No draw is limited to the
-        bounds.
+        What has no prior is drawn from the `reference`. Other draws are not limited to
+        the bounds.
         """
         q = self.n_free
+        points = np.empty((number, q + len(likelihood.theta)))
         reference = self.reference(likelihood)
-        z = rng.standard_normal((number, q + len(likelihood.theta)))
-        points: Array = reference.mean + _REFERENCE_STD * z
+        points[:, reference.positions] = reference.draw(number, rng)
         proper = np.flatnonzero(np.isfinite(self.std))
         prior = StudentPrior(self.mean[proper], self.std[proper], self.degrees[proper])
         points[:, proper] = prior.draw((number, len(proper)), rng)
@@ -360,7 +407,10 @@ class Candidate:
         for i, distribution in enumerate(self.stated[: points.shape[1]]):
             if distribution is not None:
                 values = distribution.rvs(size=number, random_state=rng)
-                points[:, i] = np.log(values) - offset[i]
+                positive = np.where(values > 0.0, values, np.nan)
+                # a logarithm that does not exist is beyond the bounds
+                log_values = np.nan_to_num(np.log(positive), nan=-np.inf)
+                points[:, i] = log_values - offset[i]
         return points
 
     def starts(self) -> list[Array]:

@@ -46,6 +46,8 @@ _EVEN_SHARE = 0.2
 _DIFFERENCE = 1e-3
 # Standard deviation of a logarithm that has no normal prior.
 _WIDEST_STD = 2.0
+# Of one whose bounds are equal.
+_LEAST_STD = 1e-8
 
 
 # ---- Searches ------------------------------------------------------------------------
@@ -55,36 +57,57 @@ def search_modes(
     population: Population,
     candidates: Sequence[Candidate],
     rows: Rows,
+    likelihood: Likelihood,
     n_jobs: int | None,
 ) -> list[list[SearchResult]]:
-    """Results of searches of candidates, on all rows.
+    """Results of searches of each candidate, on all rows.
 
-    Each starts at its particle of the largest posterior of fewer rows and, under
-    Gaussian noise, where that leads with hardly any noise; then at what the best one of
-    the same coordinates has found.
+    Each starts at its particle of the largest posterior of fewer rows, or at short and
+    at long lengthscales without one, and, under Gaussian noise, where that leads with
+    hardly any noise; then at what the best one with as many coordinates has found.
     """
-    tasks = []
+    starts = _largest_particles(population)
+    for owner, candidate in enumerate(candidates):
+        if owner not in starts:
+            coordinates = candidate.starts()
+            starts[owner] = [
+                SearchResult(candidate, u, likelihood)
+                for u in (coordinates[0], coordinates[-1])
+            ]
+    tasks = [
+        (candidate, starts[owner], rows) for owner, candidate in enumerate(candidates)
+    ]
+    searches = side_by_side(_search, tasks, n_jobs)
+    largest = [best_of(searched) for searched in searches]
+    best_owner = int(np.argmax([result.posterior for result in largest]))
+    best = largest[best_owner]
+    again = [
+        owner
+        for owner, candidate in enumerate(candidates)
+        if owner != best_owner and candidate.n_free == len(best.u)
+    ]
+    tasks = [(candidates[owner], [best], rows) for owner in again]
+    more = side_by_side(_search, tasks, n_jobs)
+    for owner, searched in zip(again, more, strict=True):
+        searches[owner] += searched
+    # workers in other processes return copies of the candidates
+    return [
+        [result._replace(candidate=candidate) for result in searched]
+        for candidate, searched in zip(candidates, searches, strict=True)
+    ]
+
+
+def _largest_particles(population: Population) -> dict[int, list[SearchResult]]:
+    """The particle of the largest posterior of each candidate, by its position."""
+    starts = {}
     for form, particles in population:
         log_posteriors = particles.log_densities(1.0)
         for owner in np.unique(particles.owner).tolist():
             positions = np.flatnonzero(particles.owner == owner)
             largest = positions[np.argmax(log_posteriors[positions])]
-            posterior = form.posteriors[owner]
-            start = result_at(particles.points[largest], posterior)
-            if any(start.candidate is candidate for candidate in candidates):
-                tasks.append((start.candidate, [start], rows))
-    searches = side_by_side(_search, tasks, n_jobs)
-    best = best_of([result for searched in searches for result in searched])
-    tasks = [
-        (candidate, [best._replace(candidate=candidate)], rows)
-        for candidate in candidates
-        if candidate is not best.candidate and candidate.n_free == best.candidate.n_free
-    ]
-    again = side_by_side(_search, tasks, n_jobs)
-    results: dict[int, list[SearchResult]] = {}
-    for searched in (*searches, *again):
-        results.setdefault(id(searched[0].candidate), []).extend(searched)
-    return list(results.values())
+            start = result_at(particles.points[largest], form.posteriors[owner])
+            starts[owner] = [start]
+    return starts
 
 
 def result_at(point: Array, posterior: LogPosterior) -> SearchResult:
@@ -137,7 +160,6 @@ class Mode(NamedTuple):
 
     Attributes
     ----------
-    candidate : Candidate
     owner : int
         Position of the candidate.
     point : ndarray of shape (q,)
@@ -148,7 +170,6 @@ class Mode(NamedTuple):
         At the mode, in nats.
     """
 
-    candidate: Candidate
     owner: int
     point: Array
     root: Array
@@ -158,25 +179,30 @@ class Mode(NamedTuple):
     def at(cls, result: SearchResult, posterior: LogPosterior, owner: int) -> Mode:
         """Laplace's approximation where a search arrived; q + 1 gradients.
 
-        No direction has less than half the precision of the widest prior.
+        No direction has less than half the precision of the priors and bounds.
         """
         point = result.point
         high = posterior.bounds[:, 1]
         steps = np.where(point + _DIFFERENCE <= high, _DIFFERENCE, -_DIFFERENCE)
         points = np.concatenate((point[np.newaxis], point + np.diag(steps)))
-        slopes = posterior.evaluate(owner, points).slopes(1.0)
+        particles = posterior.evaluate(owner, points)
+        slopes = particles.slopes(1.0)
         H = (slopes[0] - slopes[1:]) / steps[:, np.newaxis]
-        eigenvalues, vectors = np.linalg.eigh(0.5 * (H + H.T))
-        std = result.candidate.std
-        widest = np.max(std[np.isfinite(std)], initial=_WIDEST_STD)
-        eigenvalues = np.maximum(eigenvalues, 0.5 / widest**2)
-        covariance = (vectors / eigenvalues) @ vectors.T
+        # in units of the widest normal distribution of each coordinate
+        std = np.full(len(point), _WIDEST_STD)
+        is_normal = np.isfinite(result.candidate.std)
+        std[: len(is_normal)][is_normal] = result.candidate.std[is_normal]
+        width = posterior.bounds[:, 1] - posterior.bounds[:, 0]
+        std = np.clip(std, _LEAST_STD, np.maximum(width / np.sqrt(12.0), _LEAST_STD))
+        H = 0.5 * (H + H.T) * np.outer(std, std)
+        eigenvalues, vectors = np.linalg.eigh(H)
+        eigenvalues = np.maximum(eigenvalues, 0.5)
+        covariance = (vectors / eigenvalues) @ vectors.T * np.outer(std, std)
         return cls(
-            candidate=result.candidate,
             owner=owner,
             point=point,
             root=cholesky(0.5 * (covariance + covariance.T), jitter=0.0).L,
-            log_posterior=result.posterior,
+            log_posterior=float(particles.log_densities(1.0)[0]),
         )
 
     @property

@@ -15,7 +15,6 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.laplace import (
-    laplace_evidence,
     laplace_evidence_gradient,
     parameter_slopes,
 )
@@ -92,26 +91,6 @@ class LaplaceEvidence:
             with suppress(np.linalg.LinAlgError):
                 values[i], gradients[i], start = self._evaluate(theta, start)
         return values, gradients
-
-    def values(self, thetas: Array) -> Array:
-        """Evidence (s,) at points (s, p), minus infinity where it fails."""
-        values = np.full(len(thetas), -np.inf)
-        start = None
-        for i, theta in enumerate(thetas):
-            with suppress(np.linalg.LinAlgError):
-                kernel, likelihood = self._at(theta)
-                K = kernel(self.rows.X)
-                if likelihood.n_outputs_ > 1:
-                    target, _ = self._weight_target(K, likelihood)
-                    residual = np.zeros(len(K))
-                    weights = rough_start(target)
-                    values[i] = laplace_evidence(target, residual, weights)[0]
-                else:
-                    target, factor = self._row_target(likelihood)
-                    mode = find_mode(target, _scaled(K, factor), start)
-                    values[i] = mode.evidence
-                    start = mode.alpha
-        return values
 
     def _at(self, theta: Array) -> tuple[Kernel, Likelihood]:
         p = self._n_kernel_parameters

@@ -74,7 +74,7 @@ class HyperparameterDisplay:
 
     >>> draws = display.draws()
     >>> draws["noise_std"].shape
-    (1, 24)
+    (1, 96)
     """
 
     def __init__(

@@ -1,7 +1,9 @@
 import numpy as np
+import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy.special import logsumexp
-from scipy.stats import halfnorm, lognorm
+from scipy.stats import halfnorm, lognorm, uniform
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -218,3 +220,83 @@ def test_the_population_finds_what_searches_miss():
         for seed in range(4)
     ]
     assert max(evidences) > chosen.log_evidence_ + 4.0
+
+
+# ---- Posteriors that are hard to reach -----------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "d"), [(200, 5), (160, 1), (60, 3)])
+def test_a_linear_function_with_hardly_any_noise(n, d):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
+    y = 3.0 * X.sum(axis=1) + 0.01 * rng.standard_normal(n)
+    model = PLSRegressor(random_state=0).fit(X, y)
+    X_new = rng.standard_normal((50, d))
+    errors = model.predict(X_new) - 3.0 * X_new.sum(axis=1)
+    assert np.sqrt(np.mean(errors**2)) < 0.02
+    assert "linear trend" in model.hyperparameter_states_[0].name
+
+
+@pytest.mark.parametrize("n", [40, 160])
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+def test_a_posterior_that_ends_at_bounds(n):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((n, 12))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(n)
+    length_scale = Prior(uniform(0.5, 2.0))
+    kernel = ConstantKernel(1.0, Prior(lognorm(1.0))) * RBF(np.ones(12), length_scale)
+    states = PLSRegressor(kernel, random_state=0).fit(X, y).hyperparameter_states_
+    scales = np.array([state.kernel.k2.length_scale for state in states])
+    assert len(states) > 20
+    assert np.all((scales >= 0.5) & (scales <= 2.5))
+    # the first column matters: it is not constant
+    weights = [state.weight for state in states]
+    assert weights @ scales[:, 0] < np.min(weights @ scales[:, 1:])
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ConstantKernel(1.0) * RBF(np.ones(8), (0.5, 2.0)),
+        RBF(1e-3, (1e-3, 1.2e-3)),
+        ConstantKernel(1.0, (0.9, 1.1)) * RBF(1.0, (0.9, 1.1)) + WhiteKernel(0.1),
+        ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed"),
+    ],
+    ids=["short", "tiny", "narrow", "fixed"],
+)
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.ConvergenceWarning")
+def test_narrow_bounds_of_a_kernel_of_the_user(kernel):
+    X, y = table(30, 8)
+    model = PLSRegressor(kernel, hyperparameters="average", random_state=0).fit(X, y)
+    for state in model.hyperparameter_states_:
+        low, high = state.kernel.bounds.T.reshape(2, -1)
+        assert np.all(low - 1e-9 <= state.kernel.theta)
+        assert np.all(state.kernel.theta <= high + 1e-9)
+
+
+@pytest.mark.parametrize(("n_categories", "n_numbers"), [(10, 0), (8, 4), (30, 0)])
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+def test_many_columns_of_categories(n_categories, n_numbers):
+    # their correlations have no prior
+    rng = np.random.default_rng(0)
+    columns = {
+        f"c{i}": pd.Categorical(rng.choice([*"xyz"], 60)) for i in range(n_categories)
+    }
+    columns |= {f"x{i}": rng.standard_normal(60) for i in range(n_numbers)}
+    frame = pd.DataFrame(columns)
+    y = 3.0 * (frame["c0"] == "x").to_numpy() + 0.3 * rng.standard_normal(60)
+    model = PLSRegressor(random_state=0).fit(frame, y)
+    assert len(model.hyperparameter_states_) > 1
+    mean, std = model.predict(frame, return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all(std > 0.0)
+
+
+@pytest.mark.parametrize("n", [60, 160])
+def test_processes_of_another_backend_draw_the_same_states(n):
+    X, y = table(n, 2)
+    first = PLSRegressor(random_state=0).fit(X, y)
+    with parallel_config("loky", n_jobs=2):
+        second = PLSRegressor(random_state=0).fit(X, y)
+    assert np.array_equal(first.predict(X), second.predict(X))

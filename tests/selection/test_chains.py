@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.special import logsumexp
 from scipy.stats import kstest, norm
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSRegressor
 from skgpx._selection import _evidence
@@ -17,7 +19,11 @@ from skgpx._selection._annealing import (
     move,
     weighted_draws,
 )
-from skgpx._selection._candidates import default_candidates, with_trend
+from skgpx._selection._candidates import (
+    default_candidates,
+    of_kernel,
+    with_trend,
+)
 from skgpx._selection._maximise import Objective, best_of, maximise
 from skgpx._selection._modes import draws_near, modes_of
 from skgpx._validation import Rows
@@ -98,6 +104,39 @@ def test_draws_from_the_prior_have_its_distribution(rng):
     cumulative = np.cumsum(density) * (grid[1] - grid[0])
     result = kstest(draws[:, 3], lambda value: np.interp(value, grid, cumulative))
     assert result.pvalue > 1e-3
+
+
+def test_a_reference_stands_for_a_missing_prior(rng):
+    """It is a density, and has no effect on the posterior."""
+    rows = rows_of()
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    kernel = ConstantKernel(1.0, (0.2, 30.0)) * RBF(1.0, (0.5, 4.0))
+    posterior = LogPosterior(of_kernel(kernel, rows, 1.2), rows, likelihood)
+    low, high = posterior.bounds.T
+    points = rng.uniform(low, high, (6, 3))
+    particles = posterior.evaluate(0, points)
+    objective = Objective(posterior.candidate, [posterior.evidence])
+    losses = [objective(point)[0] for point in points]
+    np.testing.assert_allclose(particles.log_densities(1.0), -np.array(losses))
+    reference = posterior.candidate.reference(likelihood)
+    assert reference.positions.tolist() == [0, 1]
+    # by a grid of the lengthscale
+    grid = np.tile(reference.centre, (4001, 1))
+    grid[:, 1] = np.linspace(*reference.bounds[1], 4001)
+    log_density, _ = reference.log_density(grid)
+    at_centre = reference.log_density(reference.centre[np.newaxis])[0][0]
+    draws = reference.draw(20_000, rng)
+    assert np.all((draws >= reference.bounds[:, 0]) & (draws <= reference.bounds[:, 1]))
+    cumulative = np.cumsum(np.exp(log_density - at_centre))
+    cumulative /= cumulative[-1]
+    result = kstest(draws[:, 1], lambda value: np.interp(value, grid[:, 1], cumulative))
+    assert result.pvalue > 1e-3
+    # both coordinates: the density integrates to one
+    axes = [np.linspace(*bounds, 201) for bounds in reference.bounds]
+    mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    density = np.exp(reference.log_density(mesh)[0]).reshape(201, 201)
+    total = trapezoid(trapezoid(density, axes[1], axis=1), axes[0])
+    assert total == pytest.approx(1.0, abs=1e-3)
 
 
 # ---- Chains --------------------------------------------------------------------------
