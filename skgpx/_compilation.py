@@ -24,6 +24,7 @@ from skgpx._gwi import GWIClassifier, GWIRegressor
 from skgpx._iterative import ExactGPRegressor
 from skgpx._numerics._jit import ANNOUNCEMENT
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.scale_evidence import scale_sums
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor, svgd
@@ -114,6 +115,9 @@ def _particles(X: Array, y: Array) -> None:
     PLSRegressor(random_state=0).fit(X, y)
     kernel = ConstantKernel() * RBF(0.3) + ConstantKernel()
     PLSRegressor(kernel, random_state=0).fit(X, y)
+    # noise that varies
+    unit = np.ones(1)
+    scale_sums(unit, unit, np.ones((1, 1)), masses=unit, noise=unit, weights=unit)
     # probabilities close to the data, and far from them
     classifier = PLSClassifier(**settings).fit(X, classes)
     classifier.predict_proba(np.concatenate([X, 100.0 + X]))

@@ -115,7 +115,7 @@ CEILINGS = {
     "_gwi": 16100,
     "_iterative": 8900,
     "_decoupled": 6600,
-    "_selection": 35300,
+    "_selection": 38900,
     "_latent": 7000,
     "_draws": 19400,
     "bases": 17600,

@@ -77,9 +77,10 @@ def scale_sums(
         np.ascontiguousarray(y, dtype=np.float64),
         np.ascontiguousarray(variance, dtype=np.float64),
         np.ascontiguousarray(squared_scale),
-        masses,
-        noise,
-        weights,
+        # copies, as arrays that are read only would be compiled for once more
+        np.array(masses, dtype=np.float64),
+        np.array(noise, dtype=np.float64),
+        np.array(weights, dtype=np.float64),
         *sums,
     )
     return sums

@@ -87,8 +87,8 @@ def search_modes(
         if owner != best_owner and candidate.n_free == len(best.u)
     ]
     tasks = [(candidates[owner], [best], rows) for owner in again]
-    more = side_by_side(_search, tasks, n_jobs)
-    for owner, searched in zip(again, more, strict=True):
+    second_searches = side_by_side(_search, tasks, n_jobs)
+    for owner, searched in zip(again, second_searches, strict=True):
         searches[owner] += searched
     # workers in other processes return copies of the candidates
     return [
