@@ -52,11 +52,13 @@ MOST_COORDINATES = 100
 # noise 1e-8 of the variance of y limits the accuracy.
 _LEAST_NOISE = 1e-2
 
-# Lags of a population, in standard deviations: more steps follow while it is not small,
-# so many times at most, and draws near the modes where it remains large.
-_SMALL_LAG = 1.5
+# Lags of a population, in standard deviations: rounds of steps follow while it is not
+# small, and draws near the modes where it remains large. Two rounds in any case: of a
+# function without noise the last power leaves the largest part of the way.
+_SMALL_LAG = 0.5
 _LARGE_LAG = 4.0
-_MOST_ROUNDS = 4
+_FEWEST_ROUNDS = 2
+_MOST_ROUNDS = 6
 # Least effective size of draws near the modes.
 _LEAST_SIZE = 4.0
 # Of fewer rows threads would wait for each other.
@@ -116,7 +118,7 @@ class Effort(NamedTuple):
         return cls(
             most_rows=150,
             first_rows=100,
-            n_chains=min(max(200_000 // n_rows**2, 32), 128),
+            n_chains=min(max(150_000 // n_rows**2, 32), 128),
             n_steps=min(max(n_coordinates, 8), 16) if n_rows <= 150 else 8,
             n_draws=max(60_000 // n_rows, 200),
             anneals_all=n_rows <= AVERAGED_ROWS,
@@ -227,10 +229,11 @@ def _caught_up(
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> Population:
-    """The population after more steps, while its lag asks for them."""
-    n_rounds = 0
-    while population and n_rounds < _MOST_ROUNDS:
-        if _lag(population, modes) <= _SMALL_LAG:
+    """The population after more rounds of steps, while its lag asks for them."""
+    if not population:
+        return population
+    for n_rounds in range(_MOST_ROUNDS):
+        if n_rounds >= _FEWEST_ROUNDS and _lag(population, modes) <= _SMALL_LAG:
             break
         population = move(
             population,
@@ -240,7 +243,6 @@ def _caught_up(
             rng,
             n_jobs,
         )
-        n_rounds += 1
     return population
 
 
