@@ -37,13 +37,14 @@ _EFFECTIVE_SHARE = 0.75
 _FIRST_STEP = 1.0
 _ACCEPTED = 0.574
 _ADAPTATION = 0.3
+# Variance of a coordinate whose bounds are equal.
 _LEAST_VARIANCE = 1e-20
 # Particles whose variance the last covariance counts for.
 _COVARIANCE_WEIGHT = 2.0
 # Chains of one task, and rows from which tasks run in parallel: an evaluation then
 # takes a tenth of a millisecond. Of fewer rows threads would wait for each other.
 _BLOCK = 8
-_FEWEST_PARALLEL = 120
+FEWEST_PARALLEL = 120
 _MOST_BISECTIONS = 60
 # Chains that are divided evenly among the candidates, and the least probability of one
 # that has any.
@@ -227,7 +228,7 @@ class Form:
         order = np.argsort(chains.owner, kind="stable")
         posterior = next(iter(self.posteriors.values()))
         size = len(order)
-        if len(posterior.evidence.rows.y) >= _FEWEST_PARALLEL:
+        if len(posterior.evidence.rows.y) >= FEWEST_PARALLEL:
             size = _BLOCK
         return [chains.take(order[i : i + size]) for i in range(0, len(order), size)]
 
@@ -249,7 +250,6 @@ class Form:
         correlation_share = n_effective / (n_effective + q)
         is_diagonal = np.eye(q, dtype=bool)
         covariance = np.where(is_diagonal, covariance, correlation_share * covariance)
-        # coordinates whose bounds are equal do not move
         is_fixed = is_diagonal & (covariance <= 0.0)
         self.root = cholesky(np.where(is_fixed, _LEAST_VARIANCE, covariance)).L
 

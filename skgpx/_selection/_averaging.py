@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._row_budgets import AVERAGED_ROWS
 from skgpx._selection._annealing import (
+    FEWEST_PARALLEL,
     Form,
     LogPosterior,
     Population,
@@ -61,8 +62,6 @@ _FEWEST_ROUNDS = 2
 _MOST_ROUNDS = 6
 # Least effective size of draws near the modes.
 _LEAST_SIZE = 4.0
-# Of fewer rows threads would wait for each other.
-_FEWEST_PARALLEL = 120
 
 
 class Effort(NamedTuple):
@@ -183,7 +182,7 @@ def average(
     """
     # 1 candidates, and draws from the prior of each
     rows = split.rows
-    if len(rows.y) < _FEWEST_PARALLEL:
+    if len(rows.y) < FEWEST_PARALLEL:
         n_jobs = 1
     if likelihood.has_closed_form:
         likelihood = _with_least_noise(likelihood, families[0][0])
