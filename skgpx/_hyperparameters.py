@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._latent import MixtureModel
 from skgpx._numerics.rows import weighted_quantiles
+from skgpx.bases import Warped
 from skgpx.kernels import (
     Columns,
     columns_of_entry,
@@ -78,9 +79,11 @@ class AveragedHyperparameters(NamedTuple):
     families : tuple of str
         Of the kernel of each state.
     column_names : list of str
-    column_std : ndarray of shape (n_features,)
+        Of the input of the kernel: those of X, or ``z0``, ``z1``, ... where the kernel
+        has other columns.
+    column_std : ndarray of shape (q,)
         Standard deviations of the inducing points; 1 for constant columns.
-    column_order : ndarray of shape (n_features,)
+    column_order : ndarray of shape (q,)
         Columns from the one with the shortest lengthscale, by its median in units of
         `column_std`.
     """
@@ -103,7 +106,7 @@ class AveragedHyperparameters(NamedTuple):
         if isinstance(posterior, MixtureModel):
             posterior = posterior.models[0]
         scale = float(np.ravel(posterior.scale)[0])
-        d = model.n_features_in_
+        d = model.inducing_points_.shape[1]
         values: dict[Hyperparameter, Array] = {}
         for i, state in enumerate(states):
             numbers = _of_likelihood(state.likelihood)
@@ -132,12 +135,16 @@ class AveragedHyperparameters(NamedTuple):
             rank = min((ranks[j] for j in hyperparameter.columns), default=-1)
             return kinds.index(hyperparameter.kind), rank, hyperparameter.number
 
-        numbered = [f"x{j}" for j in range(d)]
+        column_names = list(
+            getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])
+        )
+        if isinstance(posterior.basis, Warped):
+            column_names = [f"z{j}" for j in range(d)]
         return cls(
             values={key: values[key] for key in sorted(values, key=position)},
             weights=weights,
             families=tuple(state.name for state in states),
-            column_names=list(getattr(model, "feature_names_in_", numbered)),
+            column_names=column_names,
             column_std=column_std,
             column_order=column_order,
         )

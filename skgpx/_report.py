@@ -265,7 +265,7 @@ def _averaged(model: BaseEstimator) -> dict[str, dict[str, Any]]:
         if weight < 1.0 - 1e-9:
             entry["weight"] = weight
         entries[hyperparameter.label(averaged.column_names)] = entry
-    n_hidden = model.n_features_in_ - _LISTED_COLUMNS
+    n_hidden = len(averaged.column_names) - _LISTED_COLUMNS
     if n_hidden > 0:
         entries["columns_of_longer_lengthscales"] = n_hidden
     return {"hyperparameters": entries, "families": averaged.family_weights()}

@@ -101,7 +101,7 @@ class HyperparameterDisplay:
         Parameters
         ----------
         estimator : estimator
-            A fitted PLSRegressor that averages its hyperparameters, or a pipeline, a
+            A fitted model that averages its hyperparameters, or a pipeline, a
             search or a transformed target around one.
         ax : array of matplotlib.axes.Axes, default=None
             One for each panel; None is a new figure.
