@@ -3,6 +3,7 @@
     python -m benchmarks.bench_averaging_likelihoods [--rows 40 100] [--seeds 2]
                                                      [--only boston ...]
                                                      [--cases classes student ...]
+                                                     [--classifier GWIClassifier]
 
 Means at up to 1000 held-out rows: log loss and area under the ROC curve of two classes
 (targets above their median, or tables of two classes), log loss of several; negative
@@ -23,7 +24,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from benchmarks.data import add_data_argument, load
 from benchmarks.report import progress, report
-from skgpx import PLSClassifier, PLSRegressor
+from skgpx import GWIClassifier, PLSClassifier, PLSRegressor
 from skgpx.likelihoods import Poisson, StudentT
 
 Array = Any
@@ -52,6 +53,9 @@ TABLES = {
     "student": (*NUMBERS[:-1], "sklearn_diabetes"),
     "counts": (*NUMBERS[:-1], "sklearn_diabetes"),
 }
+
+
+CLASSIFIERS = {"PLSClassifier": PLSClassifier, "GWIClassifier": GWIClassifier}
 
 
 def rows_of(case: str, name: str, folder: Any, seed: int) -> tuple[Array, Array]:
@@ -95,13 +99,14 @@ def measure(
     y: Array,
     n: int,
     hyperparameters: str,
+    classifier: str = "PLSClassifier",
 ) -> dict[str, float]:
     """Scores and CPU seconds of a fit of the first n rows."""
     settings = {"hyperparameters": hyperparameters, "random_state": 0}
     test = slice(n, n + 1000)
     score = score_numbers
     if case in ("classes", "several"):
-        model = PLSClassifier(**settings)
+        model = CLASSIFIERS[classifier](**settings)
         score = score_classes
     elif case == "student":
         model = PLSRegressor(likelihood=StudentT(), **settings)
@@ -126,6 +131,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=None)
     parser.add_argument("--cases", nargs="+", default=list(TABLES))
     parser.add_argument("--ways", nargs="+", default=["maximise", "average"])
+    parser.add_argument("--classifier", choices=CLASSIFIERS, default="PLSClassifier")
     add_data_argument(parser)
     options = parser.parse_args()
     table = []
@@ -141,7 +147,7 @@ def main() -> None:
                 for name in names:
                     for seed in range(options.seeds):
                         X, y = rows_of(case, name, options.data, seed)
-                        result = measure(case, X, y, n, way)
+                        result = measure(case, X, y, n, way, options.classifier)
                         row = {"case": case, "rows": n, "data": name, "way": way}
                         row |= {"seed": seed, **result}
                         table.append(row)

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -17,9 +19,12 @@ from sklearn.gaussian_process.kernels import (
     Matern,
     WhiteKernel,
 )
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from skgpx import (
     DecoupledSampler,
+    GWIClassifier,
+    GWIRegressor,
     PLSClassifier,
     PLSRegressor,
     SpectralVGPRegressor,
@@ -225,6 +230,28 @@ def test_averaged_hyperparameters():
     assert_allclose(report["families"]["as given"], 1.0)
     assert report["prior"]["weight_of_this_state"] == states[0].weight
     assert "noise std        " in repr(report)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (GWIRegressor(Ridge()), Y[:50]),
+        (GWIClassifier(LogisticRegression()), Y[:50] > Y[:50].mean()),
+    ],
+    ids=["regressor", "classifier"],
+)
+def test_hyperparameters_of_kernel_features_have_their_columns(model, y):
+    rows = np.random.default_rng(1).normal(size=(50, 4))
+    kernel = ConstantKernel() * RBF(np.ones(2))
+    model = clone(model).set_params(
+        kernel=kernel,
+        kernel_features=PCA(2),
+        hyperparameters="average",
+        random_state=0,
+    )
+    section = model.fit(rows, y).report()["hyperparameters"]
+    assert {"lengthscale[z0]", "lengthscale[z1]"} <= set(section)
+    assert "columns_of_longer_lengthscales" not in section
 
 
 def test_hyperparameters_that_some_families_have(fitted):

@@ -20,7 +20,6 @@ from skgpx._gwi._networks import Loss
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.robust_max import probability_and_slopes
-from skgpx._numerics.rows import weighted_quantiles
 from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Likelihood, RobustMax
@@ -28,6 +27,9 @@ from skgpx.likelihoods import Likelihood, RobustMax
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+# Nodes of the log loss of several classes, shared by the states; fewest of each.
+_NODES = 128
+_FEWEST_NODES = 32
 
 # ---- What networks of classes minimise: expected log likelihood and distance ---------
 
@@ -270,7 +272,8 @@ class ClassScale(NamedTuple):
     variance_factor : float
         b.
     edge : float
-        Share of the prior variance from which on scores fade; infinite if never.
+        Share of the prior variance from which on scores fade; infinite if never. Where
+        hyperparameters are averaged that of the state of the largest weight.
     """
 
     score_factor: float = 1.0
@@ -278,13 +281,46 @@ class ClassScale(NamedTuple):
     edge: float = 0.0
 
 
+class HeldOutScores(NamedTuple):
+    """Held-out rows, and their latent distribution in each of k states.
+
+    ``f = base + h (a s - base) + √(b r) ε`` with ε standard normal. A state has a
+    process and its weight; a single one if hyperparameters are chosen.
+
+    Attributes
+    ----------
+    codes, weights : ndarray of shape (n,)
+        Numbers of the classes, and weights of the rows.
+    scores : ndarray of shape (n, c, k) or (n, c, 1)
+        s, in the latter case of all states.
+    base : ndarray of shape (c, k)
+    fading : ndarray of shape (n, k)
+        h, the share of the mean that is kept.
+    variance : ndarray of shape (n, k)
+        r of the process without the row.
+    state_weights : ndarray of shape (k,)
+        They sum to one.
+    """
+
+    codes: Array
+    weights: Array
+    scores: Array
+    base: Array
+    fading: Array
+    variance: Array
+    state_weights: Array
+
+    def latent(self, scale: ClassScale) -> LatentMixture:
+        """Scaled distribution of the latent values."""
+        h = self.fading[:, np.newaxis]
+        mean = self.base + h * (scale.score_factor * self.scores - self.base)
+        variance = scale.variance_factor * self.variance[:, np.newaxis]
+        return LatentMixture(mean, variance, self.state_weights)
+
+
 def fit_class_scale(
     likelihood: Likelihood,
-    codes: Array,
-    weights: Array,
-    scores: Array,
-    variance: Array,
-    share: Array,
+    held_out: HeldOutScores,
     *,
     scores_are_free: bool = True,
     variance_is_free: bool = True,
@@ -299,36 +335,29 @@ def fit_class_scale(
     Parameters
     ----------
     likelihood : Likelihood
-    codes, weights : ndarray of shape (n,)
-    scores : ndarray of shape (n, c)
-    variance, share : ndarray of shape (n,)
-        r of the process without the row, and ``r / k``; at its 95 % quantile scores
-        begin to fade.
+    held_out : HeldOutScores
     scores_are_free, variance_is_free : bool
         Whether a and b may move.
     """
-    if not len(codes):
+    if len(held_out.codes) < 10:
         return ClassScale()
-    edge = float(weighted_quantiles(share, weights, [0.95])[0])
-    if len(codes) < 10:
-        return ClassScale(edge=edge)
     if not likelihood.smooth and variance_is_free:
         scores_are_free = False
     is_free = np.array([scores_are_free, variance_is_free])
     n_free = int(is_free.sum())
     if n_free == 0:
-        return ClassScale(edge=edge)
+        return ClassScale()
 
     def scale(u: Array) -> ClassScale:
         # u = (log a, log b), those of them that are free
         logs = np.zeros(2)
         logs[is_free] = u
         a, b = np.exp(logs)
-        return ClassScale(score_factor=float(a), variance_factor=float(b), edge=edge)
+        return ClassScale(score_factor=float(a), variance_factor=float(b))
 
     def loss(u: Array) -> float:
-        losses = log_losses(scale(u), likelihood, codes, scores, variance, share)
-        return float(weights @ losses + 0.5 * u @ u)
+        losses = log_losses(scale(u), likelihood, held_out)
+        return float(held_out.weights @ losses + 0.5 * u @ u)
 
     optimum = minimize(
         loss,
@@ -344,21 +373,15 @@ def fit_class_scale(
 def log_losses(
     scale: ClassScale,
     likelihood: Likelihood,
-    codes: Array,
-    scores: Array,
-    variance: Array,
-    share: Array,
+    held_out: HeldOutScores,
 ) -> Array:
     """Log loss of each row (n,) under the scaled distribution."""
-    base = likelihood.base_latent_
-    h = fading(share, scale.edge)[:, np.newaxis]
-    mean = base + h * (scale.score_factor * scores - base)
-    variance = (scale.variance_factor * variance)[:, np.newaxis, np.newaxis]
-    mixture = LatentMixture(mean[:, :, np.newaxis], variance, np.ones(1))
+    mixture = held_out.latent(scale)
     if not (likelihood.smooth and likelihood.n_outputs_ > 1):
-        log_loss: Array = -likelihood.predictive_log_density(codes, mixture)
+        log_loss: Array = -likelihood.predictive_log_density(held_out.codes, mixture)
         return log_loss
     # a rule with fixed nodes: smooth in the factors, and fast
-    values, weights = atoms(mixture, 128)
-    density = np.exp(-likelihood.row_nll(codes, values)) @ weights
+    n_nodes = max(_NODES // len(mixture.weights), _FEWEST_NODES)
+    values, weights = atoms(mixture, n_nodes)
+    density = np.exp(-likelihood.row_nll(held_out.codes, values)) @ weights
     return np.asarray(-np.log(np.maximum(density, 1e-300)))

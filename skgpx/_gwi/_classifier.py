@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,27 +18,32 @@ from skgpx._callbacks import (
     StageClock,
     with_callbacks,
 )
+from skgpx._draws import InputMap
 from skgpx._gwi._base_models import BaseModel, BaseModelMixin, Splits
 from skgpx._gwi._class_scores import (
     BasisScores,
     ClassScale,
     ClassScores,
     FadingScores,
+    HeldOutScores,
     class_loss,
+    fading,
     fit_class_scale,
     log_losses,
     share_of_prior,
 )
 from skgpx._gwi._networks import TrainedNetworks, hold_out, train_networks
 from skgpx._gwi._process import FittedProcess, fit_process, leave_one_out
-from skgpx._gwi._regressor import CONSTRAINTS, FittedMean
-from skgpx._latent import LatentModel, Mean
+from skgpx._gwi._regressor import CONSTRAINTS
+from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics import laplace
+from skgpx._numerics.rows import weighted_quantiles
 from skgpx._selection import rough_start, row_target
 from skgpx._table import training_rows
 from skgpx._types import RandomState
 from skgpx._validation import (
     Rows,
+    StrOptions,
     canonical_rows,
     check_kernel,
     check_likelihood_given,
@@ -53,6 +58,40 @@ from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+
+class FittedScores(NamedTuple):
+    """Scores of classes, and their values at rows that they were not fitted to.
+
+    Attributes
+    ----------
+    name : str or estimator
+        As `mean_model_`.
+    functions : sequence of callable
+        Each maps rows to scores (n, c): one for all states of the hyperparameters, or
+        one for each.
+    held_out : ndarray of int of shape (p,)
+        Positions of these rows.
+    predictions : ndarray of shape (p, c, 1) or (p, c, k)
+        Of each function.
+    curves : dict or None
+        Fitted attributes of the training of networks.
+    map : InputMap or None
+        From rows to the input of the kernel; None for the identity.
+    """
+
+    name: BaseEstimator | str
+    functions: Sequence[Callable[[NDArray[Any]], Array]]
+    held_out: Index
+    predictions: Array
+    curves: dict[str, Any] | None = None
+    map: InputMap | None = None
+
+    def of_states(self, n_states: int) -> Sequence[Callable[[NDArray[Any]], Array]]:
+        """Function of each state."""
+        if len(self.functions) == 1:
+            return list(self.functions) * n_states
+        return self.functions
 
 
 class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
@@ -90,6 +129,13 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     optimizer : {"evidence"} or None, default="evidence"
         How the kernel is learned: by Laplace's approximation of the evidence of a model
         without a mean, or not at all.
+    hyperparameters : {"auto", "average", "maximise"}, default="auto"
+        "average" draws up to twelve states of the kernel from their posterior, and
+        averages probabilities over them; it is for at most 300 rows of two classes and
+        ``300 / (n_classes - 1)`` rows of more, and raises a ValueError otherwise.
+        "maximise" takes the state of the largest posterior. "auto" averages up to 200
+        rows of two classes, as in :class:`PLSClassifier`, if `mean` is "auto" or
+        "svgp": around other scores it gains nothing.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points; "auto" is ``3 sqrt(n)``, but at least 50.
     inducing : {"greedy", "k-means++", "m-dpp", "random"}, default="greedy"
@@ -131,8 +177,12 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     kernel_ : sklearn.gaussian_process.kernels.Kernel
-        With its hyperparameters.
+        With its hyperparameters; where these are averaged it is that of the state of
+        the largest weight, as `likelihood_` and `inducing_points_` are.
     likelihood_ : Likelihood
+    hyperparameter_states_ : tuple of HyperparameterState
+        Kernel, likelihood and weight of each state that is averaged, from the largest
+        weight; empty where one is chosen.
     mean_model_ : {"net", "svgp"} or estimator
         The classifier, fitted to all rows, if `mean` is one.
     calibration_ : ClassScale
@@ -140,11 +190,12 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         the prior variance beyond which the mean fades. `variance_factor` is one where
         the variance of the kernel is given (by `optimizer` None, fixed bounds, or a
         kernel without a ConstantKernel), and so is then the `score_factor` of "svgp".
+        All states that are averaged have the same factors, each has an edge of its own.
     inducing_points_ : ndarray of shape (M, q)
         In the input space of the kernel.
-    posterior_ : LatentModel
+    posterior_ : LatentModel or MixtureModel
         Mean, basis and posterior of the weights, from which every prediction is
-        computed.
+        computed; a mixture has a model for each state of the hyperparameters.
     loss_curve_, validation_curve_ : ndarray
         Mean loss of the networks in each epoch, and of held-out rows after each round.
     n_iter_ : int
@@ -172,6 +223,11 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     0.01, under which no probability exceeds 0.99; the softmax predicts better, see the
     guide. All outputs share the kernel, the inducing inputs and the covariance.
 
+    Averaged hyperparameters give a mixture of processes. Scores of "svgp" are the modes
+    of the states; networks and other classifiers have the same scores in each. Factors
+    and fading are those that suit held-out rows under the mixture. Networks are trained
+    with the mean of the variances of the states.
+
     References
     ----------
     .. [1] Wild, Hu and Sejdinovic, "Generalized variational inference in function
@@ -197,6 +253,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
+        "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
         "calibrate": ["boolean"],
         # checked in `fit`, with a clearer message
         "mean": "no_validation",
@@ -211,6 +268,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         likelihood: Likelihood | None = None,
         calibrate: bool = True,
         optimizer: str | None = "evidence",
+        hyperparameters: str = "auto",
         n_inducing: int | str = "auto",
         inducing: str = "greedy",
         hidden_layer_sizes: int | Sequence[int] = (32,),
@@ -229,6 +287,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         self.likelihood = likelihood
         self.calibrate = calibrate
         self.optimizer = optimizer
+        self.hyperparameters = hyperparameters
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -277,8 +336,8 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
             For input that is not finite and two-dimensional, for fewer than two classes
             among the rows of positive weight, for a likelihood that is not for classes,
             for a mean that is not a classifier with scores, if the input of the kernel
-            is not numeric, or for groups without a classifier or fewer groups than
-            folds.
+            is not numeric, for groups without a classifier or fewer groups than folds,
+            or for ``hyperparameters="average"`` of more rows than it is for.
 
         Warns
         -----
@@ -316,11 +375,13 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
             mean, finding = self._mode_or_networks(problem, parts, train_rng, reporter)
         else:
             held_out = np.flatnonzero(base_model.cross_fit.held_out)
-            mean = FittedMean(
+            mean = FittedScores(
                 name=base_model.cross_fit.estimator,
-                function=base_model.function,
+                functions=[base_model.function],
                 held_out=held_out,
-                predictions=base_model.cross_fit.predictions[held_out],
+                predictions=base_model.cross_fit.predictions[held_out][
+                    :, :, np.newaxis
+                ],
                 map=base_model.map,
             )
             finding = base_model.finding
@@ -386,8 +447,16 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
             n_inducing=n_inducing,
             noise_variance=noise_variance,
             rng=rng,
+            hyperparameters=self._averaging(),
         )
         return _Problem(self, rows, process)
+
+    def _averaging(self) -> str:
+        """`hyperparameters`; "auto" averages where the scores are those of states."""
+        has_modes = isinstance(self.mean, str) and self.mean != "net"
+        if self.hyperparameters == "auto" and not has_modes:
+            return "maximise"
+        return self.hyperparameters
 
     def _mode_or_networks(
         self,
@@ -395,18 +464,18 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         parts: Index,
         rng: np.random.Generator,
         reporter: RoundReporter,
-    ) -> tuple[FittedMean, Finding | None]:
+    ) -> tuple[FittedScores, Finding | None]:
         """The mode of the process, or networks if they predict held-out rows better."""
         is_compared = parts.size >= 50
         if self.mean == "svgp" or (self.mean == "auto" and not is_compared):
             return problem.mode(parts), None
 
-        def mean_of(networks: TrainedNetworks) -> FittedMean:
-            return FittedMean(
+        def mean_of(networks: TrainedNetworks) -> FittedScores:
+            return FittedScores(
                 name="net",
-                function=networks.mean,
+                functions=[networks.mean],
                 held_out=parts.ravel(),
-                predictions=networks.held_out_values,
+                predictions=networks.held_out_values[:, :, np.newaxis],
                 curves=networks.curves,
             )
 
@@ -459,7 +528,8 @@ class _Problem:
     rows : Rows
         y holds the numbers of the classes.
     process : FittedProcess
-        By the evidence of a smooth likelihood.
+        By the evidence of a smooth likelihood; averaged hyperparameters have a process
+        for each state.
 
     Attributes
     ----------
@@ -475,20 +545,40 @@ class _Problem:
         self.prior = process.prior
         self._settings = settings
         self._rows = rows
-        self._process = process.model
-        self._basis: Nystroem = process.models[0].basis
-        # of f at each row, given the others
-        _, self._variance = leave_one_out(process, rows)
-        self._share = share_of_prior(self._basis.kernel, rows.X, self._variance)
+        self._models = process.models
+        self._state_weights = process.weights
+        # of f at each row, given the others, under each state (n, k)
+        variances = [leave_one_out(state, rows)[1] for state in process.states]
+        shares = [
+            share_of_prior(basis.kernel, rows.X, variance)
+            for basis, variance in zip(self._bases, variances, strict=True)
+        ]
+        self._variance = np.stack(variances, axis=1)
+        self._share = np.stack(shares, axis=1)
         likelihood = settings._class_likelihood()
         self._prepared = likelihood.prepare(rows.y, rows.weights)
-        self._likelihood = self._centred(1.0)
+        self._likelihoods = self._centred(1.0)
 
-    def _centred(self, variance_factor: float) -> Likelihood:
-        """Likelihood whose prior of variance ``b k`` expects the class frequencies."""
-        prior_variances = self._basis.kernel.diag(self._rows.X)
-        prior_variance = float(np.average(prior_variances, weights=self._rows.weights))
-        return self._prepared.centred(variance_factor * prior_variance)
+    @property
+    def _bases(self) -> list[Nystroem]:
+        """Basis of each state."""
+        return [model.basis for model in self._models]
+
+    def _centred(self, variance_factor: float) -> list[Likelihood]:
+        """Likelihoods whose prior of variance ``b k`` expects the class frequencies."""
+        likelihoods = []
+        for basis in self._bases:
+            prior_variances = basis.kernel.diag(self._rows.X)
+            prior_variance = np.average(prior_variances, weights=self._rows.weights)
+            likelihood = self._prepared.centred(variance_factor * float(prior_variance))
+            likelihoods.append(likelihood)
+        return likelihoods
+
+    @property
+    def _base(self) -> Array:
+        """Prior mean of each state, (c, k)."""
+        bases = [likelihood.base_latent_ for likelihood in self._likelihoods]
+        return np.stack(bases, axis=1)
 
     def train_networks(
         self,
@@ -496,18 +586,23 @@ class _Problem:
         rng: np.random.Generator,
         report: Callable[[Callable[[], TrainedNetworks]], bool],
     ) -> TrainedNetworks:
-        """Networks of the scores, by expected log likelihood and distance."""
+        """Networks of the scores, by expected log likelihood and distance.
+
+        Variance and prior mean are means over the states.
+        """
         rows = self._rows
         max_iter = self._settings.max_iter
         if isinstance(max_iter, str):
             # 600 steps of 200 rows
             steps_per_epoch = -(-len(rows.y) // 200)
             max_iter = max(20, -(-600 // steps_per_epoch))
+        variances = [model.marginals(rows.X).variance for model in self._models]
+        likelihood = self._prepared.with_base(self._base @ self._state_weights)
         loss = class_loss(
-            self._likelihood,
+            likelihood,
             rows.y,
             rows.weights,
-            variance=self._process.marginals(rows.X).variance[:, 0, 0],
+            variance=np.stack(variances, axis=-1)[:, 0, 0] @ self._state_weights,
             distance_weight=1.0 / float(rows.weights.sum()),
         )
         return train_networks(
@@ -515,21 +610,39 @@ class _Problem:
             rows.weights,
             parts,
             loss=loss,
-            n_outputs=self._likelihood.n_outputs_,
+            n_outputs=likelihood.n_outputs_,
             settings=self._settings,
             max_iter=max_iter,
             rng=rng,
             report=report,
         )
 
-    def mode(self, parts: Index) -> FittedMean:
-        """The mode of the process, and at each part the mode given the other rows."""
+    def mode(self, parts: Index) -> FittedScores:
+        """The mode of each state, and at each part the modes given the other rows."""
+        functions = []
+        held_out_scores = []
+        for basis, likelihood in zip(self._bases, self._likelihoods, strict=True):
+            function, scores = self._mode_of_state(basis, likelihood, parts)
+            functions.append(function)
+            held_out_scores.append(scores)
+        return FittedScores(
+            name="svgp",
+            functions=functions,
+            held_out=parts.ravel(),
+            predictions=np.stack(held_out_scores, axis=2),
+        )
+
+    def _mode_of_state(
+        self,
+        basis: Nystroem,
+        likelihood: Likelihood,
+        parts: Index,
+    ) -> tuple[BasisScores, Array]:
+        """The mode of a process, and its scores at each part given the other rows."""
         rows = self._rows
-        basis = self._basis
-        likelihood = self._likelihood
+        base = likelihood.base_latent_
         if not likelihood.smooth:
             likelihood = Categorical().prepare(rows.y, rows.weights)
-        base = likelihood.base_latent_
 
         def mode_of(positions: Index, start: Array | None) -> Array:
             sample = rows.take(positions)
@@ -547,85 +660,138 @@ class _Problem:
             without_part = mode_of(np.setdiff1d(all_rows, part), start=weights)
             scores = BasisScores(basis, without_part, base)
             held_out_scores[k] = scores(rows.X[part])
-        return FittedMean(
-            name="svgp",
-            function=BasisScores(basis, weights, base),
-            held_out=parts.ravel(),
-            predictions=held_out_scores.reshape(-1, len(base)),
-        )
+        function = BasisScores(basis, weights, base)
+        return function, held_out_scores.reshape(-1, len(base))
 
-    def _scale(self, mean: FittedMean) -> ClassScale:
+    def _scale(self, mean: FittedScores) -> ClassScale:
         """Factors of the scores and of the prior variance, unless it is given.
 
         Without calibration both are one, and scores do not fade.
 
         The mode of a process whose variance is given has no factor either.
         """
+        edges = self._edges(mean)
         if not self._settings.calibrate:
-            return ClassScale(edge=np.inf)
-        held_out = mean.held_out
+            return ClassScale(edge=edges[0])
         variance_is_free = self.prior.amplitude_is_free
-        return fit_class_scale(
-            self._likelihood,
-            self._rows.y[held_out],
-            self._rows.weights[held_out],
-            scores=mean.predictions,
-            variance=self._variance[held_out],
-            share=self._share[held_out],
+        scale = fit_class_scale(
+            self._prepared,
+            self._held_out(mean),
             scores_are_free=variance_is_free or mean.name != "svgp",
             variance_is_free=variance_is_free,
         )
+        return scale._replace(edge=edges[0])
 
-    def held_out_losses(self, mean: FittedMean) -> Array:
-        """Log losses of the calibrated mean at its held-out rows, in nats."""
+    def _edges(self, mean: FittedScores) -> list[float]:
+        """Shares of the prior variance of each state from which on scores fade.
+
+        95 % of the held-out rows have a smaller one.
+        """
+        if not self._settings.calibrate:
+            return [np.inf] * len(self._models)
+        if not len(mean.held_out):
+            return [0.0] * len(self._models)
+        weights = self._rows.weights[mean.held_out]
+        return [
+            float(weighted_quantiles(share, weights, [0.95])[0])
+            for share in self._share[mean.held_out].T
+        ]
+
+    def _held_out(self, mean: FittedScores) -> HeldOutScores:
+        """Latent distribution of the held-out rows of a mean."""
         held_out = mean.held_out
-        return log_losses(
-            self._scale(mean),
-            self._likelihood,
-            self._rows.y[held_out],
+        fadings = [
+            fading(share, edge)
+            for share, edge in zip(
+                self._share[held_out].T,
+                self._edges(mean),
+                strict=True,
+            )
+        ]
+        return HeldOutScores(
+            codes=self._rows.y[held_out],
+            weights=self._rows.weights[held_out],
             scores=mean.predictions,
+            base=self._base,
+            fading=np.stack(fadings, axis=1),
             variance=self._variance[held_out],
-            share=self._share[held_out],
+            state_weights=self._state_weights,
         )
 
-    def attributes(self, mean: FittedMean) -> dict[str, Any]:
-        """Fitted attributes: the process around the mean, calibrated."""
+    def held_out_losses(self, mean: FittedScores) -> Array:
+        """Log losses of the calibrated mean at its held-out rows, in nats."""
+        return log_losses(self._scale(mean), self._prepared, self._held_out(mean))
+
+    def attributes(self, mean: FittedScores) -> dict[str, Any]:
+        """Fitted attributes: the process of each state around the mean, calibrated."""
         scale = self._scale(mean)
-        likelihood = self._centred(scale.variance_factor)
-        base = likelihood.base_latent_
-        covariance = self._process.weights
-        # f = base + h (a s - base) + √b (φᵀw + g)
-        scores = FadingScores(
-            function=mean.function,
-            factor=scale.score_factor,
-            base=base,
-            edge=scale.edge,
-            basis=self._basis,
-            posterior=covariance,
-            map=mean.map,
-        )
-        basis = self._basis
-        if mean.map is not None:
-            basis = Warped(basis, mean.map)
-        weights = covariance._replace(mean=np.zeros((basis.n_basis, len(base))))
-        model = LatentModel(
-            basis,
-            weights,
-            mean=Mean(base, np.ones(len(base)), scores),
-            scale=np.sqrt(scale.variance_factor),
-        )
+        likelihoods = self._centred(scale.variance_factor)
+        models = []
+        for process, likelihood, function, edge in zip(
+            self._models,
+            likelihoods,
+            mean.of_states(len(self._models)),
+            self._edges(mean),
+            strict=True,
+        ):
+            model = _model_around(
+                function,
+                process,
+                likelihood.base_latent_,
+                scale._replace(edge=edge),
+                mean.map,
+            )
+            models.append(model)
+        posterior: LatentModel | MixtureModel = models[0]
+        if len(models) > 1:
+            posterior = MixtureModel(tuple(models), np.log(self._state_weights))
+        states = [
+            state._replace(likelihood=likelihood)
+            for state, likelihood in zip(self.prior.states, likelihoods, strict=True)
+        ]
         n_calibration_rows = len(mean.held_out)
         return {
-            "posterior_": model,
-            "likelihood_": likelihood,
+            "posterior_": posterior,
+            "likelihood_": likelihoods[0],
+            "hyperparameter_states_": tuple(states) if self.prior.averaged else (),
             "kernel_": self.prior.kernel,
             "_record": self.prior.record._replace(calibration_rows=n_calibration_rows),
             "calibration_": scale,
             "mean_model_": mean.name,
-            "inducing_points_": self._basis.inducing_points,
+            "inducing_points_": self._bases[0].inducing_points,
             "n_iter_": 1,
             **(mean.curves or {}),
         }
+
+
+def _model_around(
+    scores: Callable[[NDArray[Any]], Any],
+    process: LatentModel,
+    base: Array,
+    scale: ClassScale,
+    map: InputMap | None,
+) -> LatentModel:
+    """``f = base + h (a s - base) + √b (φᵀw + g)``, the process around the scores."""
+    covariance = process.weights
+    fading_scores = FadingScores(
+        function=scores,
+        factor=scale.score_factor,
+        base=base,
+        edge=scale.edge,
+        basis=process.basis,
+        posterior=covariance,
+        map=map,
+    )
+    basis = process.basis
+    if map is not None:
+        basis = Warped(basis, map)
+    weights = covariance._replace(mean=np.zeros((basis.n_basis, len(base))))
+    return LatentModel(
+        basis,
+        weights,
+        mean=Mean(base, np.ones(len(base)), fading_scores),
+        scale=np.sqrt(scale.variance_factor),
+    )
 
 
 def _check_mean(mean: object) -> None:

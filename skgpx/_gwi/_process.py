@@ -67,6 +67,29 @@ class FittedProcess(NamedTuple):
             return self.model.models
         return (self.model,)
 
+    @property
+    def states(self) -> tuple[FittedProcess, ...]:
+        """The process of each model of a mixture; or the only one."""
+        if not isinstance(self.model, MixtureModel):
+            return (self,)
+        noises = np.ravel(self.noises).tolist()
+        return tuple(
+            FittedProcess(model, noise, self.prior.at(state))
+            for model, noise, state in zip(
+                self.model.models,
+                noises,
+                self.prior.states,
+                strict=True,
+            )
+        )
+
+    @property
+    def weights(self) -> Array:
+        """Probabilities of the states, (k,)."""
+        if isinstance(self.model, MixtureModel):
+            return self.model.weights
+        return np.ones(1)
+
 
 def fit_process(
     rows: Rows,
@@ -211,13 +234,12 @@ def leave_one_out(process: FittedProcess, rows: Rows) -> tuple[Array, Array]:
         return _leave_one_out(process.model, process.noises, rows)
     moments = []
     log_weights = []
-    noises = np.ravel(process.noises)
-    for k, model in enumerate(process.models):
-        error, variance = _leave_one_out(model, float(noises[k]), rows)
+    for state, weight in zip(process.states, process.weights, strict=True):
+        error, variance = leave_one_out(state, rows)
         moments.append((error, variance))
-        total = variance + noises[k] / rows.weights
+        total = variance + state.noise_variance / rows.weights
         log_density = -0.5 * (error**2 / total + np.log(total))
-        log_weights.append(process.model.log_weights[k] - log_density)
+        log_weights.append(np.log(weight) - log_density)
     errors, variances = np.stack(moments, axis=1)
     weights = softmax(log_weights, axis=0)
     mean_error = np.sum(weights * errors, axis=0)

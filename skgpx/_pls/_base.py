@@ -32,7 +32,6 @@ from skgpx._selection import (
     MAX_INDUCING_NON_GAUSSIAN,
     Hyperparameters,
     SearchBudget,
-    has_log_odds,
     inducing_by_capacity,
     inducing_of_targets,
     learn_prior,
@@ -306,24 +305,17 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         )
 
     def _averaging(self, likelihood: Likelihood) -> str:
-        """`hyperparameters`; "auto" leaves chains that the user set up alone.
-
-        It averages those of a location under noise, which few rows may choose to be
-        next to nothing, with intervals that are as narrow, and those of two classes, of
-        which few rows do not tell the columns that matter.
-        """
-        if self.hyperparameters != "auto" or likelihood.has_closed_form:
-            return self.hyperparameters
+        """`hyperparameters`; "auto" leaves chains that the user set up alone."""
         given_chains = (
             self.method != "auto"
             or not isinstance(self.init, str)
             or self.init != "laplace"
             or self.warm_start
         )
-        is_gaining = likelihood.location_scale or has_log_odds(likelihood)
-        if given_chains or not is_gaining or likelihood.n_outputs_ > 1:
+        is_automatic = self.hyperparameters == "auto"
+        if is_automatic and given_chains and not likelihood.has_closed_form:
             return "maximise"
-        return "auto"
+        return self.hyperparameters
 
     def _check_method(self, likelihood: Likelihood) -> None:
         """Refuse at once a method, or a step, that is not for this likelihood."""

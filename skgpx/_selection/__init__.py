@@ -3,7 +3,6 @@
 from skgpx._selection._candidates import (
     NOISE_PRIOR,
     StudentPrior,
-    has_log_odds,
     stretched,
 )
 from skgpx._selection._evidence import (
@@ -72,7 +71,6 @@ __all__ = [
     "false_alarm_level",
     "final_noise",
     "grow",
-    "has_log_odds",
     "inducing_by_capacity",
     "inducing_of_targets",
     "latent_moments",

@@ -465,9 +465,12 @@ def _averages(
 ) -> bool:
     """Whether hyperparameters are averaged.
 
-    "auto": of few rows, if there are not too many hyperparameters and all of them have
-    a prior: by default, but for the correlations of few columns of categories, or
-    stated by the user. Targets that are all equal have nothing to average.
+    "auto": of few rows of a location under noise, which few rows may choose to be next
+    to nothing, with intervals that are as narrow, and of two classes, of which few rows
+    do not tell the columns that matter; if there are not too many hyperparameters and
+    all of them have a prior: by default, but for the correlations of few columns of
+    categories, or stated by the user. Targets that are all equal have nothing to
+    average.
 
     Raises
     ------
@@ -490,7 +493,9 @@ def _averages(
     varies = bool(np.any(rows.y != rows.y[0]))
     if hyperparameters != "auto":
         return hyperparameters == "average" and varies
-    if not (possible and varies):
+    gains = likelihood.location_scale or has_log_odds(likelihood)
+    gains = gains and likelihood.n_outputs_ == 1
+    if not (possible and varies and gains):
         return False
     candidate = families[0][-1]
     n_without_prior = int(np.sum(np.isinf(candidate.std)))

@@ -188,10 +188,11 @@ def test_weights_are_repetitions(mean, likelihood):
     assert_array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
 
 
-@pytest.mark.parametrize("mean", ["net", RandomForestClassifier(5)], ids=["net", "rf"])
-def test_same_bits_for_every_number_of_workers(mean):
+@pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("mean", ["net", "svgp", RandomForestClassifier(5)], ids=repr)
+def test_same_bits_for_every_number_of_workers(mean, y):
     model = GWIClassifier(mean, **BRIEF).set_params(optimizer="evidence")
-    one, two = (clone(model).set_params(n_jobs=k).fit(X, THREE) for k in (1, 2))
+    one, two = (clone(model).set_params(n_jobs=k).fit(X, y) for k in (1, 2))
     assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     assert one.calibration_ == two.calibration_
 
@@ -217,6 +218,107 @@ def test_separable_classes(mean, likelihood):
     assert model.score(apart, y) == 1.0
     assert -model.log_predictive_density(apart, y).mean() < 0.1
     assert np.all(np.isfinite(model.predict_log_proba(np.vstack([apart, FAR]))))
+
+
+# ---- Averaged hyperparameters --------------------------------------------------------
+
+AVERAGE = {"hyperparameters": "average", "random_state": 0}
+
+
+@pytest.fixture(scope="module", params=[TWO, THREE], ids=["two", "three"])
+def averaged(request):
+    model = GWIClassifier("svgp", KERNEL, calibrate=False, **AVERAGE)
+    return model.fit(X[:40], request.param[:40]), request.param[:40]
+
+
+def test_probabilities_are_averages_over_the_states(averaged):
+    model, y = averaged
+    states = model.hyperparameter_states_
+    assert len(states) == len(model.posterior_.models) > 1
+    expected = 0.0
+    for state in states:
+        of_state = GWIClassifier(
+            "svgp",
+            state.kernel,
+            optimizer=None,
+            calibrate=False,
+            random_state=0,
+        )
+        of_state.fit(X[:40], y)
+        assert of_state.hyperparameter_states_ == ()
+        expected += state.weight * of_state.predict_proba(X)
+    assert_allclose(model.predict_proba(X), expected, atol=1e-3)
+    by_row = [model.predict_proba(row[np.newaxis]) for row in X[:5]]
+    assert_allclose(np.concatenate(by_row), model.predict_proba(X[:5]), rtol=1e-12)
+    assert_array_equal(
+        pickle.loads(pickle.dumps(model)).predict_proba(X),
+        model.predict_proba(X),
+    )
+    assert model.kernel_ == states[0].kernel
+    assert "amplitude" in model.report()["hyperparameters"]
+
+
+@pytest.mark.parametrize("mean", ["svgp", "net", LogisticRegression()], ids=repr)
+@likelihoods
+def test_every_mean_and_likelihood_is_averaged(mean, likelihood):
+    model = GWIClassifier(mean, KERNEL, likelihood=likelihood, max_iter=30, **AVERAGE)
+    model.fit(X[:60], TWO[:60])
+    assert len(model.hyperparameter_states_) > 1
+    near, far = model.predict_proba(X[60:]), model.predict_proba(FAR)
+    assert entropy(near).mean() < entropy(far).min()
+    frequency = np.mean(TWO[:60] == "yes")
+    assert_allclose(far[:, 1], frequency, atol=0.03)
+    assert model.score(X[60:], TWO[60:]) > 0.6
+    draws = model.sample_functions(2000, random_state=0)(X[:5])
+    # of two classes one latent function, of RobustMax two
+    draws = draws.reshape(5, -1, 2000)
+    mean_of_latent, variance = model.latent_mean_and_variance(X[:5])
+    z = draws.mean(axis=2) - mean_of_latent.reshape(5, -1)
+    z /= np.sqrt(variance.reshape(5, -1) / 2000)
+    assert np.max(np.abs(z)) < 4.5
+
+
+def test_what_is_averaged_by_default():
+    for mean, y, n, n_states in (
+        ("auto", TWO, 60, 2),
+        ("svgp", TWO, 60, 2),
+        ("net", TWO, 60, 0),
+        (LogisticRegression(), TWO, 60, 0),
+    ):
+        model = GWIClassifier(mean, max_iter=2, random_state=0).fit(X[:n], y[:n])
+        assert len(model.hyperparameter_states_) >= n_states
+        assert (len(model.hyperparameter_states_) > 0) == (n_states > 0)
+    # bounds of a kernel of one's own are no prior
+    model = GWIClassifier(kernel=KERNEL, random_state=0).fit(X[:60], TWO[:60])
+    assert model.hyperparameter_states_ == ()
+    many = np.tile(X, (3, 1)) + 0.1 * np.random.default_rng(1).normal(size=(360, 2))
+    with pytest.raises(ValueError, match="at most 300 rows"):
+        GWIClassifier(**AVERAGE).fit(many, np.tile(TWO, 3))
+
+
+class Counted(LogisticRegression):
+    """Counts the tables that it predicts."""
+
+    calls = 0
+
+    def predict_proba(self, X):
+        type(self).calls += 1
+        return super().predict_proba(X)
+
+
+def test_a_classifier_predicts_once_for_all_states():
+    pipeline = make_pipeline(StandardScaler(), Counted())
+    scaled = {"kernel_features": StandardScaler(), **AVERAGE}
+    model = GWIClassifier(pipeline, KERNEL, **scaled).fit(X[:60], TWO[:60])
+    assert len(model.posterior_.models) > 2
+    before = Counted.calls
+    first = model.predict_proba(X)
+    assert Counted.calls == before + 1
+    # of other rows in the same place
+    rows = X.copy()
+    model.predict_proba(rows)
+    rows[:] = X[::-1]
+    assert_allclose(model.predict_proba(rows)[::-1], first, rtol=1e-12)
 
 
 def rare():

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpx._gwi._class_scores import (
+    HeldOutScores,
     class_loss,
     fit_class_scale,
 )
@@ -58,20 +59,33 @@ def test_expected_log_likelihood_is_that_of_draws(rng):
     assert abs(share @ draws.mean(axis=1) - found[0]) < 4.5 * error
 
 
-def held_out(rng, likelihood, a, b, n=1500):
-    """Rows whose classes are drawn from scores and variances with known factors."""
+def held_out(rng, likelihood, a, b, n_states, n=1500):
+    """Rows whose classes are drawn from scores and variances with known factors.
+
+    Each state has these scores and variances.
+    """
     c = 1 if isinstance(likelihood, Bernoulli) else 3
     likelihood = likelihood.prepare(np.arange(float(max(c, 2)))).with_base(0.0)
     scores, r = 2.0 * rng.standard_normal((n, c)), 0.1 + 3.0 * rng.random(n)
     f = a * scores + np.sqrt(b * r)[:, None] * rng.standard_normal((n, c))
     y = likelihood.sample(f[:, :, None] if c > 1 else f, rng)[:, 0]
-    return likelihood, y, np.ones(n), scores, r, np.zeros(n)
+    rows = HeldOutScores(
+        codes=y,
+        weights=np.ones(n),
+        scores=scores[:, :, np.newaxis],
+        base=np.zeros((c, n_states)),
+        fading=np.ones((n, n_states)),
+        variance=np.tile(r[:, np.newaxis], n_states),
+        state_weights=np.full(n_states, 1.0 / n_states),
+    )
+    return likelihood, rows
 
 
+@pytest.mark.parametrize("n_states", [1, 3])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS[:3], ids=repr)
-def test_factors_are_found_again(rng, likelihood):
+def test_factors_are_found_again(rng, likelihood, n_states):
     a = 1.0 if isinstance(likelihood, RobustMax) else 2.5
-    found = fit_class_scale(*held_out(rng, likelihood, a, 4.0))
+    found = fit_class_scale(*held_out(rng, likelihood, a, 4.0, n_states))
     assert_allclose(found.score_factor, a, rtol=0.25)
     assert_allclose(found.variance_factor, 4.0, rtol=0.5)
 
