@@ -510,7 +510,8 @@ def softmax_probabilities(mixture: LatentMixture) -> Array:
     Notes
     -----
     O(s c) evaluations of a cubic for each of some sixty points, and one table for each
-    variance: fast if the components and classes of a row share one variance.
+    variance: fast if the classes of a row, and components that follow one another,
+    share one variance.
     """
     mean = mixture.mean
     variance = mixture.variance
@@ -603,9 +604,8 @@ def _probabilities(
     n, c, s = mean.shape
     n_table_points = int((7.0 + 7.0 + 26.0) / _TABLE_STEP) + 1
     # one table for each class, or one for all if they share the variance
-    is_shared = std.shape[1] * std.shape[2] == 1
     n_tables = c
-    if is_shared:
+    if std.shape[1] == 1:
         n_tables = 1
     table = np.empty((n_tables, 2, n_table_points))
     start = np.empty(n_tables)

@@ -50,12 +50,15 @@ class LatentMixture(NamedTuple):
         variances = []
         shares = []
         sizes = []
+        # outputs of one variance, as of classes, remain such
+        n_variances = max(mixture.variance.shape[1] for mixture in parts)
         for mixture, weight in zip(parts, weights, strict=True):
-            mean = mixture.mean
-            means.append(mean)
-            variances.append(np.broadcast_to(mixture.variance, mean.shape))
+            n, _, size = mixture.mean.shape
+            variance = np.broadcast_to(mixture.variance, (n, n_variances, size))
+            means.append(mixture.mean)
+            variances.append(variance)
             shares.append(weight * mixture.weights)
-            sizes.append(mean.shape[2])
+            sizes.append(size)
         return cls(
             mean=np.concatenate(means, axis=2),
             variance=np.concatenate(variances, axis=2),
