@@ -16,7 +16,8 @@ from skgpx._parallel import side_by_side
 from skgpx._row_budgets import COUNTING_ROWS, FEWEST_LAPLACE_ROWS, SPARSE_ROWS
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._evidence import Inducing, SparseEvidence, sparse_value
-from skgpx._selection._maximise import SearchResult, best_of, maximise
+from skgpx._selection._maximise import Evidence, SearchResult, best_of, maximise
+from skgpx._selection._process_evidence import LaplaceEvidence, is_softmax
 from skgpx._selection._select import Split, screen, select, subset
 from skgpx._selection._sparse import MAX_INDUCING_SEARCHED, grow
 from skgpx._validation import Rows, standardisation
@@ -121,15 +122,22 @@ def _maximise_laplace(
     start: SearchResult,
     rng: np.random.Generator,
 ) -> SearchResult:
-    """Maximise Laplace's evidence of some inducing points, selected at the start."""
-    evidence = SparseEvidence.selected(
-        rows,
-        start.kernel,
-        start.likelihood,
-        inducing,
-        size,
-        rng,
-    )
+    """Maximise Laplace's evidence of some inducing points, selected at the start.
+
+    That of few rows of softmax classes is of all of them, and takes no longer.
+    """
+    evidence: Evidence
+    if is_softmax(start.likelihood) and len(rows.y) <= FEWEST_LAPLACE_ROWS:
+        evidence = LaplaceEvidence(rows, start.kernel, start.likelihood)
+    else:
+        evidence = SparseEvidence.selected(
+            rows,
+            start.kernel,
+            start.likelihood,
+            inducing,
+            size,
+            rng,
+        )
     return maximise(start.candidate, [evidence], start.u, max_iter=40)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._numerics import pointwise
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.laplace import (
     laplace_evidence_gradient,
@@ -20,6 +21,7 @@ from skgpx._numerics.laplace import (
 )
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.smoothing import smoothed
+from skgpx._numerics.softmax_evidence import ClassRows, softmax_evidence
 from skgpx._selection._evidence import (
     ExactEvidence,
     rough_latent_values,
@@ -52,6 +54,11 @@ def process_evidence(
     return LaplaceEvidence(rows, kernel, likelihood)
 
 
+def is_softmax(likelihood: Likelihood) -> bool:
+    """Whether classes have softmax probabilities."""
+    return likelihood.kernel_code == pointwise.CATEGORICAL
+
+
 class LaplaceEvidence:
     """Laplace's evidence of a process in its log-parameters.
 
@@ -68,7 +75,7 @@ class LaplaceEvidence:
         self.kernel = kernel
         self.likelihood = likelihood
         self._n_kernel_parameters = len(kernel.theta)
-        # mode of the last evaluation, where the next search for one starts
+        # α of the last mode, where the next search for one starts
         self._start: Array | None = None
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
@@ -102,10 +109,13 @@ class LaplaceEvidence:
         theta: Array,
         start: Array | None,
     ) -> tuple[float, Array, Array | None]:
-        """Evidence, its gradient, and the mode of one latent function."""
+        """Evidence, its gradient, and the mode of a function or of softmax classes."""
         kernel, likelihood = self._at(theta)
         K, pullback = matrix_and_pullback(kernel, self.rows.X)
-        if likelihood.n_outputs_ > 1:
+        if is_softmax(likelihood):
+            value, slope, start = softmax_evidence(self._class_rows(), K, start)
+            scale_slopes = np.zeros(0)
+        elif likelihood.n_outputs_ > 1:
             value, slope, scale_slopes = self._of_weights(K, likelihood)
         else:
             target, factor = self._row_target(likelihood)
@@ -126,7 +136,19 @@ class LaplaceEvidence:
         form = likelihood.row_form(self.rows.y, self.rows.weights, self.rows.known)
         return target, form.factor
 
-    # ---- Several: the weights of a root of K -----------------------------------------
+    # ---- Classes with softmax probabilities: values at the rows ----------------------
+
+    def _class_rows(self) -> ClassRows:
+        """Rows with their classes."""
+        numbers = np.arange(self.likelihood.n_outputs_)
+        is_class = self.rows.y == numbers[:, np.newaxis]
+        return ClassRows(
+            is_class.astype(np.float64),
+            self.rows.weights,
+            self.likelihood.base_latent_,
+        )
+
+    # ---- Other likelihoods of several: the weights of a root of K --------------------
 
     def _weight_target(self, K: Array, likelihood: Likelihood) -> tuple[Target, Array]:
         """Target of w with ``f = L w``, and L of ``K = L Lᵀ``."""
