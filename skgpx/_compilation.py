@@ -25,6 +25,7 @@ from skgpx._iterative import ExactGPRegressor
 from skgpx._numerics._jit import ANNOUNCEMENT
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.scale_evidence import scale_sums
+from skgpx._numerics.softmax_evidence import precision
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor, svgd
@@ -115,6 +116,9 @@ def _particles(X: Array, y: Array) -> None:
     PLSRegressor(random_state=0).fit(X, y)
     kernel = ConstantKernel() * RBF(0.3) + ConstantKernel()
     PLSRegressor(kernel, random_state=0).fit(X, y)
+    # the evidence of several classes
+    identity = np.eye(2)
+    precision(identity, np.ones(2), identity.copy())
     # noise that varies
     unit = np.ones(1)
     scale_sums(unit, unit, np.ones((1, 1)), masses=unit, noise=unit, weights=unit)

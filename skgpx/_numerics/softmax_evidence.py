@@ -130,6 +130,7 @@ def softmax_evidence(
     additions, the derivative five to six times ``c n³``.
     """
     # 1 the mode
+    K = np.ascontiguousarray(K)
     point, precisions = _find_mode(rows, K, start)
     value = -point.energy - precisions.log_volume
     # 2 posterior covariances of the functions at each row, (n, c, c):
