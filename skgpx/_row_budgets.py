@@ -19,8 +19,8 @@ ABUNDANT_ROWS = 4500
 # Rows up to which hyperparameters are averaged: some hundreds of evaluations, of the
 # exact evidence of all of them.
 AVERAGED_ROWS = 300
-# The same of two classes by default: every state has chains of its own, five seconds in
-# all.
+# The same of two classes by default, divided by the number of contrasts between more
+# classes: every state has chains of its own, five seconds in all.
 AVERAGED_CLASS_ROWS = 200
 
 # ---- The same of many rows: densities of neighbourhoods given their predecessors -----

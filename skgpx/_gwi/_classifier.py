@@ -134,8 +134,9 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         averages probabilities over them; it is for at most 300 rows of two classes and
         ``300 / (n_classes - 1)`` rows of more, and raises a ValueError otherwise.
         "maximise" takes the state of the largest posterior. "auto" averages up to 200
-        rows of two classes, as in :class:`PLSClassifier`, if `mean` is "auto" or
-        "svgp": around other scores it gains nothing.
+        rows of two classes and ``200 / (n_classes - 1)`` rows of more, as in
+        :class:`PLSClassifier`, if `mean` is "auto" or "svgp": around other scores it
+        gains nothing.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points; "auto" is ``3 sqrt(n)``, but at least 50.
     inducing : {"greedy", "k-means++", "m-dpp", "random"}, default="greedy"

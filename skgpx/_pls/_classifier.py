@@ -64,9 +64,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         "average" draws twelve states from their posterior, by Laplace's evidence, and
         averages probabilities over them; it is for at most 300 rows of two classes, and
         ``300 / (n_classes - 1)`` rows of more, and raises a ValueError otherwise.
-        "auto" averages up to 200 rows of two classes, if every hyperparameter has a
-        prior and `method`, `init` and `warm_start` have their defaults, and maximises
-        otherwise. See :class:`PLSRegressor`.
+        "auto" averages up to 200 rows of two classes and ``200 / (n_classes - 1)`` rows
+        of more, if every hyperparameter has a prior and `method`, `init` and
+        `warm_start` have their defaults, and maximises otherwise. See
+        :class:`PLSRegressor`.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
     potential : {"projected", "optimal"}, default="projected"

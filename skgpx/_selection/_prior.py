@@ -37,6 +37,7 @@ from skgpx._selection._evidence import Inducing, within_variance
 from skgpx._selection._laplace import laplace, rough_latent
 from skgpx._selection._location_and_scale import location_and_scale
 from skgpx._selection._maximise import MIN_EVIDENCE_GAIN, SearchResult
+from skgpx._selection._process_evidence import is_softmax
 from skgpx._selection._select import SearchBudget, Split
 from skgpx._selection._working_responses import (
     depends_on_contrasts,
@@ -466,9 +467,9 @@ def _averages(
     """Whether hyperparameters are averaged.
 
     "auto": of few rows of a location under noise, which few rows may choose to be next
-    to nothing, with intervals that are as narrow, and of two classes, of which few rows
-    do not tell the columns that matter; if there are not too many hyperparameters and
-    all of them have a prior: by default, but for the correlations of few columns of
+    to nothing, with intervals that are as narrow, and of classes, of which few rows do
+    not tell the columns that matter; if there are not too many hyperparameters and all
+    of them have a prior: by default, but for the correlations of few columns of
     categories, or stated by the user. Targets that are all equal have nothing to
     average.
 
@@ -477,10 +478,11 @@ def _averages(
     ValueError
         If they should be averaged and cannot be.
     """
+    # contrasts between classes multiply the number of latent values
+    n_contrasts = max(likelihood.n_outputs_ - 1, 1)
     largest = SEARCHED_ROWS
     if not likelihood.has_closed_form:
-        # classes multiply the size of the matrices
-        largest = AVERAGED_ROWS // max(likelihood.n_outputs_ - 1, 1)
+        largest = AVERAGED_ROWS // n_contrasts
     n_targets = rows.y.size // len(rows.y)
     possible = rows.y.ndim == 1 and len(rows.y) <= largest
     if hyperparameters == "average" and not possible:
@@ -494,7 +496,8 @@ def _averages(
     if hyperparameters != "auto":
         return hyperparameters == "average" and varies
     gains = likelihood.location_scale or has_log_odds(likelihood)
-    gains = gains and likelihood.n_outputs_ == 1
+    if likelihood.n_outputs_ > 1:
+        gains = is_softmax(likelihood)
     if not (possible and varies and gains):
         return False
     candidate = families[0][-1]
@@ -505,7 +508,7 @@ def _averages(
         is_proper = None not in candidate.stated[: candidate.n_free]
     largest = AVERAGED_ROWS
     if has_log_odds(likelihood):
-        largest = AVERAGED_CLASS_ROWS
+        largest = AVERAGED_CLASS_ROWS // n_contrasts
     is_affordable = candidate.n_free <= MOST_COORDINATES
     return is_proper and is_affordable and len(rows.y) <= largest
 

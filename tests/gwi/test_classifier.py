@@ -281,7 +281,8 @@ def test_every_mean_and_likelihood_is_averaged(mean, likelihood):
 def test_what_is_averaged_by_default():
     for mean, y, n, n_states in (
         ("auto", TWO, 60, 2),
-        ("svgp", TWO, 60, 2),
+        ("svgp", THREE, 60, 2),
+        ("svgp", THREE, 110, 0),
         ("net", TWO, 60, 0),
         (LogisticRegression(), TWO, 60, 0),
     ):

@@ -178,13 +178,16 @@ def test_the_seed_decides_whatever_the_number_of_jobs():
 
 
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("n_classes", "n"), [(2, 30), (2, 201), (3, 30)])
-def test_few_rows_of_two_classes_are_averaged_by_default(n_classes, n):
+@pytest.mark.parametrize(
+    ("n_classes", "n", "averages"),
+    [(2, 30, True), (2, 201, False), (3, 30, True), (3, 101, False)],
+)
+def test_few_rows_of_classes_are_averaged_by_default(n_classes, n, averages):
     X, f, rng = table(n, 1)
     y = targets(Bernoulli() if n_classes == 2 else Categorical(), f, rng)
     model = PLSClassifier(n_particles=2, max_iter=10, tol=0.0, random_state=0)
     model.fit(X, y)
-    assert bool(model.hyperparameter_states_) == (n_classes == 2 and n <= 200)
+    assert bool(model.hyperparameter_states_) == averages
 
 
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.ConvergenceWarning")
