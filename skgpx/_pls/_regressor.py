@@ -132,9 +132,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
         other hyperparameters of your own kernel are uniform in the logarithm, within
         their bounds. "auto" averages up to 300 rows and 100 hyperparameters, if each of
-        these has a prior (up to three columns of categories need none), under Gaussian
-        noise and under other noise around one location, unless `method`, `init` or
-        `warm_start` is stated for its chains. See Notes.
+        these has a prior, under Gaussian noise and under other noise around one
+        location, unless `method`, `init` or `warm_start` is stated for its chains. See
+        Notes.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
         without censored rows). "ou_mala" and "mala" are Metropolis-adjusted Langevin

@@ -182,8 +182,7 @@ class LogPosterior:
         # draws from a prior may be where likelihoods overflow
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             values, slopes = self.evidence.values_and_gradients(theta)
-        # θ = offset + ties u
-        of_coordinates = slopes[:, :p] @ self.candidate.ties
+        of_coordinates = self.candidate.coordinate_slopes(kernel_theta, slopes[:, :p])
         return values, np.concatenate((of_coordinates, slopes[:, p:]), axis=1)
 
 

@@ -43,6 +43,7 @@ from skgpx._selection._select import (
     search_seasons,
     search_trend,
 )
+from skgpx.kernels import length_scale_entries
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -302,7 +303,7 @@ def _competing(
     trends: list[Candidate] = []
     if candidates[0].is_given or not likelihood.has_closed_form:
         return candidates, trends
-    if trend and np.any(candidates[-1].is_length_scale):
+    if trend and length_scale_entries(candidates[-1].kernel):
         trends, seasons = _trends_and_seasons(families, split, likelihood)
         candidates += seasons
     if len(likelihood.theta):

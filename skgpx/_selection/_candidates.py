@@ -223,6 +223,8 @@ NOISE_PRIOR = NoisePrior(
 )
 _SLOPE = StudentPrior(-1.0, 1.5)
 _STANDARD = StudentPrior(0.0, 1.0)
+# -log ρ of the longest lengthscale of a column of categories, 1000.
+_LEAST_DECAY = 1e-6
 # Standard deviation, around a start, of a logarithm without a prior.
 _REFERENCE_STD = 2.0
 # Lengthscales where searches start, and short ones of single columns, as shares of
@@ -238,6 +240,10 @@ _MOST_DENSE = 256
 class Candidate:
     """A kernel with log-parameters ``θ = offset + ties @ u`` and a prior of u.
 
+    A correlation ρ of categories has a lengthscale ℓ as coordinate, ``ρ = exp(-1/ℓ²)``:
+    two random rows of a column are √2 standard deviations apart, where an RBF of this
+    lengthscale has that correlation. Its parameter is ``-exp(-2 (offset + ties @ u))``.
+
     Parameters
     ----------
     name : str
@@ -251,6 +257,8 @@ class Candidate:
         Of the `StudentPrior` of u; the std is infinite without a prior.
     is_length_scale : ndarray of bool of shape (q,)
         Coordinates that are lengthscales in standard deviations of their columns.
+    is_correlation : ndarray of bool of shape (p,)
+        Parameters that are logarithms of correlations with such a coordinate.
     log_long : float
         Logarithm of 2√d standard deviations, where lengthscales start.
     unit : float
@@ -270,6 +278,7 @@ class Candidate:
     std: Array
     degrees: Array
     is_length_scale: NDArray[np.bool_]
+    is_correlation: NDArray[np.bool_]
     log_long: float
     unit: float
     is_given: bool = False
@@ -284,7 +293,8 @@ class Candidate:
     def bounds(self) -> Array:
         """Bounds of u, (q, 2), within which no tied parameter leaves its own bounds."""
         # low ≤ offset + ties u ≤ high, one coordinate at a time
-        centred = self.kernel.bounds.reshape(-1, 2) - self.offset[:, np.newaxis]
+        low_and_high = self._log_scales_of(self.kernel.bounds.reshape(-1, 2).T)
+        centred = (low_and_high - self.offset).T
         ties = sparse.coo_array(self.ties)
         parameters, coordinates = ties.nonzero()
         low, high = centred[parameters].T / ties.data
@@ -299,9 +309,35 @@ class Candidate:
         return StudentPrior(self.mean, self.std, self.degrees)
 
     def log_parameters(self, u: Array) -> Array:
-        """``θ = offset + ties @ u``, (p,), or (s, p) for u of shape (s, q)."""
-        theta: Array = self.offset + u @ self.ties.T
+        """``θ = offset + ties @ u``, (p,), or (s, p) for u of shape (s, q).
+
+        ``log ρ = -1 / ℓ²`` where that is a logarithm of ℓ.
+        """
+        log_scales = self._log_scales(u)
+        theta: Array = log_scales.copy()
+        theta[..., self.is_correlation] = -np.exp(
+            -2.0 * log_scales[..., self.is_correlation]
+        )
         return theta
+
+    def coordinate_slopes(self, theta: Array, slopes: Array) -> Array:
+        """Slopes in u, (q,) or (s, q), from slopes in θ of the shape of θ."""
+        # ∂ log ρ / ∂ log ℓ = 2 / ℓ² = -2 log ρ
+        rates = np.where(self.is_correlation, -2.0 * theta, 1.0)
+        of_coordinates: Array = (rates * slopes) @ self.ties
+        return of_coordinates
+
+    def _log_scales(self, u: Array) -> Array:
+        """``offset + ties @ u``, logarithms of parameters and of lengthscales."""
+        log_scales: Array = self.offset + u @ self.ties.T
+        return log_scales
+
+    def _log_scales_of(self, theta: Array) -> Array:
+        """``offset + ties @ u`` of log-parameters (..., p)."""
+        log_scales: Array = theta.copy()
+        decays = np.maximum(-theta[..., self.is_correlation], _LEAST_DECAY)
+        log_scales[..., self.is_correlation] = -0.5 * np.log(decays)
+        return log_scales
 
     def clip(self, u: Array) -> Array:
         """The nearest coordinates within the bounds."""
@@ -319,7 +355,7 @@ class Candidate:
         """Coordinates of a kernel of this form; tied parameters are averaged."""
         squares = np.sum(self.ties**2, axis=0)
         shares = self.ties / squares
-        u: Array = shares.T @ (kernel.theta - self.offset)
+        u: Array = shares.T @ (self._log_scales_of(kernel.theta) - self.offset)
         return u
 
     def log_prior(
@@ -452,16 +488,20 @@ class Candidate:
         return starts
 
     def with_one_length_scale(self, name: str) -> Candidate:
-        """Tie the lengthscales of all columns, in the units of the offset."""
+        """Tie the lengthscales of all numeric columns, in the units of the offset.
+
+        Of a candidate without ties.
+        """
+        is_tied = self.is_length_scale & ~self.is_correlation
         # the first lengthscale stands for all
-        first = int(np.argmax(self.is_length_scale))
-        is_free = ~self.is_length_scale
+        first = int(np.argmax(is_tied))
+        is_free = ~is_tied
         is_free[first] = True
         free = np.flatnonzero(is_free)
         ties = np.zeros((self.n_free, len(free)))
         ties[free, np.arange(len(free))] = 1.0
         shared = int(np.searchsorted(free, first))
-        ties[self.is_length_scale, shared] = 1.0
+        ties[is_tied, shared] = 1.0
         return replace(
             self,
             name=name,
@@ -490,7 +530,7 @@ class Candidate:
         return replace(
             self,
             name="noise around a constant",
-            offset=self.log_parameters(u),
+            offset=self._log_scales(u),
             ties=np.zeros((p, 0)),
             mean=np.empty(0),
             std=np.empty(0),
@@ -510,6 +550,7 @@ class Candidate:
 
         `priors` has one entry for each new coordinate.
         """
+        offset = np.asarray(offset, dtype=np.float64)
         mean = np.array([prior.mean for prior in priors])
         std = np.array([prior.std for prior in priors])
         degrees = np.array([prior.degrees for prior in priors])
@@ -525,6 +566,10 @@ class Candidate:
             is_length_scale=np.append(
                 self.is_length_scale,
                 np.zeros(len(mean), dtype=bool),
+            ),
+            is_correlation=np.append(
+                self.is_correlation,
+                np.zeros(len(offset), dtype=bool),
             ),
         )
 
@@ -652,7 +697,8 @@ def of_kernel(
 
     Lengthscales have a log-normal prior of location ``√2 + ½ log d`` and scale √3 in
     standard deviations of the columns, which lets them grow with the dimension [1]_;
-    amplitudes have one around the variance `unit` of the latent function. Other
+    amplitudes have one around the variance `unit` of the latent function. Correlations
+    of categories have the prior of the lengthscales that they stand for. Other
     parameters have none. A kernel that is given by the user has its bounds and its
     stated priors only.
 
@@ -668,6 +714,7 @@ def of_kernel(
     std = np.full(p, np.inf)
     degrees = np.full(p, np.inf)
     is_length_scale = np.zeros(p, dtype=bool)
+    is_correlation = np.zeros(p, dtype=bool)
     default_scales = default_kernel(rows.X, rows.weights).k2.length_scale
     column_std = np.broadcast_to(default_scales, (d,)) / (2.0 * np.sqrt(d))
     ties: Ties = np.eye(p)
@@ -690,6 +737,11 @@ def of_kernel(
             if not is_given:
                 std[part] = _LENGTHSCALE.std
             is_length_scale[part] = True
+        elif entry.endswith("correlation") and not is_given:
+            mean[part] = _LENGTHSCALE.mean + 0.5 * np.log(d)
+            std[part] = _LENGTHSCALE.std
+            is_length_scale[part] = True
+            is_correlation[part] = True
     return Candidate(
         name=name,
         kernel=kernel,
@@ -699,6 +751,7 @@ def of_kernel(
         std=std,
         degrees=degrees,
         is_length_scale=is_length_scale,
+        is_correlation=is_correlation,
         log_long=float(np.log(2.0 * np.sqrt(d))),
         unit=unit,
         is_given=is_given,

@@ -116,7 +116,8 @@ class Objective:
         p = len(candidate.offset)
         u, scales = np.split(point, [candidate.n_free])
         # the log-parameters of kernel and likelihood
-        theta = np.concatenate((candidate.log_parameters(u), scales))
+        kernel_theta = candidate.log_parameters(u)
+        theta = np.concatenate((kernel_theta, scales))
         try:
             terms = [block.value_and_gradient(theta) for block in self.evidences]
         except np.linalg.LinAlgError:
@@ -124,8 +125,7 @@ class Objective:
         log_prior, prior_slope = candidate.log_prior(point, self.likelihood)
         log_posterior = log_prior + sum(value for value, _ in terms)
         slope = np.sum([gradient for _, gradient in terms], axis=0)
-        # θ = offset + ties u
-        coordinate_slope = candidate.ties.T @ slope[:p]
+        coordinate_slope = candidate.coordinate_slopes(kernel_theta, slope[:p])
         slope = np.concatenate((coordinate_slope, slope[p:]))
         slope = slope + prior_slope
         if not (np.isfinite(log_posterior) and np.all(np.isfinite(slope))):

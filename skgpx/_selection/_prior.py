@@ -64,9 +64,6 @@ _MIN_WEIGHT_OF_NOISE = 100.0
 _SCALE_UNIT = 0.3
 # Its largest value, a standard deviation of 6 nats.
 _LARGEST_SCALE_VARIANCE = 36.0
-# Hyperparameters without a prior, as of so many columns of categories, up to which they
-# are averaged: with twelve a population missed the function that a search finds.
-_MOST_WITHOUT_PRIOR = 3
 # The most classes whose kernel comes from all rows: each has working responses.
 _MOST_CLASSES = 10
 
@@ -469,9 +466,8 @@ def _averages(
     "auto": of few rows of a location under noise, which few rows may choose to be next
     to nothing, with intervals that are as narrow, and of classes, of which few rows do
     not tell the columns that matter; if there are not too many hyperparameters and all
-    of them have a prior: by default, but for the correlations of few columns of
-    categories, or stated by the user. Targets that are all equal have nothing to
-    average.
+    of them have a prior, by default or stated by the user. Targets that are all equal
+    have nothing to average.
 
     Raises
     ------
@@ -501,10 +497,9 @@ def _averages(
     if not (possible and varies and gains):
         return False
     candidate = families[0][-1]
-    n_without_prior = int(np.sum(np.isinf(candidate.std)))
-    is_proper = n_without_prior <= _MOST_WITHOUT_PRIOR
+    # the noise has a default prior
+    is_proper = True
     if candidate.is_given:
-        # the noise has a default prior
         is_proper = None not in candidate.stated[: candidate.n_free]
     largest = AVERAGED_ROWS
     if has_log_odds(likelihood):

@@ -38,7 +38,7 @@ from skgpx._selection._maximise import (
 from skgpx._selection._neighborhoods import Density, Neighborhoods
 from skgpx._selection._waves import significant_period
 from skgpx._validation import Rows
-from skgpx.kernels import category_columns, decays
+from skgpx.kernels import category_columns, decays, length_scale_entries
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -181,7 +181,8 @@ def select(
     best = best_of(family)
     # 2 a trend and seasons: nearest rows cannot tell a trend from a smooth function
     trend = trend and (n_columns == 1 or not split.abundant)
-    if trend and np.any(best.candidate.is_length_scale) and not best.candidate.is_given:
+    trend = trend and bool(length_scale_entries(best.kernel))
+    if trend and not best.candidate.is_given:
         linear = search_trend(best, screening)
         family = list(family)
         if linear.posterior > best.posterior:
@@ -406,7 +407,7 @@ def _select_of_abundant(
     neighborhoods = _neighborhoods(split, best, COMPARED_NEIGHBORHOODS, phase=0.5)
     # 2 y less a linear trend, or y itself
     targets = [Target(split, neighborhoods)]
-    trend = trend and bool(np.any(best.candidate.is_length_scale))
+    trend = trend and bool(length_scale_entries(best.kernel))
     if trend:
         targets.append(targets[0].less_trend(best.candidate))
     searches = [target.search(best) for target in targets]

@@ -26,7 +26,8 @@ from skgpx._selection._candidates import (
 )
 from skgpx._selection._maximise import Objective, best_of, maximise
 from skgpx._selection._modes import draws_near, modes_of
-from skgpx._validation import Rows
+from skgpx._validation import DefaultKernel, Rows
+from skgpx.kernels import CategoricalKernel
 from skgpx.likelihoods import Gaussian
 
 
@@ -40,6 +41,8 @@ def rows_of(n=31):
 def posterior_of(name, n=31):
     rows = rows_of(n)
     likelihood = Gaussian().prepare(rows.y, rows.weights)
+    if "categories" in name:
+        return posterior_of_categories(rows, likelihood, name)
     families = default_candidates(rows, likelihood, unit=1.2)
     isotropic, anisotropic = families[1]
     candidates = {
@@ -50,6 +53,19 @@ def posterior_of(name, n=31):
     return LogPosterior(candidates[name], rows, likelihood)
 
 
+def posterior_of_categories(rows, likelihood, name):
+    codes = np.random.default_rng(6).integers(0, 3, (len(rows.y), 2))
+    rows = rows._replace(X=np.concatenate((rows.X, codes), axis=1))
+    factor = CategoricalKernel(np.full(2, 0.5), n_categories=3)
+    categories = DefaultKernel(factor, [2, 3])
+    families = default_candidates(rows, likelihood, 1.2, categories)
+    isotropic, anisotropic = families[1]
+    candidate = isotropic
+    if "trend" in name:
+        candidate = with_trend(anisotropic, rows)
+    return LogPosterior(candidate, rows, likelihood)
+
+
 def points_of(posterior, rng, n_points):
     low, high = posterior.bounds.T
     start = posterior.candidate.coordinates_of(posterior.candidate.kernel)
@@ -58,7 +74,13 @@ def points_of(posterior, rng, n_points):
     return np.clip(centre + noise, low, high)
 
 
-CANDIDATES = ["one lengthscale", "one a column", "trend"]
+CANDIDATES = [
+    "one lengthscale",
+    "one a column",
+    "trend",
+    "categories, one lengthscale",
+    "categories, trend",
+]
 
 
 # ---- The log posterior ---------------------------------------------------------------
@@ -87,6 +109,54 @@ def test_log_posterior_of_several_points(rng, name):
     np.testing.assert_array_equal(
         np.delete(there.log_densities(1.0), 1), np.delete(values, 1)
     )
+
+
+@pytest.mark.parametrize("name", CANDIDATES[2:])
+def test_slopes_of_the_log_posterior(rng, name):
+    posterior = posterior_of(name)
+    (point,) = points_of(posterior, rng, 1)
+    h = 1e-5
+    steps = h * np.eye(len(point))
+    # not beyond the bounds
+    high = posterior.bounds[:, 1] - h
+    point = np.clip(point, posterior.bounds[:, 0] + h, high)
+    upper = posterior.evaluate(0, point + steps).log_densities(1.0)
+    lower = posterior.evaluate(0, point - steps).log_densities(1.0)
+    slopes = posterior.evaluate(0, point[np.newaxis]).slopes(1.0)[0]
+    np.testing.assert_allclose((upper - lower) / (2.0 * h), slopes, atol=1e-6)
+
+
+def test_correlations_have_the_prior_of_a_lengthscale(rng):
+    """That of standardised categories: an RBF of two of them is the correlation."""
+    posterior = posterior_of("categories, one lengthscale")
+    candidate = posterior.candidate
+    assert posterior.candidate.reference(posterior.likelihood).positions.size == 0
+    draws = candidate.draw_prior(20_000, posterior.likelihood, rng)
+    draws = draws[:, : candidate.n_free]
+    low, high = candidate.bounds.T
+    draws = draws[np.all((low <= draws) & (draws <= high), axis=1)]
+    correlation = np.exp(candidate.log_parameters(draws)[:, -1])
+    assert np.all((correlation > 0.0) & (correlation <= 1.0))
+    # two different entries of a column of standard deviation one: ½ |x - y|² is one
+    length_scale = np.exp(draws[:, -1])
+    k = [RBF(scale)([[0.0]], [[np.sqrt(2.0)]]).item() for scale in length_scale[:50]]
+    np.testing.assert_allclose(correlation[:50], k, rtol=1e-6)
+    prior = norm(candidate.mean[1], candidate.std[1])
+    np.testing.assert_equal(candidate.mean[1:], candidate.mean[1])
+    low_level, high_level = prior.cdf(candidate.bounds[-1])
+
+    def cdf(value):
+        return (prior.cdf(value) - low_level) / (high_level - low_level)
+
+    assert kstest(draws[:, -1], cdf).pvalue > 1e-3
+    # coordinates of a kernel, and back
+    u = candidate.clip(draws[0])
+    again = candidate.coordinates_of(candidate.kernel_at(u))
+    np.testing.assert_allclose(again, u, rtol=1e-6)
+    # a correlation of one is the longest lengthscale
+    kernel = candidate.kernel_at(u)
+    kernel.theta = np.append(kernel.theta[:-1], 0.0)
+    assert candidate.coordinates_of(kernel)[-1] == candidate.bounds[-1, 1]
 
 
 def test_draws_from_the_prior_have_its_distribution(rng):
