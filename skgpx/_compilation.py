@@ -114,7 +114,7 @@ def _particles(X: Array, y: Array) -> None:
         PLSClassifier(likelihood=Bernoulli(link), **settings).fit(X, y > 0.0)
     # searches of few rows by the compiled evidence, and by kernel matrices
     PLSRegressor(random_state=0).fit(X, y)
-    kernel = ConstantKernel() * RBF(0.3) + ConstantKernel()
+    kernel = ConstantKernel() * RBF(0.3) + RationalQuadratic()
     PLSRegressor(kernel, random_state=0).fit(X, y)
     # the evidence of several classes
     identity = np.eye(2)

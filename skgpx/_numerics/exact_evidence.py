@@ -1,7 +1,7 @@
 """Density of few rows, with its gradient, in one compiled call.
 
-Under a constant times a kernel of the distance, possibly plus linear functions. Below a
-few hundred rows the calls of LAPACK and of Python take longer than the arithmetic.
+Under sums of products of kernels of the distance, possibly plus linear functions. Below
+a few hundred rows the calls of LAPACK and of Python take longer than the arithmetic.
 
 Indices are unsigned, and so are the numbers that are added to them: a loop whose index
 could be negative, and would then count from the end, is not vectorised.
@@ -27,18 +27,27 @@ class DensityRows(NamedTuple):
 
     Attributes
     ----------
-    code : int
-        Kernel: one of the constants of ``radial``.
-    points : ndarray of shape (d, n) or (2 d, n)
-        Inputs; then, if there are linear functions, inputs less their centre.
+    codes : ndarray of int of shape (f,)
+        Kernel of each factor: one of the constants of ``radial``.
+    first_factors : ndarray of uint64 of shape (t + 1,)
+        Position of the first factor of each product, and the number of factors.
+    first_inputs : ndarray of uint64 of shape (f + 1,)
+        Position of the first input of each factor, and the number of inputs.
+    is_category : ndarray of bool of shape (p,)
+        Inputs of which the squared distance is one where they differ.
+    points : ndarray of shape (p + l, n)
+        Inputs of the factors; then inputs of the linear functions less their centre.
     n_lines : int
-        Number of linear functions, 0 or d.
+        Number l of linear functions.
     targets : ndarray of shape (c, n)
     noise_factors : ndarray of shape (n,)
         Noise variance of each row, in units of that of the likelihood.
     """
 
-    code: int
+    codes: NDArray[np.intp]
+    first_factors: NDArray[np.uint64]
+    first_inputs: NDArray[np.uint64]
+    is_category: NDArray[np.bool_]
     points: Array
     n_lines: int
     targets: Array
@@ -55,21 +64,23 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
 ) -> None:
     """Write the log densities of the rows under several covariances, and their slopes.
 
-    ``C_ij = a k(x_i, x_j) + Σ_q s_q² l_iq l_jq`` plus the noise on the diagonal. The
-    values are ``-½ (c log det C + Σ yᵀC⁻¹y)``, without the constant; NaN where C is not
-    positive definite. This is one function on purpose, see ``langevin_loop``.
+    ``C_ij = Σ_t a_t Π_f k_f(x_i, x_j) + Σ_q s_q² l_iq l_jq`` plus the noise on the
+    diagonal. The values are ``-½ (c log det C + Σ yᵀC⁻¹y)``, without the constant; NaN
+    where C is not positive definite. This is one function on purpose, see
+    ``langevin_loop``.
 
     Parameters
     ----------
     rows : DensityRows
-    scales : ndarray of shape (m, 2 + d) or (m, 2 + 2 d)
-        Of each covariance: a, the inverse squares of the lengthscales, the squares of
-        the slopes, and the noise variance.
+    scales : ndarray of shape (m, t + p + l + 1)
+        Of each covariance: the amplitudes, the inverse squares of the lengthscales (of
+        categories -2 times the logarithms of the correlations), the squares of the
+        slopes, and the noise variance.
     with_slopes : bool
     values : ndarray of shape (m,)
-    slopes : ndarray of shape (m, 2 + d) or (m, 2 + 2 d)
-        In the logarithms of a, of the lengthscales, of the slopes and of the noise
-        variance. Not written where the value is NaN.
+    slopes : ndarray of shape (m, t + p + l + 1)
+        In the logarithms of the amplitudes, of the lengthscales and correlations, of
+        the slopes and of the noise variance. Not written where the value is NaN.
 
     Notes
     -----
@@ -77,22 +88,27 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     """
     points = rows.points
     noise_factors = rows.noise_factors
-    n_inputs = np.uint64(points.shape[0])
+    n_points = np.uint64(points.shape[0])
     n = np.uint64(points.shape[1])
-    d = np.uint64(points.shape[0] - rows.n_lines)
+    n_inputs = np.uint64(points.shape[0] - rows.n_lines)
+    n_terms = np.uint64(len(rows.first_factors) - 1)
+    n_factors = np.uint64(len(rows.codes))
     c = np.uint64(len(rows.targets))
-    W = np.empty((n, n))
+    # products but for the last, and -(dk/dr) / r of each factor times the others
+    K = np.empty((max(len(rows.first_factors) - 2, 0), n, n))
+    W = np.empty((n_factors, n, n))
     # entry (i, j) is at stride i + j, from j = i on, with three zeros after each row
     stride = n + c + _THREE
     A = np.empty((n + _FOUR) * (stride + _ONE))
     alpha = np.empty((c, n))
     k = np.empty(n)
+    k_term = np.empty(n)
+    w = np.empty(n)
     row = np.empty(n + c + n + _FOUR)
     factors = np.empty(n + _FOUR)
     for s in range(len(scales)):
         scale = scales[s]
         slope = slopes[s]
-        amplitude = scale[0]
         noise_variance = scale[-1]
 
         # 1 the rows [C, y, I], each from its diagonal entry on
@@ -100,19 +116,46 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
             A[i] = 0.0
         for i in range(n):
             base = i * stride
-            for j in range(i, n):
-                k[j] = 0.0
-            for q in range(d):
-                z = points[q, i]
-                inverse_square = scale[_ONE + q]
+            for t in range(n_terms):
+                amplitude = scale[t]
+                first_factor = rows.first_factors[t]
+                n_up_to_term = rows.first_factors[t + _ONE]
+                if first_factor == n_up_to_term:
+                    for j in range(i, n):
+                        k_term[j] = amplitude
+                for f in range(first_factor, n_up_to_term):
+                    for j in range(i, n):
+                        k[j] = 0.0
+                    for q in range(rows.first_inputs[f], rows.first_inputs[f + _ONE]):
+                        z = points[q, i]
+                        inverse_square = scale[n_terms + q]
+                        if rows.is_category[q]:
+                            for j in range(i, n):
+                                k[j] += inverse_square if points[q, j] != z else 0.0
+                        else:
+                            for j in range(i, n):
+                                difference = points[q, j] - z
+                                k[j] += inverse_square * difference * difference
+                    profile_and_slope(rows.codes[f], k[i:], W[f, i, i:])
+                    if f == first_factor:
+                        for j in range(i, n):
+                            W[f, i, j] *= amplitude
+                            k_term[j] = amplitude * k[j]
+                    else:
+                        # the product rule
+                        for g in range(first_factor, f):
+                            for j in range(i, n):
+                                W[g, i, j] *= k[j]
+                        for j in range(i, n):
+                            W[f, i, j] *= k_term[j]
+                            k_term[j] *= k[j]
                 for j in range(i, n):
-                    difference = points[q, j] - z
-                    k[j] += inverse_square * difference * difference
-            profile_and_slope(rows.code, k[i:], W[i, i:])
-            for j in range(i, n):
-                A[base + j] = amplitude * k[j]
-            for q in range(d, n_inputs):
-                z = scale[_ONE + q] * points[q, i]
+                    A[base + j] += k_term[j]
+                if t + _ONE < n_terms:
+                    for j in range(i, n):
+                        K[t, i, j] = k_term[j]
+            for q in range(n_inputs, n_points):
+                z = scale[n_terms + q] * points[q, i]
                 for j in range(i, n):
                     A[base + j] += z * points[q, j]
             A[base + i] += noise_variance * noise_factors[i]
@@ -202,30 +245,44 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                     first = f0 * A[b0 + j] + f1 * A[b1 + j]
                     second = f2 * A[b2 + j] + f3 * A[b3 + j]
                     k[j] -= first + second
-            # the pullbacks of noise, linear functions and lengthscales, where entries
-            # beside the diagonal count twice
+            # the pullbacks, where entries beside the diagonal count twice
             slope[-1] += 0.5 * noise_variance * k[i] * noise_factors[i]
-            for q in range(d, n_inputs):
+            for t in range(n_terms):
+                if t + _ONE < n_terms:
+                    product = -0.5 * k[i] * K[t, i, i]
+                    for j in range(i, n):
+                        product += k[j] * K[t, i, j]
+                    slope[t] += product
+                for f in range(rows.first_factors[t], rows.first_factors[t + _ONE]):
+                    for j in range(i, n):
+                        w[j] = k[j] * W[f, i, j]
+                    for q in range(rows.first_inputs[f], rows.first_inputs[f + _ONE]):
+                        z = points[q, i]
+                        product = 0.0
+                        if rows.is_category[q]:
+                            for j in range(i, n):
+                                product += w[j] if points[q, j] != z else 0.0
+                        else:
+                            for j in range(i, n):
+                                difference = points[q, j] - z
+                                product += w[j] * difference * difference
+                            product *= scale[n_terms + q]
+                        slope[n_terms + q] += product
+            for q in range(n_inputs, n_points):
                 z = points[q, i]
                 product = -0.5 * k[i] * z
                 for j in range(i, n):
                     product += k[j] * points[q, j]
-                slope[_ONE + q] += 2.0 * product * scale[_ONE + q] * z
-            for j in range(i, n):
-                k[j] *= W[i, j]
-            for q in range(d):
-                z = points[q, i]
-                product = 0.0
-                for j in range(i, n):
-                    difference = points[q, j] - z
-                    product += k[j] * difference * difference
-                slope[_ONE + q] += amplitude * scale[_ONE + q] * product
-        # of the amplitude, by Σ_ij ∂ log p / ∂C_ij C_ij = ½ (yᵀC⁻¹y - c n)
-        slope[0] = -slope[-1]
-        for i in range(n):
-            slope[0] -= 0.5 * c
-            for t in range(c):
-                white = A[i * stride + n + t]
-                slope[0] += 0.5 * white * white
-        for q in range(d, n_inputs):
-            slope[0] -= 0.5 * slope[_ONE + q]
+                slope[n_terms + q] += 2.0 * product * scale[n_terms + q] * z
+        # of the last amplitude, by Σ_ij ∂ log p / ∂C_ij C_ij = ½ (yᵀC⁻¹y - c n)
+        if n_terms > _ZERO:
+            total = -0.5 * c * n - slope[-1]
+            for i in range(n):
+                for t in range(c):
+                    white = A[i * stride + n + t]
+                    total += 0.5 * white * white
+            for t in range(n_terms - _ONE):
+                total -= slope[t]
+            for q in range(n_inputs, n_points):
+                total -= 0.5 * slope[n_terms + q]
+            slope[n_terms - _ONE] = total

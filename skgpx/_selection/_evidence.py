@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Product, Sum
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.exact_evidence import DensityRows, log_densities
 from skgpx._numerics.laplace import laplace_evidence_gradient
 from skgpx._numerics.linalg import (
     cholesky,
@@ -20,14 +19,13 @@ from skgpx._numerics.linalg import (
 )
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
+from skgpx._selection._radial_form import FormDensity, RadialForm
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.bases._selectors import Selector
 from skgpx.kernels import (
-    Linear,
     diagonal_and_pullback,
     matrix_and_pullback,
-    radial_code,
     triangle_and_pullback,
     with_theta,
 )
@@ -161,153 +159,6 @@ class ExactEvidence:
             noise_slope -= 0.5 * n_targets * n_repetitions
             gradient = np.append(gradient, noise_slope)
         return value, gradient
-
-
-class RadialForm(NamedTuple):
-    """A constant times a kernel of the distance, possibly plus `Linear`, and noise.
-
-    Attributes
-    ----------
-    code : int
-        Kernel: one of the constants of ``radial``.
-    centre : ndarray of shape (d,) or None
-        Of the linear functions, if there are any.
-    log_scales : ndarray of shape (2 + d,) or (2 + 2 d,)
-        Logarithms of the amplitude, of a lengthscale for each column, of the slope for
-        each column, and of the noise variance.
-    position : ndarray of shape (2 + d,) or (2 + 2 d,)
-        Position of each in the log-parameters of kernel and likelihood, where a free
-        noise is the last; minus one if it is fixed.
-    """
-
-    code: int
-    centre: Array | None
-    log_scales: Array
-    position: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, kernel: Kernel, noise_variance: float, d: int) -> RadialForm | None:
-        """The form of a kernel of d columns, None of another kernel."""
-        scaled = kernel
-        centre = None
-        slope = []
-        if type(kernel) is Sum and type(kernel.k2) is Linear:
-            scaled = kernel.k1
-            line = kernel.k2
-            centre = np.broadcast_to(np.asarray(line.centre, dtype=np.float64), (d,))
-            slope = [(line.slope, line.hyperparameter_slope, d)]
-        shape = scaled
-        amplitude = (1.0, None, 1)
-        if type(scaled) is Product and type(scaled.k1) is ConstantKernel:
-            shape = scaled.k2
-            constant = scaled.k1
-            entry = constant.hyperparameter_constant_value
-            amplitude = (constant.constant_value, entry, 1)
-        code = radial_code(shape)
-        if code is None:
-            return None
-        length_scale = (shape.length_scale, shape.hyperparameter_length_scale, d)
-        # values of each hyperparameter, its specification and its number of scales
-        entries: list[Any] = [amplitude, length_scale, *slope]
-        log_scales = []
-        positions = []
-        n_free = 0
-        for scales, entry, size in entries:
-            if np.size(scales) not in (1, size):
-                return None
-            log_scales.append(np.log(np.broadcast_to(scales, (size,))))
-            position = np.full(size, -1)
-            if entry is not None and not entry.fixed:
-                position[:] = n_free
-                if entry.n_elements > 1:
-                    position += np.arange(size)
-                n_free += entry.n_elements
-            positions.append(position)
-        log_scales.append(np.log([noise_variance]))
-        # its position if it is free; otherwise beyond the log-parameters
-        positions.append(np.array([n_free]))
-        return cls(
-            code=code,
-            centre=centre,
-            log_scales=np.concatenate(log_scales, dtype=np.float64),
-            position=np.concatenate(positions),
-        )
-
-    def log_scales_at(self, thetas: Array) -> Array:
-        """Logarithms of all scales at log-parameters (s, p), shape (s, 2 + d, ...)."""
-        is_free = self._is_free(thetas.shape[1])
-        log_scales = np.repeat(self.log_scales[np.newaxis], len(thetas), axis=0)
-        log_scales[:, is_free] = thetas[:, self.position[is_free]]
-        return log_scales
-
-    def gradients(self, slopes: Array, p: int) -> Array:
-        """Gradients (s, p) in the log-parameters, from slopes in all scales."""
-        is_free = self._is_free(p)
-        gradients = np.zeros((p, len(slopes)))
-        np.add.at(gradients, self.position[is_free], slopes.T[is_free])
-        return gradients.T
-
-    def _is_free(self, p: int) -> NDArray[np.bool_]:
-        is_free: NDArray[np.bool_] = (self.position >= 0) & (self.position < p)
-        return is_free
-
-
-class FormDensity:
-    """Density of :class:`ExactEvidence` by compiled loops, at many scales of one form.
-
-    Parameters
-    ----------
-    form : RadialForm
-        Its scales are not read.
-    rows : Rows
-    """
-
-    def __init__(self, form: RadialForm, rows: Rows):
-        n, d = rows.X.shape
-        points = [rows.X - rows.X.mean(axis=0)]
-        n_lines = 0
-        if form.centre is not None:
-            points.append(rows.X - form.centre)
-            n_lines = d
-        omega = rows.precisions
-        self._rows = DensityRows(
-            code=form.code,
-            points=np.ascontiguousarray(np.concatenate(points, axis=1).T),
-            n_lines=n_lines,
-            targets=np.array(rows.y.reshape(n, -1).T, order="C"),
-            noise_factors=1.0 / omega,
-        )
-        # amplitude, 1 / ℓ², s² and the noise variance
-        self._powers = np.ones(2 + d + n_lines)
-        self._powers[1 : 1 + d] = -2.0
-        self._powers[1 + d : -1] = 2.0
-        # ½ c Σ [log 2π + (ω - 1) log(2π σ²) + log ω]
-        half_targets = 0.5 * len(self._rows.targets)
-        log_terms = np.log(2.0 * np.pi) * omega + np.log(omega)
-        self._constant = half_targets * float(np.sum(log_terms))
-        self._noise_slope = half_targets * float(np.sum(omega - 1.0))
-
-    def values_and_slopes(self, log_scales: Array) -> tuple[Array, Array]:
-        """Evidence (s,) and slopes in logarithms of scales (s, 2 + d, ...).
-
-        NaN where it fails.
-        """
-        values, slopes = self._evaluate(log_scales, with_slopes=True)
-        slopes[:, -1] -= self._noise_slope
-        return values, slopes
-
-    def values(self, log_scales: Array) -> Array:
-        """Evidence (s,), minus infinity where it fails."""
-        values, _ = self._evaluate(log_scales, with_slopes=False)
-        return np.where(np.isnan(values), -np.inf, values)
-
-    def _evaluate(self, log_scales: Array, with_slopes: bool) -> tuple[Array, Array]:
-        values = np.empty(len(log_scales))
-        slopes = np.full(log_scales.shape, np.nan)
-        scales = np.exp(self._powers * log_scales)
-        log_densities(self._rows, scales, with_slopes, values, slopes)
-        repetitions = self._noise_slope * log_scales[:, -1]
-        return values - self._constant - repetitions, slopes
 
 
 def _density_slope(L: Array, white: Array) -> Array:

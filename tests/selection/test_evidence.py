@@ -3,7 +3,13 @@ import pytest
 from scipy.stats import norm
 from scipy.stats import t as student_t
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
 
 from skgpx._numerics import laplace
 from skgpx._numerics.regression import weight_statistics
@@ -21,7 +27,13 @@ from skgpx._selection._sparse import best_noise
 from skgpx._selection._waves import false_alarm_level, wave_gains
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
-from skgpx.kernels import GREKernel, Linear
+from skgpx.kernels import (
+    CategoricalKernel,
+    Columns,
+    GREKernel,
+    Linear,
+    category_columns,
+)
 from skgpx.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
 from tests.numerics.conftest import fourth_order
 
@@ -328,18 +340,43 @@ COMPILED_KERNELS = {
     "trend": ConstantKernel(1.3) * RBF(0.9) + Linear(0.4, centre=0.3),
     "slopes": Matern([0.9, 1.7], nu=2.5) + Linear([0.4, 0.2], centre=[0.1, -1.0]),
     "fixed slopes": RBF(0.9) + Linear([0.4, 0.2], slope_bounds="fixed"),
+    "constant last": RBF(1.0) * ConstantKernel(2.0),
+    "intercept": ConstantKernel(1.3) * RBF(0.9) + ConstantKernel(0.4),
+    "additive": ConstantKernel(1.3) * Columns(RBF(0.9), [1])
+    + ConstantKernel(0.4) * Columns(Matern(0.5, nu=1.5), [0])
+    + Columns(Linear(0.3), [-1]),
+    "interactions": ConstantKernel(1.3, "fixed")
+    * Columns(RBF(0.9), [1])
+    * Columns(Matern(0.5, nu=1.5) * Matern(1.5, "fixed", nu=2.5), [0])
+    + Columns(ConstantKernel(0.3) * Matern([0.4, 0.9], nu=0.5), [1, 0]),
+    "factors of sums": (RBF(2.0) + Matern(0.7, nu=1.5))
+    * (ConstantKernel(1.3) * Matern(3.0, nu=2.5) + CategoricalKernel(0.3)),
+    "categories": ConstantKernel(1.3)
+    * Columns(Matern([0.9, 1.7], nu=2.5), [0, 1])
+    * Columns(CategoricalKernel(np.array([0.4, 0.7])), [2, 3]),
+    "categories alone": ConstantKernel(1.3) * CategoricalKernel(0.4),
+    "categories, trend": ConstantKernel(1.3)
+    * Columns(RBF([0.9, 1.7]), [0, 1])
+    * Columns(CategoricalKernel(np.array([0.4, 0.7]), n_categories=3), [3, 2])
+    + Columns(Linear([0.4, 0.2], centre=[0.1, -1.0]), [0, 1]),
+    "categories, fixed": Columns(CategoricalKernel(0.4, "fixed"), [2])
+    + ConstantKernel(0.3) * Columns(CategoricalKernel(1.0), [3]),
 }
 
 
 def evidence_problem(kernel, likelihood, rng, n_targets=1, n=39):
     rows = rows_for(likelihood, rng, n)
+    if category_columns(kernel, 4):
+        codes = rng.integers(0, 3, (n, 2))
+        rows = rows._replace(X=np.concatenate((rows.X, codes), axis=1))
     targets = [rows.y * rows.X[:, 0] ** power for power in range(n_targets)]
     y = rows.y if n_targets == 1 else np.stack(targets, axis=1)
     rows = rows._replace(y=y, known=rng.uniform(0.5, 2.0, n))
     likelihood = likelihood.prepare(y, rows.weights)
     evidence = ExactEvidence(rows, kernel, likelihood)
     theta = np.concatenate((kernel.theta, likelihood.theta))
-    return evidence, theta + 0.1 * rng.standard_normal((3, len(theta)))
+    # a correlation is at most one
+    return evidence, theta - 0.1 * rng.random((3, len(theta)))
 
 
 @pytest.mark.parametrize("n_targets", [1, 2])
@@ -388,7 +425,14 @@ def test_compiled_evidence_of_matrices_that_are_nearly_singular(rng):
 
 def test_other_kernels_and_many_rows_have_no_compiled_evidence(rng, monkeypatch):
     likelihood = Gaussian()
-    for kernel in (KERNELS["matern"], KERNELS["gre"], RBF(1.0) * ConstantKernel(2.0)):
+    others = (
+        KERNELS["gre"],
+        ConstantKernel(1.0) * RationalQuadratic(0.7, 1.2),
+        RBF(1.0) * Linear(0.4),
+        ConstantKernel(1.0) * (ConstantKernel(2.0) * RBF(1.0)),
+        Matern(1.0, nu=2.0),
+    )
+    for kernel in others:
         evidence, thetas = evidence_problem(kernel, likelihood, rng)
         assert evidence._form is None
         values, gradients = evidence.values_and_gradients(thetas)

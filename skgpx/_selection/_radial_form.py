@@ -1,0 +1,363 @@
+"""Kernels whose exact evidence is compiled: their form, and the density in its scales.
+
+Sums of products of kernels of a distance, each of its own columns: of numbers or, by
+whether they differ, of categories; and linear functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Product, Sum
+
+from skgpx._numerics.exact_evidence import DensityRows, log_densities
+from skgpx._numerics.radial import RBF
+from skgpx._validation import Rows
+from skgpx.kernels import CategoricalKernel, Columns, Linear, radial_code
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# Hyperparameters of kernels that are known beside those of the distance.
+_PARAMETERS = {
+    ConstantKernel: "constant_value",
+    CategoricalKernel: "correlation",
+    Linear: "slope",
+}
+# Products of sums may have very many terms.
+_MOST_PRODUCTS = 64
+
+
+# ---- A kernel as a sum of products ---------------------------------------------------
+
+
+class Leaf(NamedTuple):
+    """A kernel without parts, with at most one hyperparameter.
+
+    Attributes
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    columns : ndarray of int of shape (q,)
+        That it sees.
+    parameter : str
+        Name of its hyperparameter; empty for a kernel that loops do not know.
+    position : int
+        Of its first free hyperparameter in the log-parameters.
+    """
+
+    kernel: Any
+    columns: Indices
+    parameter: str
+    position: int
+
+    @classmethod
+    def of(cls, kernel: Kernel, columns: Indices, position: int) -> Leaf:
+        """The kernel with the name of its hyperparameter."""
+        parameter = _PARAMETERS.get(type(kernel), "")
+        if radial_code(kernel) is not None:
+            parameter = "length_scale"
+        return cls(kernel, columns, parameter, position)
+
+    @property
+    def n_free(self) -> int:
+        """Number of its free log-parameters."""
+        if not self.parameter:
+            return 0
+        specification = getattr(self.kernel, f"hyperparameter_{self.parameter}")
+        return 0 if specification.fixed else int(specification.n_elements)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether loops know it, and it has one value or one of each column."""
+        if not self.parameter:
+            return False
+        size = np.size(getattr(self.kernel, self.parameter))
+        return size in (1, len(self.columns))
+
+    @property
+    def is_rbf(self) -> bool:
+        """Whether it is an RBF of some distance, as a correlation of categories is."""
+        return self.parameter == "correlation" or radial_code(self.kernel) == RBF
+
+    def scales(self) -> tuple[Array, Indices]:
+        """Logarithms of its values by column, and their positions; -1 if fixed."""
+        size = 1 if self.parameter == "constant_value" else len(self.columns)
+        values = np.broadcast_to(getattr(self.kernel, self.parameter), (size,))
+        position = np.full(size, -1)
+        if self.n_free:
+            position[:] = self.position
+        if self.n_free > 1:
+            position += np.arange(size)
+        return np.log(values, dtype=np.float64), position
+
+
+def _products(
+    kernel: Kernel,
+    columns: Indices,
+    position: int,
+) -> tuple[list[list[Leaf]], int]:
+    """A kernel as a sum of products of leaves.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    columns : ndarray of int
+        That it sees.
+    position : int
+        Of its first log-parameter.
+
+    Returns
+    -------
+    products : list of lists of Leaf
+    position : int
+        Behind its last log-parameter.
+    """
+    if type(kernel) is Columns:
+        inner_columns = columns[kernel.indices(len(columns))]
+        return _products(kernel.kernel, inner_columns, position)
+    if type(kernel) is Sum or type(kernel) is Product:
+        first, position = _products(kernel.k1, columns, position)
+        second, position = _products(kernel.k2, columns, position)
+        if type(kernel) is Sum:
+            return first + second, position
+        # (Σ a) (Σ b) = Σ a b
+        return [a + b for a in first for b in second], position
+    leaf = Leaf.of(kernel, columns, position)
+    return [[leaf]], position + leaf.n_free
+
+
+class Term(NamedTuple):
+    """A product of leaves: a constant, and kernels of a distance.
+
+    Attributes
+    ----------
+    constants : list of Leaf
+    factors : list of lists of Leaf
+        Leaves of one kernel each: RBFs and categories, whose product is an RBF of all
+        their inputs, and other kernels.
+    """
+
+    constants: list[Leaf]
+    factors: list[list[Leaf]]
+
+    @classmethod
+    def of(cls, product: Sequence[Leaf]) -> Term:
+        """The leaves by their kind."""
+        constants = [leaf for leaf in product if leaf.parameter == "constant_value"]
+        radial = [leaf for leaf in product if leaf.parameter != "constant_value"]
+        rbfs = [leaf for leaf in radial if leaf.is_rbf]
+        factors = [[leaf] for leaf in radial if not leaf.is_rbf]
+        if rbfs:
+            factors.append(rbfs)
+        return cls(constants, factors)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether loops know the product: none of linear functions, or of constants."""
+        factors = [leaf for factor in self.factors for leaf in factor]
+        is_radial = all(leaf.parameter != "slope" for leaf in factors)
+        return is_radial and len(self.constants) <= 1
+
+    @property
+    def amplitude(self) -> tuple[Array, Indices]:
+        """Logarithm of its constant and its position; one, fixed, without."""
+        if not self.constants:
+            return np.zeros(1), np.full(1, -1)
+        return self.constants[0].scales()
+
+
+# ---- The form, and its scales --------------------------------------------------------
+
+
+class RadialForm(NamedTuple):
+    """``Σ_t a_t Π_f k_f(r_f) + Σ_q s_q² l_q l_qᵀ``, and noise.
+
+    Each factor k_f is a kernel of a distance r_f of some inputs. Correlations ρ of
+    categories are an RBF: ``ρ^[x ≠ y] = exp(-½ v [x ≠ y])`` with ``v = -2 log ρ``.
+
+    Attributes
+    ----------
+    codes : ndarray of int of shape (f,)
+        Of each factor: one of the constants of ``radial``.
+    first_factors : ndarray of uint64 of shape (t + 1,)
+        Position of the first factor of each product, and the number of factors.
+    first_inputs : ndarray of uint64 of shape (f + 1,)
+        Position of the first input of each factor, and the number of inputs.
+    columns : ndarray of int of shape (p,)
+        Column of each input.
+    is_category : ndarray of bool of shape (p,)
+        Inputs whose distance is whether they differ.
+    line_columns, line_centres : ndarray of shape (l,)
+        Columns of the linear functions, and where these are zero.
+    log_scales : ndarray of shape (t + p + l + 1,)
+        Logarithms of the amplitude of each product, of a lengthscale or correlation for
+        each input, of the slope of each linear function, and of the noise variance.
+    position : ndarray of int of shape (t + p + l + 1,)
+        Position of each in the log-parameters of kernel and likelihood, where a free
+        noise is the last; minus one if it is fixed.
+    """
+
+    codes: Indices
+    first_factors: NDArray[np.uint64]
+    first_inputs: NDArray[np.uint64]
+    columns: Indices
+    is_category: NDArray[np.bool_]
+    line_columns: Indices
+    line_centres: Array
+    log_scales: Array
+    position: Indices
+
+    @classmethod
+    def of(cls, kernel: Kernel, noise_variance: float, d: int) -> RadialForm | None:
+        """The form of a kernel of d columns, None of another kernel."""
+        products, n_free = _products(kernel, np.arange(d), position=0)
+        leaves = [leaf for product in products for leaf in product]
+        if len(products) > _MOST_PRODUCTS or not all(leaf.is_known for leaf in leaves):
+            return None
+        # 1 linear functions, and products of other kernels with one constant at most
+        lines = [product[0] for product in products if _is_line(product)]
+        terms = [Term.of(product) for product in products if not _is_line(product)]
+        if not all(term.is_known for term in terms):
+            return None
+        # 2 factors and inputs of each product, in the order of the loops
+        factors = [factor for term in terms for factor in term.factors]
+        inputs = [leaf for factor in factors for leaf in factor]
+        n_columns = np.array([len(leaf.columns) for leaf in inputs], dtype=np.intp)
+        is_category = [leaf.parameter == "correlation" for leaf in inputs]
+        # 3 scales; the noise is beyond the log-parameters unless it is free
+        scales = [term.amplitude for term in terms]
+        scales += [leaf.scales() for leaf in (*inputs, *lines)]
+        scales.append((np.log([noise_variance]), np.array([n_free])))
+        return cls(
+            codes=np.array([_code_of(factor) for factor in factors], dtype=np.intp),
+            first_factors=_starts([len(term.factors) for term in terms]),
+            first_inputs=_starts([_n_columns(factor) for factor in factors]),
+            columns=_columns_of(inputs),
+            is_category=np.repeat(np.array(is_category, dtype=bool), n_columns),
+            line_columns=_columns_of(lines),
+            line_centres=_centres_of(lines),
+            log_scales=np.concatenate([log_values for log_values, _ in scales]),
+            position=np.concatenate([position for _, position in scales]),
+        )
+
+    def log_scales_at(self, thetas: Array) -> Array:
+        """Logarithms of all scales at log-parameters (s, p), shape (s, t + p + ...)."""
+        is_free = self._is_free(thetas.shape[1])
+        log_scales = np.repeat(self.log_scales[np.newaxis], len(thetas), axis=0)
+        log_scales[:, is_free] = thetas[:, self.position[is_free]]
+        return log_scales
+
+    def gradients(self, slopes: Array, p: int) -> Array:
+        """Gradients (s, p) in the log-parameters, from slopes in all scales."""
+        is_free = self._is_free(p)
+        gradients = np.zeros((p, len(slopes)))
+        np.add.at(gradients, self.position[is_free], slopes.T[is_free])
+        return gradients.T
+
+    def _is_free(self, p: int) -> NDArray[np.bool_]:
+        is_free: NDArray[np.bool_] = (self.position >= 0) & (self.position < p)
+        return is_free
+
+
+def _is_line(product: Sequence[Leaf]) -> bool:
+    """Whether a product is `Linear` alone."""
+    return len(product) == 1 and product[0].parameter == "slope"
+
+
+def _code_of(factor: Sequence[Leaf]) -> int:
+    """Code of the kernel of a factor."""
+    code = None if factor[0].is_rbf else radial_code(factor[0].kernel)
+    return RBF if code is None else code
+
+
+def _n_columns(factor: Sequence[Leaf]) -> int:
+    """Number of inputs of a factor."""
+    return sum(len(leaf.columns) for leaf in factor)
+
+
+def _starts(sizes: Sequence[int]) -> NDArray[np.uint64]:
+    """Starts of consecutive parts of these sizes, and the end of the last one."""
+    return np.cumsum([0, *sizes], dtype=np.uint64)
+
+
+def _columns_of(leaves: Sequence[Leaf]) -> Indices:
+    """Columns of all leaves, one after the other."""
+    none = np.empty(0, dtype=np.intp)
+    return np.concatenate([none, *(leaf.columns for leaf in leaves)])
+
+
+def _centres_of(lines: Sequence[Leaf]) -> Array:
+    """Where linear functions are zero, by column."""
+    centres = [np.empty(0)]
+    for line in lines:
+        centre = np.asarray(line.kernel.centre, dtype=np.float64)
+        centres.append(np.broadcast_to(centre, line.columns.shape))
+    return np.concatenate(centres)
+
+
+class FormDensity:
+    """Density of :class:`ExactEvidence` by compiled loops, at many scales of one form.
+
+    Parameters
+    ----------
+    form : RadialForm
+        Its scales are not read.
+    rows : Rows
+    """
+
+    def __init__(self, form: RadialForm, rows: Rows):
+        n = len(rows.X)
+        inputs = rows.X[:, form.columns]
+        means = np.where(form.is_category, 0.0, inputs.mean(axis=0))
+        lines = rows.X[:, form.line_columns] - form.line_centres
+        n_lines = len(form.line_columns)
+        omega = rows.precisions
+        self._rows = DensityRows(
+            codes=form.codes,
+            first_factors=form.first_factors,
+            first_inputs=form.first_inputs,
+            is_category=form.is_category,
+            points=np.concatenate((inputs - means, lines), axis=1).T.copy(),
+            n_lines=n_lines,
+            targets=np.array(rows.y.reshape(n, -1).T, order="C"),
+            noise_factors=1.0 / omega,
+        )
+        # amplitudes, 1 / ℓ², s² and the noise variance
+        n_terms = len(form.first_factors) - 1
+        n_before_lines = n_terms + len(form.columns)
+        self._powers = np.ones(len(form.log_scales))
+        self._powers[n_terms:n_before_lines] = -2.0
+        self._powers[n_before_lines:-1] = 2.0
+        self._correlations = n_terms + np.flatnonzero(form.is_category)
+        # ½ c Σ [log 2π + (ω - 1) log(2π σ²) + log ω]
+        half_targets = 0.5 * len(self._rows.targets)
+        log_terms = np.log(2.0 * np.pi) * omega + np.log(omega)
+        self._constant = half_targets * float(np.sum(log_terms))
+        self._noise_slope = half_targets * float(np.sum(omega - 1.0))
+
+    def values_and_slopes(self, log_scales: Array) -> tuple[Array, Array]:
+        """Evidence (s,) and slopes in logarithms of scales (s, t + p + ...).
+
+        NaN where it fails.
+        """
+        values, slopes = self._evaluate(log_scales, with_slopes=True)
+        slopes[:, -1] -= self._noise_slope
+        return values, slopes
+
+    def values(self, log_scales: Array) -> Array:
+        """Evidence (s,), minus infinity where it fails."""
+        values, _ = self._evaluate(log_scales, with_slopes=False)
+        return np.where(np.isnan(values), -np.inf, values)
+
+    def _evaluate(self, log_scales: Array, with_slopes: bool) -> tuple[Array, Array]:
+        values = np.empty(len(log_scales))
+        slopes = np.full(log_scales.shape, np.nan)
+        scales = np.exp(self._powers * log_scales)
+        # v = -2 log ρ
+        scales[:, self._correlations] = -2.0 * log_scales[:, self._correlations]
+        log_densities(self._rows, scales, with_slopes, values, slopes)
+        repetitions = self._noise_slope * log_scales[:, -1]
+        return values - self._constant - repetitions, slopes
