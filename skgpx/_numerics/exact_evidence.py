@@ -19,6 +19,10 @@ from skgpx._numerics.radial import profile_and_slope
 
 Array = NDArray[np.float64]
 
+# Kinds of inputs, by their squared distance: that of numbers, one where categories
+# differ, and the squared chord between two points of a cycle.
+NUMBER, CATEGORY, CYCLE = range(3)
+
 _ZERO, _ONE, _TWO, _THREE, _FOUR = np.arange(5, dtype=np.uint64)
 
 
@@ -33,8 +37,10 @@ class DensityRows(NamedTuple):
         Position of the first factor of each product, and the number of factors.
     first_inputs : ndarray of uint64 of shape (f + 1,)
         Position of the first input of each factor, and the number of inputs.
-    is_category : ndarray of bool of shape (p,)
-        Inputs of which the squared distance is one where they differ.
+    kinds : ndarray of int of shape (p,)
+        Of each input: one of the constants of this module.
+    period_slots : ndarray of uint64 of shape (p,)
+        Position of the period of each cycle in the scales; zero of other inputs.
     points : ndarray of shape (p + l, n)
         Inputs of the factors; then inputs of the linear functions less their centre.
     n_lines : int
@@ -47,7 +53,8 @@ class DensityRows(NamedTuple):
     codes: NDArray[np.intp]
     first_factors: NDArray[np.uint64]
     first_inputs: NDArray[np.uint64]
-    is_category: NDArray[np.bool_]
+    kinds: NDArray[np.intp]
+    period_slots: NDArray[np.uint64]
     points: Array
     n_lines: int
     targets: Array
@@ -72,15 +79,16 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     Parameters
     ----------
     rows : DensityRows
-    scales : ndarray of shape (m, t + p + l + 1)
+    scales : ndarray of shape (m, t + p + l + ... + 1)
         Of each covariance: the amplitudes, the inverse squares of the lengthscales (of
         categories -2 times the logarithms of the correlations), the squares of the
-        slopes, and the noise variance.
+        slopes, the periods of the cycles, and the noise variance.
     with_slopes : bool
     values : ndarray of shape (m,)
-    slopes : ndarray of shape (m, t + p + l + 1)
+    slopes : ndarray of shape (m, t + p + l + ... + 1)
         In the logarithms of the amplitudes, of the lengthscales and correlations, of
-        the slopes and of the noise variance. Not written where the value is NaN.
+        the slopes, of the periods and of the noise variance. Not written where the
+        value is NaN.
 
     Notes
     -----
@@ -94,6 +102,10 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     n_terms = np.uint64(len(rows.first_factors) - 1)
     n_factors = np.uint64(len(rows.codes))
     c = np.uint64(len(rows.targets))
+    # angles of the cycles
+    angles = np.empty((n_inputs, n))
+    cosines = np.empty((n_inputs, n))
+    sines = np.empty((n_inputs, n))
     # products but for the last, and -(dk/dr) / r of each factor times the others
     K = np.empty((max(len(rows.first_factors) - 2, 0), n, n))
     W = np.empty((n_factors, n, n))
@@ -112,6 +124,13 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
         noise_variance = scale[-1]
 
         # 1 the rows [C, y, I], each from its diagonal entry on
+        for q in range(n_inputs):
+            if rows.kinds[q] == CYCLE:
+                frequency = 2.0 * np.pi / scale[rows.period_slots[q]]
+                for j in range(n):
+                    angles[q, j] = frequency * points[q, j]
+                    cosines[q, j] = np.cos(angles[q, j])
+                    sines[q, j] = np.sin(angles[q, j])
         for i in range(len(A)):
             A[i] = 0.0
         for i in range(n):
@@ -122,26 +141,36 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                 n_up_to_term = rows.first_factors[t + _ONE]
                 if first_factor == n_up_to_term:
                     for j in range(i, n):
-                        k_term[j] = amplitude
+                        k_term[j] = 1.0
                 for f in range(first_factor, n_up_to_term):
+                    k_factor = k
+                    if f == first_factor:
+                        k_factor = k_term
                     for j in range(i, n):
-                        k[j] = 0.0
+                        k_factor[j] = 0.0
                     for q in range(rows.first_inputs[f], rows.first_inputs[f + _ONE]):
                         z = points[q, i]
                         inverse_square = scale[n_terms + q]
-                        if rows.is_category[q]:
+                        if rows.kinds[q] == CATEGORY:
                             for j in range(i, n):
-                                k[j] += inverse_square if points[q, j] != z else 0.0
+                                k_factor[j] += (
+                                    inverse_square if points[q, j] != z else 0.0
+                                )
+                        elif rows.kinds[q] == CYCLE:
+                            # 4 sin²(½ angle) = |chord|²
+                            cosine = cosines[q, i]
+                            sine = sines[q, i]
+                            for j in range(i, n):
+                                dx = cosines[q, j] - cosine
+                                dy = sines[q, j] - sine
+                                square = dx * dx + dy * dy
+                                k_factor[j] += inverse_square * square
                         else:
                             for j in range(i, n):
                                 difference = points[q, j] - z
-                                k[j] += inverse_square * difference * difference
-                    profile_and_slope(rows.codes[f], k[i:], W[f, i, i:])
-                    if f == first_factor:
-                        for j in range(i, n):
-                            W[f, i, j] *= amplitude
-                            k_term[j] = amplitude * k[j]
-                    else:
+                                k_factor[j] += inverse_square * difference * difference
+                    profile_and_slope(rows.codes[f], k_factor[i:], W[f, i, i:])
+                    if f > first_factor:
                         # the product rule
                         for g in range(first_factor, f):
                             for j in range(i, n):
@@ -150,10 +179,10 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                             W[f, i, j] *= k_term[j]
                             k_term[j] *= k[j]
                 for j in range(i, n):
-                    A[base + j] += k_term[j]
+                    A[base + j] += amplitude * k_term[j]
                 if t + _ONE < n_terms:
                     for j in range(i, n):
-                        K[t, i, j] = k_term[j]
+                        K[t, i, j] = amplitude * k_term[j]
             for q in range(n_inputs, n_points):
                 z = scale[n_terms + q] * points[q, i]
                 for j in range(i, n):
@@ -248,6 +277,7 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
             # the pullbacks, where entries beside the diagonal count twice
             slope[-1] += 0.5 * noise_variance * k[i] * noise_factors[i]
             for t in range(n_terms):
+                amplitude = scale[t]
                 if t + _ONE < n_terms:
                     product = -0.5 * k[i] * K[t, i, i]
                     for j in range(i, n):
@@ -259,15 +289,32 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                     for q in range(rows.first_inputs[f], rows.first_inputs[f + _ONE]):
                         z = points[q, i]
                         product = 0.0
-                        if rows.is_category[q]:
+                        if rows.kinds[q] == CATEGORY:
                             for j in range(i, n):
                                 product += w[j] if points[q, j] != z else 0.0
+                        elif rows.kinds[q] == CYCLE:
+                            angle = angles[q, i]
+                            cosine = cosines[q, i]
+                            sine = sines[q, i]
+                            turned = 0.0
+                            for j in range(i, n):
+                                dx = cosines[q, j] - cosine
+                                dy = sines[q, j] - sine
+                                product += w[j] * (dx * dx + dy * dy)
+                                # -½ ∂|chord|² / ∂ log period = angle sin(angle)
+                                lag = angles[q, j] - angle
+                                turned += (w[j] * lag) * (
+                                    sines[q, j] * cosine - cosines[q, j] * sine
+                                )
+                            product *= scale[n_terms + q]
+                            turned *= scale[n_terms + q]
+                            slope[rows.period_slots[q]] += amplitude * turned
                         else:
                             for j in range(i, n):
                                 difference = points[q, j] - z
                                 product += w[j] * difference * difference
                             product *= scale[n_terms + q]
-                        slope[n_terms + q] += product
+                        slope[n_terms + q] += amplitude * product
             for q in range(n_inputs, n_points):
                 z = points[q, i]
                 product = -0.5 * k[i] * z

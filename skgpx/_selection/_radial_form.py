@@ -1,7 +1,7 @@
 """Kernels whose exact evidence is compiled: their form, and the density in its scales.
 
-Sums of products of kernels of a distance, each of its own columns: of numbers or, by
-whether they differ, of categories; and linear functions.
+Sums of products of kernels of a distance, each of its own columns: of numbers, of
+categories by whether they differ, and of points of a cycle; and linear functions.
 """
 
 from __future__ import annotations
@@ -11,9 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Product, Sum
+from sklearn.gaussian_process.kernels import (
+    ConstantKernel,
+    ExpSineSquared,
+    Kernel,
+    Product,
+    Sum,
+)
 
-from skgpx._numerics.exact_evidence import DensityRows, log_densities
+from skgpx._numerics.exact_evidence import (
+    CATEGORY,
+    CYCLE,
+    NUMBER,
+    DensityRows,
+    log_densities,
+)
 from skgpx._numerics.radial import RBF
 from skgpx._validation import Rows
 from skgpx.kernels import CategoricalKernel, Columns, Linear, radial_code
@@ -23,9 +35,10 @@ Indices = NDArray[np.intp]
 
 # Hyperparameters of kernels that are known beside those of the distance.
 _PARAMETERS = {
-    ConstantKernel: "constant_value",
-    CategoricalKernel: "correlation",
-    Linear: "slope",
+    ConstantKernel: ("constant_value",),
+    CategoricalKernel: ("correlation",),
+    Linear: ("slope",),
+    ExpSineSquared: ("length_scale", "periodicity"),
 }
 # Products of sums may have very many terms.
 _MOST_PRODUCTS = 64
@@ -35,63 +48,81 @@ _MOST_PRODUCTS = 64
 
 
 class Leaf(NamedTuple):
-    """A kernel without parts, with at most one hyperparameter.
+    """A kernel without parts.
 
     Attributes
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
     columns : ndarray of int of shape (q,)
         That it sees.
-    parameter : str
-        Name of its hyperparameter; empty for a kernel that loops do not know.
+    parameters : tuple of str
+        Names of its hyperparameters; empty for a kernel that loops do not know.
     position : int
         Of its first free hyperparameter in the log-parameters.
     """
 
     kernel: Any
     columns: Indices
-    parameter: str
+    parameters: tuple[str, ...]
     position: int
 
     @classmethod
     def of(cls, kernel: Kernel, columns: Indices, position: int) -> Leaf:
-        """The kernel with the name of its hyperparameter."""
-        parameter = _PARAMETERS.get(type(kernel), "")
+        """The kernel with the names of its hyperparameters."""
+        parameters: tuple[str, ...] = _PARAMETERS.get(type(kernel), ())
         if radial_code(kernel) is not None:
-            parameter = "length_scale"
-        return cls(kernel, columns, parameter, position)
+            parameters = ("length_scale",)
+        return cls(kernel, columns, parameters, position)
 
     @property
     def n_free(self) -> int:
         """Number of its free log-parameters."""
-        if not self.parameter:
-            return 0
-        specification = getattr(self.kernel, f"hyperparameter_{self.parameter}")
-        return 0 if specification.fixed else int(specification.n_elements)
+        return sum(self._n_free_of(name) for name in self.parameters)
 
     @property
     def is_known(self) -> bool:
         """Whether loops know it, and it has one value or one of each column."""
-        if not self.parameter:
+        q = len(self.columns)
+        if "periodicity" in self.parameters and q != 1:
             return False
-        size = np.size(getattr(self.kernel, self.parameter))
-        return size in (1, len(self.columns))
+        sizes = {np.size(getattr(self.kernel, name)) for name in self.parameters}
+        return bool(sizes) and sizes <= {1, q}
 
     @property
     def is_rbf(self) -> bool:
         """Whether it is an RBF of some distance, as a correlation of categories is."""
-        return self.parameter == "correlation" or radial_code(self.kernel) == RBF
+        return self.kind != NUMBER or radial_code(self.kernel) == RBF
 
-    def scales(self) -> tuple[Array, Indices]:
-        """Logarithms of its values by column, and their positions; -1 if fixed."""
-        size = 1 if self.parameter == "constant_value" else len(self.columns)
-        values = np.broadcast_to(getattr(self.kernel, self.parameter), (size,))
+    @property
+    def kind(self) -> int:
+        """Kind of its inputs, of a kernel of some distance."""
+        if "correlation" in self.parameters:
+            return CATEGORY
+        if "periodicity" in self.parameters:
+            return CYCLE
+        return NUMBER
+
+    def scales(self, name: str = "") -> tuple[Array, Indices]:
+        """Logarithms of values by column, and their positions; -1 if fixed.
+
+        Of the parameter of this name, by default of the first.
+        """
+        names = self.parameters
+        name = name or names[0]
+        size = 1 if name == "constant_value" else len(self.columns)
+        values = np.broadcast_to(getattr(self.kernel, name), (size,))
         position = np.full(size, -1)
-        if self.n_free:
-            position[:] = self.position
-        if self.n_free > 1:
+        n_free = self._n_free_of(name)
+        if n_free:
+            earlier = names[: names.index(name)]
+            position[:] = self.position + sum(map(self._n_free_of, earlier))
+        if n_free > 1:
             position += np.arange(size)
         return np.log(values, dtype=np.float64), position
+
+    def _n_free_of(self, name: str) -> int:
+        specification = getattr(self.kernel, f"hyperparameter_{name}")
+        return 0 if specification.fixed else int(specification.n_elements)
 
 
 def _products(
@@ -136,8 +167,8 @@ class Term(NamedTuple):
     ----------
     constants : list of Leaf
     factors : list of lists of Leaf
-        Leaves of one kernel each: RBFs and categories, whose product is an RBF of all
-        their inputs, and other kernels.
+        Leaves of one kernel each: RBFs, categories and cycles, whose product is an RBF
+        of all their inputs, and other kernels.
     """
 
     constants: list[Leaf]
@@ -146,8 +177,8 @@ class Term(NamedTuple):
     @classmethod
     def of(cls, product: Sequence[Leaf]) -> Term:
         """The leaves by their kind."""
-        constants = [leaf for leaf in product if leaf.parameter == "constant_value"]
-        radial = [leaf for leaf in product if leaf.parameter != "constant_value"]
+        constants = [leaf for leaf in product if _is_constant(leaf)]
+        radial = [leaf for leaf in product if not _is_constant(leaf)]
         rbfs = [leaf for leaf in radial if leaf.is_rbf]
         factors = [[leaf] for leaf in radial if not leaf.is_rbf]
         if rbfs:
@@ -158,7 +189,7 @@ class Term(NamedTuple):
     def is_known(self) -> bool:
         """Whether loops know the product: none of linear functions, or of constants."""
         factors = [leaf for factor in self.factors for leaf in factor]
-        is_radial = all(leaf.parameter != "slope" for leaf in factors)
+        is_radial = not any("slope" in leaf.parameters for leaf in factors)
         return is_radial and len(self.constants) <= 1
 
     @property
@@ -176,7 +207,8 @@ class RadialForm(NamedTuple):
     """``Σ_t a_t Π_f k_f(r_f) + Σ_q s_q² l_q l_qᵀ``, and noise.
 
     Each factor k_f is a kernel of a distance r_f of some inputs. Correlations ρ of
-    categories are an RBF: ``ρ^[x ≠ y] = exp(-½ v [x ≠ y])`` with ``v = -2 log ρ``.
+    categories are an RBF, ``ρ^[x ≠ y] = exp(-½ v [x ≠ y])`` with ``v = -2 log ρ``, and
+    so is a periodic kernel, of the chord between two points of a cycle.
 
     Attributes
     ----------
@@ -188,14 +220,15 @@ class RadialForm(NamedTuple):
         Position of the first input of each factor, and the number of inputs.
     columns : ndarray of int of shape (p,)
         Column of each input.
-    is_category : ndarray of bool of shape (p,)
-        Inputs whose distance is whether they differ.
+    kinds : ndarray of int of shape (p,)
+        Of each input: one of the constants of ``exact_evidence``.
     line_columns, line_centres : ndarray of shape (l,)
         Columns of the linear functions, and where these are zero.
-    log_scales : ndarray of shape (t + p + l + 1,)
+    log_scales : ndarray of shape (t + p + l + ... + 1,)
         Logarithms of the amplitude of each product, of a lengthscale or correlation for
-        each input, of the slope of each linear function, and of the noise variance.
-    position : ndarray of int of shape (t + p + l + 1,)
+        each input, of the slope of each linear function, of the period of each cycle,
+        and of the noise variance.
+    position : ndarray of int of shape (t + p + l + ... + 1,)
         Position of each in the log-parameters of kernel and likelihood, where a free
         noise is the last; minus one if it is fixed.
     """
@@ -204,7 +237,7 @@ class RadialForm(NamedTuple):
     first_factors: NDArray[np.uint64]
     first_inputs: NDArray[np.uint64]
     columns: Indices
-    is_category: NDArray[np.bool_]
+    kinds: Indices
     line_columns: Indices
     line_centres: Array
     log_scales: Array
@@ -226,17 +259,18 @@ class RadialForm(NamedTuple):
         factors = [factor for term in terms for factor in term.factors]
         inputs = [leaf for factor in factors for leaf in factor]
         n_columns = np.array([len(leaf.columns) for leaf in inputs], dtype=np.intp)
-        is_category = [leaf.parameter == "correlation" for leaf in inputs]
+        kinds = np.array([leaf.kind for leaf in inputs], dtype=np.intp)
         # 3 scales; the noise is beyond the log-parameters unless it is free
         scales = [term.amplitude for term in terms]
         scales += [leaf.scales() for leaf in (*inputs, *lines)]
+        scales += [leaf.scales("periodicity") for leaf in inputs if leaf.kind == CYCLE]
         scales.append((np.log([noise_variance]), np.array([n_free])))
         return cls(
             codes=np.array([_code_of(factor) for factor in factors], dtype=np.intp),
             first_factors=_starts([len(term.factors) for term in terms]),
             first_inputs=_starts([_n_columns(factor) for factor in factors]),
             columns=_columns_of(inputs),
-            is_category=np.repeat(np.array(is_category, dtype=bool), n_columns),
+            kinds=np.repeat(kinds, n_columns),
             line_columns=_columns_of(lines),
             line_centres=_centres_of(lines),
             log_scales=np.concatenate([log_values for log_values, _ in scales]),
@@ -262,9 +296,14 @@ class RadialForm(NamedTuple):
         return is_free
 
 
+def _is_constant(leaf: Leaf) -> bool:
+    """Whether a leaf is an amplitude."""
+    return "constant_value" in leaf.parameters
+
+
 def _is_line(product: Sequence[Leaf]) -> bool:
     """Whether a product is `Linear` alone."""
-    return len(product) == 1 and product[0].parameter == "slope"
+    return len(product) == 1 and "slope" in product[0].parameters
 
 
 def _code_of(factor: Sequence[Leaf]) -> int:
@@ -311,27 +350,32 @@ class FormDensity:
     def __init__(self, form: RadialForm, rows: Rows):
         n = len(rows.X)
         inputs = rows.X[:, form.columns]
-        means = np.where(form.is_category, 0.0, inputs.mean(axis=0))
+        means = np.where(form.kinds == CATEGORY, 0.0, inputs.mean(axis=0))
         lines = rows.X[:, form.line_columns] - form.line_centres
         n_lines = len(form.line_columns)
+        n_terms = len(form.first_factors) - 1
+        n_before_lines = n_terms + len(form.columns)
+        n_before_periods = n_before_lines + n_lines
+        is_cycle = form.kinds == CYCLE
+        period_slots = np.zeros(len(form.kinds), dtype=np.uint64)
+        period_slots[is_cycle] = n_before_periods + np.arange(np.sum(is_cycle))
         omega = rows.precisions
         self._rows = DensityRows(
             codes=form.codes,
             first_factors=form.first_factors,
             first_inputs=form.first_inputs,
-            is_category=form.is_category,
+            kinds=form.kinds,
+            period_slots=period_slots,
             points=np.concatenate((inputs - means, lines), axis=1).T.copy(),
             n_lines=n_lines,
             targets=np.array(rows.y.reshape(n, -1).T, order="C"),
             noise_factors=1.0 / omega,
         )
-        # amplitudes, 1 / ℓ², s² and the noise variance
-        n_terms = len(form.first_factors) - 1
-        n_before_lines = n_terms + len(form.columns)
+        # amplitudes, 1 / ℓ², s², periods and the noise variance
         self._powers = np.ones(len(form.log_scales))
         self._powers[n_terms:n_before_lines] = -2.0
-        self._powers[n_before_lines:-1] = 2.0
-        self._correlations = n_terms + np.flatnonzero(form.is_category)
+        self._powers[n_before_lines:n_before_periods] = 2.0
+        self._correlations = n_terms + np.flatnonzero(form.kinds == CATEGORY)
         # ½ c Σ [log 2π + (ω - 1) log(2π σ²) + log ω]
         half_targets = 0.5 * len(self._rows.targets)
         log_terms = np.log(2.0 * np.pi) * omega + np.log(omega)

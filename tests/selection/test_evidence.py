@@ -6,6 +6,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
+    ExpSineSquared,
     Matern,
     RationalQuadratic,
     WhiteKernel,
@@ -359,6 +360,13 @@ COMPILED_KERNELS = {
     * Columns(RBF([0.9, 1.7]), [0, 1])
     * Columns(CategoricalKernel(np.array([0.4, 0.7]), n_categories=3), [3, 2])
     + Columns(Linear([0.4, 0.2], centre=[0.1, -1.0]), [0, 1]),
+    "season": ConstantKernel(1.3) * Columns(Matern(2.0, nu=1.5), [0])
+    + Columns(Linear(0.4), [0])
+    + ConstantKernel(0.8) * Columns(RBF(3.0) * ExpSineSquared(1.2, 0.9), [0]),
+    "seasons, fixed": ConstantKernel(1.3)
+    * Columns(ExpSineSquared(1.2, 0.9, length_scale_bounds="fixed"), [0])
+    * Columns(Matern(0.7, nu=2.5) * ExpSineSquared(0.8, 2.1), [1])
+    + Columns(ExpSineSquared(0.5, 1.7, periodicity_bounds="fixed"), [1]),
     "categories, fixed": Columns(CategoricalKernel(0.4, "fixed"), [2])
     + ConstantKernel(0.3) * Columns(CategoricalKernel(1.0), [3]),
 }
@@ -431,6 +439,7 @@ def test_other_kernels_and_many_rows_have_no_compiled_evidence(rng, monkeypatch)
         RBF(1.0) * Linear(0.4),
         ConstantKernel(1.0) * (ConstantKernel(2.0) * RBF(1.0)),
         Matern(1.0, nu=2.0),
+        RBF(1.0) + ConstantKernel(1e-3) * ExpSineSquared(1.0, 1.0),
     )
     for kernel in others:
         evidence, thetas = evidence_problem(kernel, likelihood, rng)
