@@ -301,8 +301,9 @@ def cdf(
     return out
 
 
-# Numbers of Chebyshev nodes that may replace the components of a mixture.
-_CONDENSED_SIZES = np.array([8, 12, 16, 20, 24, 32, 48])
+# Numbers of Chebyshev nodes that may replace the components of a mixture: sums over
+# multiples of eight fill the vector registers.
+_CONDENSED_SIZES = np.array([8, 16, 24, 32, 48])
 
 
 def condensed_sizes(
