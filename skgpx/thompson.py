@@ -47,9 +47,10 @@ class ThompsonSampler(OneBlasThread):
         Model of the function on the unit box; clones of it are fitted. A regressor or a
         search (GridSearchCV) stands for a DecoupledSampler around it. With
         ``prior="grid"`` its draws are defined on the unit box. None stands for
-        ``DecoupledSampler(hyperparameters="maximise")``, which learns kernel and noise;
-        warnings of its fits to few rows are not shown. ``DecoupledSampler()`` also
-        averages over hyperparameters, and a proposal takes some five times as long.
+        ``DecoupledSampler(hyperparameters="maximise")``, which learns kernel and noise,
+        for proposals, and for the best input under noise for ``DecoupledSampler()``,
+        which averages over hyperparameters; warnings of their fits to few rows are not
+        shown. Proposals of the latter take some five times as long.
     maximize : bool, default=False
         Look for the largest value instead of the smallest.
     steps : array-like of shape (n_features,) or None, default=None
@@ -197,6 +198,9 @@ class ThompsonSampler(OneBlasThread):
         self._seed = int(generator(random_state).integers(2**62))
         self._n_asked = 0
         self._n_tells = 0
+        # posterior means at the evaluations, under noise
+        self._means = np.empty(0)
+        self._n_tells_at_means = 0
         self._n_tells_at_fit = 0
         self._n_tells_at_refit = 0
 
@@ -291,9 +295,16 @@ class ThompsonSampler(OneBlasThread):
             raise NotFittedError("No evaluations yet: call tell(X, y) first.")
         if not self._is_noisy():
             return self.y_
-        sampler = self._fitted_sampler()
-        self.sampler_ = sampler
-        return sampler.predict(self._to_unit(self.X_))
+        if self._n_tells_at_means < self._n_tells:
+            if self.sampler is None:
+                # one lengthscale that is chosen wrongly explains wells as noise
+                sampler = self._fitted(DecoupledSampler())
+            else:
+                sampler = self._fitted_sampler()
+                self.sampler_ = sampler
+            self._means = sampler.predict(self._to_unit(self.X_))
+            self._n_tells_at_means = self._n_tells
+        return self._means
 
     def _design(self) -> Array:
         """The initial design in the unit box, (n_initial, n_features)."""
@@ -471,9 +482,6 @@ class ThompsonSampler(OneBlasThread):
             return previous
         default = DecoupledSampler(hyperparameters="maximise")
         sampler: DecoupledSampler = clone(self.sampler or default)
-        if sampler.random_state is None:
-            # a search draws random numbers
-            sampler.set_params(random_state=self._seed % 2**31)
         if sampler.prior == "grid" and sampler.domain is None:
             sampler.set_params(domain=np.tile([0.0, 1.0], (len(self.bounds), 1)))
         n_tells_since = self._n_tells - self._n_tells_at_refit
@@ -484,14 +492,21 @@ class ThompsonSampler(OneBlasThread):
             self._n_tells_at_refit = self._n_tells
         else:
             _keep_hyperparameters(sampler, previous)
+        sampler = self._fitted(sampler)
+        self._n_tells_at_fit = self._n_tells
+        return sampler
+
+    def _fitted(self, sampler: DecoupledSampler) -> DecoupledSampler:
+        """The model, fitted to all evaluations on the unit box."""
+        if sampler.random_state is None:
+            # a search draws random numbers
+            sampler.set_params(random_state=self._seed % 2**31)
         with warnings.catch_warnings():
             # with few rows a hyperparameter often ends at a bound
             warnings.simplefilter("ignore", ConvergenceWarning)
             if self.sampler is None:
                 warnings.simplefilter("ignore", FitWarning)
-            sampler.fit(self._to_unit(self.X_), self.y_)
-        self._n_tells_at_fit = self._n_tells
-        return sampler
+            return sampler.fit(self._to_unit(self.X_), self.y_)
 
 
 class _Levels:

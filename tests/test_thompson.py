@@ -350,6 +350,22 @@ def test_best_input_under_noise_has_the_smallest_mean():
     assert optimizer.best_y_ == y.min()
 
 
+def test_best_input_under_noise_is_that_of_averaged_hyperparameters():
+    rng = np.random.default_rng(0)
+    X = rng.random((15, 1))
+    y = np.sin(7.0 * X[:, 0]) + 0.5 * rng.standard_normal(15)
+    optimizer = ThompsonSampler([[0.0, 1.0]], noisy=True, random_state=0, **QUICK)
+    optimizer.tell(X, y)
+    proposing = optimizer.sampler_
+    averaged = DecoupledSampler(random_state=optimizer._seed % 2**31).fit(X, y)
+    mean = averaged.predict(X)
+    assert len(averaged.estimator_.hyperparameter_states_) > 1
+    assert_array_equal(optimizer.best_x_, X[np.argmin(mean)])
+    assert_allclose(optimizer.best_y_, mean.min())
+    # proposals have a model of their own
+    assert optimizer.sampler_ is proposing
+
+
 # ---- Levels --------------------------------------------------------------------------
 
 
