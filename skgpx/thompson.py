@@ -50,7 +50,7 @@ class ThompsonSampler(OneBlasThread):
         ``DecoupledSampler(hyperparameters="maximise")``, which learns kernel and noise,
         for proposals, and for the best input under noise for ``DecoupledSampler()``,
         which averages over hyperparameters; warnings of their fits to few rows are not
-        shown. Proposals of the latter take some five times as long.
+        shown. Proposals of the latter take some twenty times as long.
     maximize : bool, default=False
         Look for the largest value instead of the smallest.
     steps : array-like of shape (n_features,) or None, default=None
