@@ -115,11 +115,17 @@ class Effort(NamedTuple):
                 anneals_all=True,
                 n_states=12,
             )
+        n_chains = min(max(150_000 // n_rows**2, 32), 128)
+        n_steps = min(max(n_coordinates, 8), 16)
+        if n_rows > 150:
+            # draws near the modes need few steps, but many of them have a weight
+            n_chains = 64
+            n_steps = 4
         return cls(
             most_rows=150,
             first_rows=100,
-            n_chains=min(max(150_000 // n_rows**2, 32), 128),
-            n_steps=min(max(n_coordinates, 8), 16) if n_rows <= 150 else 8,
+            n_chains=n_chains,
+            n_steps=n_steps,
             n_draws=max(60_000 // n_rows, 200),
             anneals_all=n_rows <= AVERAGED_ROWS,
             n_states=max(min(96, 10_000 // n_rows), 24),
