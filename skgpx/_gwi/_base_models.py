@@ -5,13 +5,10 @@ The kernel needs numbers; the mean may take text, categories and missing values.
 
 from __future__ import annotations
 
-import pickle
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -277,40 +274,8 @@ class BaseModelMixin:
         return tags
 
 
-class KeptAtRows:
-    """Function of rows that keeps its values at the last rows, in each thread.
-
-    The processes of a mixture have one mean and one input, and ask in turn for their
-    values at the same rows.
-    """
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    def __call__(self, rows: NDArray[Any]) -> Any:
-        """Values at rows of a latent model."""
-        content = rows.tobytes()
-        if rows.dtype == np.object_:
-            content = pickle.dumps(rows)
-        key = (rows.shape, rows.dtype, content)
-        if getattr(self._last, "key", None) != key:
-            self._last.values = self._evaluate(rows)
-            self._last.key = key
-        return self._last.values
-
-    def _evaluate(self, rows: NDArray[Any]) -> Any:
-        """Values at rows, by the estimator."""
-        raise NotImplementedError
-
-    @cached_property
-    def _last(self) -> threading.local:
-        return threading.local()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-
 @dataclass(frozen=True)
-class PredictionsAtRows(KeptAtRows):
+class PredictionsAtRows:
     """Predictions (n, c) of a fitted estimator at rows of a latent model.
 
     Parameters
@@ -325,18 +290,20 @@ class PredictionsAtRows(KeptAtRows):
     form: TableForm
     predict: Prediction
 
-    def _evaluate(self, rows: NDArray[Any]) -> Array:
+    def __call__(self, rows: NDArray[Any]) -> Array:
+        """Predictions (n, c)."""
         return self.predict(self.estimator, self.form.table(rows))
 
 
 @dataclass(frozen=True)
-class KernelInputs(KeptAtRows):
+class KernelInputs:
     """Output (n, q) of a fitted transformer at rows of a latent model."""
 
     transformer: TransformerMixin
     form: TableForm
 
-    def _evaluate(self, rows: NDArray[Any]) -> Any:
+    def __call__(self, rows: NDArray[Any]) -> Any:
+        """Inputs of the kernel (n, q)."""
         features = self.transformer.transform(self.form.table(rows))
         return features.toarray() if hasattr(features, "toarray") else features
 
