@@ -307,21 +307,6 @@ class Counted(LogisticRegression):
         return super().predict_proba(X)
 
 
-def test_a_classifier_predicts_once_for_all_states():
-    pipeline = make_pipeline(StandardScaler(), Counted())
-    scaled = {"kernel_features": StandardScaler(), **AVERAGE}
-    model = GWIClassifier(pipeline, KERNEL, **scaled).fit(X[:60], TWO[:60])
-    assert len(model.posterior_.models) > 2
-    before = Counted.calls
-    first = model.predict_proba(X)
-    assert Counted.calls == before + 1
-    # of other rows in the same place
-    rows = X.copy()
-    model.predict_proba(rows)
-    rows[:] = X[::-1]
-    assert_allclose(model.predict_proba(rows)[::-1], first, rtol=1e-12)
-
-
 def rare():
     y = THREE.copy()
     y[:2] = 7, 8
