@@ -40,8 +40,9 @@ _PARAMETERS = {
     Linear: ("slope",),
     ExpSineSquared: ("length_scale", "periodicity"),
 }
-# Products of sums may have very many terms.
-_MOST_PRODUCTS = 64
+# In how many products a leaf may stand, on the average: products of sums have very many
+# terms, of which matrices of each leaf are faster.
+_MOST_REPETITIONS = 4
 
 
 # ---- A kernel as a sum of products ---------------------------------------------------
@@ -123,6 +124,47 @@ class Leaf(NamedTuple):
     def _n_free_of(self, name: str) -> int:
         specification = getattr(self.kernel, f"hyperparameter_{name}")
         return 0 if specification.fixed else int(specification.n_elements)
+
+
+class Expansion(NamedTuple):
+    """Size of a kernel that is written as a sum of products.
+
+    Attributes
+    ----------
+    n_leaves : int
+        Kernels without parts.
+    n_products : int
+    n_factors : int
+        Leaves of all products.
+    """
+
+    n_leaves: int
+    n_products: int
+    n_factors: int
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Expansion:
+        """Numbers by the parts, without the products."""
+        if type(kernel) is Columns:
+            return cls.of(kernel.kernel)
+        if type(kernel) is Sum or type(kernel) is Product:
+            first = cls.of(kernel.k1)
+            second = cls.of(kernel.k2)
+            n_leaves = first.n_leaves + second.n_leaves
+            if type(kernel) is Sum:
+                n_products = first.n_products + second.n_products
+                return cls(n_leaves, n_products, first.n_factors + second.n_factors)
+            # each product of the first with each of the second
+            n_products = first.n_products * second.n_products
+            n_factors = first.n_factors * second.n_products
+            n_factors += second.n_factors * first.n_products
+            return cls(n_leaves, n_products, n_factors)
+        return cls(n_leaves=1, n_products=1, n_factors=1)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether leaves do not stand in too many products."""
+        return self.n_factors <= _MOST_REPETITIONS * self.n_leaves
 
 
 def _products(
@@ -246,9 +288,11 @@ class RadialForm(NamedTuple):
     @classmethod
     def of(cls, kernel: Kernel, noise_variance: float, d: int) -> RadialForm | None:
         """The form of a kernel of d columns, None of another kernel."""
+        if not Expansion.of(kernel).is_short:
+            return None
         products, n_free = _products(kernel, np.arange(d), position=0)
         leaves = [leaf for product in products for leaf in product]
-        if len(products) > _MOST_PRODUCTS or not all(leaf.is_known for leaf in leaves):
+        if not all(leaf.is_known for leaf in leaves):
             return None
         # 1 linear functions, and products of other kernels with one constant at most
         lines = [product[0] for product in products if _is_line(product)]

@@ -1,3 +1,6 @@
+from functools import reduce
+from operator import mul
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -383,8 +386,12 @@ def evidence_problem(kernel, likelihood, rng, n_targets=1, n=39):
     likelihood = likelihood.prepare(y, rows.weights)
     evidence = ExactEvidence(rows, kernel, likelihood)
     theta = np.concatenate((kernel.theta, likelihood.theta))
+    thetas = theta + 0.1 * rng.standard_normal((3, len(theta)))
     # a correlation is at most one
-    return evidence, theta - 0.1 * rng.random((3, len(theta)))
+    p = len(kernel.theta)
+    if p:
+        thetas[:, :p] = np.minimum(thetas[:, :p], kernel.bounds[:, 1])
+    return evidence, thetas
 
 
 @pytest.mark.parametrize("n_targets", [1, 2])
@@ -440,6 +447,8 @@ def test_other_kernels_and_many_rows_have_no_compiled_evidence(rng, monkeypatch)
         ConstantKernel(1.0) * (ConstantKernel(2.0) * RBF(1.0)),
         Matern(1.0, nu=2.0),
         RBF(1.0) + ConstantKernel(1e-3) * ExpSineSquared(1.0, 1.0),
+        # sixteen products of four leaves each
+        reduce(mul, [RBF(1.0) + Matern(0.5 + power, nu=1.5) for power in range(4)]),
     )
     for kernel in others:
         evidence, thetas = evidence_problem(kernel, likelihood, rng)
