@@ -109,9 +109,9 @@ class AveragedHyperparameters(NamedTuple):
         d = model.inducing_points_.shape[1]
         values: dict[Hyperparameter, Array] = {}
         for i, state in enumerate(states):
-            numbers = _of_likelihood(state.likelihood)
-            numbers.update(_of_kernel(state.kernel, d, scale))
-            for hyperparameter, number in numbers.items():
+            of_state = _of_likelihood(state.likelihood)
+            of_state.update(_of_kernel(state.kernel, d, scale))
+            for hyperparameter, number in of_state.items():
                 missing = np.full(len(states), np.nan)
                 values.setdefault(hyperparameter, missing)[i] = number
         # 2 columns in the order of their lengthscales
@@ -119,13 +119,18 @@ class AveragedHyperparameters(NamedTuple):
         column_std = np.std(model.inducing_points_, axis=0)
         column_std[column_std == 0.0] = 1.0
         shortest = np.full(d, np.inf)
-        for hyperparameter, length_scales in values.items():
+        for hyperparameter, numbers in values.items():
+            columns = list(hyperparameter.columns) or slice(None)
             if hyperparameter.kind == "lengthscale":
-                median = quantiles(length_scales, weights, [0.5])[0]
-                columns = list(hyperparameter.columns) or slice(None)
-                shortest[columns] = np.fmin(
-                    shortest[columns], median / column_std[columns]
-                )
+                median = quantiles(numbers, weights, [0.5])[0]
+                scaled = median / column_std[columns]
+            elif hyperparameter.kind == "correlation":
+                # that of an RBF with this correlation, ρ = exp(-1 / ℓ²)
+                median = quantiles(numbers, weights, [0.5])[0]
+                scaled = 1.0 / np.sqrt(max(-np.log(median), 1e-300))
+            else:
+                continue
+            shortest[columns] = np.fmin(shortest[columns], scaled)
         column_order = np.argsort(shortest, kind="stable")
         # 3 kinds as they come, each in that order
         kinds = list(dict.fromkeys(hyperparameter.kind for hyperparameter in values))

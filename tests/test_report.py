@@ -232,6 +232,25 @@ def test_averaged_hyperparameters():
     assert "noise std        " in repr(report)
 
 
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+def test_report_has_the_categories_that_matter():
+    rng = np.random.default_rng(0)
+    columns = {f"x{j}": rng.normal(size=60) for j in range(6)}
+    columns |= {
+        f"c{j}": pd.Categorical(rng.choice([*"pqrs"], size=60)) for j in range(8)
+    }
+    frame = pd.DataFrame(columns)
+    effect = 2.0 * (frame["c6"] == "p").to_numpy()
+    y = effect + np.sin(2.0 * columns["x4"]) + 0.1 * rng.normal(size=60)
+    section = PLSRegressor(random_state=0).fit(frame, y).report()["hyperparameters"]
+    correlations = [name for name in section if name.startswith("correlation")]
+    length_scales = [name for name in section if name.startswith("lengthscale")]
+    assert correlations[0] == "correlation[c6]"
+    assert length_scales[0] == "lengthscale[x4]"
+    assert len(correlations) + len(length_scales) == 10
+    assert section["columns_of_longer_lengthscales"] == 4
+
+
 @pytest.mark.parametrize(
     ("model", "y"),
     [
