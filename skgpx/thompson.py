@@ -19,6 +19,7 @@ from skgpx._decoupled import DecoupledSampler, check_drawable
 from skgpx._draws import FunctionDraws, InputMap, mapped_draws
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
+from skgpx._row_budgets import AVERAGED_ROWS
 from skgpx._types import RandomState
 from skgpx._validation import all_or_nothing, check_count, check_points, generator
 from skgpx.exceptions import FitWarning
@@ -48,9 +49,10 @@ class ThompsonSampler(OneBlasThread):
         search (GridSearchCV) stands for a DecoupledSampler around it. With
         ``prior="grid"`` its draws are defined on the unit box. None stands for
         ``DecoupledSampler(hyperparameters="maximise")``, which learns kernel and noise,
-        for proposals, and for the best input under noise for ``DecoupledSampler()``,
-        which averages over hyperparameters; warnings of their fits to few rows are not
-        shown. Proposals of the latter take some twenty times as long.
+        for proposals, and for the best input under noise, of up to 300 evaluations, for
+        ``DecoupledSampler()``, which averages over hyperparameters; warnings of their
+        fits to few rows are not shown. Proposals of the latter take some twenty times
+        as long.
     maximize : bool, default=False
         Look for the largest value instead of the smallest.
     steps : array-like of shape (n_features,) or None, default=None
@@ -296,7 +298,7 @@ class ThompsonSampler(OneBlasThread):
         if not self._is_noisy():
             return self.y_
         if self._n_tells_at_means < self._n_tells:
-            if self.sampler is None:
+            if self.sampler is None and len(self.y_) <= AVERAGED_ROWS:
                 # one lengthscale that is chosen wrongly explains wells as noise
                 sampler = self._fitted(DecoupledSampler())
             else:

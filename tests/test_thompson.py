@@ -366,6 +366,19 @@ def test_best_input_under_noise_is_that_of_averaged_hyperparameters():
     assert optimizer.sampler_ is proposing
 
 
+def test_best_input_of_many_trials_is_that_of_the_proposing_model():
+    rng = np.random.default_rng(0)
+    X = rng.random((310, 1))
+    y = np.sin(7.0 * X[:, 0]) + 0.5 * rng.standard_normal(310)
+    optimizer = ThompsonSampler([[0.0, 1.0]], noisy=True, random_state=0, **QUICK)
+    optimizer.tell(X, y)
+    best = optimizer.best_x_
+    fitted = optimizer.sampler_
+    assert_array_equal(best, X[np.argmin(fitted.predict(X))])
+    optimizer.ask()
+    assert optimizer.sampler_ is fitted
+
+
 # ---- Levels --------------------------------------------------------------------------
 
 
