@@ -61,7 +61,8 @@ _SMALL_LAG = 0.5
 _LARGE_LAG = 4.0
 _FEWEST_ROUNDS = 2
 _MOST_ROUNDS = 6
-# Least effective size of draws near the modes.
+# Most draws near the modes, and the least effective size of them.
+_MOST_DRAWS = 2000
 _LEAST_SIZE = 4.0
 
 
@@ -111,7 +112,7 @@ class Effort(NamedTuple):
                 first_rows=50,
                 n_chains=16 if n_rows <= 75 else 8,
                 n_steps=8,
-                n_draws=max(30_000 // n_rows, 100),
+                n_draws=min(max(30_000 // n_rows, 100), _MOST_DRAWS),
                 anneals_all=True,
                 n_states=12,
             )
@@ -126,7 +127,7 @@ class Effort(NamedTuple):
             first_rows=100,
             n_chains=n_chains,
             n_steps=n_steps,
-            n_draws=max(60_000 // n_rows, 200),
+            n_draws=min(max(60_000 // n_rows, 200), _MOST_DRAWS),
             anneals_all=n_rows <= AVERAGED_ROWS,
             n_states=max(min(96, 10_000 // n_rows), 24),
         )
