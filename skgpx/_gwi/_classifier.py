@@ -136,7 +136,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         "maximise" takes the state of the largest posterior. "auto" averages up to 200
         rows of two classes and ``200 / (n_classes - 1)`` rows of more, as in
         :class:`PLSClassifier`, if `mean` is "auto" or "svgp": around other scores it
-        gains nothing.
+        gains nothing. Without an optimizer there is one state, that of the kernel.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points; "auto" is ``3 sqrt(n)``, but at least 50.
     inducing : {"greedy", "k-means++", "m-dpp", "random"}, default="greedy"
