@@ -297,16 +297,6 @@ def test_what_is_averaged_by_default():
         GWIClassifier(**AVERAGE).fit(many, np.tile(TWO, 3))
 
 
-class Counted(LogisticRegression):
-    """Counts the tables that it predicts."""
-
-    calls = 0
-
-    def predict_proba(self, X):
-        type(self).calls += 1
-        return super().predict_proba(X)
-
-
 def rare():
     y = THREE.copy()
     y[:2] = 7, 8
