@@ -453,7 +453,8 @@ def validate_data(
     Raises
     ------
     ValueError
-        As scikit-learn's; for masked values, text, and integers beyond doubles.
+        As scikit-learn's; for masked and missing values, text, and integers beyond
+        doubles.
     """
     check_unmasked(X=X, y=y)
     try:
@@ -469,13 +470,23 @@ def validate_data(
             "double holds. Change its units."
         ) from error
     except ValueError as error:
+        if "Input X contains NaN" in str(error):
+            raise ValueError(
+                "Input X contains NaN. Impute it, for example by SimpleImputer in a "
+                "pipeline, make missing values of categories a category, or take "
+                "GWIRegressor or GWIClassifier around an estimator that reads NaN."
+            ) from error
+        if "Input y contains NaN" in str(error):
+            raise ValueError(
+                "Input y contains NaN. Drop the rows in which it is missing."
+            ) from error
         if "could not convert string" not in str(error):
             raise
         remedy = "y must hold numbers; for labels use a classifier."
         if _has_text(X):
             remedy = "Encode columns of text, for example by OneHotEncoder"
             if estimator.__sklearn_tags__().input_tags.categorical:
-                remedy += ', or make them categories: X.astype({"name": "category"})'
+                remedy += f", or make them categories: {_cast_to_categories(X)}"
             remedy += "."
         raise ValueError(f"{error}. {remedy}") from error
 
@@ -495,6 +506,13 @@ def check_unmasked(**arrays: Any) -> None:
                 "missing. Drop their rows, or fill them in, for example by "
                 f"SimpleImputer on {name}.filled(numpy.nan)."
             )
+
+
+def _cast_to_categories(X: ArrayLike | None) -> str:
+    """The call that makes a column one of categories, in the library of the table."""
+    if type(X).__module__.startswith("polars"):
+        return 'X.with_columns(polars.col("name").cast(polars.Categorical))'
+    return 'X.astype({"name": "category"})'
 
 
 def _has_text(X: ArrayLike | None) -> bool:

@@ -114,6 +114,10 @@ def test_rows_and_targets_that_are_refused(name):
     fit = clone(estimator).fit
     for given in (None, "rows", (row for row in X)):
         refused(None, fit, given, y)
+    # a wrapper passes rows on, and its kernel or what it wraps refuses them
+    around = name in ("gwi around", "gwi classes", "tempered")
+    impute = "NaN" if around else "X contains NaN. Impute"
+    refused(impute, fit, with_value(X, np.nan), y)
     for value in (np.nan, np.inf):
         refused(r"NaN|infinity", fit, with_value(X, value), y)
         refused(r"NaN|infinity", fit, X, with_value(y, value))
