@@ -25,6 +25,11 @@ _LISTED_COLUMNS = 10
 Section = dict[str, Callable[[BaseEstimator], object]]
 
 
+def _n_averaged_states(fit: BaseEstimator) -> int | None:
+    """States of the hyperparameters that are averaged; None if one was chosen."""
+    return len(fit.hyperparameter_states_) or None
+
+
 def _weight_of_state(fit: BaseEstimator) -> float | None:
     """Probability of the kernel in `kernel_`; None if it was chosen."""
     if not fit.hyperparameter_states_:
@@ -45,6 +50,7 @@ _PRIOR: Section = {
     "kernel_of_log_scale": lambda fit: _kernel_of_log_scale(fit),
     "noise_std": lambda fit: np.sqrt(fit.noise_variance_).tolist(),
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
+    "averaged_states": _n_averaged_states,
     "weight_of_this_state": _weight_of_state,
     "cycles_per_unit": lambda fit: np.round(fit.cycles_[:5], 6).tolist() or None,
 }
@@ -67,6 +73,13 @@ def _kind_of_posterior(fit: BaseEstimator) -> str:
     if _is_closed_form(fit):
         return "closed form"
     return "particles"
+
+
+def _n_particles(fit: BaseEstimator) -> int | None:
+    """Particles of chains; None for a closed form, whose particles are drawn from it."""
+    if _is_closed_form(fit):
+        return None
+    return fit.particles_.shape[2]
 
 
 def _n_steps(fit: BaseEstimator) -> int | None:
@@ -92,7 +105,7 @@ def _of_chains(fit: BaseEstimator, value: float) -> float | None:
 
 _INFERENCE: Section = {
     "posterior": _kind_of_posterior,
-    "particles": lambda fit: fit.particles_.shape[2],
+    "particles": _n_particles,
     "steps": _n_steps,
     "products": _n_products,
     "largest_residual": lambda fit: float(np.max(fit.residuals_)),
@@ -195,8 +208,8 @@ class Reporting(OneBlasThread):
             only kernels of some families have has the "weight" of these, and quantiles
             given them. Of more than ten columns those with the shortest lengthscales,
             in standard deviations of the column, are listed. "families" has the
-            posterior probability of each form of the kernel; "prior" is of the state of
-            the largest weight.
+            posterior probability of each form of the kernel. "prior" is of one of the
+            "averaged_states", that of the largest weight, which may be small.
 
             In "held_out", "coverage_90" is the fraction of the targets inside their
             intervals of 90 %, and "coverage_90_standard_error" the standard deviation

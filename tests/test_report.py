@@ -229,6 +229,8 @@ def test_averaged_hyperparameters():
     assert section["columns_of_longer_lengthscales"] == 2
     assert_allclose(report["families"]["as given"], 1.0)
     assert report["prior"]["weight_of_this_state"] == states[0].weight
+    assert report["prior"]["averaged_states"] == len(states)
+    assert "particles" not in report["inference"]  # of a closed form
     assert "noise std        " in repr(report)
 
 
@@ -307,4 +309,4 @@ def test_hyperparameters_that_some_families_have(fitted):
         assert section[name].get("weight", 1.0) == weight
     chosen = fitted["pls"].report()
     assert not {"hyperparameters", "families"} & set(chosen)
-    assert "weight_of_this_state" not in chosen["prior"]
+    assert not {"averaged_states", "weight_of_this_state"} & set(chosen["prior"])
