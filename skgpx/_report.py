@@ -76,7 +76,7 @@ def _kind_of_posterior(fit: BaseEstimator) -> str:
 
 
 def _n_particles(fit: BaseEstimator) -> int | None:
-    """Particles of chains; None for a closed form, whose particles are drawn from it."""
+    """Particles of chains; None for a closed form, which runs none."""
     if _is_closed_form(fit):
         return None
     return fit.particles_.shape[2]
