@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,11 @@ Array = NDArray[np.float64]
 Pullback = Callable[[Array], Array]
 
 
-def central_differences(function: Callable[[Array], Array], X: Array) -> Array:
+def central_differences(
+    function: Callable[[Array], Array],
+    X: Array,
+    codes: Sequence[int] = (),
+) -> Array:
     """``(h(x + δ e_k) - h(x - δ e_k)) / 2δ`` with ``δ = ε^(1/3) max(|x_k|, 1)``.
 
     Parameters
@@ -22,6 +26,8 @@ def central_differences(function: Callable[[Array], Array], X: Array) -> Array:
     function : callable
         h, row by row: maps (n, d) to (n, q).
     X : ndarray of shape (n, d)
+    codes : sequence of int, default=()
+        Columns of codes of categories, in which derivatives are zero.
 
     Returns
     -------
@@ -41,7 +47,8 @@ def central_differences(function: Callable[[Array], Array], X: Array) -> Array:
     for k in range(X.shape[1]):
         delta = sizes[:, k]
         step = np.zeros(X.shape)
-        step[:, k] = delta
+        if k not in codes:
+            step[:, k] = delta
         rise = function(X + step) - function(X - step)
         slope = rise / (2.0 * delta[:, np.newaxis])
         slopes.append(slope)

@@ -22,6 +22,7 @@ from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.robust_max import probability_and_slopes
 from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases import Nystroem
+from skgpx.kernels import category_columns
 from skgpx.likelihoods import Likelihood, RobustMax
 
 Array = NDArray[np.float64]
@@ -234,6 +235,14 @@ class FadingScores:
     basis: Nystroem
     posterior: GaussianWeights
     map: InputMap | None = None
+
+    @property
+    def category_columns(self) -> list[int]:
+        """Columns of X with codes of categories, which have no slopes."""
+        if self.map is not None:
+            return []
+        points = self.basis.inducing_points
+        return category_columns(self.basis.kernel, points.shape[1])
 
     def __call__(self, X: NDArray[Any]) -> Array:
         """Values (n, c) at the rows of X (n, d)."""

@@ -90,7 +90,9 @@ class Mean:
         Gradients are central differences: the function is a black box.
         """
         chosen = weights[index]
-        gradients = np.einsum("pcd,pc->pd", central_differences(self, X), chosen)
+        codes = getattr(self.function, "category_columns", ())
+        slopes = central_differences(self, X, codes)
+        gradients = np.einsum("pcd,pc->pd", slopes, chosen)
         return np.sum(self(X) * chosen, axis=1), gradients
 
 

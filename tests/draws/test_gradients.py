@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
-from skgpx._draws import KernelProcess
+from skgpx._draws import KernelProcess, central_differences
 from skgpx.bases import draw_prior
 from skgpx.kernels import GREKernel
 
@@ -152,3 +152,15 @@ def test_what_is_refused(posterior):
         draws.minimize(box, candidates=[[0.5]])
     with pytest.raises(ValueError, match="one output"):
         posterior(RBF(), n_outputs=2).minimize(box)
+
+
+def test_central_differences_leave_codes_alone():
+    def rises(rows):
+        # codes of categories take no other values
+        assert np.all(np.isin(rows[:, 1], [0.0, 1.0]))
+        return np.column_stack((rows[:, 0] ** 2, rows[:, 1]))
+
+    rows = np.column_stack((X[:, 0], [0.0, 1.0, 1.0, 0.0, 1.0]))
+    slopes = central_differences(rises, rows, codes=[1])
+    assert_allclose(slopes[:, 0, 0], 2.0 * rows[:, 0], rtol=1e-7)
+    assert not np.any(slopes[:, :, 1])
