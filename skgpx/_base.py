@@ -15,6 +15,7 @@ from skgpx._predictive_distribution import PredictiveDistribution
 from skgpx._report import Reporting
 from skgpx._types import RandomState
 from skgpx._validation import (
+    RowReader,
     check_count,
     check_is_fitted,
     check_labels,
@@ -110,13 +111,14 @@ class LatentEstimator(Reporting, BaseEstimator):
             ``draws(X)`` has shape (n_rows, n_samples), or (n_rows, n_outputs,
             n_samples) for several latent outputs; latent values, in the units of y
             where the link is the identity. Calling it again, on any rows, evaluates
-            the same functions.
+            the same functions. Data frames are read as by `predict`.
         """
         check_is_fitted(self)
         n_samples = check_count(n_samples, "n_samples")
         if random_state is None:
             random_state = getattr(self, "random_state", None)
-        return self.posterior_.draw(n_samples, generator(random_state))
+        draws = self.posterior_.draw(n_samples, generator(random_state))
+        return draws.with_reader(RowReader(self))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

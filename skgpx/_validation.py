@@ -19,7 +19,11 @@ from sklearn.utils._param_validation import HasMethods as HasMethods
 from sklearn.utils._param_validation import Interval as Interval
 from sklearn.utils._param_validation import StrOptions as StrOptions
 from sklearn.utils._param_validation import validate_params as validate_params
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_sample_weight,
+    check_consistent_length,
+)
 from sklearn.utils.validation import check_is_fitted as check_is_fitted
 from sklearn.utils.validation import validate_data as _validate_data
 
@@ -70,6 +74,8 @@ _CATEGORIES = ("category", "categorical", "enum")
 _TEXT = ("object", "str", "string", "<u", "large_string")
 # Columns of parts of rows, beside those of a quantity of each row.
 _COLUMNS = ("X", "y", "sample_weight")
+# Attributes of a fitted estimator that say what its columns are.
+_KNOWN_OF_COLUMNS = ("n_features_in_", "feature_names_in_", "categories_", "_form")
 # The only category of a column whose categories dask does not know.
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
 
@@ -629,6 +635,53 @@ def check_X(estimator: BaseEstimator, X: ArrayLike) -> Array:
     return checked
 
 
+class RowReader:
+    """Reads rows as `predict` of an estimator does, without its fit: for draws.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Fitted. Its parameters are kept, and what it knows of the columns.
+    """
+
+    def __init__(self, estimator: BaseEstimator):
+        parameters = estimator.get_params(deep=False)
+        columns = {
+            name: value
+            for name, value in vars(estimator).items()
+            if name in _KNOWN_OF_COLUMNS
+        }
+        self.estimator: Any = object.__new__(type(estimator))
+        vars(self.estimator).update(parameters | columns)
+
+    @property
+    def columns(self) -> list[tuple[str, list[Any] | None]]:
+        """Names of the columns, and their categories or None; empty without names."""
+        declared = getattr(self.estimator, "categories_", {})
+        categories = {name: values.tolist() for name, values in declared.items()}
+        names = getattr(self.estimator, "feature_names_in_", ())
+        return [(str(name), categories.get(name)) for name in names]
+
+    def __call__(self, X: ArrayLike) -> ArrayLike:
+        """Rows of a table, (n, d), checked; rows without names are returned.
+
+        Raises
+        ------
+        ValueError
+            As `predict`; for masked values.
+        """
+        if not (hasattr(X, "columns") or hasattr(X, "__dataframe__")):
+            check_unmasked(X=X)
+            return X
+        if hasattr(X, "compute"):
+            # a frame of dask: scikit-learn does not see the names of its columns
+            X = X.compute()
+        if hasattr(self.estimator, "_rows_to_predict"):
+            rows: ArrayLike = self.estimator._rows_to_predict(X)
+            return rows
+        return check_X(self.estimator, X)
+
+
 def with_codes(
     estimator: BaseEstimator,
     X: ArrayLike | None,
@@ -730,6 +783,19 @@ def check_names(names: list[Any]) -> None:
         raise ValueError(
             f"Names of columns of X must differ; got {repeated} repeatedly."
         )
+
+
+def check_same_names(owner: object, X: ArrayLike | None) -> None:
+    """Keep the names of the columns of the first table, and refuse others.
+
+    Raises
+    ------
+    ValueError
+        For other names than `feature_names_in_` of the owner, or another order.
+    """
+    if hasattr(X, "columns"):
+        is_first = not hasattr(owner, "feature_names_in_")
+        _check_feature_names(owner, X, reset=is_first)
 
 
 def refuse_categories(estimator: BaseEstimator) -> None:

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 import sklearn
 from sklearn.base import clone, is_classifier
-from sklearn.compose import make_column_transformer
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import BayesianRidge, Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import get_tags
@@ -23,6 +25,7 @@ import skgpx
 from skgpx import (
     DecoupledSampler,
     ExactGPRegressor,
+    GWIClassifier,
     GWIRegressor,
     PLSClassifier,
     PLSRegressor,
@@ -30,6 +33,7 @@ from skgpx import (
     SteinFourierFeatures,
     SteinRFFRegressor,
     TemperedRegressor,
+    bases,
 )
 from skgpx.kernels import CategoricalKernel, Columns
 
@@ -306,3 +310,213 @@ def test_the_tag_of_categories_tells_the_truth(Estimator):
     else:
         with pytest.raises(ValueError, match=r"expects numbers|convert string"):
             model.fit(TABLE, y)
+
+
+# Every public estimator that draws functions, with a kernel that is given.
+PLAIN = {"kernel": RBF(1.0), "optimizer": None, "random_state": 0}
+DRAWN = {
+    "PLSRegressor": PLSRegressor(**PLAIN),
+    "PLSClassifier": PLSClassifier(**PLAIN, max_iter=5, tol=9.0),
+    "SpectralVGPRegressor": SpectralVGPRegressor(**PLAIN),
+    "SteinRFFRegressor": SteinRFFRegressor(max_iter=2, random_state=0),
+    "ExactGPRegressor": ExactGPRegressor(**PLAIN, n_draws=8),
+    "GWIRegressor": GWIRegressor("svgp", **PLAIN),
+    "GWIClassifier": GWIClassifier("svgp", **PLAIN),
+    "DecoupledSampler": DecoupledSampler(
+        GaussianProcessRegressor(RBF(1.0), alpha=0.01, optimizer=None), random_state=0
+    ),
+}
+AROUND = {
+    "GWI around": GWIRegressor(Ridge(), RBF(), random_state=0),
+    "sampler around": DecoupledSampler(PLSRegressor(**PLAIN)),
+    "search": DecoupledSampler(GridSearchCV(PLSRegressor(**PLAIN), {}, cv=2)),
+}
+
+
+def test_all_estimators_that_draw_functions_are_tested():
+    named = {name for name in skgpx.__all__ if not name.islower()}
+    have = {name for name in named if hasattr(getattr(skgpx, name), "sample_functions")}
+    assert have == set(DRAWN)
+
+
+def message(function, *arguments):
+    with pytest.raises(ValueError, match=r"feature names|'site' of X") as caught:
+        function(*arguments)
+    return str(caught.value)
+
+
+def of(model, y):
+    """Targets, or labels for a classifier."""
+    return np.where(np.median(y) < y, "a", "b") if is_classifier(model) else y
+
+
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
+@pytest.mark.parametrize("name", DRAWN | AROUND)
+def test_draws_take_the_columns_of_predict(name):
+    table = NAMED["pandas"]
+    model = clone((DRAWN | AROUND)[name])
+    model.fit(table, of(model, Y))
+    f = model.sample_functions(3, random_state=0)
+    expected = f(X)
+    for kind, same in NAMED.items():
+        np.testing.assert_array_equal(f(same), expected, err_msg=kind)
+    draws = [f, f[1:], 2.0 * f - f, f.affine(1.0, 3.0), pickle.loads(pickle.dumps(f))]
+    draws.append(bases.side_by_side([f, f[:1]]))
+    if f.process is not None:
+        draws.append(f.condition(table[:2], Y[:2]))
+        np.testing.assert_array_equal(draws[-1](table), f.condition(X[:2], Y[:2])(X))
+    wrong = [table[["b", "a"]], table[["a"]], table.rename(columns={"a": "c"})]
+    box = [(-1.0, 1.0)] * 2
+    for other in (*wrong, pl.from_pandas(wrong[0])):
+        refusal = message(model.predict, other)
+        for g in draws:
+            assert message(g, other) == refusal
+        assert message(f.at, other[:3]) == refusal
+        assert message(f.value_and_grad, other) == refusal
+        if f.process is not None:
+            assert message(f.condition, other, Y) == refusal
+        if f.n_outputs == 1:
+            assert message(f.minimize, box, 2, 16, 0, other) == refusal
+    # as of predict, where the columns of fit have no names
+    g = clone(model).fit(X, of(model, Y)).sample_functions(3, random_state=0)
+    with pytest.warns(UserWarning, match="was fitted without feature names"):
+        np.testing.assert_allclose(g(table), expected, rtol=1e-9)
+
+
+def test_bounds_of_draws_are_named_by_their_index():
+    f = DRAWN["PLSRegressor"].fit(NAMED["pandas"], Y).sample_functions(2, 0)
+    bounds = pd.DataFrame({"low": [-1.0, 0.5], "high": [1.0, 0.7]}, ["a", "b"])
+    options = {"n_starts": 2, "n_mesh": 16, "random_state": 0}
+    expected = f.minimize(bounds.to_numpy(), **options).x
+    np.testing.assert_array_equal(f.minimize(bounds, **options).x, expected)
+    with pytest.raises(ValueError, match="in the same order"):
+        f.minimize(bounds[::-1], **options)
+
+
+def test_draws_of_other_columns_are_not_put_together():
+    table = NAMED["pandas"]
+    model = clone(DRAWN["PLSRegressor"])
+    f = model.fit(table, Y).sample_functions(2, 0)
+    nameless = bases.draw_prior(RBF(1.0), 2, 1, 2, np.random.default_rng(0))
+    for total in (f + nameless, nameless + f, bases.side_by_side([nameless, f])):
+        with pytest.raises(ValueError, match="in the same order"):
+            total(table[["b", "a"]])
+    g = model.fit(table[["b", "a"]], Y).sample_functions(2, 0)
+    for combine in (lambda: f + g, lambda: bases.side_by_side([f, g])):
+        with pytest.raises(ValueError, match="functions of the same columns"):
+            combine()
+    # rows without names hold the columns in the order of fit
+    np.testing.assert_array_equal(f(X.tolist()), f(X))
+    with pytest.raises(ValueError, match="masked values"):
+        f(np.ma.masked_equal(X, X[0, 0]))
+
+
+GIVEN = {"kernel": FACTORS, "optimizer": None}
+WITH_CATEGORIES = {
+    "PLSRegressor": PLSRegressor(**GIVEN, random_state=0),
+    "PLSClassifier": PLSClassifier(**GIVEN, random_state=0),
+    "SpectralVGPRegressor": SpectralVGPRegressor(**GIVEN, random_state=0),
+    "GWIRegressor": GWIRegressor("svgp", **GIVEN, random_state=0),
+    "GWIClassifier": GWIClassifier("svgp", **GIVEN, random_state=0),
+    "DecoupledSampler": DecoupledSampler(hyperparameters="maximise", random_state=0),
+}
+FROZEN = FrozenEstimator(PLSRegressor(**GIVEN).fit(TABLE, TARGET))
+THROUGH = {
+    "sampler around": DecoupledSampler(PLSRegressor(**GIVEN), random_state=0),
+    "frozen": DecoupledSampler(FROZEN, random_state=0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
+@pytest.mark.parametrize("name", WITH_CATEGORIES | THROUGH)
+def test_draws_of_tables_with_categories(name):
+    model = clone((WITH_CATEGORIES | THROUGH)[name]).fit(
+        TABLE, of((WITH_CATEGORIES | THROUGH)[name], TARGET)
+    )
+    n_draws = 400
+    f = model.sample_functions(n_draws, random_state=1)
+    values = f(TABLE)
+    np.testing.assert_array_equal(values, f(CODED))
+    # the mean of the draws, in standard errors
+    expected = (
+        model.latent_mean_and_variance(TABLE)[0]
+        if is_classifier(model)
+        else model.predict(TABLE)
+    )
+    errors = values.std(axis=1) / np.sqrt(n_draws)
+    assert np.abs((values.mean(axis=1) - expected) / errors).max() < 4.0
+    few = pickle.loads(pickle.dumps(f[:2]))
+    table = TABLE.astype({"site": str})
+    np.testing.assert_allclose(few(pl.from_pandas(table)), values[:, :2], atol=1e-8)
+    wrong = [TABLE[["site", "t"]], table.replace("a", "z"), table.replace("a", None)]
+    for other in wrong:
+        assert message(few, other) == message(model.predict, other)
+    if f.process is not None:
+        given = few.condition(TABLE[:3], TARGET[:3], 0.01, random_state=0)
+        same = few.condition(CODED[:3], TARGET[:3], 0.01, random_state=0)
+        np.testing.assert_array_equal(given(TABLE), same(CODED))
+    found, slopes = few.value_and_grad(TABLE)
+    np.testing.assert_allclose(found, values[:, :2], atol=1e-8)
+    assert not np.any(slopes[..., 1])
+    bounds = pd.DataFrame([[0.0, 6.0], ["b", "b"]], ["t", "site"])
+    options = {"n_starts": 2, "n_mesh": 16, "random_state": 0}
+    x = few.minimize(bounds, candidates=TABLE[1::4], **options).x
+    coded = few.minimize([(0.0, 6.0), (1.0, 1.0)], candidates=CODED[1::4], **options).x
+    np.testing.assert_array_equal(x, coded)
+
+
+def test_categories_with_draws_are_all_tested():
+    have = {
+        name
+        for name in DRAWN
+        if get_tags(
+            getattr(skgpx, name)(
+                **({} if name == "DecoupledSampler" else {"kernel": RBF()})
+            )
+        ).input_tags.categorical
+    }
+    # these have the tag of the base class, and refuse categories in fit
+    assert have - set(WITH_CATEGORIES) <= {"SteinRFFRegressor", "ExactGPRegressor"}
+
+
+def test_draws_of_rows_that_are_not_numbers():
+    table = pd.DataFrame({**DATA, "c": list("abc") * 10})
+    columns = make_column_transformer((OneHotEncoder(), ["c"]), remainder="passthrough")
+    mean = make_pipeline(columns, Ridge())
+    model = GWIRegressor(mean, RBF(), random_state=0).fit(table, Y)
+    f = model.sample_functions(2, random_state=0)
+    np.testing.assert_array_equal(f(table), f(table.to_numpy(object)))
+    refusal = message(model.predict, table[["c", "b", "a"]])
+    assert message(f, table[["c", "b", "a"]]) == refusal
+
+
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
+def test_draws_through_wrappers_take_the_columns_of_predict():
+    table = NAMED["pandas"]
+    exact = GaussianProcessRegressor(RBF(1.0), alpha=0.01, optimizer=None)
+    scaler = StandardScaler().set_output(transform="pandas")
+    for model in (
+        exact,
+        make_pipeline(scaler, DRAWN["PLSRegressor"]),
+        TransformedTargetRegressor(DRAWN["PLSRegressor"], transformer=StandardScaler()),
+        GridSearchCV(DRAWN["PLSRegressor"], {}, cv=2),
+    ):
+        model = clone(model).fit(table, Y)
+        f = skgpx.sample_functions(model, 400, random_state=0)
+        values = f(table)
+        errors = values.std(axis=1) / 20.0
+        assert np.abs((values.mean(axis=1) - model.predict(table)) / errors).max() < 4.0
+        refusal = message(model.predict, table[["b", "a"]])
+        assert message(f, table[["b", "a"]]) == refusal
+    frozen = DecoupledSampler(FrozenEstimator(clone(exact).fit(table, Y)))
+    assert message(frozen.fit, table[["b", "a"]]) == refusal
+
+
+def test_rows_of_dask_are_read_with_their_names():
+    frames = pytest.importorskip("dask.dataframe")
+    model = DRAWN["PLSRegressor"].fit(NAMED["pandas"], Y)
+    f = model.sample_functions(2, random_state=0)
+    table = frames.from_pandas(NAMED["pandas"], npartitions=2)
+    np.testing.assert_array_equal(f(table), f(X))
+    with pytest.raises(ValueError, match="in the same order"):
+        f(table[["b", "a"]])

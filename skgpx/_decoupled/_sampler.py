@@ -41,6 +41,7 @@ from skgpx._report import Reporting
 from skgpx._types import RandomState
 from skgpx._validation import (
     Interval,
+    RowReader,
     StrOptions,
     check_columns,
     check_count,
@@ -378,10 +379,15 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         frozen = self.estimator.estimator
         check_drawable(frozen)
         check_is_fitted(frozen)
-        check_columns(X)
-        checked: Array = validate_data(self, X, dtype=np.float64)
-        self._check_grid(checked.shape[1])
         self.estimator_ = best_of(frozen)
+        # categories are those of its own fit
+        with_codes(self, None, reset=True)
+        if hasattr(self.estimator_, "categories_"):
+            self.categories_ = self.estimator_.categories_
+        coded = with_codes(self, X)
+        check_columns(coded)
+        checked: Array = validate_data(self, coded, dtype=np.float64)
+        self._check_grid(checked.shape[1])
         n_fitted = getattr(self.estimator_, "n_features_in_", self.n_features_in_)
         if n_fitted != self.n_features_in_:
             raise ValueError(
@@ -389,7 +395,18 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                 f"{type(self.estimator_).__name__} was fitted with {n_fitted}."
             )
         check_kernel_of(self.estimator_, checked, self)
+        if self._reader.columns:
+            # refuses columns that are not those of its own fit
+            self._reader(X)
         return checked
+
+    @property
+    def _reader(self) -> RowReader:
+        """Reads rows for draws: a frozen estimator has the columns of its own fit."""
+        is_frozen = isinstance(self.estimator, FrozenEstimator)
+        if is_frozen and hasattr(self.estimator_, "feature_names_in_"):
+            return RowReader(self.estimator_)
+        return RowReader(self)
 
     @classmethod
     def from_inducing(
@@ -611,7 +628,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         draws : FunctionDraws
             ``draws(X)`` has shape (n_rows, n_samples), or (n_rows, n_targets,
             n_samples) for several targets; in the units of y and without noise. Calling
-            it again, on any rows, evaluates the same functions.
+            it again, on any rows, evaluates the same functions. Data frames are read as
+            by `predict`.
 
         Warns
         -----
@@ -626,7 +644,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         n_samples = check_count(n_samples, "n_samples")
         if self.posterior_ is None:
             return self.estimator_.sample_functions(n_samples, random_state)
-        return self._draw(n_samples, generator(random_state))
+        draws = self._draw(n_samples, generator(random_state))
+        return draws.with_reader(self._reader)
 
     def sample_y(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,22 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 # Rows, or pairs of a row and a draw, evaluated at a time: bounds the memory used.
 _ROWS = 4096
+
+
+class RowReader(Protocol):
+    """Reads rows of tables as the estimator does that draws come from.
+
+    Attributes
+    ----------
+    columns : list of tuples (name, categories)
+        Empty where columns have no names; categories are None for numbers.
+    """
+
+    @property
+    def columns(self) -> list[tuple[str, list[Any] | None]]: ...
+
+    def __call__(self, X: ArrayLike) -> ArrayLike:
+        """Rows of a table as an array, (n, d); other rows are returned."""
 
 
 # ---- Draws of random functions: sums of linear terms that can be called anywhere -----
@@ -49,6 +65,10 @@ class FunctionDraws(OneBlasThread):
         that of each model that they come from; :meth:`condition` needs it.
     owner : ndarray of int of shape (s,), default=None
         Number of the model that each draw comes from, for draws from several models.
+    reader : RowReader, default=None
+        Reads data frames as the estimator does that the draws come from: it refuses
+        other columns, or another order of them, and makes codes of categories. Arrays
+        hold the columns in the order of `fit`, with codes for categories.
 
     Notes
     -----
@@ -84,12 +104,14 @@ class FunctionDraws(OneBlasThread):
         n_draws: int,
         process: Process | MixtureProcess | None = None,
         owner: Index | None = None,
+        reader: RowReader | None = None,
     ):
         self.terms = tuple(terms)
         self.n_outputs = n_outputs
         self.n_draws = n_draws
         self.process = process
         self.owner = owner
+        self.reader = reader
         widths = {term.n_features for term in self.terms} - {None}
         if len(widths) > 1:
             raise ValueError(
@@ -109,7 +131,7 @@ class FunctionDraws(OneBlasThread):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Inputs.
+            Inputs; of a data frame its columns, as for `predict` of the estimator.
 
         Returns
         -------
@@ -120,17 +142,23 @@ class FunctionDraws(OneBlasThread):
         ------
         ValueError
             If X is not two-dimensional, not finite or beyond 1e120, or has another
-            number of columns than the functions take.
+            number of columns than the functions take, or other names of columns.
         """
         values = self.values(self._rows(X))
         if self.n_outputs == 1:
             return values[:, 0, :]
         return values
 
+    def _read(self, X: ArrayLike) -> ArrayLike:
+        """Rows of a table as an array; an array costs nothing."""
+        if self.reader is None or type(X) is np.ndarray:
+            return X
+        return self.reader(X)
+
     def _rows(self, X: ArrayLike) -> Array:
         """Inputs as a finite two-dimensional array of doubles, or one of objects."""
         dtype = np.float64 if self.numeric else np.object_
-        X = np.ascontiguousarray(X, dtype=dtype)
+        X = np.ascontiguousarray(self._read(X), dtype=dtype)
         if X.ndim != 2:
             raise ValueError(
                 f"FunctionDraws expects X of shape (n_samples, n_features); got an "
@@ -264,7 +292,7 @@ class FunctionDraws(OneBlasThread):
         ----------
         bounds : array-like of shape (d, 2)
             Lower and upper bound of each input. Equal ones hold it fixed, as a column
-            of categories must be.
+            of categories must be. The index of a frame of pandas names the columns.
         n_starts : int, default=32
             Starts for each function.
         n_mesh : int, default=10000
@@ -366,32 +394,25 @@ class FunctionDraws(OneBlasThread):
     def plus(self, terms: tuple[Term, ...]) -> FunctionDraws:
         """Add terms to the functions; the result has no process."""
         all_terms = merged(self.terms + tuple(terms))
-        return FunctionDraws(
-            terms=all_terms,
-            n_outputs=self.n_outputs,
-            n_draws=self.n_draws,
-            owner=self.owner,
-        )
+        return self._with(terms=all_terms, process=None)
 
     def with_process(self, process: Process | MixtureProcess | None) -> FunctionDraws:
         """Return the same functions as draws from this process."""
-        return FunctionDraws(
-            terms=self.terms,
-            n_outputs=self.n_outputs,
-            n_draws=self.n_draws,
-            process=process,
-            owner=self.owner,
-        )
+        return self._with(process=process)
 
     def with_owner(self, owner: Index | None) -> FunctionDraws:
         """Return the same functions as draws from these models (s,)."""
-        return FunctionDraws(
-            terms=self.terms,
-            n_outputs=self.n_outputs,
-            n_draws=self.n_draws,
-            process=self.process,
-            owner=owner,
-        )
+        return self._with(owner=owner)
+
+    def with_reader(self, reader: RowReader | None) -> FunctionDraws:
+        """Return the same functions of rows that this reader reads."""
+        return self._with(reader=reader)
+
+    def _with(self, **changes: Any) -> FunctionDraws:
+        """Draws with the same arguments, but for these."""
+        names = ("terms", "n_outputs", "n_draws", "process", "owner", "reader")
+        arguments = {name: getattr(self, name) for name in names}
+        return FunctionDraws(**arguments | changes)
 
     def __len__(self) -> int:
         return self.n_draws
@@ -409,16 +430,15 @@ class FunctionDraws(OneBlasThread):
         owner = self.owner
         if owner is not None:
             owner = owner[positions]
-        return FunctionDraws(
+        return self._with(
             terms=tuple(terms),
-            n_outputs=self.n_outputs,
             n_draws=len(positions),
             process=process,
             owner=owner,
         )
 
     def __add__(self, other: FunctionDraws) -> FunctionDraws:
-        """Draw-by-draw sum of two sets of equal length."""
+        """Draw-by-draw sum of two sets of equal length, functions of equal columns."""
         if not isinstance(other, FunctionDraws):
             return NotImplemented
         if (self.n_outputs, self.n_draws) != (other.n_outputs, other.n_draws):
@@ -427,7 +447,8 @@ class FunctionDraws(OneBlasThread):
                 f"draws; got {(self.n_outputs, self.n_draws)} and "
                 f"{(other.n_outputs, other.n_draws)}."
             )
-        total = self.plus(other.terms)
+        reader = _common_reader((self, other))
+        total = self.plus(other.terms).with_reader(reader)
         if other.owner is not None:
             # a sum of draws from several models is from none of them
             return total.with_owner(None)
@@ -472,16 +493,31 @@ class FunctionDraws(OneBlasThread):
         process = self.process
         if process is not None:
             process = process.scaled(factor)
-        return FunctionDraws(
-            terms=terms,
-            n_outputs=c,
-            n_draws=s,
-            process=process,
-            owner=self.owner,
-        )
+        return self._with(terms=terms, process=process)
 
     def __repr__(self) -> str:
         return f"FunctionDraws(n_draws={self.n_draws}, n_outputs={self.n_outputs})"
+
+
+def _common_reader(sets: Sequence[FunctionDraws]) -> RowReader | None:
+    """Reader of functions of the same rows; None if no set has one.
+
+    Raises
+    ------
+    ValueError
+        If they are functions of other columns, or of other categories.
+    """
+    readers = [draws.reader for draws in sets if draws.reader is not None]
+    # columns without names may be any
+    named = [reader for reader in readers if reader.columns]
+    for reader in named:
+        if reader.columns != named[0].columns:
+            raise ValueError(
+                "Draws that are put together must be functions of the same columns "
+                "and categories, in the same order; got "
+                f"{named[0].columns} and {reader.columns}."
+            )
+    return next(iter(named + readers), None)
 
 
 def linear_draws(features: FeatureMap, weights: Array) -> FunctionDraws:
@@ -744,7 +780,7 @@ def mapped_draws(draws: FunctionDraws, inputs: InputMap) -> FunctionDraws:
     """``f(h(x))`` for each of these functions f."""
     s = draws.n_draws
     term = NestedTerm(
-        draws=draws.with_process(None),
+        draws=draws._with(process=None, reader=None),
         places=np.arange(s),
         n_draws=s,
         map=inputs,
@@ -774,7 +810,7 @@ def side_by_side(
     Raises
     ------
     ValueError
-        If there is no set, or the numbers of outputs differ.
+        If there is no set, or the numbers of outputs or the columns differ.
     """
     outputs = {draws.n_outputs for draws in sets}
     if len(outputs) != 1:
@@ -785,14 +821,16 @@ def side_by_side(
     union = sets[0]
     if len(sets) > 1:
         total = sum(len(draws) for draws in sets)
+        reader = _common_reader(sets)
         terms = []
         first = 0
         for draws in sets:
             last = first + len(draws)
             places = np.arange(first, last)
-            terms.append(NestedTerm(draws.with_process(None), places, total))
+            functions = draws._with(process=None, reader=None)
+            terms.append(NestedTerm(functions, places, total))
             first = last
-        union = FunctionDraws(tuple(terms), union.n_outputs, total)
+        union = FunctionDraws(tuple(terms), union.n_outputs, total, reader=reader)
     if order is None:
         return union
     return union[order]

@@ -39,6 +39,9 @@ def minimise(
             f"Only functions with one output have a minimum; got {draws.n_outputs} "
             "outputs."
         )
+    if hasattr(bounds, "columns") and hasattr(bounds, "T"):
+        # the index of a frame of pandas names the columns
+        bounds = np.asarray(draws._read(bounds.T)).T
     box = _box(bounds)
     draws._rows(box.T)
     if n_starts < 1 or n_mesh < n_starts:
@@ -56,7 +59,7 @@ def minimise(
     rng = np.random.default_rng(random_state)
     mesh = qmc.Sobol(d, seed=rng).random_base2(n_bits)[:n_mesh]
     if candidates is not None:
-        mesh = np.concatenate((mesh, _to_cube(candidates, box)))
+        mesh = np.concatenate((mesh, _to_cube(draws._read(candidates), box)))
 
     # the best mesh points of each draw start a search
     values = draws.values(_to_box(mesh, box))[:, 0, :]
