@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,13 @@ from sklearn.base import BaseEstimator
 from skgpx._predict_dist import predict_dist, sample_functions
 from skgpx._types import RandomState
 from skgpx._validation import check_count
-from skgpx.inspection._axes import axes_of, draw_data, line_along, optional_array
+from skgpx.inspection._axes import (
+    axes_of,
+    draw_data,
+    line_along,
+    optional_array,
+    say_fixed,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +44,8 @@ class PredictiveDisplay:
         Observations to show.
     name : str, default="x"
         Name of the column.
+    fixed : dict or None, default=None
+        Values of the other columns, by name, for the title.
 
     Attributes
     ----------
@@ -70,6 +78,7 @@ class PredictiveDisplay:
         x_data: Array | None = None,
         y_data: Array | None = None,
         name: str = "x",
+        fixed: Mapping[str, Any] | None = None,
     ):
         self.x = x
         self.mean = mean
@@ -78,6 +87,7 @@ class PredictiveDisplay:
         self.x_data = x_data
         self.y_data = y_data
         self.name = name
+        self.fixed = fixed
 
     @classmethod
     def from_estimator(
@@ -101,7 +111,7 @@ class PredictiveDisplay:
         X : array-like of shape (n_rows, n_features)
             Rows whose range is shown. Columns other than `feature` are held at their
             median (of a data frame, at their most frequent value if they are not
-            numbers); the data are then of other rows than the curve.
+            numbers), which the title says; the data are of other rows than the curve.
         y : array-like of shape (n_rows,), default=None
             Their targets, shown as points.
         feature : int or str, default=0
@@ -118,7 +128,15 @@ class PredictiveDisplay:
         Returns
         -------
         display : PredictiveDisplay
+
+        Raises
+        ------
+        ValueError
+            If X has no such column of numbers, or for a resolution below 1, a negative
+            margin or no coverages.
         """
+        if not len(coverages):
+            raise ValueError("coverages must hold at least one probability; got none.")
         line = line_along(X, feature, resolution, margin)
         distribution = predict_dist(estimator, line.rows)
         levels = sorted(float(coverage) for coverage in coverages)
@@ -131,6 +149,7 @@ class PredictiveDisplay:
             x_data=None if y is None else line.data,
             y_data=y,
             name=line.name,
+            fixed=line.fixed,
             ax=ax,
         )
 
@@ -145,6 +164,7 @@ class PredictiveDisplay:
         x_data: ArrayLike | None = None,
         y_data: ArrayLike | None = None,
         name: str = "x",
+        fixed: Mapping[str, Any] | None = None,
         ax: Axes | None = None,
     ) -> Self:
         """Draw predictions that were made elsewhere.
@@ -163,6 +183,8 @@ class PredictiveDisplay:
             Observations to show.
         name : str, default="x"
             Name of the axis.
+        fixed : dict or None, default=None
+            Values of the other columns, by name, for the title.
         ax : matplotlib.axes.Axes, default=None
             None is a new figure.
 
@@ -197,6 +219,7 @@ class PredictiveDisplay:
             optional_array(x_data),
             optional_array(y_data),
             name,
+            fixed,
         )
         return display.plot(ax=ax)
 
@@ -232,6 +255,7 @@ class PredictiveDisplay:
         (self.line_,) = self.ax_.plot(self.x, self.mean, color="C0", label="mean")
         draw_data(self.ax_, self.x_data, self.y_data)
         self.ax_.set(xlabel=self.name, ylabel="y")
+        say_fixed(self.ax_, self.fixed)
         self.ax_.margins(x=0.0)
         self.ax_.legend()
         return self
@@ -254,6 +278,8 @@ class FunctionDrawsDisplay:
         Name of the column.
     value_name : str, default="f"
         Label of the vertical axis.
+    fixed : dict or None, default=None
+        Values of the other columns, by name, for the title.
 
     Attributes
     ----------
@@ -283,6 +309,7 @@ class FunctionDrawsDisplay:
         y_data: Array | None = None,
         name: str = "x",
         value_name: str = "f",
+        fixed: Mapping[str, Any] | None = None,
     ):
         self.x = x
         self.draws = draws
@@ -290,6 +317,7 @@ class FunctionDrawsDisplay:
         self.y_data = y_data
         self.name = name
         self.value_name = value_name
+        self.fixed = fixed
 
     @classmethod
     def from_estimator(
@@ -312,8 +340,8 @@ class FunctionDrawsDisplay:
         estimator : estimator
             Fitted; any that :func:`skgpx.sample_functions` takes, with one output.
         X : array-like of shape (n_rows, n_features)
-            Rows whose range is shown. Columns other than `feature` are held at their
-            median.
+            Rows whose range is shown. Columns other than `feature` are held as in
+            :class:`PredictiveDisplay`.
         y : array-like of shape (n_rows,), default=None
             Their targets, shown as points; not for counts and classes, whose latent
             function is on another scale.
@@ -337,7 +365,8 @@ class FunctionDrawsDisplay:
         Raises
         ------
         ValueError
-            If the functions have several outputs.
+            If the functions have several outputs, or X has no such column of numbers,
+            or for a resolution or number of draws below 1, or a negative margin.
         """
         line = line_along(X, feature, resolution, margin)
         n_draws = check_count(n_draws, "n_draws")
@@ -348,6 +377,7 @@ class FunctionDrawsDisplay:
             x_data=None if y is None else line.data,
             y_data=y,
             name=line.name,
+            fixed=line.fixed,
             ax=ax,
         )
 
@@ -361,6 +391,7 @@ class FunctionDrawsDisplay:
         y_data: ArrayLike | None = None,
         name: str = "x",
         value_name: str = "f",
+        fixed: Mapping[str, Any] | None = None,
         ax: Axes | None = None,
     ) -> Self:
         """Draw values of functions.
@@ -377,6 +408,8 @@ class FunctionDrawsDisplay:
             Name of the horizontal axis.
         value_name : str, default="f"
             Label of the vertical axis.
+        fixed : dict or None, default=None
+            Values of the other columns, by name, for the title.
         ax : matplotlib.axes.Axes, default=None
             None is a new figure.
 
@@ -404,6 +437,7 @@ class FunctionDrawsDisplay:
             optional_array(y_data),
             name,
             value_name,
+            fixed,
         )
         return display.plot(ax=ax)
 
@@ -431,6 +465,7 @@ class FunctionDrawsDisplay:
         if self.lines_:
             self.lines_[0].set_label("draws of the function")
         self.ax_.set(xlabel=self.name, ylabel=self.value_name)
+        say_fixed(self.ax_, self.fixed)
         self.ax_.margins(x=0.0)
         self.ax_.legend()
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from skgpx._table import column_names, frame_of
-from skgpx._validation import check_is_fitted
+from skgpx._validation import check_count, check_is_fitted
 from skgpx._wrapped import unwrapped
 
 if TYPE_CHECKING:
@@ -108,12 +109,15 @@ class Line(NamedTuple):
         Values of the column in X.
     name : str
         Name of the column.
+    fixed : dict
+        Values of the other columns, by name.
     """
 
     rows: Any
     x: Array
     data: Array
     name: str
+    fixed: dict[str, Any]
 
 
 def line_along(
@@ -130,8 +134,12 @@ def line_along(
     Raises
     ------
     ValueError
-        If X has no such column, or the column is not of numbers, or has none.
+        If X has no such column, or the column is not of numbers, or has none; for a
+        resolution below 1 and a margin that is negative or not finite.
     """
+    resolution = check_count(resolution, "resolution")
+    if not 0.0 <= margin < np.inf:
+        raise ValueError(f"margin must be finite and at least 0; got {margin!r}.")
     is_frame = hasattr(X, "columns")
     frame: Any = X if is_frame else np.asarray(X)
     if len(frame.shape) != 2 or len(frame) < 1:
@@ -159,7 +167,25 @@ def line_along(
     high = float(np.nanmax(data))
     margin_width = margin * ((high - low) or 1.0)
     x = np.linspace(low - margin_width, high + margin_width, resolution)
-    return Line(_rows_at(frame, position, x), x, data, names[position])
+    rows = _rows_at(frame, position, x)
+    first = {name: np.asarray(_column(rows, j))[0] for j, name in enumerate(names)}
+    name = names[position]
+    del first[name]
+    return Line(rows, x, data, name, fixed=first)
+
+
+def say_fixed(ax: Axes, fixed: Mapping[str, Any] | None) -> None:
+    """Say above a picture at which values the other columns stand, the first four."""
+    if not fixed:
+        return
+    values = []
+    for name, value in fixed.items():
+        is_number = isinstance(value, int | float | np.number)
+        text = f"{value:.4g}" if is_number else f"{value}"
+        values.append(f"{name} = {text}")
+    if len(values) > 4:
+        values[4:] = [f"{len(values) - 4} more"]
+    ax.set_title("at " + ", ".join(values), fontsize="small")
 
 
 def _column(frame: Any, position: int) -> Any:

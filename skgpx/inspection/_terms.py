@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Self
 
@@ -11,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
-from skgpx._validation import check_coverage
-from skgpx.inspection._axes import fitted_model, panels_of, rows_and_names
+from skgpx._validation import check_count, check_coverage
+from skgpx.inspection._axes import fitted_model, panels_of, rows_and_names, say_fixed
 from skgpx.kernels import additive_terms, category_columns
 
 Array = NDArray[np.float64]
@@ -40,6 +41,15 @@ def _moments(
     return contrast @ point_means[:, 0], np.maximum(variance, 0.0)
 
 
+def _labels(model: Any, name: str, codes: ArrayLike) -> NDArray[np.str_]:
+    """Categories of a column with these codes, or the codes themselves, as text."""
+    positions = np.asarray(codes, dtype=np.intp)
+    categories = getattr(model, "categories_", {}).get(name)
+    if categories is None:
+        return positions.astype(str)
+    return np.asarray(categories).astype(str)[positions]
+
+
 class TermEffectDisplay:
     """The effect of each term of an additive model, with its interval: a panel each.
 
@@ -58,6 +68,9 @@ class TermEffectDisplay:
         posterior mean and standard deviation of the effect there, of shape (k,).
     coverage : float, default=0.9
         Probability of the intervals.
+    fixed : dict of dicts or None, default=None
+        By the names of the columns of the term: values of the columns along which it is
+        not drawn, by name, for the title.
 
     Attributes
     ----------
@@ -84,9 +97,11 @@ class TermEffectDisplay:
         self,
         effects: dict[str, tuple[NDArray[Any], Array, Array]],
         coverage: float = 0.9,
+        fixed: Mapping[str, Mapping[str, Any]] | None = None,
     ):
         self.effects = effects
         self.coverage = coverage
+        self.fixed = fixed
 
     @classmethod
     def from_estimator(
@@ -125,11 +140,12 @@ class TermEffectDisplay:
         Raises
         ------
         ValueError
-            If the model has no such terms.
+            If the model has no such terms, or for a resolution below 1.
         """
         model, X = fitted_model(estimator, X)
         posterior = model.posterior_
         coverage = check_coverage(coverage)
+        resolution = check_count(resolution, "resolution")
         parts = getattr(posterior, "models", (posterior,))
         if not all(_has_terms(part) for part in parts):
             raise ValueError(
@@ -150,6 +166,7 @@ class TermEffectDisplay:
         # values of the rows: codes stay codes
         middle = np.quantile(rows, 0.5, axis=0, method="inverted_cdf")
         effects = {}
+        fixed = {}
         # a dictionary keeps the order of the terms
         for columns in dict.fromkeys(chain(*kernels)):
             # along the first column of numbers, or of codes if there is none
@@ -174,13 +191,15 @@ class TermEffectDisplay:
             variance = weights @ (variances + (means - mean) ** 2)
             std = np.sqrt(variance)
             if column in coded:
-                categories = getattr(model, "categories_", {}).get(names[column])
-                x = x.astype(np.intp)
-                if categories is not None:
-                    x = np.asarray(categories)[x]
-                x = x.astype(str)
-            effects[", ".join(names[j] for j in columns)] = (x, mean, std)
-        return cls(effects, coverage).plot(ax=ax)
+                x = _labels(model, names[column], x)
+            name = ", ".join(names[j] for j in columns)
+            effects[name] = (x, mean, std)
+            fixed[name] = {
+                names[j]: _labels(model, names[j], value) if j in coded else value
+                for j, value in enumerate(middle)
+                if j in columns and j != column
+            }
+        return cls(effects, coverage, fixed).plot(ax=ax)
 
     def plot(self, ax: ArrayLike | None = None) -> Self:
         """Draw the display.
@@ -212,4 +231,5 @@ class TermEffectDisplay:
             else:
                 panel.errorbar(x, mean, half_width, fmt="o", capsize=4.0)
             panel.set(xlabel=name, ylabel="effect")
+            say_fixed(panel, (self.fixed or {}).get(name))
         return self

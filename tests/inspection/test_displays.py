@@ -123,6 +123,58 @@ def test_columns_of_a_data_frame():
             PredictiveDisplay.from_estimator(model, frame, feature=wrong)
 
 
+TABLE = {"dose": X[:, 0], "age": 40.0 + X[:, 1], "site": list("aab" * 13 + "a")}
+SITE = pd.CategoricalDtype(list("ab"))
+TABLES = {
+    "pandas": pd.DataFrame(TABLE).astype({"site": SITE}),
+    "polars": pl.DataFrame(TABLE).cast({"site": pl.Enum(["a", "b"])}),
+}
+TERMS = (
+    1.0
+    * Columns(RBF([1.0, 9.0]), ["dose", "age"])
+    * Columns(CategoricalKernel(), "site")
+)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_the_title_says_where_the_other_columns_stand(kind):
+    table = TABLES[kind]
+    model = PLSRegressor(TERMS, optimizer=None, random_state=0).fit(table, Y)
+    middle = f"age = {np.median(TABLE['age']):.4g}, site = a"
+    display = PredictiveDisplay.from_estimator(model, table, Y, feature="dose")
+    assert display.ax_.get_title() == f"at {middle}"
+    draws = FunctionDrawsDisplay.from_estimator(
+        model, table, feature="dose", n_draws=400, random_state=0
+    )
+    assert draws.ax_.get_title() == f"at {middle}"
+    # the functions are those of the curve: their mean, in standard errors
+    x, d = display.x, draws.draws
+    errors = np.interp(x, draws.x, d.std(axis=1)) / 20.0
+    z = (np.interp(x, draws.x, d.mean(axis=1)) - display.mean) / errors
+    assert np.abs(z).max() < 4.0
+    term = TermEffectDisplay.from_estimator(model, table, resolution=4)
+    assert "site = a" in term.axes_[0].get_title()
+    many = PredictiveDisplay.from_predictions(
+        x, x, np.stack((x, x), 1), fixed=dict.fromkeys("abcdefg", 1)
+    )
+    assert many.ax_.get_title() == "at a = 1, b = 1, c = 1, d = 1, 3 more"
+    alone = PredictiveDisplay.from_estimator(clone(EXACT).fit(X[:, :1], Y), X[:, :1])
+    assert alone.ax_.get_title() == ""
+
+
+@pytest.mark.parametrize("display", [PredictiveDisplay, FunctionDrawsDisplay])
+def test_lines_without_points_are_refused(display):
+    model = clone(EXACT).fit(X, Y)
+    for wrong in ({"resolution": 0}, {"margin": -0.1}, {"margin": np.nan}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            display.from_estimator(model, X, **wrong)
+    with pytest.raises(ValueError, match="coverages must hold"):
+        PredictiveDisplay.from_estimator(model, X, coverages=[])
+    terms = clone(PLS).set_params(kernel=Columns(RBF(), [0])).fit(X, Y)
+    with pytest.raises(ValueError, match="resolution"):
+        TermEffectDisplay.from_estimator(terms, X, resolution=0)
+
+
 def test_predictions_in_any_order():
     x = np.array([2.0, 0.0, 1.0])
     bounds = np.stack((x - 1.0, x + 1.0), axis=1)
