@@ -21,7 +21,13 @@ from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._row_budgets import AVERAGED_ROWS
 from skgpx._types import RandomState
-from skgpx._validation import all_or_nothing, check_count, check_points, generator
+from skgpx._validation import (
+    all_or_nothing,
+    check_count,
+    check_points,
+    check_same_names,
+    generator,
+)
 from skgpx.exceptions import FitWarning
 
 __all__ = ["ThompsonSampler"]
@@ -42,8 +48,9 @@ class ThompsonSampler(OneBlasThread):
     Parameters
     ----------
     bounds : array-like of shape (n_features, 2)
-        Lower and upper bound of each input, equal where it is fixed. Internally inputs
-        are scaled to [0, 1]; fixed ones become 0, and other values keep their distance.
+        Lower and upper bound of each input, equal where it is fixed. The index of a
+        frame of pandas names the inputs. Internally inputs are scaled to [0, 1]; fixed
+        ones become 0, and other values keep their distance.
     sampler : DecoupledSampler, regressor or None, default=None
         Model of the function on the unit box; clones of it are fitted. A regressor or a
         search (GridSearchCV) stands for a DecoupledSampler around it. With
@@ -93,6 +100,8 @@ class ThompsonSampler(OneBlasThread):
         posterior mean.
     best_y_ : float
         Value of the best evaluation; under noise its posterior mean.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the inputs, where bounds or evaluations were given as a data frame.
     sampler_ : DecoupledSampler or None
         Model that made the last proposals, on the unit box; None before the first.
 
@@ -174,6 +183,8 @@ class ThompsonSampler(OneBlasThread):
                 f"estimator does not learn; got {sampler!r}. Pass the regressor "
                 "itself, with optimizer=None to keep its hyperparameters."
             )
+        # the index of a frame of pandas
+        check_same_names(self, getattr(bounds, "T", None))
         self.bounds = box
         self.sampler = sampler
         self.maximize = bool(maximize)
@@ -254,6 +265,7 @@ class ThompsonSampler(OneBlasThread):
         Parameters
         ----------
         X : array-like of shape (n, n_features)
+            The columns of a data frame are those of the first one, in its order.
         y : array-like of shape (n,)
             Values of the function, which may be noisy; inputs may be repeated.
 
@@ -265,8 +277,9 @@ class ThompsonSampler(OneBlasThread):
         ------
         ValueError
             If shapes do not agree, or a value is not finite: leave out evaluations
-            that failed.
+            that failed. If a data frame has other columns than the first one.
         """
+        check_same_names(self, X)
         X = check_points("X", X, (None, len(self.bounds)))
         y = check_points("y", y, (len(X),))
         self.X_ = np.concatenate((self.X_, X))

@@ -5,6 +5,7 @@ import pickle
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
@@ -18,6 +19,7 @@ from sklearn.linear_model import Ridge
 
 from skgpx import DecoupledSampler, ExactGPRegressor, _decoupled
 from skgpx._acquisition import LogExpectedImprovement, log_improvement
+from skgpx._draws import FunctionDraws
 from skgpx._latent import MixtureModel
 from skgpx.thompson import ThompsonSampler
 
@@ -85,6 +87,51 @@ def test_inputs_of_equal_bounds_are_fixed():
     assert_array_equal(found.X_[:, 1], 40.0)
     best = quadratic(np.array([[CENTRE[0], 40.0]]))[0]
     assert found.best_y_ < best + 0.01
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+def test_candidates_lie_near_the_best_rows(maximize, monkeypatch):
+    seen = []
+    minimize = FunctionDraws.minimize
+
+    def record(draws, *arguments):
+        seen.append(arguments[-1])
+        return minimize(draws, *arguments)
+
+    monkeypatch.setattr(FunctionDraws, "minimize", record)
+    low, high = BOUNDS.T
+    rng = np.random.default_rng(0)
+    X = rng.uniform(low, high, (40, 2))
+    y = -quadratic(X) if maximize else quadratic(X)
+    optimizer = ThompsonSampler(
+        BOUNDS, FIXED, maximize=maximize, n_initial=0, random_state=0, **QUICK
+    )
+    optimizer.tell(X, y).ask()
+    (candidates,) = seen
+    rows = (X - low) / (high - low)
+    distances = np.linalg.norm(candidates[:, np.newaxis] - rows, axis=2)
+    nearest = np.argmin(distances, axis=1)
+    best = np.argsort(quadratic(X))[:4]
+    assert np.mean(np.isin(nearest, best)) > 0.8
+    assert set(best) <= set(nearest)
+
+
+def test_data_frames_keep_the_order_of_their_columns():
+    X = pd.DataFrame({"dose": [1.0, 2.0], "heat": [150.0, 250.0]})
+    named = pd.DataFrame(BOUNDS, ["dose", "heat"])
+    for bounds in (BOUNDS, named):
+        optimizer = ThompsonSampler(bounds, FIXED, random_state=0, **QUICK)
+        if bounds is BOUNDS:
+            optimizer.tell(X, [0.0, 1.0])
+        with pytest.raises(ValueError, match="in the same order"):
+            optimizer.tell(X[["heat", "dose"]], [0.0, 1.0])
+        # proposals are arrays
+        run(optimizer, 2).tell(X, [0.0, 1.0])
+        assert list(optimizer.feature_names_in_) == ["dose", "heat"]
+    optimizer = ThompsonSampler(BOUNDS)
+    with pytest.raises(ValueError, match="y must have shape"):
+        optimizer.tell(X[["heat", "dose"]], [0.0])
+    assert_array_equal(optimizer.tell(X, [0.0, 1.0]).X_, X)
 
 
 def test_initial_design_fills_the_box():
