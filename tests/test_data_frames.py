@@ -371,6 +371,7 @@ def test_draws_take_the_columns_of_predict(name):
         refusal = message(model.predict, other)
         for g in draws:
             assert message(g, other) == refusal
+            assert message(g.values, other) == refusal
         assert message(f.at, other[:3]) == refusal
         assert message(f.value_and_grad, other) == refusal
         if f.process is not None:

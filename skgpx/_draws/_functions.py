@@ -179,8 +179,10 @@ class FunctionDraws(OneBlasThread):
                 )
         return X
 
-    def values(self, X: Array) -> Array:
+    def values(self, X: ArrayLike) -> Array:
         """Values at the rows of X with the output axis kept, shape (n, c, s)."""
+        if not isinstance(X, np.ndarray):
+            X = self._rows(X)
         n = X.shape[0]
         values = np.zeros((n, self.n_outputs, self.n_draws))
         for start in range(0, n, _ROWS):
