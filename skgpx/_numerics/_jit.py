@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import stat
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -60,11 +62,42 @@ def _fingerprint() -> str:
 
 def _writable(folder: Path) -> bool:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for path in (folder.parent, folder):
+            # whatever the umask, nobody else may write there
+            path.mkdir(mode=0o755, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:
         return False
+
+
+def _path_of_others(folder: Path) -> Path | None:
+    """What others may change of a folder, whose files numba runs; None if nothing.
+
+    The folder, its files and the folders above it have to belong to the user, to root
+    or to the owner of this code. Nobody else may write there, except in a folder above
+    that is sticky, as /tmp is, where files of others cannot be replaced. A group may
+    write that is root's, or private: it has the number of the owner. Folders that hold
+    this code are not looked at, and nothing is on Windows.
+    """
+    if sys.platform == "win32":
+        return None
+    code = _SOURCES.resolve()
+    # in a container without the number of root, its files belong to the owner of /
+    owners = {0, os.geteuid(), Path("/").stat().st_uid, code.stat().st_uid}
+    above = [path for path in folder.parents if path not in (code, *code.parents)]
+    for path in (folder, *folder.iterdir(), *above):
+        # another process renames a file when it is complete
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            rights = stat.S_IWOTH
+            if status.st_gid not in (0, status.st_uid):
+                rights |= stat.S_IWGRP
+            if path in above and status.st_mode & stat.S_ISVTX:
+                rights = 0
+            if status.st_uid not in owners or status.st_mode & rights:
+                return path
+    return None
 
 
 def _cache_folders() -> tuple[list[str], str | None]:
@@ -73,7 +106,8 @@ def _cache_folders() -> tuple[list[str], str | None]:
     The environment variables SKGPX_NUMBA_CACHE and NUMBA_CACHE_DIR come first, then the
     package's own folder, then the user's cache folder. New kernels are written to the
     first folder that is writable. Folders before it are read where they exist, such as
-    the kernels that an image of a container brings.
+    the kernels that an image of a container brings. Folders that others may change are
+    skipped.
 
     Returns
     -------
@@ -82,12 +116,9 @@ def _cache_folders() -> tuple[list[str], str | None]:
     write_folder : str or None
         Folder that kernels are written to.
     """
-    roots = []
-    for variable in ("SKGPX_NUMBA_CACHE", "NUMBA_CACHE_DIR"):
-        root = os.environ.get(variable)
-        if root:
-            roots.append(Path(root))
-    roots.append(_SOURCES / "__pycache__")
+    variables = ("SKGPX_NUMBA_CACHE", "NUMBA_CACHE_DIR")
+    named = [Path(os.environ[name]) for name in variables if os.environ.get(name)]
+    roots = [*named, _SOURCES / "__pycache__"]
     user_cache = os.path.expanduser("~/.cache/skgpx")
     # a user without an entry in the password database may have no home
     if not user_cache.startswith("~"):
@@ -95,18 +126,42 @@ def _cache_folders() -> tuple[list[str], str | None]:
     read_folders: list[str] = []
     for root_folder in roots:
         folder = root_folder / f"kernels-{_FINGERPRINT}"
-        if _writable(folder):
-            return [*read_folders, str(folder)], str(folder)
-        if os.access(folder, os.R_OK | os.X_OK):
+        is_writable = _writable(folder)
+        # links could be changed later
+        folder = folder.resolve()
+        if not os.access(folder, os.R_OK | os.X_OK):
+            continue
+        path = _path_of_others(folder)
+        if path is None:
             read_folders.append(str(folder))
+            if is_writable:
+                return read_folders, str(folder)
+        elif root_folder in named:
+            problem = f"{path} belongs to another user, or others may write there"
+            _report_trouble(str(folder), PermissionError(problem))
     return read_folders, None
 
 
-_FINGERPRINT = _fingerprint()
-_READ_FOLDERS, _WRITE_FOLDER = _cache_folders()
+def _report_trouble(folder: str, error: Exception) -> None:
+    """Log one line for each folder with kernels that cannot be read or written."""
+    if folder in _TROUBLED:
+        return
+    _TROUBLED.add(folder)
+    _LOGGER.warning(
+        "Compiled kernels in %s cannot be read or written (%s: %s) and are compiled "
+        "again. Make room there, delete the folder, or name another one by "
+        "SKGPX_NUMBA_CACHE, which only you or root may change.",
+        folder,
+        type(error).__name__,
+        error,
+    )
+
+
 # Folders that could not be read or written, each with one line in the log.
 _TROUBLED: set[str] = set()
 _LOGGER = logging.getLogger("skgpx")
+_FINGERPRINT = _fingerprint()
+_READ_FOLDERS, _WRITE_FOLDER = _cache_folders()
 
 
 class _Announcement(event.Listener):
@@ -328,21 +383,6 @@ class _KernelCache(FunctionCache):
         if folder == _WRITE_FOLDER:
             with suppress(OSError):
                 self._folders[folder].flush()
-
-
-def _report_trouble(folder: str, error: Exception) -> None:
-    """Log one line for each folder with kernels that cannot be read or written."""
-    if folder in _TROUBLED:
-        return
-    _TROUBLED.add(folder)
-    _LOGGER.warning(
-        "Compiled kernels in %s cannot be read or written (%s: %s) and are compiled "
-        "again. Make room there, delete the folder, or name another one by "
-        "SKGPX_NUMBA_CACHE.",
-        folder,
-        type(error).__name__,
-        error,
-    )
 
 
 def inlined(function: Callable[..., Any]) -> Any:

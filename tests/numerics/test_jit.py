@@ -183,3 +183,76 @@ def test_folders_where_there_is_no_home_or_nothing_is_writable(tmp_path, monkeyp
     assert read[0] == str(next(tmp_path.iterdir()))
     assert not any("~" in folder for folder in read)
     assert os.path.expanduser("~") == "~"
+
+
+def folders_under(monkeypatch, root):
+    """Where a new process with this variable reads and writes, and what it warns of."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("SKGPX_NUMBA_CACHE", str(root))
+    monkeypatch.setattr(_jit, "_TROUBLED", set())
+    read, write = _jit._cache_folders()
+    assert write == read[-1]
+    return [Path(folder) for folder in read]
+
+
+needs_owners = pytest.mark.skipif(sys.platform == "win32", reason="no modes of files")
+
+
+@needs_owners
+@pytest.mark.parametrize("kept", ["folder", "file", "above", "linked"])
+def test_kernels_that_others_may_write_are_not_run(tmp_path, monkeypatch, caplog, kept):
+    root = tmp_path / "above" / "root"
+    [folder] = folders_under(monkeypatch, root)
+    assert folder.parent == root
+    file = folder / "kernel.nbi"
+    file.touch()
+    assert folders_under(monkeypatch, root) == [folder]
+    assert not caplog.records
+    opened = {"folder": folder, "file": file}.get(kept, root.parent)
+    opened.chmod(0o777)
+    if kept == "linked":
+        (tmp_path / "link").symlink_to(root)
+        root = tmp_path / "link"
+    others = folders_under(monkeypatch, root)
+    assert folder not in others
+    [record] = caplog.records
+    assert f"{opened} belongs to another user" in record.getMessage()
+    # in a sticky folder, as in /tmp, others cannot replace what is there
+    opened.chmod(0o1777)
+    is_safe = kept in ("above", "linked")
+    assert folders_under(monkeypatch, root) == ([folder] if is_safe else others)
+
+
+@needs_owners
+@pytest.mark.parametrize("changed", ["folder", "file", "above"])
+def test_owners_and_groups_whose_kernels_are_run(tmp_path, monkeypatch, changed):
+    before = os.umask(0)
+    try:
+        [folder] = folders_under(monkeypatch, tmp_path / "root")
+    finally:
+        os.umask(before)
+    file = folder / "kernel.nbi"
+    file.touch(mode=0o644)
+    paths = {"folder": folder, "file": file, "above": folder.parent}
+    stat = Path.stat
+
+    def is_trusted(owner, group, mode):
+        def of_others(path, **options):
+            status = list(stat(path, **options))
+            if path == paths[changed]:
+                status[0] |= mode
+                status[4:6] = owner, group
+            return os.stat_result(status)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "stat", of_others)
+            return _jit._path_of_others(folder) is None
+
+    user, stranger = os.geteuid(), 54321
+    assert is_trusted(user, stranger, 0o000)
+    assert is_trusted(0, stranger, 0o000)
+    assert not is_trusted(stranger, 0, 0o000)
+    # the group of root, and a private one
+    assert is_trusted(user, 0, 0o020)
+    assert is_trusted(user, user, 0o020)
+    assert not is_trusted(user, stranger, 0o020)
