@@ -417,21 +417,21 @@ def check_block(door: Door, number: int, columns: dict[str, Any]) -> Rows:
             numeric=classes is None,
             reset=False,
         )
-        if sample_weight is not None:
+        if sample_weight is not None and not np.any(np.asarray(sample_weight) != 0.0):
+            # a part need not have rows of positive weight
+            weights = np.zeros(len(y))
+        elif sample_weight is not None:
             weights = _check_sample_weight(
                 sample_weight,
                 X,
                 dtype=np.float64,
                 ensure_non_negative=True,
             )
+        has_weight = weights > 0.0
         if classes is not None:
-            # rows of weight zero may have other labels
-            is_known = weights > 0.0
-            X = X[is_known]
-            y = np.searchsorted(classes, y[is_known]).astype(np.float64)
-            weights = weights[is_known]
-            # a part need not have all of them
-            return Rows(X, y, weights)
+            # rows of weight zero may have other labels, and a part need not have all
+            y = np.searchsorted(classes, y[has_weight]).astype(np.float64)
+            return Rows(X[has_weight], y, weights[has_weight])
         quantity = row_quantity(door.likelihood, len(y), **quantities)
         likelihood = door.likelihood
         if quantity is not None:
@@ -439,7 +439,7 @@ def check_block(door: Door, number: int, columns: dict[str, Any]) -> Rows:
         likelihood.check_support(y)
     except ValueError as error:
         raise ValueError(f"In part {number} of the rows: {error}") from error
-    return Rows(X, y, weights, quantity)
+    return Rows(X, y, weights, quantity).take(has_weight)
 
 
 def _without_rows(X: ArrayLike) -> Any:

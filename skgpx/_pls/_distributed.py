@@ -358,8 +358,7 @@ class Partitions(NamedTuple):
         (summary,) = compute(total)
         if not summary.weight > 0.0:
             raise ValueError(
-                "The rows of all parts must have a positive weight; got "
-                f"{summary.n_rows} rows with a total of {summary.weight:g}."
+                "The rows of all parts must have a positive weight; got none that has."
             )
         return summary._replace(sample=in_random_order(summary.sample, self.salt)[0])
 

@@ -239,6 +239,50 @@ def test_weights_are_repetitions(cells):
     assert np.sqrt(np.mean(distance_in_std(memory, weighted) ** 2)) < 0.1
 
 
+@pytest.mark.parametrize(
+    ("likelihood", "n_neighbors"),
+    [(Gaussian(), 12), (Gaussian(), 0), (StudentT(df=4.0, scale=0.3), 12)],
+    ids=["nearest", "points", "student"],
+)
+def test_a_part_of_weight_zero_is_left_out(cells, likelihood, n_neighbors):
+    model = clone(MODEL).set_params(likelihood=likelihood, n_neighbors=n_neighbors)
+    some = slice(0, 600)
+    weights = WEIGHTS[some].copy()
+    weights[200:400] = 0.0
+    y = np.where(weights > 0.0, Y[some], 1e4)
+    rows = [X[some], y, weights]
+    if likelihood.has_closed_form:
+        rows.append(NOISE[some])
+    names = ("X", "y", "sample_weight", "noise_variance")
+
+    def fitted(rows, size):
+        return clone(model).fit(
+            **dict(zip(names, parts(*rows, size=size), strict=False))
+        )
+
+    weighted = fitted(rows, size=200)
+    dropped = fitted([values[weights > 0.0] for values in rows], size=150)
+    assert_allclose(moments(weighted), moments(dropped), rtol=1e-9)
+    assert_allclose(weighted.log_evidence_, dropped.log_evidence_, rtol=1e-9)
+    with pytest.raises(ValueError, match="must have a positive weight"):
+        fitted([X[some], y, 0.0 * weights, *rows[3:]], size=200)
+
+
+def test_classes_of_a_part_of_weight_zero_are_left_out(cells):
+    model = PLSClassifier(
+        MODEL.kernel, optimizer=None, n_inducing=10, n_neighbors=10, random_state=0
+    )
+    weights = np.repeat([1.0, 0.0, 2.0], 70)
+    labels = np.where(weights > 0.0, LABELS[:210], "unknown")
+    weighted = clone(model).fit(*parts(X[:210], labels, weights, size=70))
+    kept = weights > 0.0
+    dropped = parts(X[:210][kept], labels[kept], weights[kept], size=90)
+    expected = clone(model).fit(*dropped).predict_proba(NEW)
+    assert_allclose(weighted.predict_proba(NEW), expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="must have a positive weight"):
+        model.fit(*parts(X[:210], labels, 0.0 * weights))
+
+
 def test_points_that_suffice_are_the_fit_in_memory():
     model = clone(MODEL).set_params(n_neighbors=0, optimizer="evidence", n_inducing=60)
     model.set_params(likelihood=None, kernel=RBF())
