@@ -341,6 +341,21 @@ def check_frame(estimator: BaseEstimator, X: Any, y: Any, numeric: bool) -> None
     validate_data(estimator, with_codes(estimator, X, True), skip_check_array=True)
 
 
+def check_new_frame(estimator: BaseEstimator, X: Any) -> None:
+    """Check the columns of rows to predict, given as a table without rows.
+
+    Raises
+    ------
+    ValueError
+        For other names, or another number, than `fit` had, for dates, and for a table
+        that is not two-dimensional.
+    """
+    _check_dimensions("X", X, [2])
+    check_columns(X)
+    table = with_codes(estimator, X)
+    validate_data(estimator, table, skip_check_array=True, reset=False)
+
+
 def _check_dimensions(name: str, table: Any, possible: list[int]) -> None:
     if table.ndim not in possible:
         raise ValueError(
@@ -829,7 +844,9 @@ def check_size(X: Array) -> None:
 
 
 def check_columns(X: ArrayLike | None, y: ArrayLike | None = None) -> None:
-    """Refuse columns of dates, which NumPy takes for numbers; None is accepted.
+    """Refuse dates, which NumPy takes for numbers, and complex numbers.
+
+    None is accepted.
 
     Raises
     ------
@@ -841,7 +858,13 @@ def check_columns(X: ArrayLike | None, y: ArrayLike | None = None) -> None:
         kind = getattr(table, "dtype", getattr(table, "type", ""))
         column_kinds = getattr(getattr(table, "schema", None), "types", [kind])
         kinds = getattr(table, "dtypes", column_kinds)
-        if any(str(kind).lower().startswith(_TIMES) for kind in np.ravel(kinds)):
+        kinds = [str(kind).lower() for kind in np.ravel(kinds)]
+        if any(kind.startswith("complex") for kind in kinds):
+            raise ValueError(
+                f"Complex data not supported: {name} must be real. Give its real and "
+                "imaginary parts as columns."
+            )
+        if any(kind.startswith(_TIMES) for kind in kinds):
             raise ValueError(
                 f"{name} must be numeric; got dates or durations. Convert them to "
                 "numbers, for example to days: (t - t.min()) / "

@@ -16,7 +16,7 @@ from skgpx._base import LatentEstimator
 from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
 from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
-from skgpx._pls._distributed import is_lazy
+from skgpx._pls._distributed import frame_of, is_lazy
 from skgpx._pls._inference import infer
 from skgpx._pls._lazy_fit import LazyRows
 from skgpx._pls._lazy_predictions import LazyDistribution
@@ -45,6 +45,7 @@ from skgpx._validation import (
     Units,
     check_is_fitted,
     check_kernel,
+    check_new_frame,
     check_points,
     generator,
     kernel_of,
@@ -268,6 +269,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if not is_lazy(X):
             return super()._distribution(X, **quantities)
         check_is_fitted(self)
+        check_new_frame(self, frame_of(X))
         return LazyDistribution(self, X, **quantities)
 
     # ---- 1 The likelihood --------------------------------------------------------

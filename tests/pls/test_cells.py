@@ -355,6 +355,11 @@ def test_lazy_predictions_are_those_of_arrays(eight_cells):
     assert_allclose(std, expected, rtol=1e-10)
     with pytest.raises(ValueError, match="row by row"):
         model.predict(new, return_cov=True)
+    # at once, before a row is read
+    with pytest.raises(ValueError, match="has 2 features"):
+        model.predict(new[:, :2])
+    with pytest.raises(ValueError, match="2-dimensional"):
+        model.predict(new[:, 0])
 
 
 def test_joint_predictions_agree_with_marginals(eight_cells):
@@ -415,7 +420,9 @@ def test_data_frames_with_categories(cells):
     assert np.sqrt(np.mean((got - memory.predict(table[columns])) ** 2)) < 0.02
     assert_allclose(fitted.predict(lazy[columns]), got, rtol=1e-10)
     with pytest.raises(ValueError, match="feature names"):
-        fitted.predict(lazy[["b", "a", "c", "kind"]]).compute()
+        fitted.predict(lazy[["b", "a", "c", "kind"]])
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict_dist(lazy[columns[:2]])
 
 
 def test_data_frames_with_quantities_and_targets(cells):
@@ -480,6 +487,10 @@ def test_refused_before_rows_are_read():
         model.fit(rows.astype(object), targets)
     with pytest.raises(ValueError, match="dates"):
         model.fit(rows.astype("datetime64[s]"), targets)
+    with pytest.raises(ValueError, match="Complex data not supported: X must"):
+        model.fit(rows.astype(complex), targets)
+    with pytest.raises(ValueError, match="Complex data not supported: y must"):
+        model.fit(rows, targets.astype(complex))
     for refused in ({"likelihood": LogNormal()}, {"likelihood": "auto"}):
         with pytest.raises(ValueError, match=r"likelihood=.*arrays in memory"):
             clone(model).set_params(**refused).fit(rows, targets)
