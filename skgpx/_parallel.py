@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from typing import Any
+from weakref import WeakSet
 
 from joblib import Parallel, delayed
 from joblib.parallel import ParallelBackendBase, get_active_backend
 
 from skgpx._numerics.blas_threads import current_blas_threads, one_blas_thread
+from skgpx._version import __version__
 
 # Largest number of jobs by default: each holds a block of rows in memory.
 _MAX_JOBS = 8
 
 # ``run(function, items)`` is the list of ``function(*constants, *item)``.
 Workers = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], list[Any]]
+
+# Clients of clusters whose workers have this version.
+_CHECKED: WeakSet[Any] = WeakSet()
 
 
 def blas_jobs(n_jobs: int | None, max_jobs: int = _MAX_JOBS) -> int | None:
@@ -57,6 +63,31 @@ def n_workers(n_jobs: int | None) -> int:
     return int(backend.effective_n_jobs(n_jobs))
 
 
+def check_workers(client: Any) -> None:
+    """Ask the workers of a `dask.distributed` cluster once for their version.
+
+    A worker that cannot read a task dies, and the client would wait for another one.
+
+    Raises
+    ------
+    RuntimeError
+        With the workers that have another version, or none.
+    """
+    if client in _CHECKED:
+        return
+    found = client.run(pkgutil.resolve_name, "skgpx.__version__", on_error="return")
+    others = {worker: v for worker, v in found.items() if v != __version__}
+    if others:
+        listed = [f"{worker}: {version}" for worker, version in others.items()]
+        raise RuntimeError(
+            f"The workers of the cluster must have skgpx {__version__}, as this "
+            f"process has; {len(others)} of {len(found)} do not: "
+            f"{'; '.join(listed[:5])}. Install it there, and start them again."
+        )
+    if found:
+        _CHECKED.add(client)
+
+
 class WorkerCache:
     """First arguments of tasks.
 
@@ -74,6 +105,7 @@ class WorkerCache:
         if client is None:
             return self.values
         if client not in self._sent:
+            check_workers(client)
             self._sent[client] = client.scatter(self, broadcast=True, hash=False)
         return self._sent[client]
 

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import pickle
 
 import joblib
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 from skgpx import (
     DecoupledSampler,
     ExactGPRegressor,
+    PLSClassifier,
     PLSRegressor,
     SpectralVGPRegressor,
     SteinRFFRegressor,
@@ -22,7 +24,7 @@ from skgpx import (
     _row_statistics,
 )
 from skgpx._iterative._product import KernelProduct
-from skgpx._pls import _lazy_fit
+from skgpx._pls import _distributed, _lazy_fit
 from skgpx._spectral_vgp import _sums
 from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
@@ -310,7 +312,8 @@ def by_threads(model):
 
 
 @pytest.mark.parametrize("kind", [NEIGHBORS, STUDENT], ids=["normal", "student"])
-def test_rows_stay_with_their_workers(sent, few_rows_a_cell, kind):
+def test_rows_stay_with_their_workers(sent, few_rows_a_cell, monkeypatch, kind):
+    monkeypatch.setattr(_distributed, "_SENT_BYTES", 0)
     model = clone(kind).fit(*lazy_rows(part_of_rows))
     cells = model.posterior_.cells
     assert cells.are_remote
@@ -331,3 +334,96 @@ def test_a_worker_that_dies_changes_nothing(cluster, few_rows_a_cell, tmp_path):
     assert (tmp_path / "1-2").exists()
     new = NEW[:, :1]
     assert_array_equal(model.predict(new), by_threads(STUDENT).predict(new))
+
+
+# ---- Models that outlive their cluster -----------------------------------------------
+
+CLASSES = PLSClassifier(
+    RBF(0.4), n_neighbors=10, n_inducing=20, optimizer=None, random_state=0
+)
+
+
+@pytest.fixture
+def own_client(few_rows_a_cell):
+    """A client of workers in this process, for a test that takes them away."""
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
+        ) as workers,
+        distributed.Client(workers) as client,
+    ):
+        yield client
+
+
+def cancel(client):
+    client.cancel([distributed.Future(key, client) for key in list(client.futures)])
+
+
+LOSSES = {
+    "closed": lambda client: client.close(),
+    "cancelled": cancel,
+    "restarted": lambda client: client.restart(wait_for_workers=False),
+}
+
+
+def rows_for(kind):
+    rows, y = lazy_rows(part_of_rows)
+    return rows, (y > 0.0 if kind is CLASSES else y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss"),
+    [
+        (NEIGHBORS, "closed"),
+        (NEIGHBORS, "cancelled"),
+        (NEIGHBORS, "restarted"),
+        (STUDENT, "closed"),
+        (CLASSES, "closed"),
+    ],
+    ids=["closed", "cancelled", "restarted", "student", "classes"],
+)
+def test_a_model_outlives_its_cluster(own_client, monkeypatch, kind, loss):
+    method = "predict_proba" if kind is CLASSES else "predict"
+    new = NEW[:, :1]
+    lazy = da.from_array(new, (40, 1))
+    small = clone(kind).fit(*rows_for(kind))
+    earlier = getattr(small, method)(lazy)
+    monkeypatch.setattr(_distributed, "_SENT_BYTES", 0)
+    large = clone(kind).fit(*rows_for(kind))
+    assert large.posterior_.cells.are_remote
+    expected = getattr(large, method)(new)
+    LOSSES[loss](own_client)
+    assert not large.posterior_.cells.are_remote
+    copies = [pickle.loads(pickle.dumps(large)), copy.deepcopy(large)]
+    for model in (small, large, *copies):
+        assert_array_equal(getattr(model, method)(new), expected)
+        later = getattr(model, method)(lazy).compute(scheduler="threads")
+        assert_allclose(later, expected, rtol=1e-10)
+    assert_allclose(earlier.compute(scheduler="threads"), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rows_that_only_the_cluster_had(own_client, tmp_path, loss):
+    new = NEW[:, :1]
+    lazy = da.from_array(new, (40, 1))
+    with config_context(working_memory=0.001):
+        model = clone(NEIGHBORS).fit(*lazy_rows(part_of_rows))
+        with dask.config.set({"temporary-directory": str(tmp_path)}):
+            stored = clone(NEIGHBORS).fit(*lazy_rows(part_of_rows))
+    assert model.posterior_.cells.copies is None
+    expected = model.predict(new)
+    pickled = pickle.dumps(model)
+    LOSSES[loss](own_client)
+    for use in (
+        lambda: model.predict(new),
+        lambda: model.predict(lazy),
+        lambda: model.sample_functions(2),
+        lambda: pickle.dumps(model),
+        lambda: copy.deepcopy(model),
+    ):
+        with pytest.raises(RuntimeError, match=r"closed or restarted.*working_memory"):
+            use()
+    for kept in (pickle.loads(pickled), stored):
+        assert_array_equal(kept.predict(new), expected)
+    with dask.config.set(scheduler="threads"):
+        assert_array_equal(model.fit(*lazy_rows(part_of_rows)).predict(new), expected)

@@ -38,7 +38,7 @@ LAYERS = {
     # L2: mean, basis and distribution of the weights, and mixtures of these
     "_latent": FLOOR | CONCEPTS,
     # L3: the shell around every estimator, and what several estimators share
-    "_parallel": FLOOR,
+    "_parallel": FLOOR | {"_version"},
     "_callbacks": set(),
     "_validation": BELOW_SHELL,
     "_wrapped": {"_validation"},

@@ -7,7 +7,8 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial, reduce
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +35,7 @@ from skgpx._validation import (
     Rows,
     check_block,
     check_labels,
+    working_floats,
 )
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Likelihood
@@ -41,6 +43,10 @@ from skgpx.likelihoods import Likelihood
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+# Bytes of rows that lazy predictions are sent with, at most: dask warns of more.
+_SENT_BYTES = 10**7
+# States of results that a cluster has, or computes again.
+_PRESENT = ("finished", "pending")
 # Results that one task adds.
 _ARITY = 8
 # Of headers of files: Python 3.11 counts the depth of syntax trees of all threads
@@ -80,23 +86,26 @@ def load(table: Any) -> Array:
     return array
 
 
-class Store:
-    """Where results stay: in the memory of a cluster, or in files of this machine.
+def temporary_folder() -> str | None:
+    """Folder that dask is told to use for temporary files; None: the system's."""
+    config = importlib.import_module("dask").config
+    folder: str | None = config.get("temporary-directory", None)
+    return folder
 
-    The files are removed with the last object that has the store.
+
+class Store:
+    """Where results of a fit stay: in the memory of a cluster, or in files.
 
     Attributes
     ----------
     path : str or None
-        Folder of the files, in that of dask for temporary files; None on a cluster.
+        Folder of the files, in the temporary folder; None on a cluster.
     """
 
     def __init__(self) -> None:
         self.path: str | None = None
-        if not _cluster():
-            config = importlib.import_module("dask").config
-            parent = config.get("temporary-directory", None)
-            self.path = tempfile.mkdtemp(prefix="skgpx-", dir=parent)
+        if current_client() is None:
+            self.path = tempfile.mkdtemp(prefix="skgpx-", dir=temporary_folder())
             weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def keep(self, *promises: Any) -> tuple[Any, ...]:
@@ -111,6 +120,26 @@ class Store:
             for file in Path(self.path).glob(f"{name}-*"):
                 file.unlink()
 
+    def cells(self, tables: list[Any]) -> Cells:
+        """Tables of a fitted model, which need neither this store nor its cluster.
+
+        A cluster has larger ones too, and those alone that fit neither into
+        scikit-learn's ``working_memory`` nor have a temporary folder that dask was told
+        to use.
+        """
+        if self.path is not None:
+            return Cells(in_one_file(map(load, tables)))
+        sizes = compute(*[delayed_call(_n_bytes, table) for table in tables])
+        n_bytes = sum(sizes)
+        copies = None
+        if n_bytes <= 8 * working_floats() or temporary_folder() is not None:
+            # a full disk costs the copy, and not the fit
+            with suppress(OSError):
+                copies = in_one_file(compute(table)[0] for table in tables)
+        if copies is not None and n_bytes <= _SENT_BYTES:
+            tables = []
+        return Cells(copies, tables, n_bytes)
+
 
 def save(tables: Sequence[Array], folder: str | None, name: str) -> list[Any]:
     """Write tables to one file; without a folder return them."""
@@ -122,26 +151,77 @@ def save(tables: Sequence[Array], folder: str | None, name: str) -> list[Any]:
     return [FileRows(path, first, last) for first, last in pairwise(bounds)]
 
 
+def in_one_file(tables: Iterable[Array]) -> list[Array]:
+    """Copies of tables, mapped from a file without a name.
+
+    The system removes it with the last of them, and however the process ends.
+    """
+    lengths = []
+    with tempfile.TemporaryFile(dir=temporary_folder()) as file:
+        for table in tables:
+            file.write(np.ascontiguousarray(table).data)
+            lengths.append(len(table))
+            width = table.shape[1]
+        mapped = np.memmap(file, np.float64, "r", shape=(sum(lengths), width))
+    return np.split(np.asarray(mapped), np.cumsum(lengths)[:-1])
+
+
 class Cells:
-    """Tables of all cells: in files of this machine, or in the memory of a cluster.
+    """Tables of all cells: in this process, in the memory of a cluster, or in both.
 
     A pickle, or a copy, has them in memory.
 
     Parameters
     ----------
-    tables : sequence of ndarray, FileRows or Delayed
-    store : Store, optional
-        Where they are.
+    copies : list of ndarray or None
+        Of this process.
+    promises : list of Delayed
+        Which a cluster has kept.
+    n_bytes : int
+        Size of all tables.
     """
 
-    def __init__(self, tables: Sequence[Any], store: Store | None = None):
-        self.tables = list(tables)
-        self.store = store
+    def __init__(
+        self,
+        copies: list[Array] | None,
+        promises: Sequence[Any] = (),
+        n_bytes: int = 0,
+    ):
+        self.copies = copies
+        self.promises = list(promises)
+        self.n_bytes = n_bytes
 
     @property
     def are_remote(self) -> bool:
-        """Whether a cluster has them."""
-        return any(is_delayed(table) for table in self.tables)
+        """Whether the cluster of the current client has them."""
+        client = current_client()
+        if client is None or not self.promises:
+            return False
+        states = [client.futures.get(promise.key) for promise in self.promises]
+        return all(state and state.status in _PRESENT for state in states)
+
+    @property
+    def tables(self) -> list[Any]:
+        """Promises while the cluster has them, otherwise the copies.
+
+        Raises
+        ------
+        RuntimeError
+            If there are no copies.
+        """
+        if self.are_remote:
+            return self.promises
+        if self.copies is None:
+            n_mib = self.n_bytes / 2**20
+            raise RuntimeError(
+                f"The rows of this model, {n_mib:.1f} MiB, were on a dask cluster that "
+                "does not have them any more: its client was closed or restarted or is "
+                "not the current one, or they were cancelled. Fit again, and pickle "
+                "the model before; or have `fit` keep a copy in this process, by "
+                f"sklearn.set_config(working_memory={np.ceil(n_mib):.0f}), or in files "
+                'of dask.config.set({"temporary-directory": folder}).'
+            )
+        return self.copies
 
     def map(
         self,
@@ -149,25 +229,28 @@ class Cells:
         arguments: dict[int, tuple[Any, ...]],
     ) -> dict[int, Any]:
         """``function(table, *arguments[k])`` of each cell k that has arguments."""
-        if not self.are_remote:
-            return {
-                k: function(load(self.tables[k]), *values)
-                for k, values in arguments.items()
-            }
+        tables = self.tables
+        if tables is self.copies:
+            return {k: function(tables[k], *values) for k, values in arguments.items()}
         tasks = [
-            delayed_call(on_table, function, self.tables[k], *values)
+            delayed_call(function, tables[k], *values)
             for k, values in arguments.items()
         ]
         return dict(zip(arguments, compute(*tasks), strict=True))
 
     def __getstate__(self) -> dict[str, Any]:
-        tables = self.tables
-        if self.are_remote:
-            tables = list(compute(*tables))
+        copies: Iterable[Any] | None = self.copies
+        if copies is None:
+            copies = compute(*self.tables)
         return {
-            "tables": [np.array(load(table)) for table in tables],
-            "store": None,
+            "copies": [np.array(table) for table in copies],
+            "promises": [],
+            "n_bytes": self.n_bytes,
         }
+
+
+def _n_bytes(table: Array) -> int:
+    return table.nbytes
 
 
 def is_delayed(table: object) -> bool:
@@ -216,11 +299,11 @@ def _task(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def _cluster() -> bool:
-    """Whether a cluster will run the tasks, and not threads of this process."""
+def current_client() -> Any:
+    """Client of the cluster that will run the tasks; None for this machine."""
     base = importlib.import_module("dask.base")
-    scheduler = base.get_scheduler()
-    return hasattr(getattr(scheduler, "__self__", None), "scheduler_info")
+    client = getattr(base.get_scheduler(), "__self__", None)
+    return client if hasattr(client, "scheduler_info") else None
 
 
 def sum_of(add: Callable[[list[Any]], Any], parts: list[Any]) -> Any:

@@ -28,7 +28,6 @@ from skgpx._pls._cells import (
 from skgpx._pls._chains import independent_draws
 from skgpx._pls._closed_form import from_statistics
 from skgpx._pls._distributed import (
-    Cells,
     Partitions,
     Store,
     Summary,
@@ -429,7 +428,7 @@ class CellRows(NamedTuple):
 
     def completed(self, model: CellModel, tables: list[Any]) -> CellModel:
         """A model with its rows."""
-        return replace(model, cells=Cells(tables, self.store))
+        return replace(model, cells=self.store.cells(tables))
 
     def sums(self, model: CellModel, tables: list[Any]) -> CellSums:
         """Sums over whitened rows, of tables of normal values."""

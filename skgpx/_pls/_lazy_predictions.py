@@ -16,7 +16,7 @@ from skgpx._pls._cells import CellModel
 from skgpx._pls._distributed import (
     delayed_call,
     delayed_value,
-    load,
+    is_delayed,
     parts_of,
 )
 from skgpx._validation import check_coverage, check_levels, check_X
@@ -149,8 +149,9 @@ class LazyDistribution:
         call = Call(method, arguments, constants, self._target)
         parts = parts_of(columns)
         model = self._estimator.posterior_
-        if isinstance(model, CellModel) and model.cells.are_remote:
-            values = self._in_cells(parts, call, model)
+        tables = model.cells.tables if isinstance(model, CellModel) else []
+        if any(map(is_delayed, tables)):
+            values = self._in_cells(parts, call, tables)
         else:
             estimator = delayed_value(self._estimator)
             values = [
@@ -162,19 +163,19 @@ class LazyDistribution:
         self,
         parts: list[Any],
         call: Call,
-        model: CellModel,
+        tables: list[Any],
     ) -> list[Any]:
         """Values at the rows of each part, each computed where its cell is."""
-        n_cells = len(model.cells.tables)
+        n_cells = len(tables)
         estimator = copy.copy(self._estimator)
-        estimator.posterior_ = model.without_rows()
+        estimator.posterior_ = estimator.posterior_.without_rows()
         shared = delayed_value(estimator)
         values = []
         for part in parts:
             pieces = delayed_call(_route, shared, part, nout=n_cells + 1)
             in_cells = [
                 delayed_call(_in_cell, shared, table, pieces[k], call)
-                for k, table in enumerate(model.cells.tables)
+                for k, table in enumerate(tables)
             ]
             values.append(delayed_call(_in_order, pieces[n_cells], in_cells))
         return values
@@ -258,7 +259,7 @@ def _route(estimator: BaseEstimator, columns: dict[str, Any]) -> list[Any]:
 
 def _in_cell(
     estimator: BaseEstimator,
-    table: Any,
+    table: Array,
     columns: dict[str, Any] | None,
     call: Call,
 ) -> Array | None:
@@ -266,7 +267,7 @@ def _in_cell(
     if columns is None:
         return None
     local = copy.copy(estimator)
-    local.posterior_ = estimator.posterior_.near(load(table), columns["X"])
+    local.posterior_ = estimator.posterior_.near(table, columns["X"])
     # the columns are checked, and have no names here
     for name in ("feature_names_in_", "categories_"):
         vars(local).pop(name, None)

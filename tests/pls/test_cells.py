@@ -2,6 +2,10 @@
 
 import copy
 import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -378,16 +382,43 @@ def test_joint_predictions_agree_with_marginals(eight_cells):
     assert abs(distance) < 4.0 * std[0] * np.sqrt(0.5 / 300)
 
 
-def test_copies_have_the_rows_in_memory(cells):
-    model = clone(MODEL).fit(*parts(X, Y))
-    folder = model.posterior_.cells.store.path
+def test_copies_have_the_rows_in_memory(cells, eight_cells):
+    model = eight_cells
+    assert isinstance(model.posterior_.cells.copies[0].base.base, np.memmap)
     expected = model.predict(NEW)
     restored = pickle.loads(pickle.dumps(model))
     copied = copy.deepcopy(model)
-    del model
-    assert not _distributed.Path(folder).exists()
     assert_array_equal(restored.predict(NEW), expected)
     assert_array_equal(copied.predict(NEW), expected)
+
+
+FIT_AND_END = """
+import os, signal, sys
+import dask
+import dask.array as da
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+from skgpx import PLSRegressor
+
+X = np.random.default_rng(0).uniform(size=(60, 1))
+rows = da.from_array(X, (20, 1)), da.from_array(np.sin(9.0 * X[:, 0]), 20)
+with dask.config.set({"temporary-directory": sys.argv[1]}):
+    model = PLSRegressor(
+        RBF(0.3), optimizer=None, n_inducing=5, n_neighbors=3, random_state=0
+    ).fit(*rows)
+print(model.predict(X).std() > 0.0, flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files in use have names")
+def test_a_process_that_is_ended_leaves_no_rows(tmp_path):
+    command = [sys.executable, "-c", FIT_AND_END, str(tmp_path)]
+    root = Path(__file__).parents[2]
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "True", run.stderr
+    assert run.returncode == -signal.SIGTERM
+    assert not list(tmp_path.iterdir())
 
 
 # ---- Data frames, and what is refused before rows are sent ---------------------------
