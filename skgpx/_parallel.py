@@ -75,16 +75,20 @@ def check_workers(client: Any) -> None:
     """
     if client in _CHECKED:
         return
-    found = client.run(pkgutil.resolve_name, "skgpx.__version__", on_error="return")
-    others = {worker: v for worker, v in found.items() if v != __version__}
-    if others:
-        listed = [f"{worker}: {version}" for worker, version in others.items()]
+    versions = client.run(pkgutil.resolve_name, "skgpx.__version__", on_error="return")
+    wrong = {
+        worker: version
+        for worker, version in versions.items()
+        if version != __version__
+    }
+    if wrong:
+        listed = [f"{worker}: {version}" for worker, version in wrong.items()]
         raise RuntimeError(
             f"The workers of the cluster must have skgpx {__version__}, as this "
-            f"process has; {len(others)} of {len(found)} do not: "
+            f"process has; {len(wrong)} of {len(versions)} do not: "
             f"{'; '.join(listed[:5])}. Install it there, and start them again."
         )
-    if found:
+    if versions:
         _CHECKED.add(client)
 
 

@@ -20,6 +20,7 @@ from skgpx import (
     PLSRegressor,
     SpectralVGPRegressor,
     SteinRFFRegressor,
+    __version__,
     _parallel,
     _row_statistics,
 )
@@ -427,3 +428,34 @@ def test_rows_that_only_the_cluster_had(own_client, tmp_path, loss):
         assert_array_equal(kept.predict(new), expected)
     with dask.config.set(scheduler="threads"):
         assert_array_equal(model.fit(*lazy_rows(part_of_rows)).predict(new), expected)
+
+
+def test_workers_of_other_versions_are_refused(own_client, monkeypatch):
+    answers = {
+        "tcp://a:1": ModuleNotFoundError("No module named 'skgpx'"),
+        "tcp://b:2": "0.0.9",
+        "tcp://c:3": __version__,
+    }
+    asked = []
+
+    def run(function, *arguments, **options):
+        asked.append(function(*arguments))
+        return answers
+
+    monkeypatch.setattr(own_client, "run", run)
+    with joblib.parallel_config(backend="dask"):
+        for model, rows in (
+            (NEIGHBORS, rows_for(NEIGHBORS)),
+            (CLASSES, rows_for(CLASSES)),
+            (clone(MODELS["chains"]).set_params(n_jobs=2), (X, COUNTS)),
+        ):
+            with pytest.raises(RuntimeError, match="2 of 3 do not") as caught:
+                clone(model).fit(*rows)
+            assert "tcp://a:1: No module named 'skgpx'" in str(caught.value)
+            assert "tcp://b:2: 0.0.9" in str(caught.value)
+            assert "tcp://c:3" not in str(caught.value)
+    assert asked == [__version__] * 3
+    answers = {"tcp://c:3": __version__}
+    for _ in range(2):
+        clone(NEIGHBORS).fit(*lazy_rows(part_of_rows))
+    assert len(asked) == 4

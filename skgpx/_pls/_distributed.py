@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.regression import WeightStatistics
+from skgpx._parallel import check_workers
 from skgpx._pls._cells import (
     Division,
     RowUnits,
@@ -306,6 +307,13 @@ def current_client() -> Any:
     return client if hasattr(client, "scheduler_info") else None
 
 
+def check_cluster() -> None:
+    """Refuse workers of a cluster that have another version of the library."""
+    client = current_client()
+    if client is not None:
+        check_workers(client)
+
+
 def sum_of(add: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     """Sum of promised results, a few at a time, in their order."""
     while len(parts) > 1:
@@ -493,6 +501,7 @@ def lazy_classes(y: Any, sample_weight: Any) -> NDArray[Any]:
         For labels that are missing, or of other types than those of classes, and
         without rows of positive weight.
     """
+    check_cluster()
     columns = {"y": y}
     if sample_weight is not None:
         columns["sample_weight"] = sample_weight

@@ -32,6 +32,7 @@ from skgpx._pls._distributed import (
     Store,
     Summary,
     add_up,
+    check_cluster,
     check_is_lazy,
     compute,
     delayed_call,
@@ -144,6 +145,7 @@ class LazyRows(NamedTuple):
         row_quantity(likelihood, 1, **dict.fromkeys(quantities, 1.0))
         numeric = not is_classifier(estimator)
         check_frame(estimator, frame_of(lazy["X"]), frame_of(lazy["y"]), numeric)
+        check_cluster()
         door = Door(door_of(estimator), likelihood, numbers)
         partitions = Partitions.of(estimator, door, salt, lazy)
         summary = partitions.summary()
