@@ -248,6 +248,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
             For input that is not finite and two-dimensional, for fewer than two
             classes among the rows of positive weight, or for a likelihood that is not
             for classes.
+        RuntimeError
+            If workers of a dask cluster have another version of skgpx, or none.
         """
         reporter = RoundReporter(self, X, y, sample_weight)
         if is_lazy(X):

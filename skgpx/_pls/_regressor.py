@@ -453,6 +453,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             support of the likelihood, or parameters that contradict each other.
             ``likelihood="auto"`` is for one target, without ``method="exact"`` and
             without a WhiteKernel.
+        RuntimeError
+            If workers of a dask cluster have another version of skgpx, or none.
         """
         row_quantities = {
             "exposure": exposure,
