@@ -26,6 +26,7 @@ from skgpx._validation import (
     check_range,
     check_size,
     validate_data,
+    with_codes,
 )
 from skgpx.diagnostics import Finding, frozen_base_model
 
@@ -46,10 +47,11 @@ _ADVICE = (
 )
 
 
-class TableForm(NamedTuple):
+@dataclass(frozen=True)
+class TableForm:
     """How the rows were given to `fit`, and how a mean gets them again.
 
-    Attributes
+    Parameters
     ----------
     empty : data frame or array
         The first no rows.
@@ -63,6 +65,33 @@ class TableForm(NamedTuple):
     empty: Any
     numeric: bool
     categories: dict[str, NDArray[Any]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # names and types of a frame of pandas, which files of every format can hold
+        state = dict(vars(self))
+        if hasattr(self.empty, "columns") and hasattr(self.empty, "astype"):
+            columns = []
+            for name, dtype in zip(self.empty.columns, self.empty.dtypes, strict=True):
+                categories = getattr(dtype, "categories", None)
+                if categories is not None:
+                    categories = np.asarray(categories)
+                is_ordered = bool(getattr(dtype, "ordered", False))
+                columns.append((name, str(dtype), categories, is_ordered))
+            state["empty"] = (type(self.empty), columns)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state["empty"], tuple):
+            frame_type, columns = state["empty"]
+            names = [name for name, *_ in columns]
+            frame = frame_type(np.empty((0, len(names)), dtype=object), columns=names)
+            for name, dtype, categories, is_ordered in columns:
+                column = frame[name].astype(dtype)
+                if categories is not None:
+                    column = column.cat.set_categories(categories, ordered=is_ordered)
+                frame[name] = column
+            state = state | {"empty": frame}
+        vars(self).update(state)
 
     def rows(self, table: Table) -> NDArray[Any]:
         """Rows as the latent model has them, (n, d).
@@ -184,11 +213,18 @@ class BaseModelMixin:
         """Cross-fit the mean, or take a fitted one as it is; sets `_form`.
 
         The input of the kernel is the output of a clone of `kernel_features`. Without
-        it, it is the rows, if these are finite numbers, otherwise the output of the
-        steps of the fitted mean before its last.
+        it, it is the rows, with codes for columns of categories, if these are finite
+        numbers, otherwise the output of the steps of the fitted mean before its last.
         """
-        form = TableForm(training.X[:0], is_numeric(training.X))
-        self._check_kernel_inputs(training, form)
+        coded = training.X
+        if self.kernel_features is None and not _has_steps(self.mean):
+            coded = with_codes(self, training.X, reset=True)
+        form = TableForm(
+            empty=training.X[:0],
+            numeric=is_numeric(coded),
+            categories=getattr(self, "categories_", None),
+        )
+        self._check_kernel_inputs(coded, form)
         is_frozen = is_given_fitted(self.mean, self.cv)
         fits = cross_fit(
             self.mean if is_frozen else seeded(self.mean, rng),
@@ -202,7 +238,7 @@ class BaseModelMixin:
         mean = fits.estimator
         table = take_rows(training.X, fits.positions)
         y = training.y[fits.positions]
-        rows = form.rows(table)
+        rows = form.rows(take_rows(coded, fits.positions))
 
         inputs = rows
         kernel_map = None
@@ -229,19 +265,19 @@ class BaseModelMixin:
             finding=frozen_base_model(is_frozen, self.cv),
         )
 
-    def _check_kernel_inputs(self, training: Training, form: TableForm) -> None:
+    def _check_kernel_inputs(self, X: Table, form: TableForm) -> None:
         """Raise a ValueError if the kernel would get other inputs than numbers."""
         if self.kernel_features is not None:
             return
         if form.numeric:
-            check_range("X", np.asarray(training.X, dtype=np.float64))
+            check_range("X", np.asarray(X, dtype=np.float64))
             return
-        if isinstance(self.mean, Pipeline) and len(self.mean) > 1:
+        if _has_steps(self.mean):
             return
-        check_columns(training.X)
+        check_columns(X)
         with suppress(ValueError):
             # a TypeError for entries that are neither text nor numbers
-            np.asarray(training.X).astype(np.float64)
+            np.asarray(X).astype(np.float64)
         raise ValueError(
             "The kernel needs finite numbers; got X with text, NaN or inf, and a "
             f"mean that is no Pipeline with a numeric transformer. {_ADVICE}"
@@ -260,6 +296,7 @@ class BaseModelMixin:
             checked: NDArray[Any] = super()._rows_to_predict(X)  # type: ignore[misc]
             return checked
         check_is_fitted(self)
+        X = with_codes(self, X)
         rows = self._form.rows(as_table(X, numbers=self._form.numeric))
         validate_data(self, X, skip_check_array=True, reset=False)
         return rows
@@ -268,10 +305,15 @@ class BaseModelMixin:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         if not isinstance(self.mean, str | type):
             inner = get_tags(self.mean).input_tags
-            for name in ("allow_nan", "categorical", "string"):
+            for name in ("allow_nan", "string"):
                 is_accepted = getattr(inner, name) and self.kernel_features is not None
                 setattr(tags.input_tags, name, is_accepted)
         return tags
+
+
+def _has_steps(mean: BaseEstimator | str) -> bool:
+    """Whether this is a Pipeline with steps before its last."""
+    return isinstance(mean, Pipeline) and len(mean) > 1
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
@@ -32,7 +36,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from skgpx import GWIRegressor
+from skgpx import GWIClassifier, GWIRegressor
 from skgpx.exceptions import FitWarning
 
 # a mean that is worse than the process is a finding
@@ -300,6 +304,73 @@ def test_without_numbers_for_the_kernel_it_is_refused():
     unchanged = make_pipeline("passthrough")
     with pytest.raises(ValueError, match="finite numbers"):
         around(BOOSTING, kernel_features=unchanged).fit(frame[["x"]], y)
+
+
+def test_categories_are_codes_for_the_kernel_and_themselves_for_the_mean():
+    frame, y = table(0)
+    frame, y = frame[frame["x"].notna()], y[frame["x"].notna()]
+    new = table(1)[0].dropna()
+    model = GWIRegressor(BOOSTING, optimizer=None, random_state=0).fit(frame, y)
+    mean = clone(BOOSTING).fit(frame, y)
+    assert_allclose(model.predict(new), mean.predict(new), rtol=1e-12)
+    # the process is that of the same rows and mean, given codes
+    kernel = model.kernel_
+    assert "Categorical" in str(kernel)
+    codes = frame.assign(kind=frame["kind"].cat.codes)
+    given = GWIRegressor(ByCodes(BOOSTING), kernel, optimizer=None, random_state=0)
+    given.fit(codes, y)
+    stds = model.predict(new, return_std=True)[1]
+    new_codes = new.assign(kind=new["kind"].cat.codes)
+    assert_allclose(given.predict(new_codes, return_std=True)[1], stds, rtol=1e-9)
+    restored = pickle.loads(pickle.dumps(model))
+    assert_array_equal(restored.predict(new, return_std=True)[1], stds)
+    # functions of codes, as those of every estimator
+    draws = model.sample_functions(2, random_state=0)
+    assert_allclose(draws(new_codes)[3:5], draws(new_codes[3:5]), atol=1e-8)
+    with pytest.raises(ValueError, match="must hold the categories"):
+        model.predict(new.assign(kind=pd.Categorical(["d"] * len(new))))
+    with pytest.raises(ValueError, match="missing values"):
+        model.predict(new.assign(kind=new["kind"].where(new["x"] > 0.0)))
+    with pytest.raises(ValueError, match="for numbers"):
+        around(BOOSTING).fit(frame, y)
+    classifier = GWIClassifier(
+        HistGradientBoostingClassifier(max_iter=5, random_state=0), optimizer=None
+    )
+    classifier.fit(frame, y > np.median(y))
+    assert classifier.predict_proba(new).shape == (len(new), 2)
+
+
+class ByCodes(RegressorMixin, BaseEstimator):
+    """A regressor of a table of categories, which is given their codes."""
+
+    def __init__(self, regressor):
+        self.regressor = regressor
+
+    def _decoded(self, codes):
+        kinds = pd.Categorical.from_codes(codes["kind"].astype(int), list("abc"))
+        return codes.assign(kind=kinds)
+
+    def fit(self, X, y, sample_weight=None):
+        self.fitted_ = clone(self.regressor)
+        self.fitted_.fit(self._decoded(X), y, sample_weight)
+        return self
+
+    def predict(self, X):
+        return self.fitted_.predict(self._decoded(X))
+
+
+def test_what_is_kept_of_a_frame_is_plain():
+    """Files without pickles hold types, names and arrays."""
+    frame, y = table(0)
+    frame["kind"] = frame["kind"].cat.as_ordered()
+    frame = frame.assign(code=pd.array([1, None] * 60, dtype="Int64"))
+    form = around(BOOSTING, kernel_features=ENCODE).fit(frame, y)._form
+    _, columns = form.__getstate__()["empty"]
+    for column in columns:
+        for part in column:
+            assert isinstance(part, str | bool | np.ndarray | None)
+    restored = pickle.loads(pickle.dumps(form)).empty
+    pd.testing.assert_frame_equal(restored, frame[:0], check_index_type=False)
 
 
 def test_frames_of_numbers_keep_gradients():
