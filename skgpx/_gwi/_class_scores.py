@@ -246,11 +246,37 @@ class FadingScores:
 
     def __call__(self, X: NDArray[Any]) -> Array:
         """Values (n, c) at the rows of X (n, d)."""
-        values = self.factor * np.asarray(self.function(X)) - self.base
-        inputs = X if self.map is None else self.map(X)
+        return self.of_scores(self.function(X), self.inputs(X))
+
+    def inputs(self, X: NDArray[Any]) -> Array:
+        """Inputs of the kernel (n, q) at the rows of X (n, d)."""
+        return X if self.map is None else self.map(X)
+
+    def of_scores(self, scores: ArrayLike, inputs: Array) -> Array:
+        """Values (n, c) from scores s (n, c), and the inputs of the kernel."""
+        values = self.factor * np.asarray(scores) - self.base
         _, variance = self.basis.marginals(self.posterior)(inputs)
         share = share_of_prior(self.basis.kernel, inputs, variance[:, 0, 0])
         return fading(share, self.edge)[:, np.newaxis] * values
+
+
+@dataclass(frozen=True)
+class SharedScores:
+    """``base + h(x) (a s(x) - base)`` in each of k states with the same scores s.
+
+    Parameters
+    ----------
+    states : tuple of FadingScores
+    """
+
+    states: tuple[FadingScores, ...]
+
+    def __call__(self, X: NDArray[Any]) -> Array:
+        """Values (n, c, k) at the rows of X (n, d)."""
+        scores = self.states[0].function(X)
+        inputs = self.states[0].inputs(X)
+        values = [state.base + state.of_scores(scores, inputs) for state in self.states]
+        return np.stack(values, axis=2)
 
 
 def share_of_prior(kernel: Kernel, X: Array, variance: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ from skgpx._gwi._class_scores import (
     ClassScores,
     FadingScores,
     HeldOutScores,
+    SharedScores,
     class_loss,
     fading,
     fit_class_scale,
@@ -166,8 +168,9 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         it.
     kernel_features : transformer or None, default=None
         Maps rows to the numeric input of the kernel; a clone of it is fitted. None: the
-        rows as they are, if they are finite numbers, otherwise the output of the steps
-        of a Pipeline before its classifier. For classifiers only.
+        rows as they are, with a kernel of categories for columns of that type; or, if
+        the mean is a Pipeline and X is not numeric, the output of its steps before the
+        classifier. For classifiers only.
     n_jobs : int or None, default=None
         Threads, for folds and blocks of rows; the same bits for every number.
     random_state : int, RandomState or None, default=None
@@ -746,6 +749,8 @@ class _Problem:
         posterior: LatentModel | MixtureModel = models[0]
         if len(models) > 1:
             posterior = MixtureModel(tuple(models), np.log(self._state_weights))
+        if len(models) > len(mean.functions):
+            posterior = _with_shared_scores(posterior)
         states = [
             state._replace(likelihood=likelihood)
             for state, likelihood in zip(self.prior.states, likelihoods, strict=True)
@@ -793,6 +798,15 @@ def _model_around(
         mean=Mean(base, np.ones(len(base)), fading_scores),
         scale=np.sqrt(scale.variance_factor),
     )
+
+
+def _with_shared_scores(posterior: MixtureModel) -> MixtureModel:
+    """The same mixture, with the scores as a mean of all models."""
+    states = tuple(model.mean.function for model in posterior.models)
+    c = posterior.n_outputs
+    mean = Mean(np.zeros(c), np.ones(c), SharedScores(states), n_models=len(states))
+    models = tuple(replace(model, mean=None) for model in posterior.models)
+    return MixtureModel(models, posterior.log_weights, mean)
 
 
 def _check_mean(mean: object) -> None:

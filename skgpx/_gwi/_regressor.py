@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -225,8 +226,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         library itself ignore it.
     kernel_features : transformer or None, default=None
         Its output is the input of the kernel: scaled columns, encoded categories,
-        imputed values. None is X itself, or, if that has text or missing values and the
-        mean is a Pipeline, the output of its steps before the last.
+        imputed values. None is X itself, with a kernel of categories for columns of
+        that type; or, if the mean is a Pipeline and X is not numeric, the output of its
+        steps before the last.
     n_jobs : int or None, default=None
         Threads over folds and blocks of rows. The result is the same to the last bit
         for every value.
@@ -794,22 +796,26 @@ def _process_around(
     mean: FittedMean,
     process: LatentModel | MixtureModel,
 ) -> LatentModel | MixtureModel:
-    """The process, or every model of a mixture, around the mean."""
-    if isinstance(process, MixtureModel):
-        models = tuple(_model_around(mean, model) for model in process.models)
-        return MixtureModel(models, process.log_weights)
-    return _model_around(mean, process)
+    """The process around the mean; its own regression is that already.
 
-
-def _model_around(mean: FittedMean, process: LatentModel) -> LatentModel:
-    """The process around the mean; its own regression is that already."""
+    All models of a mixture have the same mean, which is that of the mixture.
+    """
     if mean.function is None:
         return process
+    function = Mean.of(mean.function, process.n_outputs)
+    if not isinstance(process, MixtureModel):
+        return replace(_without_regression(process, mean.map), mean=function)
+    models = tuple(_without_regression(model, mean.map) for model in process.models)
+    return MixtureModel(models, process.log_weights, function)
+
+
+def _without_regression(process: LatentModel, map: InputMap | None) -> LatentModel:
+    """The process around zero, of rows from which the map makes its inputs."""
     basis = process.basis
-    if mean.map is not None:
-        basis = Warped(basis, mean.map)
+    if map is not None:
+        basis = Warped(basis, map)
     weights = process.weights._replace(mean=np.zeros_like(process.weights.mean))
-    return LatentModel(basis, weights, Mean.of(mean.function, process.n_outputs))
+    return LatentModel(basis, weights)
 
 
 def _likelihoods_of_models(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from skgpx._draws import FunctionDraws, MixtureProcess, side_by_side
-from skgpx._latent._model import LatentModel
+from skgpx._latent._model import LatentModel, Mean
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import WeightParticles
 
@@ -19,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MixtureModel:
-    """Distribution of f: ``models[k]`` with probability ``weights[k]``.
+    """Distribution of f: ``m`` plus ``models[k]`` with probability ``weights[k]``.
 
     Has the same methods as a :class:`LatentModel`.
 
@@ -29,10 +30,14 @@ class MixtureModel:
         With the same number of outputs.
     log_weights : ndarray of shape (k,)
         Logarithms of the weights, up to a common constant.
+    mean : Mean, default=None
+        m, the same for all models or with values for each, which are evaluated
+        together; None is zero.
     """
 
     models: tuple[LatentModel, ...]
     log_weights: Array
+    mean: Mean | None = None
 
     @classmethod
     def of_particles(cls, model: LatentModel) -> MixtureModel:
@@ -66,7 +71,18 @@ class MixtureModel:
     def marginals(self, X: Array) -> LatentMixture:
         """Distribution of f at each row of X (n, d): the components of all models."""
         parts = [model.marginals(X) for model in self.models]
-        return LatentMixture.joined(parts, self.weights)
+        mixture = LatentMixture.joined(parts, self.weights)
+        if self.mean is None:
+            return mixture
+        shift = self._mean_of_models(X)[:, :, mixture.owner]
+        return mixture._replace(mean=mixture.mean + shift)
+
+    def _mean_of_models(self, X: Array) -> Array:
+        """``m`` at the rows of X for each model, (n, c, k)."""
+        shape = (len(X), self.n_outputs, len(self.models))
+        if self.mean is None:
+            return np.broadcast_to(0.0, shape)
+        return np.broadcast_to(self.mean(X).reshape(*shape[:2], -1), shape)
 
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output of f between the rows of X, (n, n).
@@ -77,6 +93,8 @@ class MixtureModel:
         for model in self.models:
             mean, _ = model.marginals(X).moments()
             means.append(mean[:, output])
+        if self.mean is not None and self.mean.n_models > 1:
+            means = list(self._mean_of_models(X)[:, output].T + np.stack(means))
         centre = self.weights @ np.stack(means)
         total = np.zeros((len(X), len(X)))
         for weight, model, mean in zip(self.weights, self.models, means, strict=True):
@@ -102,16 +120,11 @@ class MixtureModel:
         # sets follow one another: back to the order of the choices
         rank = np.argsort(np.argsort(owner, kind="stable"))
         draws = side_by_side(sets, rank).with_owner(owner)
-        if len(self.models) == 1:
+        if len(self.models) > 1:
+            draws = draws.with_process(_process_of(sets, chosen, owner))
+        if self.mean is None:
             return draws
-        processes = {
-            int(k): draws_of_model.process
-            for k, draws_of_model in zip(chosen, sets, strict=True)
-            if draws_of_model.process is not None
-        }
-        if len(processes) < len(chosen):
-            return draws.with_process(None)
-        return draws.with_process(MixtureProcess(processes, owner))
+        return self.mean.added_to(draws)
 
     def process(self) -> None:
         """Return None: a mixture of Gaussian processes is not one."""
@@ -121,7 +134,8 @@ class MixtureModel:
 
         `noise_variance` is (p,), or (k, p) for a noise of each model.
         """
-        log_densities = self._log_densities(X, y, self._noise(X, noise_variance))
+        targets = y[:, :, np.newaxis] - self._mean_of_models(X)
+        log_densities = self._log_densities(X, targets, self._noise(X, noise_variance))
         return float(logsumexp(log_densities, b=self.weights))
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> MixtureModel:
@@ -132,24 +146,43 @@ class MixtureModel:
         model.
         """
         noise = self._noise(X, noise_variance)
+        targets = y[:, :, np.newaxis] - self._mean_of_models(X)
         models = []
-        for model, model_noise in zip(self.models, noise, strict=True):
-            models.append(model.condition(X, y, model_noise))
-        log_weights = self.log_weights + self._log_densities(X, y, noise)
-        return MixtureModel(tuple(models), log_weights)
+        for k, model in enumerate(self.models):
+            models.append(model.condition(X, targets[:, :, k], noise[k]))
+        log_weights = self.log_weights + self._log_densities(X, targets, noise)
+        return MixtureModel(tuple(models), log_weights, self.mean)
 
     def _noise(self, X: Array, noise_variance: Array) -> Array:
         """Noise variances of the rows of X under each model, (k, p)."""
         return np.broadcast_to(noise_variance, (len(self.models), len(X)))
 
-    def _log_densities(self, X: Array, y: Array, noise: Array) -> Array:
-        """Log density of joint observations under each model, (k,)."""
+    def _log_densities(self, X: Array, targets: Array, noise: Array) -> Array:
+        """Log density of joint observations ``y - m`` (p, c, k) under each model."""
         log_densities = []
-        for model, model_noise in zip(self.models, noise, strict=True):
-            log_densities.append(model.log_density(X, y, model_noise))
+        for k, model in enumerate(self.models):
+            log_densities.append(model.log_density(X, targets[:, :, k], noise[k]))
         return np.array(log_densities)
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> MixtureModel:
         """Distribution of ``shift + scale * f``; numbers, or one each output (c,)."""
+        mean = self.mean
+        if mean is not None:
+            mean = mean.affine(shift, scale)
+            shift = 0.0
         models = tuple(model.affine(shift, scale) for model in self.models)
-        return MixtureModel(models, self.log_weights)
+        return MixtureModel(models, self.log_weights, mean)
+
+
+def _process_of(
+    sets: Sequence[FunctionDraws],
+    chosen: NDArray[np.intp],
+    owner: NDArray[np.intp],
+) -> MixtureProcess | None:
+    """Processes of the sets of draws of the chosen models; None if one has none."""
+    processes = {}
+    for k, draws in zip(chosen.tolist(), sets, strict=True):
+        if draws.process is None:
+            return None
+        processes[k] = draws.process
+    return MixtureProcess(processes, owner)

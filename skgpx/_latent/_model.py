@@ -26,6 +26,8 @@ Index = NDArray[np.intp]
 class Mean:
     """``m(x) = shift + scale * function(x)``, for c outputs.
 
+    In a mixture of k models it may have k values for each output, one for each model.
+
     Parameters
     ----------
     shift : ndarray of shape (c,)
@@ -33,11 +35,14 @@ class Mean:
     function : callable, default=None
         Maps (n, d) to (n,), the same for all outputs, or (n, c); None is zero.
         Should be picklable.
+    n_models : int, default=1
+        k; with more than one the function maps (n, d) to (n, c, k).
     """
 
     shift: Array
     scale: Array
     function: Callable[[Array], Any] | None = None
+    n_models: int = 1
 
     @classmethod
     def of(cls, value: float | Callable[[Array], Any], n_outputs: int) -> Mean:
@@ -54,10 +59,12 @@ class Mean:
         return len(self.shift)
 
     def __call__(self, X: Array) -> Array:
-        """Mean at the rows of X (n, d), shape (n, c)."""
+        """Mean at the rows of X (n, d), shape (n, c) or (n, c, k)."""
         if self.function is None:
             return np.broadcast_to(self.shift, (len(X), self.n_outputs))
         values = np.asarray(self.function(X), dtype=np.float64)
+        if self.n_models > 1:
+            return self.shift[:, np.newaxis] + self.scale[:, np.newaxis] * values
         if values.ndim == 1:
             values = values[:, np.newaxis]
         if values.shape not in ((len(X), 1), (len(X), self.n_outputs)):
@@ -72,28 +79,49 @@ class Mean:
         """Mean of ``shift + scale * f``; numbers, or one for each output (c,)."""
         factor = np.asarray(scale, dtype=np.float64)
         level = np.asarray(shift, dtype=np.float64) + factor * self.shift
-        return Mean(level, factor * self.scale, self.function)
+        return replace(self, shift=level, scale=factor * self.scale)
 
     def added_to(self, draws: FunctionDraws) -> FunctionDraws:
-        """Draws plus the mean."""
+        """Draws plus the mean, each that of its own model."""
         if self.function is None:
             return draws.affine(self.shift, 1.0)
-        # output o of each draw has the weight e_o
-        unit_weights = np.eye(self.n_outputs)[:, :, np.newaxis]
-        unit_weights = np.repeat(unit_weights, draws.n_draws, axis=2)
-        total = draws + linear_draws(self, unit_weights)
+        c = self.n_outputs
+        k = self.n_models
+        owner = np.zeros(draws.n_draws, dtype=np.intp)
+        if k > 1 and draws.owner is not None:
+            owner = draws.owner
+        # output o of a draw of model j has the weight e_oj
+        unit_weights = np.zeros((c, k, c, draws.n_draws))
+        outputs = np.arange(c)[:, np.newaxis]
+        unit_weights[outputs, owner, outputs, np.arange(draws.n_draws)] = 1.0
+        flat_weights = unit_weights.reshape(c * k, c, -1)
+        total = draws + linear_draws(_ValuesOfMean(self), flat_weights)
         return total.with_process(draws.process)
+
+
+@dataclass(frozen=True)
+class _ValuesOfMean:
+    """Values of a mean as a feature map, (n, c k)."""
+
+    mean: Mean
+
+    def __call__(self, X: Array) -> Array:
+        """Values at the rows of X (n, d)."""
+        return self.mean(X).reshape(len(X), -1)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d) of ``m(x)ᵀ weights[index[i]]`` at row i.
 
-        Gradients are central differences: the function is a black box.
+        Gradients are central differences: the function is a black box, which sees a row
+        of several draws once.
         """
+        rows, position = np.unique(X, axis=0, return_inverse=True)
+        position = np.ravel(position)
         chosen = weights[index]
+        values = np.sum(self(rows)[position] * chosen, axis=1)
         codes = getattr(self.function, "category_columns", ())
-        slopes = central_differences(self, X, codes)
-        gradients = np.einsum("pcd,pc->pd", slopes, chosen)
-        return np.sum(self(X) * chosen, axis=1), gradients
+        slopes = central_differences(self, rows, codes)[position]
+        return values, np.einsum("pcd,pc->pd", slopes, chosen)
 
 
 # Floats that a prediction holds for each mixture component of a row, quadrature nodes

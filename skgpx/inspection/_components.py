@@ -268,17 +268,16 @@ class MixtureDensityDisplay:
         rows, _ = rows_and_names(model, X)
         if len(rows) > 20:
             raise ValueError(f"X must have at most 20 rows; got {len(rows)}.")
-        # moments of the components at the rows, (n, M, 1)
-        moments = [component.marginals(rows).moments() for component in components]
-        mean = np.stack([mean[:, 0] for mean, _ in moments], axis=1)
-        variance = np.stack([variance[:, 0] for _, variance in moments], axis=1)
-        mean = mean[..., np.newaxis]
+        # moments of the normal components at the rows, (n, M, 1)
+        mixture = model.posterior_.marginals(rows)
+        mean = mixture.mean[:, 0, :, np.newaxis]
+        variance = np.broadcast_to(mixture.variance[:, 0], mean.shape[:2])
         noise: Any = model.noise_variance_
         if model._likelihoods:
             # a state of the hyperparameters has a noise of its own
             noise = np.array(
                 [float(likelihood.variance(0.0)) for likelihood in model._likelihoods]
-            )
+            )[mixture.owner]
         std = np.sqrt(variance + noise)[..., np.newaxis]
         # grids over all components, and normal densities on them
         low = np.min(mean - 4.0 * std, axis=1)
@@ -286,7 +285,7 @@ class MixtureDensityDisplay:
         grids = low + (high - low) * np.linspace(0.0, 1.0, k)
         z = (grids[:, np.newaxis] - mean) / std
         densities = np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * std)
-        weights = model.posterior_.weights
+        weights = mixture.weights
         return cls(grids, densities, optional_array(y), weights).plot(ax=ax)
 
     def plot(self, ax: ArrayLike | None = None) -> Self:

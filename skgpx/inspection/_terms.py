@@ -147,7 +147,9 @@ class TermEffectDisplay:
         coverage = check_coverage(coverage)
         resolution = check_count(resolution, "resolution")
         parts = getattr(posterior, "models", (posterior,))
-        if not all(_has_terms(part) for part in parts):
+        mean = getattr(posterior, "mean", None)
+        is_constant = getattr(mean, "function", None) is None
+        if not (is_constant and all(_has_terms(part) for part in parts)):
             raise ValueError(
                 "TermEffectDisplay needs one latent function on inducing points with a "
                 "constant prior mean, such as that of PLSRegressor or of "

@@ -480,3 +480,84 @@ def test_means_that_predict_no_numbers_are_named(value):
     for method in (model.predict, model.predict_dist):
         with pytest.raises(ValueError, match=message):
             np.asarray(method([[11.0, 0.0]]).mean())
+
+
+class Counting(RegressorMixin, BaseEstimator):
+    """A plane that counts the rows which it predicts; also of two classes."""
+
+    rows = 0
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, X):
+        Counting.rows += len(X)
+        return X @ [1.0, 0.5]
+
+    def predict_proba(self, X):
+        p = 1.0 / (1.0 + np.exp(-self.predict(X)))
+        return np.column_stack((1.0 - p, p))
+
+
+@pytest.fixture(scope="module", params=[GWIRegressor, GWIClassifier])
+def averaged(request):
+    y = Y if request.param is GWIRegressor else np.median(Y) < Y
+    options = {"hyperparameters": "average", "random_state": 0}
+    model = request.param(Counting(), 1.0 * RBF(1.0), **options)
+    model.fit(X[:40], np.asarray(y[:40], dtype=np.float64))
+    assert len(model.posterior_.models) > 3
+    return model
+
+
+def of_regressor(model):
+    yield lambda: model.predict(NEW)
+    yield lambda: model.predict(NEW, return_std=True)
+    yield lambda: model.predict(NEW, return_cov=True)
+    yield lambda: model.predict_interval(NEW)
+    yield lambda: model.sample_y(NEW, 20)
+    yield lambda: model.predict_dist(NEW).log_density(np.zeros(len(NEW)))
+    yield lambda: model.predict_dist(NEW).crps(np.zeros(len(NEW)))
+
+
+def of_classifier(model):
+    yield lambda: model.predict(NEW)
+    yield lambda: model.predict_proba(NEW)
+
+
+def test_averaged_states_evaluate_the_mean_once(averaged):
+    draws = averaged.sample_functions(20, random_state=0)
+    posterior = averaged.posterior_
+    zeros, noise = np.zeros((len(NEW), 1)), np.ones(len(NEW))
+    is_regressor = isinstance(averaged, GWIRegressor)
+    routes = list((of_regressor if is_regressor else of_classifier)(averaged))
+    routes.append(lambda: draws(NEW))
+    routes.append(lambda: posterior.condition(NEW, zeros, noise))
+    for route in routes:
+        Counting.rows = 0
+        route()
+        assert Counting.rows == len(NEW)
+    # a row, and 2 d neighbours of it for differences
+    Counting.rows = 0
+    draws.value_and_grad(NEW[:3])
+    assert Counting.rows == (1 + 2 * 2) * 3
+
+
+def test_averaged_states_have_the_mean_of_each(averaged):
+    posterior = averaged.posterior_
+    latent = posterior.marginals(NEW)
+    expected = NEW @ [[1.0], [0.5]]
+    if isinstance(averaged, GWIClassifier):
+        expected = posterior.mean(NEW)
+    for k, model in enumerate(posterior.models):
+        mean = expected[..., k] if expected.ndim == 3 else expected
+        assert_allclose(latent.mean[..., k], mean, rtol=1e-9, atol=1e-9)
+        # these models are around zero
+        assert_allclose(model.marginals(NEW).mean, 0.0, atol=1e-12)
+    draws = posterior.draw(3000, np.random.default_rng(0)).values(NEW)[:, 0]
+    mean, variance = latent.moments()
+    z = (draws.mean(axis=1) - mean[:, 0]) / np.sqrt(variance[:, 0] / 3000)
+    assert np.max(np.abs(z)) < 4.5
+    assert_allclose(np.diag(posterior.covariance(NEW)), variance[:, 0], rtol=1e-9)
+    given = posterior.condition(NEW[:2], np.ones((2, 1)), np.full(2, 1e-6))
+    assert_allclose(given.marginals(NEW[:2]).moments()[0], 1.0, atol=1e-3)
