@@ -164,7 +164,8 @@ def register_kernel(
     spectral_sampler : callable, optional
         For Fourier features: ``sampler(kernel, n_frequencies, d, rng)`` returns angular
         frequencies (n_frequencies, d), in radians per unit of the input, with
-        ``k(x, y) / k(x, x) = E[cos(ω·(x - y))]``.
+        ``k(x, y) / k(x, x) = E[cos(ω·(x - y))]``. Where a hundred or more are drawn
+        they are compared with the kernel, and a wrong law raises a ValueError.
     spectral_density : callable, optional
         For Fourier functions on a box: ``density(kernel, omega)`` returns
         ``S(ω) = ∫ k(r) cos(ω·r) dr`` at angular frequencies omega (R, d), shape (R,),

@@ -172,6 +172,10 @@ def _radius_table(alpha: float, d: int) -> _RadiusTable:
     return _RadiusTable(log_odds, log_radii[is_resolved])
 
 
+# Fewer frequencies of a user's sampler are not compared with the kernel.
+_FEWEST_FREQUENCIES = 100
+
+
 @dataclass(frozen=True)
 class SampledSpectrum:
     """Frequencies of a user's sampler, which takes no coordinates."""
@@ -196,7 +200,41 @@ class SampledSpectrum:
                 f"finite frequencies of shape {expected}; got shape {sample.shape}"
                 f"{fault}."
             )
+        self._check_law(sample)
         return sample
+
+    def _check_law(self, sample: Array) -> None:
+        """Compare ``E[cos(ω·r)]`` of frequencies (n, d) with the correlation at r.
+
+        Raises
+        ------
+        ValueError
+            If they differ by more than six standard errors at one of eight distances,
+            from a third to thrice the typical wave over its circle.
+        """
+        size = float(np.median(np.linalg.norm(sample, axis=1)))
+        if len(sample) < _FEWEST_FREQUENCIES or size == 0.0:
+            return
+        directions = np.random.default_rng(0).standard_normal((8, self.d))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        lengths = np.geomspace(0.3, 3.0, 8) * np.sqrt(self.d) / size
+        r = lengths[:, np.newaxis] * directions
+        origin = np.zeros((1, self.d))
+        correlation = self.kernel(origin, r)[0] / self.kernel.diag(origin)
+        waves = np.cos(sample @ r.T)
+        mean = waves.mean(axis=0)
+        error = waves.std(axis=0) / np.sqrt(len(sample))
+        excess = np.abs(mean - correlation) - 6.0 * error - 0.01
+        worst = int(np.argmax(excess))
+        if excess[worst] > 0.0:
+            raise ValueError(
+                f"The spectral sampler of {self.kernel!r} does not have the law of the "
+                "kernel, k(x, y) / k(x, x) = E[cos(ω·(x - y))]: at a distance of "
+                f"{lengths[worst]:.3g} the kernel is {correlation[worst]:.3g}, and "
+                f"{len(sample)} frequencies give {mean[worst]:.3g} +- "
+                f"{error[worst]:.2g}. Angular frequencies are in radians per unit of "
+                "the input."
+            )
 
 
 @dataclass(frozen=True)

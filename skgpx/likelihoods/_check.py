@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from skgpx._numerics.mixture import LatentMixture
 from skgpx.likelihoods._base import Likelihood
 
 Array = NDArray[np.float64]
@@ -39,9 +40,10 @@ def check_likelihood(
     object, a constructor that stores more than its parameters, a `sample` that does
     not use its generator, moments or a distribution function that contradict the
     samples, integers without `discrete = True`, a distribution function that decreases,
-    an `nll` without its constants, `symmetric` or `location_scale` that do not hold,
-    and starts that ignore weights.
-    Functions of a scale parameter are checked at two values of it.
+    an `nll` without its constants, predictive functions that contradict `nll`, `mean`,
+    `variance` and `cdf`, `symmetric` or `location_scale` that do not hold, and starts
+    that ignore weights.
+    Functions of a scale parameter are checked at half and at twice its value, too.
 
     Parameters
     ----------
@@ -97,16 +99,23 @@ def _problems(
         problems += _attempt(_samples, prepared, f)
     if problems:
         return problems
+    problems += _attempt(_predictions, prepared, targets, f)
 
-    # where a parameter is 1, a constant may hide
+    # where a parameter is 1, a constant or an overflow may hide
     for name in prepared.scale_names:
-        value = 2.0 * float(getattr(prepared, name))
-        doubled = prepared._replace(**{name: value})
-        problems_there = _attempt(_gradient, doubled, targets, f)
-        problems_there += _attempt(_samples, doubled, f)
-        problems += [
-            f"with {name} = {value:g}: {problem}" for problem in problems_there
-        ]
+        for factor in (2.0, 0.5):
+            value = factor * float(getattr(prepared, name))
+            changed = prepared._replace(**{name: value})
+            problems_there = []
+            for check in (_gradient, _curvature, _overflow):
+                problems_there += _attempt(check, changed, targets, f)
+            problems_there += _attempt(_predictions, changed, targets, f)
+            # half a shape may give densities poles that a grid does not resolve
+            if factor > 1.0:
+                problems_there += _attempt(_samples, changed, f)
+            problems += [
+                f"with {name} = {value:g}: {problem}" for problem in problems_there
+            ]
     return problems
 
 
@@ -327,6 +336,48 @@ def _starts(likelihood: Likelihood, y: Array, f: Array) -> Problems:
             yield (
                 f"{method} gives {by_weight} for rows of weights 1, 2 and 3 but "
                 f"{by_repetition} for as many repetitions of them: use the weights."
+            )
+
+
+def _predictions(likelihood: Likelihood, y: Array, f: Array) -> Problems:
+    """Predictive functions that are overridden, against those of the base class.
+
+    A class that is derived from another likelihood inherits its closed forms.
+    """
+    _, n_outputs, s = f.shape
+    if n_outputs > 1:
+        # quadrature over several outputs is no reference
+        return
+    y = y[:5]
+    variance = np.full((len(y), 1, s), 0.2)
+    mixture = LatentMixture(0.5 * f[: len(y)], variance, np.full(s, 1.0 / s))
+    moments = Likelihood.predictive_moments(likelihood, mixture)
+    _, variance_of_mean = Likelihood._moments_of_mean(likelihood, mixture)
+    density = Likelihood.predictive_log_density(likelihood, y, mixture)
+    for name, given, by_quadrature in (
+        ("predictive_mean", likelihood.predictive_mean(mixture), moments[0]),
+        ("predictive_moments", likelihood.predictive_moments(mixture), moments),
+        (
+            "predictive_mean_variance",
+            likelihood.predictive_mean_variance(mixture),
+            variance_of_mean,
+        ),
+        (
+            "predictive_log_density",
+            likelihood.predictive_log_density(y, mixture),
+            density,
+        ),
+    ):
+        values = np.asarray(given)
+        expected = np.asarray(by_quadrature)
+        gap = np.abs(values - expected)
+        is_close = (gap <= 0.01 * (np.abs(expected) + 1e-3)) | (values == expected)
+        if not np.all(is_close):
+            worst = np.unravel_index(np.argmin(is_close), is_close.shape)
+            yield (
+                f"{name} contradicts nll, mean and variance: it gives "
+                f"{values[worst]:.4g}, quadrature over f {expected[worst]:.4g}. Was it "
+                "inherited from another likelihood? Derive from Likelihood."
             )
 
 

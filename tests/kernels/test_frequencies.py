@@ -309,6 +309,31 @@ def test_a_sampler_alone_and_in_a_product():
     assert pickle.loads(pickle.dumps(spectrum_of(Waves(), 1))).d == 1
 
 
+def test_a_sampler_of_another_law_is_refused():
+    class Cauchy(RBF):
+        """A new type: ``1 / (1 + |x - y|²)``, whose frequencies are exponential."""
+
+        def __call__(self, X, Y=None, eval_gradient=False):
+            squares = np.subtract.outer(X[:, 0], (X if Y is None else Y)[:, 0]) ** 2
+            return 1.0 / (1.0 + squares)
+
+    def sampled(sampler):
+        register_kernel(Cauchy, spectral_sampler=sampler)
+        for n in (100, 1000):
+            for seed in range(20):
+                rng = np.random.default_rng(seed)
+                sample_frequencies(Cauchy(), n, 1, rng)
+
+    sampled(lambda k, n, d, rng: rng.exponential(size=(n, d)))
+    for wrong in (
+        lambda k, n, d, rng: rng.standard_normal((n, d)),
+        lambda k, n, d, rng: rng.exponential(size=(n, d)) / (2.0 * np.pi),
+        lambda k, n, d, rng: 2.0 * rng.exponential(size=(n, d)),
+    ):
+        with pytest.raises(ValueError, match="does not have the law of the kernel"):
+            sampled(wrong)
+
+
 @pytest.mark.parametrize("name", ["pullback", "spectral_density", "spectral_score"])
 @pytest.mark.parametrize("kernel", [RBF(), Matern()], ids=str)
 def test_subclasses_inherit_no_rule(kernel, name):

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import gammaln
 
 from skgpx.likelihoods import (
+    Gamma,
     Gaussian,
     Likelihood,
     NegativeBinomial,
@@ -216,3 +217,82 @@ def test_counts_that_are_not_declared_are_recognised():
     with pytest.raises(ValueError, match="set discrete = True in the class") as caught:
         check_likelihood(undeclared(shape=2.0))
     assert "normalising" not in str(caught.value)
+
+
+class Weibull(Likelihood):
+    """Waiting times of scale ``exp(f)``; `cap` bounds the exponent, if anything does.
+
+    With a shape of one it does not overflow at f = -1000, with a shape of two it does.
+    """
+
+    scale_names = ("shape",)
+    log_scale = True
+    support = (0.0, np.inf)
+    cap = 700.0
+
+    def __init__(self, shape=None):
+        self.shape = shape
+
+    def starting_scales(self, y, weights):
+        return {"shape": (1.0, 0.1, 10.0)}
+
+    def _ratio(self, y, f):
+        """``k log(y / exp(f))``, bounded."""
+        limit = min(self.cap, 700.0 / self.shape)
+        return self.shape * (np.log(y) - np.clip(f, -limit, limit))
+
+    def nll(self, y, f):
+        exponent = self._ratio(y, f)
+        return np.exp(exponent) - np.log(self.shape) - exponent + np.log(y)
+
+    def gradient(self, y, f):
+        return self.shape * (1.0 - np.exp(self._ratio(y, f)))
+
+    def curvature(self, y, f):
+        return self.shape**2 * np.exp(self._ratio(y, f))
+
+    def cdf(self, y, f):
+        return -np.expm1(-np.exp(self._ratio(np.maximum(y, 1e-300), f)))
+
+    def mean(self, f):
+        return np.exp(f + gammaln(1.0 + 1.0 / self.shape))
+
+    def variance(self, f):
+        second = np.exp(2.0 * np.asarray(f) + gammaln(1.0 + 2.0 / self.shape))
+        return second - self.mean(f) ** 2
+
+    def sample(self, f, rng):
+        return np.exp(f) * rng.weibull(self.shape, np.shape(f))
+
+    def base_latent(self, y, weights):
+        return np.log(np.average(y, weights=weights))
+
+    def initial_latent(self, y):
+        return np.log(y)
+
+    def check_support(self, y):
+        super().check_support(y)
+        if np.any(y <= 0.0):
+            raise ValueError("Weibull expects positive y.")
+
+
+def test_overflow_at_another_value_of_a_free_scale():
+    check_likelihood(Weibull())
+
+    class Capped(Weibull):
+        """Right at a shape of one, where the rows start."""
+
+        def _ratio(self, y, f):
+            return self.shape * (np.log(y) - np.clip(f, -600.0, 600.0))
+
+    with pytest.raises(ValueError, match="with shape = 2: nll overflows") as info:
+        check_likelihood(Capped())
+    assert "\n- nll" not in str(info.value)
+
+
+def test_closed_forms_of_another_likelihood():
+    names = ("_ratio", "nll", "gradient", "curvature", "cdf", "mean", "variance")
+    copied = {name: vars(Weibull)[name] for name in (*names, "sample", "cap")}
+    derived = type("Copied", (Gamma,), copied)
+    with pytest.raises(ValueError, match="predictive_moments contradicts nll"):
+        check_likelihood(derived(2.0))
