@@ -22,6 +22,7 @@ from skgpx._validation import (
     check_coverage,
     check_levels,
     codes_of_grades,
+    doubles,
     generator,
     row_blocks,
     working_floats,
@@ -185,13 +186,17 @@ class Predictive(OneBlasThread):
         Raises
         ------
         ValueError
-            If they have another shape.
+            If they have another shape, or one is not finite.
         """
-        array = np.asarray(y, dtype=np.float64)
+        array = doubles(y)
         if array.shape not in ((), (self.n_rows,)):
             raise ValueError(
                 f"y must have shape ({self.n_rows},), one target for each row of X; "
                 f"got {array.shape}."
+            )
+        if not np.all(np.isfinite(array)):
+            raise ValueError(
+                "y must be finite; got NaN or infinity. Leave these rows out of X."
             )
         return np.broadcast_to(array, (self.n_rows,))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from skgpx._validation import (
     check_range,
     check_unmasked,
     check_weights,
+    no_overflow,
     one_target,
     take_rows,
     validate_data,
@@ -72,11 +74,14 @@ def as_table(X: ArrayLike, numbers: bool = True) -> Any:
             "Reshape your data: X.reshape(-1, 1) if it has a single feature, "
             "X.reshape(1, -1) if it is a single sample."
         )
-    if numbers and not is_frame and table.dtype.kind == "O":
-        try:
-            return table.astype(np.float64)
-        except (TypeError, ValueError, OverflowError):
-            return table
+    for column in _columns(table) if is_frame else [table]:
+        values = np.asarray(column)
+        if values.dtype.kind != "O":
+            continue
+        with no_overflow(), suppress(TypeError, ValueError):
+            converted = values.astype(np.float64)
+            if numbers and not is_frame:
+                return converted
     return table
 
 

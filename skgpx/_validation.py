@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sized
+from contextlib import contextmanager
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context, clone
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 from sklearn.utils import _safe_indexing as take_rows
 from sklearn.utils import check_random_state, check_scalar, column_or_1d
 from sklearn.utils._param_validation import HasMethods as HasMethods
@@ -45,6 +46,7 @@ from skgpx.kernels import (
     with_resolved_columns,
 )
 from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods._base import doubles as doubles
 from skgpx.likelihoods._noise import (
     KnownNoise,
     NoiseOfRows,
@@ -76,6 +78,10 @@ _TEXT = ("object", "str", "string", "<u", "large_string")
 _COLUMNS = ("X", "y", "sample_weight")
 # Attributes of a fitted estimator that say what its columns are.
 _KNOWN_OF_COLUMNS = ("n_features_in_", "feature_names_in_", "categories_", "_form")
+# Ends of the names of hyperparameters that are variances beside others.
+_MAY_BE_ZERO = ("sigma_0", "noise_level")
+# Positive weights of rows are at most this, and at least its inverse.
+_LARGEST_WEIGHT = 1e100
 # The only category of a column whose categories dask does not know.
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
 
@@ -479,17 +485,13 @@ def validate_data(
     """
     check_unmasked(X=X, y=y)
     try:
-        checked = _validate_data(estimator, X, y, **options)
+        with no_overflow():
+            checked = _validate_data(estimator, X, y, **options)
         if options.get("y_numeric"):
             inputs, targets = checked
             # scikit-learn does not convert arrays of text
             return inputs, targets.astype(np.float64, copy=False)
         return checked
-    except OverflowError as error:
-        raise ValueError(
-            f"X and y must be of a size up to {LARGEST:g}; got an integer that no "
-            "double holds. Change its units."
-        ) from error
     except ValueError as error:
         if "Input X contains NaN" in str(error):
             raise ValueError(
@@ -510,6 +512,18 @@ def validate_data(
                 remedy += f", or make them categories: {_cast_to_categories(X)}"
             remedy += "."
         raise ValueError(f"{error}. {remedy}") from error
+
+
+@contextmanager
+def no_overflow() -> Iterator[None]:
+    """Raise a ValueError where integers are beyond the range of doubles."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(
+            f"X and y must be of a size up to {LARGEST:g}; got an integer that no "
+            "double holds. Change its units."
+        ) from error
 
 
 def check_unmasked(**arrays: Any) -> None:
@@ -961,6 +975,14 @@ def check_weights(sample_weight: ArrayLike | None, X: ArrayLike) -> Array:
     )
     if not np.any(weights > 0.0):
         raise ValueError("sample_weight must have at least one positive weight.")
+    is_usual = (weights == 0.0) | (weights >= 1.0 / _LARGEST_WEIGHT)
+    if not np.all(is_usual & (weights <= _LARGEST_WEIGHT)):
+        raise ValueError(
+            "sample_weight are frequencies, zero or between "
+            f"{1.0 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}; got "
+            f"{weights.min():g} to {weights.max():g}. Scale them to a mean of one: "
+            "sample_weight / sample_weight.mean()."
+        )
     total = float(weights.sum())
     n_positive = int(np.sum(weights > 0.0))
     if n_positive >= 10 and total < 2.0:
@@ -1250,14 +1272,16 @@ def check_kernel(
     X: Array,
     noise_variance: float | None = None,
 ) -> None:
-    """Try a kernel (or None) on the first row of X.
+    """Check the hyperparameters of a kernel (or None), and try it on rows of X.
 
     Raises
     ------
     ValueError
-        If its parameters are for another number of columns, or its value not finite; if
-        squared distances in lengthscales leave the range of doubles; if it has a
-        WhiteKernel although a noise variance is given.
+        If its parameters are for another number of columns, or not finite and positive;
+        if its value at equal inputs is not finite, or a variance of zero at all rows;
+        if it has cycles in the distance of several columns; if squared distances in
+        lengthscales leave the range of doubles; if it has a WhiteKernel although a
+        noise variance is given.
     """
     if kernel is None:
         return
@@ -1267,9 +1291,12 @@ def check_kernel(
             f"squared units of y, and by the WhiteKernel in kernel={kernel!r}. "
             "Remove one of them."
         )
+    _check_hyperparameters(kernel)
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             value = kernel(X[:1])
+            at_equal_inputs = kernel(X[:1], X[:1])
+            variance = kernel.diag(X)
     except ValueError as error:
         # kernels of the library state the remedy themselves
         remedy = ""
@@ -1294,6 +1321,58 @@ def check_kernel(
             f"rows; got {scales[j]:g} for column {j}, which spans "
             f"{np.ptp(X[:, j]):g}. Give a longer one, in the units of X."
         )
+    _check_diagonal(kernel, at_equal_inputs, variance)
+    _check_cycles(kernel, X.shape[1])
+
+
+def _check_diagonal(kernel: Kernel, at_equal_inputs: Array, variance: Array) -> None:
+    """Raise a ValueError unless variances (n,) are finite, and one is positive."""
+    if not (np.all(np.isfinite(at_equal_inputs)) and np.all(np.isfinite(variance))):
+        raise ValueError(
+            f"The kernel {kernel!r} must be finite between equal inputs; got "
+            f"{np.ravel(at_equal_inputs)[0]:g}. Change its parameters: Matern kernels "
+            "of orders beyond some 50, for example, are NaN, and nearly an RBF."
+        )
+    if np.any(variance < 0.0) or not np.any(variance > 0.0):
+        raise ValueError(
+            f"The kernel {kernel!r} must have a positive variance, on its diagonal; "
+            f"got {np.min(variance):g} to {np.max(variance):g}. Give a positive "
+            "amplitude."
+        )
+
+
+def _check_cycles(kernel: Kernel, n_columns: int) -> None:
+    """Raise a ValueError for cycles in the distance of several columns."""
+    for part, columns in parts_with("periodicity", kernel, np.arange(n_columns)):
+        if type(part) is ExpSineSquared and len(columns) > 1:
+            raise ValueError(
+                f"{part!r} is not positive definite in the distance of several "
+                f"columns, here {len(columns)}. Give each column a cycle of its own, "
+                "as in Columns(ExpSineSquared(), [0]) * Columns(ExpSineSquared(), [1])."
+            )
+
+
+def _check_hyperparameters(kernel: Kernel) -> None:
+    """Raise a ValueError unless hyperparameters are finite and positive.
+
+    Those that are fixed, and variances beside others, may be zero.
+    """
+    parameters = kernel.get_params()
+    for hyperparameter in kernel.hyperparameters:
+        value = parameters.get(hyperparameter.name)
+        if value is None or hyperparameter.value_type != "numeric":
+            continue
+        numbers = np.ravel(np.asarray(value, dtype=np.float64))
+        may_be_zero = hyperparameter.name.endswith(_MAY_BE_ZERO)
+        if hyperparameter.fixed or may_be_zero:
+            is_possible = numbers >= 0.0
+        else:
+            is_possible = numbers > 0.0
+        if not np.all(is_possible & np.isfinite(numbers)):
+            raise ValueError(
+                f"The hyperparameters of a kernel must be positive and finite; got "
+                f"{hyperparameter.name}={value!r} of {kernel!r}."
+            )
 
 
 def check_likelihood_given(likelihood: object) -> None:
@@ -1332,6 +1411,9 @@ def check_coverage(coverage: float) -> float:
         max_val=1.0,
         include_boundaries="neither",
     )
+    # which scikit-learn lets through
+    if np.isnan(checked):
+        raise ValueError(f"coverage must be between 0 and 1; got {coverage!r}.")
     return float(checked)
 
 

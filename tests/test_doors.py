@@ -10,7 +10,14 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, CompoundKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    ExpSineSquared,
+    Matern,
+    WhiteKernel,
+)
 from sklearn.linear_model import (
     BayesianRidge,
     LinearRegression,
@@ -169,6 +176,15 @@ REFUSED_ROWS = [
 
 
 @cases
+def test_integers_beyond_doubles_are_refused(name):
+    estimator, y = CASES[name]
+    rows = X.astype(object)
+    rows[3, 1] = 10**400
+    refused("Change its units", clone(estimator).fit, rows, y)
+    refused("Change its units", clone(estimator).fit, pd.DataFrame(rows), y)
+
+
+@cases
 def test_tables_and_targets_that_are_no_numbers(name):
     estimator, y = CASES[name]
     fit = clone(estimator).fit
@@ -314,6 +330,20 @@ def test_numbers_of_draws(name):
     for call in (draws, draws.at, draws.value_and_grad):
         refused(r"X must be at most 1e\+120", call, 1.01e120 * far)
     assert np.all(np.isfinite(draws(0.98e120 * far)))
+
+
+def test_numbers_that_are_nan_or_complex_are_refused():
+    distribution = fitted("pls").predict_dist(X)
+    for method in ("cdf", "crps", "log_density"):
+        refused("NaN", getattr(distribution, method), with_value(Y, np.nan))
+        refused("complex", getattr(distribution, method), Y + 1.0j)
+    refused("infinity", distribution.cdf, np.inf)
+    interval = np.column_stack((Y - 1.0, Y + 1.0))
+    refused("coverage", metrics.interval_score, Y, interval, coverage=np.nan)
+    refused("coverage", fitted("pls").predict_interval, X, np.nan)
+    refused("complex", metrics.interval_score, Y + 1.0j, interval)
+    refused("complex", metrics.interval_score, Y, interval + 1.0j)
+    refused("n_basis", SpectralVGPRegressor(n_basis=100_000).fit, X, Y)
 
 
 def test_probabilities_that_are_refused():
@@ -546,3 +576,40 @@ def test_lengthscales_beyond_the_range_of_numbers_are_refused(model):
     x = 1e119 * np.linspace(-1.0, 1.0, 20)[:, np.newaxis]
     with pytest.raises(ValueError, match=r"The lengthscales of.*column 0, which spans"):
         clone(model).set_params(kernel=RBF(1e-300)).fit(x, np.arange(20.0))
+
+
+BAD_KERNELS = {
+    "NaN": (RBF(np.nan), "positive and finite"),
+    "infinite": (ConstantKernel(np.inf) * RBF(), "positive and finite"),
+    "negative": (RBF(-1.0), "positive and finite"),
+    "one negative": (RBF([1.0, -1.0]), "positive and finite"),
+    "without amplitude": (ConstantKernel(0.0) * RBF(), "positive and finite"),
+    "fixed": (ConstantKernel(0.0, "fixed") * RBF(), "positive variance"),
+    "NaN inside": (Matern(nu=100.0), "finite between equal inputs"),
+    "cycles": (ExpSineSquared() + RBF(), "several columns"),
+}
+WITH_KERNEL = [name for name, (one, _) in CASES.items() if hasattr(one, "kernel")]
+
+
+@pytest.mark.parametrize("optimizer", ["evidence", None])
+@pytest.mark.parametrize("name", [*WITH_KERNEL, "decoupled"])
+def test_kernels_that_are_refused(name, optimizer):
+    estimator, y = CASES[name]
+    for kernel, message in BAD_KERNELS.values():
+        model = clone(estimator)
+        if name == "decoupled":
+            model.set_params(estimator__kernel=kernel)
+        else:
+            model.set_params(kernel=kernel, optimizer=optimizer)
+        refused(f"{message}|is infinite or NaN between equal", model.fit, X, y)
+        assert not hasattr(model, "n_features_in_")
+
+
+@cases
+def test_weights_of_every_size_are_refused_or_answered(name):
+    estimator, y = CASES[name]
+    if name == "decoupled":
+        return
+    for size in (1e-300, 1e300):
+        weights = with_value(np.ones(20), size)
+        refused("are frequencies", clone(estimator).fit, X, y, sample_weight=weights)

@@ -25,6 +25,7 @@ from skgpx._validation import (
     check_is_fitted,
     check_range,
     check_size,
+    no_overflow,
     validate_data,
     with_codes,
 )
@@ -275,7 +276,7 @@ class BaseModelMixin:
         if _has_steps(self.mean):
             return
         check_columns(X)
-        with suppress(ValueError):
+        with no_overflow(), suppress(ValueError):
             # a TypeError for entries that are neither text nor numbers
             np.asarray(X).astype(np.float64)
         raise ValueError(

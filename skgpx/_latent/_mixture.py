@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from skgpx._draws import FunctionDraws, MixtureProcess, side_by_side
+from skgpx._draws import FunctionDraws, MixtureProcess, Process, side_by_side
 from skgpx._latent._model import LatentModel, Mean
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import WeightParticles
@@ -182,7 +182,7 @@ def _process_of(
     """Processes of the sets of draws of the chosen models; None if one has none."""
     processes = {}
     for k, draws in zip(chosen.tolist(), sets, strict=True):
-        if draws.process is None:
+        if not isinstance(draws.process, Process):
             return None
         processes[k] = draws.process
     return MixtureProcess(processes, owner)

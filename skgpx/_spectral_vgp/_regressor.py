@@ -104,7 +104,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         `fit` also takes inducing points if the bound of the evidence of at most 3000
         rows gains 0.01 nats an observation with them.
     n_basis : int or "auto", default="auto"
-        Number m of inducing variables; Fourier functions come in whole pairs. "auto"
+        Number m of inducing variables, at most 20 000, as m² numbers are in memory;
+        Fourier functions come in whole pairs. "auto"
         doubles the Fourier functions of the search while the bound gains 0.01 nats an
         observation, and then takes at most 1501, until those left out add at most 2 %
         to the posterior variance; inducing points as many as the rows support.
@@ -272,7 +273,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         "kernel": [Kernel, StrOptions({"series"}), HasMethods("spectrum"), None],
         "basis": [StrOptions({"auto", "fourier", "empirical", "inducing"})],
         "n_basis": [
-            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, 1, 20_000, closed="both"),
             StrOptions({"auto"}),
         ],
         "inducing": [

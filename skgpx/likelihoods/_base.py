@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 from skgpx._numerics import crps
 from skgpx._numerics.mixture import LatentMixture, atoms
@@ -215,6 +216,13 @@ class Likelihood(BaseEstimator):
     n_outputs_: int
     base_latent_: Array
     _log_bounds: Array
+
+    def __getattr__(self, name: str) -> Any:
+        if name.endswith("_") and not name.startswith("_"):
+            raise NotFittedError(
+                f"{name} of {type(self).__name__} is not set yet: call prepare(y)."
+            )
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     # ---- What a likelihood must define ---------------------------------------------
 
@@ -583,10 +591,16 @@ class Likelihood(BaseEstimator):
                 f"{type(self).__name__}({name}=None) is not set yet: call prepare(y),"
                 f" or pass a number as {name}."
             )
-        if not (is_number(value) and value > 0.0):
+        # shapes and precisions have no unit, scales have that of y
+        has_unit = self.location_scale or (self.has_varying_scale and name == "scale")
+        largest = 1e12
+        if has_unit:
+            largest = 1e240 if name.endswith("variance") else 1e120
+        if not (is_number(value) and 1.0 / largest <= value <= largest):
             raise ValueError(
                 f"{type(self).__name__} expects {name} to be positive and finite, "
-                f"or None to estimate it; got {value!r}."
+                f"between {1.0 / largest:g} and {largest:g}, or None to estimate it; "
+                f"got {value!r}."
             )
         return float(value)
 
@@ -809,8 +823,39 @@ def _difference(
 
 
 def doubles(values: ArrayLike) -> Array:
-    """Values as an array of doubles."""
-    return np.asarray(values, dtype=np.float64)
+    """Values as an array of doubles.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers, of which NumPy would drop the imaginary part.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise TypeError("y, f and predictions must be real; got complex numbers.")
+    return array.astype(np.float64, copy=False)
+
+
+def residuals(y: ArrayLike, f: ArrayLike) -> Array:
+    """``y - f``, of real numbers."""
+    return doubles(np.subtract(y, f))
+
+
+def several_outputs(f: ArrayLike) -> Array:
+    """Latent values of likelihoods with several outputs, (n, c, s).
+
+    Raises
+    ------
+    ValueError
+        For another number of axes.
+    """
+    latent = doubles(f)
+    if latent.ndim != 3:
+        raise ValueError(
+            "A likelihood with several latent outputs expects f of shape (n_rows, "
+            f"n_outputs, n_draws); got {latent.shape}."
+        )
+    return latent
 
 
 def is_number(value: object) -> bool:

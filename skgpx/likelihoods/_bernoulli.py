@@ -100,7 +100,7 @@ class Bernoulli(Linked):
     def initial_latent(self, y: ArrayLike) -> Array:
         """``base + 2 (y - P(y = 1 | base))``: -1 and 1 where the base is 0."""
         base = self._base(1)
-        return base + 2.0 * (np.asarray(y) - self.mean(base))
+        return base + 2.0 * (doubles(y) - self.mean(base))
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is 0 or 1."""
@@ -121,7 +121,7 @@ class Bernoulli(Linked):
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """Log probability of the observed class; in closed form for the probit link."""
-        y = np.asarray(y)
+        y = doubles(y)
         sign = _sign(y)[:, np.newaxis]
         if self.link == "probit":
             # P(t (f + e) > 0) with t = 2 y - 1 and e ~ N(0, 1)

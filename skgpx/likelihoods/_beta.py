@@ -56,7 +56,7 @@ class Beta(Likelihood):
         """``φ p (1 - p) (ψ(a) - ψ(b) - log(y / (1 - y)))``, φ the precision."""
         a, b = self._parameters(f)
         slope = a * b / self._scale("precision")
-        log_odds = logit(np.asarray(y))
+        log_odds = logit(doubles(y))
         expected_log_odds = digamma(a) - digamma(b)
         return np.asarray(slope * (expected_log_odds - log_odds))
 

@@ -60,7 +60,7 @@ class Binomial(Linked):
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(n - y) (log p)'(-f) - y (log p)'(f)``: both links are symmetric."""
-        y = np.asarray(y)
+        y = doubles(y)
         f = np.asarray(f)
         failures = self.known_ - y
         success_slope = self._link().log_slope(f)
@@ -69,7 +69,7 @@ class Binomial(Linked):
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative, between 0 and n for both links."""
-        y = np.asarray(y)
+        y = doubles(y)
         f = doubles(f)
         failures = self.known_ - y
         success_curvature = self._link().log_curvature(f)

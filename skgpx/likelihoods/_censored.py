@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx.likelihoods._base import Likelihood, Scales, doubles
+from skgpx.likelihoods._base import Likelihood, Scales, doubles, residuals
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import (
     ExpRate,
@@ -142,7 +142,7 @@ class Tobit(NormalNoise):
 
     def _distance(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Distance of f from a bound, in standard deviations; positive beyond it."""
-        distance = self.known_ * np.subtract(f, y)
+        distance = self.known_ * residuals(f, y)
         return np.asarray(distance / self._scale("scale"))
 
     def _normal(self) -> Gaussian:

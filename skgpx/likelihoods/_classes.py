@@ -20,6 +20,7 @@ from skgpx.likelihoods._base import (
     check_integers,
     doubles,
     is_number,
+    several_outputs,
 )
 
 # ---- What likelihoods of class numbers share: one latent output for each class -------
@@ -56,13 +57,13 @@ class ClassNumbers(Likelihood):
 
     def mean(self, f: ArrayLike) -> Array:
         """Mean of the class number, shape (n, s)."""
-        p = self.probabilities(doubles(f))
+        p = self.probabilities(several_outputs(f))
         number = np.arange(float(p.shape[1]))
         return np.einsum("nks,k->ns", p, number)
 
     def variance(self, f: ArrayLike) -> Array:
         """Variance of the class number, shape (n, s)."""
-        p = self.probabilities(doubles(f))
+        p = self.probabilities(several_outputs(f))
         n_classes = float(p.shape[1])
         number = np.arange(n_classes)[:, np.newaxis]
         mean = np.sum(p * number, axis=1, keepdims=True)
@@ -157,7 +158,7 @@ def matching_base(
 def as_arrays(y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
     """Targets and latent values as arrays of doubles."""
     targets = doubles(y)
-    latent = doubles(f)
+    latent = several_outputs(f)
     return targets, latent
 
 
@@ -226,7 +227,7 @@ class Categorical(ClassNumbers):
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one class number per row and draw, shape (n, s)."""
-        f = doubles(f)
+        f = several_outputs(f)
         # The largest of f_k plus independent Gumbel noise has softmax probabilities.
         noise = rng.gumbel(size=f.shape)
         return np.argmax(f + noise, axis=1).astype(np.float64)
@@ -353,7 +354,7 @@ class RobustMax(ClassNumbers):
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one class number per row and draw, shape (n, s)."""
-        p = self.probabilities(doubles(f))
+        p = self.probabilities(several_outputs(f))
         n_rows, _, n_draws = p.shape
         cumulative = np.cumsum(p[:, :-1], axis=1)
         uniform = rng.random((n_rows, 1, n_draws))

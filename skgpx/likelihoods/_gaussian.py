@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr
 
 from skgpx._numerics import pointwise
-from skgpx.likelihoods._base import Scales, doubles, is_number
+from skgpx.likelihoods._base import Scales, doubles, is_number, residuals
 from skgpx.likelihoods._noise import NoiseOfRows, NormalNoise, variance_start
 
 Array = NDArray[np.float64]
@@ -45,13 +45,13 @@ class Gaussian(NoiseOfRows):
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(y - f)^2 / (2 v) + log(2 pi v) / 2``."""
         v = self._variance()
-        residual = np.subtract(y, f)
+        residual = residuals(y, f)
         constant = 0.5 * np.log(2.0 * np.pi * v)
         return np.asarray(0.5 * residual**2 / v + constant)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(f - y) / v``."""
-        return np.asarray(np.subtract(f, y) / self._variance())
+        return residuals(f, y) / self._variance()
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``1 / v``, the second derivative."""
@@ -69,7 +69,7 @@ class Gaussian(NoiseOfRows):
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``Phi((y - f) / sqrt(v))``."""
         std = np.sqrt(self._variance())
-        z = np.subtract(y, f) / std
+        z = residuals(y, f) / std
         return np.asarray(ndtr(z))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
@@ -163,7 +163,7 @@ class ShiftedMixture(NormalNoise):
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-log((1 - p) N(r | 0, v) + p N(r | shift, v))`` with ``r = y - f``."""
         v = self._scale("noise_variance")
-        residual = np.subtract(y, f)
+        residual = residuals(y, f)
         shifted_residual = residual - self.shift
         log_plain = np.log1p(-self.probability) - 0.5 * residual**2 / v
         log_shifted = np.log(self.probability) - 0.5 * shifted_residual**2 / v
@@ -174,7 +174,7 @@ class ShiftedMixture(NormalNoise):
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-(r - shift P(b = 1 | r)) / v``."""
         v = self._scale("noise_variance")
-        residual = np.subtract(y, f)
+        residual = residuals(y, f)
         prior_log_odds = logit(self.probability)
         # log P(b = 1 | r) / P(b = 0 | r)
         excess = residual - 0.5 * self.shift
@@ -201,7 +201,7 @@ class ShiftedMixture(NormalNoise):
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Mix the two normal distribution functions."""
         std = np.sqrt(self._scale("noise_variance"))
-        residual = np.subtract(y, f)
+        residual = residuals(y, f)
         plain = ndtr(residual / std)
         shifted = ndtr((residual - self.shift) / std)
         p = self.probability

@@ -14,7 +14,7 @@ from skgpx._numerics.expectations import student_noise
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import mean_and_spread
-from skgpx.likelihoods._base import Likelihood, Scales, doubles
+from skgpx.likelihoods._base import Likelihood, Scales, doubles, several_outputs
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ExpRate
 from skgpx.likelihoods._noise import robust_location_and_spread
@@ -79,7 +79,7 @@ class _Heteroscedastic(Likelihood):
     def _standardised(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
         """Residuals in units of the scale, and the log scale, (n, s)."""
         y = doubles(y)
-        f = doubles(f)
+        f = several_outputs(f)
         residual = y[:, np.newaxis] - self.mean(f)
         log_scale = self._log_scale(f[:, 1])
         return residual * np.exp(-log_scale), log_scale
@@ -117,12 +117,12 @@ class _Heteroscedastic(Likelihood):
 
     def mean(self, f: ArrayLike) -> Array:
         """``c + u f₁``, in units of y."""
-        location: Array = doubles(f)[:, 0]
+        location: Array = several_outputs(f)[:, 0]
         return self.centre_ + self.unit_ * location
 
     def variance(self, f: ArrayLike) -> Array:
         """Squared scale times the variance of ε."""
-        log_scale = self._log_scale(doubles(f)[:, 1])
+        log_scale = self._log_scale(several_outputs(f)[:, 1])
         return np.exp(2.0 * log_scale) * self._unit().variance(np.zeros(1))
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
@@ -132,7 +132,7 @@ class _Heteroscedastic(Likelihood):
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one observation per row and draw."""
-        f = doubles(f)
+        f = several_outputs(f)
         location = self.mean(f)
         scale = np.exp(self._log_scale(f[:, 1]))
         noise = self._unit().sample(np.zeros(location.shape), rng)

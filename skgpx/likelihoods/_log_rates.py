@@ -86,7 +86,7 @@ class LogRate(Likelihood):
     def _log_ratio(self, scale: ArrayLike, f: ArrayLike) -> Array:
         """``log(μ / scale)``."""
         log_mean = np.add(f, np.log(self.known_))
-        return np.asarray(log_mean - np.log(scale))
+        return log_mean - np.log(doubles(scale))
 
 
 class NegativeBinomial(LogRate):
@@ -128,14 +128,14 @@ class NegativeBinomial(LogRate):
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``a (μ - y) / (a + μ)``."""
-        y = np.asarray(y)
+        y = doubles(y)
         a = self._scale("shape")
         t = self._log_ratio(a, f)
         return np.asarray(a * expit(t) - y * expit(-t))
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(a + y) a μ / (a + μ)²``, the second derivative."""
-        y = np.asarray(y)
+        y = doubles(y)
         a = self._scale("shape")
         t = self._log_ratio(a, f)
         return np.asarray((a + y) * expit(t) * expit(-t))

@@ -9,9 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from skgpx.likelihoods._averaged import AveragedScales
-from skgpx.likelihoods._base import Likelihood, check_integers, doubles
+from skgpx.likelihoods._base import (
+    Likelihood,
+    check_integers,
+    doubles,
+)
 
 Array = NDArray[np.float64]
+
+# Most grades; up to so few of them, most may have no row.
+_MOST_GRADES = 1000
+_FEW_GRADES = 20
 
 
 class Ordinal(Likelihood):
@@ -147,6 +155,15 @@ class Ordinal(Likelihood):
         n_grades = self.n_grades
         if not n_grades:
             n_grades = max(int(np.max(grades)) + 1, 2)
+            n_seen = len(np.unique(grades))
+            if n_grades > max(_FEW_GRADES, 2 * n_seen) or n_grades > _MOST_GRADES:
+                raise ValueError(
+                    "Ordinal takes the largest y for the number of grades, at most "
+                    f"{_MOST_GRADES} of which half are among the rows; got "
+                    f"{np.max(y):g} with {n_seen} different grades. Drop codes of "
+                    "missing grades, number those that occur by np.unique(y, "
+                    "return_inverse=True)[1], or give n_grades."
+                )
         counts = np.bincount(grades, weights, n_grades) + 0.5
         levels = np.cumsum(counts)[:-1] / counts.sum()
         # f + e has variance two
@@ -182,9 +199,11 @@ class Ordinal(Likelihood):
     def check_parameters(self) -> None:
         """Raise a ValueError unless thresholds increase, one fewer than grades."""
         K = self.n_grades
-        if not (K is None or (isinstance(K, int | np.integer) and K >= 2)):
+        is_number_of_grades = isinstance(K, int | np.integer) and 2 <= K <= _MOST_GRADES
+        if not (K is None or is_number_of_grades):
             raise ValueError(
-                f"Ordinal expects n_grades, an integer from 2 on, or None; got {K!r}."
+                f"Ordinal expects n_grades, an integer from 2 to {_MOST_GRADES}, or "
+                f"None; got {K!r}."
             )
         if self.thresholds is None:
             return
@@ -230,7 +249,7 @@ class Ordinal(Likelihood):
     def _edges(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
         """Thresholds below and above the grade less f; ±1e9 for the extreme grades."""
         thresholds = np.concatenate(([-1e9], self._thresholds(), [1e9]))
-        grade = np.asarray(y).astype(np.intp)
+        grade = doubles(y).astype(np.intp)
         low = np.subtract(thresholds[grade], f)
         high = np.subtract(thresholds[grade + 1], f)
         return low, high

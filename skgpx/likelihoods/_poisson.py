@@ -79,7 +79,7 @@ class Poisson(Linked):
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``rate' - y rate' / rate``."""
-        y = np.asarray(y)
+        y = doubles(y)
         slope, log_slope = self._link().slopes(doubles(f))
         return np.asarray(self.known_ * slope - y * log_slope)
 

@@ -10,7 +10,7 @@ from scipy.special import gammaln, stdtr
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import student_noise
-from skgpx.likelihoods._base import Scales, doubles, is_number
+from skgpx.likelihoods._base import Scales, doubles, is_number, residuals
 from skgpx.likelihoods._noise import NoiseOfRows, robust_location_and_spread
 
 Array = NDArray[np.float64]
@@ -66,7 +66,7 @@ class StudentT(NoiseOfRows):
         """``(df + 1) / 2 log(1 + z^2 / df) + const`` with ``z = (y - f) / scale``."""
         df = float(self.df)
         scale = self._width()
-        z = np.subtract(y, f) / scale
+        z = residuals(y, f) / scale
         half = 0.5 * (df + 1.0)
         # log of B(df/2, 1/2) √df scale
         constant = gammaln(0.5 * df) - gammaln(half)
@@ -78,7 +78,7 @@ class StudentT(NoiseOfRows):
         """``-(df + 1) r / (df scale^2 + r^2)`` with ``r = y - f``."""
         df = float(self.df)
         scale = self._width()
-        residual = np.subtract(y, f)
+        residual = residuals(y, f)
         denominator = df * scale**2 + residual**2
         return np.asarray(-(df + 1.0) * residual / denominator)
 
@@ -102,7 +102,7 @@ class StudentT(NoiseOfRows):
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Student's distribution function at ``(y - f) / scale``."""
-        z = np.subtract(y, f) / self._width()
+        z = residuals(y, f) / self._width()
         return np.asarray(stdtr(self.df, z))
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgpx._predictive_distribution import Predictive
+from skgpx._validation import doubles
 
 Array = NDArray[np.float64]
 
@@ -18,7 +19,7 @@ def checked_targets(y_true: ArrayLike) -> Array:
     ValueError
         If the shape is wrong or a value is not finite.
     """
-    y = np.asarray(y_true, dtype=np.float64)
+    y = doubles(y_true)
     if y.ndim not in (1, 2) or not y.size:
         raise ValueError(
             "y_true must have shape (n_rows,) or (n_rows, n_targets), with at least "
@@ -46,7 +47,7 @@ def broadcast_to_targets(
     ValueError
         If the predictions have another shape, or are not finite.
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = doubles(values)
     shape = y.shape
     axis = ""
     if last is not None:

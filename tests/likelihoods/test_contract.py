@@ -565,3 +565,39 @@ def test_two_latent_functions_need_no_more_than_one(rng):
         np.testing.assert_allclose(
             likelihood.predictive_cdf(q, mixture), level, rtol=1e-6
         )
+
+
+@pytest.mark.parametrize("likelihood", CONSTRUCTED, ids=repr)
+def test_parameters_and_arguments_that_are_refused(likelihood):
+    for name in likelihood.scale_names:
+        for value in (np.nan, np.inf, 0.0, -1.0, 1e-300, 1e300, "auto", 1.0j):
+            bad = clone(likelihood).set_params(**{name: value})
+            for refuse in (bad.check_parameters, lambda: bad.prepare(targets(bad))):  # noqa: B023
+                with pytest.raises(ValueError, match=f"{name} to be positive and fin"):
+                    refuse()
+    prepared = likelihood.prepare(targets(likelihood))
+    y, c = targets(prepared), prepared.n_outputs_
+    f = np.zeros((len(y), c, 1)) if c > 1 else np.zeros(len(y))
+    for function in (prepared.nll, prepared.gradient):
+        if function.__name__ == "gradient" and not prepared.smooth:
+            continue
+        assert np.all(np.isfinite(function(y, f)))
+        if likelihood.__module__.startswith("skgpx"):
+            with pytest.raises(TypeError, match="complex"):
+                function(y + 1.0j, f)
+        if c > 1:
+            with pytest.raises(ValueError, match="several latent outputs"):
+                function(y, f[:, 0, 0])
+    if c > 1:
+        for function in (prepared.mean, prepared.variance):
+            with pytest.raises(ValueError, match="several latent outputs"):
+                function(f[:, 0, 0])
+
+
+@pytest.mark.parametrize("likelihood", FREE, ids=repr)
+def test_what_prepare_sets_is_asked_for(likelihood):
+    y, c = targets(likelihood), likelihood.n_outputs
+    f = np.zeros((len(y), c, 1)) if c > 1 else np.zeros(len(y))
+    with pytest.raises(ValueError, match="is not set yet: call prepare"):
+        likelihood.nll(y, f)
+    assert not hasattr(likelihood, "base_latent_")

@@ -72,3 +72,14 @@ def test_labels_without_an_order_are_refused(y, message):
 def test_as_many_categories_as_grades():
     with pytest.raises(ValueError, match=r"got 4 categories.*n_grades=3"):
         clone(MODEL).set_params(likelihood=Ordinal(n_grades=3)).fit(X, GRADES)
+
+
+def test_codes_among_grades_are_no_number_of_grades():
+    grades = np.arange(11) % 3
+    for code in (99, 99_999, 10**12):
+        with pytest.raises(ValueError, match="largest y for the number of grades"):
+            Ordinal().prepare(np.append(grades, code))
+    with pytest.raises(ValueError, match="from 2 to 1000"):
+        Ordinal(n_grades=10**12).prepare(grades)
+    assert Ordinal(n_grades=100).prepare(grades).n_grades == 100
+    assert Ordinal().prepare([0.0, 10.0]).n_grades == 11
