@@ -320,10 +320,21 @@ class Likelihood(BaseEstimator):
             )
 
     def check_parameters(self) -> None:
-        """Raise a ValueError if a scale parameter is neither None nor positive."""
+        """Raise a ValueError if a scale parameter is neither None nor positive.
+
+        Shapes and precisions, which have no unit, lie between 1e-12 and 1e12, scales
+        between 1e-120 and 1e120, and variances between the squares of these.
+        """
         for name in self.scale_names:
-            if getattr(self, name) is not None:
-                self._scale(name)
+            if getattr(self, name) is None:
+                continue
+            value = self._scale(name)
+            largest = 1e12
+            if self.location_scale or (self.has_varying_scale and name == "scale"):
+                largest = 1e240 if name.endswith("variance") else 1e120
+            if not 1.0 / largest <= value <= largest:
+                expected = f"positive and finite, from {1.0 / largest:g} to {largest:g}"
+                raise self._impossible_scale(name, expected)
 
     def starting_scales(self, y: Array, weights: Array) -> Scales:  # noqa: ARG002
         """(start, lower bound, upper bound) for each name in `scale_names`.
@@ -591,18 +602,15 @@ class Likelihood(BaseEstimator):
                 f"{type(self).__name__}({name}=None) is not set yet: call prepare(y),"
                 f" or pass a number as {name}."
             )
-        # shapes and precisions have no unit, scales have that of y
-        has_unit = self.location_scale or (self.has_varying_scale and name == "scale")
-        largest = 1e12
-        if has_unit:
-            largest = 1e240 if name.endswith("variance") else 1e120
-        if not (is_number(value) and 1.0 / largest <= value <= largest):
-            raise ValueError(
-                f"{type(self).__name__} expects {name} to be positive and finite, "
-                f"between {1.0 / largest:g} and {largest:g}, or None to estimate it; "
-                f"got {value!r}."
-            )
+        if not (is_number(value) and value > 0.0):
+            raise self._impossible_scale(name, "positive and finite")
         return float(value)
+
+    def _impossible_scale(self, name: str, expected: str) -> ValueError:
+        return ValueError(
+            f"{type(self).__name__} expects {name} to be {expected}, "
+            f"or None to estimate it; got {getattr(self, name)!r}."
+        )
 
     # ---- Row-wise functions: y (n,), f (n, c, s) -----------------------------------
 
