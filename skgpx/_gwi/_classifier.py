@@ -39,7 +39,8 @@ from skgpx._gwi._process import FittedProcess, fit_process, leave_one_out
 from skgpx._gwi._regressor import CONSTRAINTS
 from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics import laplace
-from skgpx._numerics.rows import weighted_quantiles
+from skgpx._numerics.langevin import Target
+from skgpx._numerics.rows import thinning, weighted_quantiles
 from skgpx._selection import rough_start, row_target
 from skgpx._table import training_rows
 from skgpx._types import RandomState
@@ -53,6 +54,7 @@ from skgpx._validation import (
     fit_context,
     generator,
     kernel_of,
+    row_blocks,
 )
 from skgpx.bases import Nystroem, Warped
 from skgpx.diagnostics import Finding, better_class_process, conclude
@@ -60,6 +62,10 @@ from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+# Fewest rows that calibrate the mode of the process, and the most.
+_FEWEST_ROWS = 20
+_CALIBRATION_ROWS = 2000
 
 
 class FittedScores(NamedTuple):
@@ -88,6 +94,13 @@ class FittedScores(NamedTuple):
     predictions: Array
     curves: dict[str, Any] | None = None
     map: InputMap | None = None
+
+    def at(self, chosen: slice) -> FittedScores:
+        """Scores at some of the held-out rows."""
+        return self._replace(
+            held_out=self.held_out[chosen],
+            predictions=self.predictions[chosen],
+        )
 
     def of_states(self, n_states: int) -> Sequence[Callable[[NDArray[Any]], Array]]:
         """Function of each state."""
@@ -132,7 +145,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         How the kernel is learned: by Laplace's approximation of the evidence of a model
         without a mean, or not at all.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
-        "average" draws up to twelve states of the kernel from their posterior, and
+        "average" draws up to 64 states of the kernel from their posterior, and
         averages probabilities over them; it is for at most 300 rows of two classes and
         ``300 / (n_classes - 1)`` rows of more, and raises a ValueError otherwise.
         "maximise" takes the state of the largest posterior. "auto" averages up to 200
@@ -159,8 +172,8 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         passes.
     validation_fraction : float, default=0.1
         Share of the rows that each network holds out, other rows for each, at most
-        2000: they stop the training, compare means and calibrate. Other classifiers are
-        cross-fitted.
+        2000: they stop the training, compare means and calibrate networks. Other
+        classifiers are cross-fitted, and the mode of the process holds out each row.
     cv : int, splitter, iterable, "prefit" or None, default=None
         Folds in which a classifier is fitted; None is five, stratified; with `groups` a
         number is that of a StratifiedGroupKFold. "prefit" declares that the classifier
@@ -472,7 +485,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         """The mode of the process, or networks if they predict held-out rows better."""
         is_compared = parts.size >= 50
         if self.mean == "svgp" or (self.mean == "auto" and not is_compared):
-            return problem.mode(parts), None
+            return problem.mode(problem.calibration_rows), None
 
         def mean_of(networks: TrainedNetworks) -> FittedScores:
             return FittedScores(
@@ -489,13 +502,18 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         networks = mean_of(problem.train_networks(parts, rng, report))
         if not is_compared:
             return networks, None
-        mode = problem.mode(parts)
-        gain = problem.held_out_losses(mode) - problem.held_out_losses(networks)
+        # both held out
+        n_compared = parts.size
+        rows = np.concatenate((parts.ravel(), problem.calibration_rows))
+        mode = problem.mode(rows)
+        compared = mode.at(slice(n_compared))
+        gain = problem.held_out_losses(compared) - problem.held_out_losses(networks)
         if self.mean == "net":
             return networks, better_class_process(gain)
         standard_error = gain.std() / np.sqrt(len(gain))
         if gain.mean() > standard_error:
             return networks, None
+        mode = mode.at(slice(n_compared, None))
         return mode._replace(curves=networks.curves), None
 
     def _encoded(self, y: NDArray[Any]) -> Array:
@@ -621,18 +639,26 @@ class _Problem:
             report=report,
         )
 
-    def mode(self, parts: Index) -> FittedScores:
-        """The mode of each state, and at each part the modes given the other rows."""
+    @property
+    def calibration_rows(self) -> Index:
+        """Rows by which a mode is calibrated, each held out alone."""
+        n = len(self._rows.y)
+        if n < _FEWEST_ROWS:
+            return np.arange(0)
+        return np.arange(n)[thinning(n, _CALIBRATION_ROWS)]
+
+    def mode(self, held_out: Index) -> FittedScores:
+        """The mode of each state, and its scores of rows, each given all others."""
         functions = []
         held_out_scores = []
         for basis, likelihood in zip(self._bases, self._likelihoods, strict=True):
-            function, scores = self._mode_of_state(basis, likelihood, parts)
+            function, scores = self._mode_of_state(basis, likelihood, held_out)
             functions.append(function)
             held_out_scores.append(scores)
         return FittedScores(
             name="svgp",
             functions=functions,
-            held_out=parts.ravel(),
+            held_out=held_out,
             predictions=np.stack(held_out_scores, axis=2),
         )
 
@@ -640,32 +666,27 @@ class _Problem:
         self,
         basis: Nystroem,
         likelihood: Likelihood,
-        parts: Index,
+        held_out: Index,
     ) -> tuple[BasisScores, Array]:
-        """The mode of a process, and its scores at each part given the other rows."""
+        """The mode of a process, and scores of rows at the modes without each."""
         rows = self._rows
         base = likelihood.base_latent_
         if not likelihood.smooth:
             likelihood = Categorical().prepare(rows.y, rows.weights)
 
-        def mode_of(positions: Index, start: Array | None) -> Array:
-            sample = rows.take(positions)
-            features = np.ascontiguousarray(basis(sample.X))
-            target = row_target(features, sample, likelihood)
-            if start is None:
-                start = rough_start(target)
-            # to a squared Newton decrement of 2e-6 nats
-            return laplace.find_mode(target, start, 1e-6).weights
+        def target_of(rows: Rows) -> Target:
+            features = np.ascontiguousarray(basis(rows.X))
+            return row_target(features, rows, likelihood)
 
-        all_rows = np.arange(len(rows.y))
-        weights = mode_of(all_rows, start=None)
-        held_out_scores = np.empty((*parts.shape, len(base)))
-        for k, part in enumerate(parts):
-            without_part = mode_of(np.setdiff1d(all_rows, part), start=weights)
-            scores = BasisScores(basis, without_part, base)
-            held_out_scores[k] = scores(rows.X[part])
-        function = BasisScores(basis, weights, base)
-        return function, held_out_scores.reshape(-1, len(base))
+        target = target_of(rows)
+        # to a squared Newton decrement of 2e-6 nats
+        mode = laplace.find_mode(target, rough_start(target), 1e-6)
+        scores = np.empty((len(held_out), len(base)))
+        floats_per_row = 3 * len(base) * mode.root.shape[2]
+        for block in row_blocks(len(held_out), floats_per_row):
+            without = laplace.left_out(target_of(rows.take(held_out[block])), mode)
+            scores[block] = base + without
+        return BasisScores(basis, mode.weights, base), scores
 
     def _scale(self, mean: FittedScores) -> ClassScale:
         """Factors of the scores and of the prior variance, unless it is given.

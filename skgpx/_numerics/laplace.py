@@ -198,6 +198,41 @@ def latent_variance(
     return np.stack(variances, axis=1)
 
 
+def left_out(target: Target, mode: Mode) -> Array:
+    """Weighted sums ``Φw`` of each row at the mode of the other ones, (n, c).
+
+    ``φᵀŵ + (I - h W)⁻¹ h g`` with the gradient g and the curvature W of the row, and
+    the covariance h of its latent values: exact where the other rows have no third
+    derivatives [1]_.
+
+    Parameters
+    ----------
+    target : Target
+        Some of the rows of the mode, or all.
+    mode : Mode
+
+    References
+    ----------
+    .. [1] Vehtari, Mononen, Tolvanen, Sivula and Winther, "Bayesian leave-one-out
+       cross-validation approximations for Gaussian latent variable models", JMLR 2016.
+    """
+    m, c = mode.weights.shape
+    blocks = mode.root.reshape(c, m, -1)
+    half = np.stack([target.features @ block for block in blocks], axis=1)
+    h = half @ half.transpose(0, 2, 1)
+    omega = target.weights[:, np.newaxis, np.newaxis]
+    W = omega * row_curvature(target, mode.weights)
+    if len(mode.root) > 1:
+        # independent outputs
+        h = h * np.eye(c)
+        W = W * np.eye(c)
+    f = latent_values(target, mode.weights)
+    g = omega * _row_gradient(target, f)[:, :, np.newaxis]
+    steps = np.linalg.solve(np.eye(c) - h @ W, h @ g)
+    values: Array = target.features @ mode.weights + steps[:, :, 0]
+    return values
+
+
 def _inverse_roots(L: Array) -> Array:
     """Roots of the inverse of ``H = L Lᵀ``: ``L⁻ᵀ`` for each group."""
     roots = [invert_lower(root).T for root in L]
@@ -352,6 +387,23 @@ def row_averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
             curvature = target.likelihood.row_curvature(target.y, f_at_node)
             second += mass * np.einsum("naas->na", curvature)
     return nll, slope, second
+
+
+def line_averages(
+    likelihood: Any,
+    y: Array,
+    f: Array,
+    std: Array,
+    nodes: Array,
+    masses: Array,
+) -> tuple[Array, Array, Array]:
+    """:func:`row_averages` of one output at several points of each row, all (n, s)."""
+    n, s = f.shape
+    at_nodes = f[:, :, np.newaxis] + std[:, :, np.newaxis] * nodes
+    at_nodes = at_nodes.reshape(n, 1, -1)
+    nll = likelihood.row_nll(y, at_nodes).reshape(n, s, -1)
+    slope = likelihood.row_gradient(y, at_nodes).reshape(n, s, -1)
+    return nll @ masses, slope @ masses, slope @ (masses * nodes) / std
 
 
 def _roots(target: Target, curvature: Array) -> Array:

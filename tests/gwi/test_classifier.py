@@ -379,3 +379,17 @@ def test_hostile_parameters_are_refused():
     refused("is not fitted yet", mean=LogisticRegression(), cv="prefit")
     refused("epsilon strictly between", likelihood=RobustMax(2.0))
     refused("does not fit X, which has 2 columns", kernel=RBF([1.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_mode_does_not_depend_on_the_seed_or_the_order_of_columns(rng, n_classes):
+    # rows are held out one by one, and none is drawn
+    X = rng.uniform(0.0, 1.0, (45, 2))
+    f = np.sin(5.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.standard_normal(45)
+    y = np.digitize(f, [0.2, 0.8][: n_classes - 1])
+    settings = {"mean": "svgp", "hyperparameters": "maximise"}
+    first = GWIClassifier(random_state=0, **settings).fit(X, y).predict_proba(X)
+    second = GWIClassifier(random_state=1, **settings).fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(first, second)
+    exchanged = GWIClassifier(random_state=0, **settings).fit(X[:, ::-1], y)
+    np.testing.assert_allclose(exchanged.predict_proba(X[:, ::-1]), first, atol=1e-3)

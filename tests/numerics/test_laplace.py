@@ -304,3 +304,18 @@ def test_the_mode_and_root_are_those_of_all_classes(rng, monkeypatch):
     np.testing.assert_allclose(
         mode.root[0] @ mode.root[0].T, plain.root[0] @ plain.root[0].T, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(noise_variance=0.4), Categorical()])
+def test_values_without_a_row_are_those_of_another_search(rng, likelihood):
+    target = row_target(likelihood, rng)
+    mode = laplace.find_mode(target, start_of(target))
+    values = laplace.left_out(target, mode)
+    for i in range(0, len(target.y), 7):
+        weights = target.weights * (np.arange(len(target.y)) != i)
+        other = laplace.find_mode(target._replace(weights=weights), mode.weights)
+        expected = target.features[i] @ other.weights
+        change = np.abs(target.features[i] @ mode.weights - expected).max()
+        # exact for normal noise; of coupled classes up to third derivatives
+        share = 1e-6 if isinstance(likelihood, Gaussian) else 0.35
+        np.testing.assert_allclose(values[i], expected, atol=share * change + 1e-7)
