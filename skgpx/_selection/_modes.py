@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaincinv, gammaln, logsumexp, ndtri
+from scipy.stats import qmc
 
 from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
 from skgpx._parallel import side_by_side
@@ -211,12 +212,22 @@ class Mode(NamedTuple):
         log_volume = 0.5 * len(self.point) * np.log(2.0 * np.pi)
         return float(self.log_posterior + log_volume + 0.5 * log_determinant(self.root))
 
-    def draw(self, rng: np.random.Generator) -> Array:
-        """Draw from the t-distribution of scale ``√1.2 R``."""
-        z = rng.standard_normal(len(self.point))
-        spread = np.sqrt(_INFLATION * _DEGREES / rng.chisquare(_DEGREES))
-        draw: Array = self.point + spread * (self.root @ z)
-        return draw
+    def draws(self, number: int, rng: np.random.Generator) -> Array:
+        """Draws (s, q) from the t-distribution of scale ``√1.2 R``, evenly spread [1]_.
+
+        References
+        ----------
+        .. [1] Owen, "Scrambled net variance for integrals of smooth functions", Annals
+           of Statistics 1997.
+        """
+        q = len(self.point)
+        net = qmc.Sobol(q + 1, seed=rng).random_base2(int(number - 1).bit_length())
+        uniform = np.clip(net[:number], 1e-12, 1.0 - 1e-12)
+        z = ndtri(uniform[:, :q])
+        chi_square = 2.0 * gammaincinv(0.5 * _DEGREES, uniform[:, q])
+        spread = np.sqrt(_INFLATION * _DEGREES / chi_square)
+        draws: Array = self.point + spread[:, np.newaxis] * (z @ self.root.T)
+        return draws
 
     def log_densities(self, points: Array) -> Array:
         """Log densities (s,) of its draws."""
@@ -282,13 +293,17 @@ def draws_near(
     shares = (1.0 - _EVEN_SHARE) * masses + _EVEN_SHARE / len(modes)
     # 2 draws of each candidate, and their log posterior
     drawn: dict[int, list[Array]] = {}
-    for i in rng.choice(len(modes), size=number, p=shares / shares.sum()).tolist():
-        drawn.setdefault(modes[i].owner, []).append(modes[i].draw(rng))
+    counts = np.maximum(np.rint(shares * number), 1.0)
+    shares = counts / counts.sum()
+    for mode, count in zip(modes, counts.astype(int).tolist(), strict=True):
+        drawn.setdefault(mode.owner, []).append(mode.draws(count, rng))
     owners = sorted(drawn)
     posteriors: dict[int, LogPosterior] = {}
     for form in forms:
         posteriors |= form.posteriors
-    draws = [(posteriors[owner], owner, np.stack(drawn[owner])) for owner in owners]
+    draws = [
+        (posteriors[owner], owner, np.concatenate(drawn[owner])) for owner in owners
+    ]
     evaluated = side_by_side(LogPosterior.evaluate, draws, n_jobs)
     # 3 weights: the posterior in terms of the density of the mixture
     log_weights = []
@@ -316,3 +331,32 @@ def draws_near(
             form.root = max(own_modes, key=lambda mode: mode.log_mass).root
             population.append((form, Particles.joined(groups)))
     return population
+
+
+def in_order(population: Population) -> Population:
+    """Draws of each candidate such that neighbours in the order are close together.
+
+    Halves along the widest direction, and so on. Systematic resampling then takes
+    draws evenly from everywhere.
+    """
+    ordered = []
+    for form, particles in population:
+        owners = np.unique(particles.owner)
+        orders = [
+            _bisected(particles.points, np.flatnonzero(particles.owner == owner))
+            for owner in owners
+        ]
+        ordered.append((form, particles.take(np.concatenate(orders))))
+    return ordered
+
+
+def _bisected(points: Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Positions of the chosen points in the order of a tree of halves."""
+    if len(chosen) < 3:
+        return chosen
+    own = points[chosen]
+    widest = np.argmax(np.var(own, axis=0))
+    order = chosen[np.argsort(own[:, widest])]
+    middle = len(order) // 2
+    halves = (_bisected(points, order[:middle]), _bisected(points, order[middle:]))
+    return np.concatenate(halves)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 from scipy.special import logsumexp
-from scipy.stats import kstest, norm
+from scipy.stats import kstest, multivariate_normal, norm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSRegressor
@@ -25,7 +25,7 @@ from skgpx._selection._candidates import (
     with_trend,
 )
 from skgpx._selection._maximise import Objective, best_of, maximise
-from skgpx._selection._modes import draws_near, modes_of
+from skgpx._selection._modes import Mode, draws_near, in_order, modes_of
 from skgpx._validation import DefaultKernel, Rows
 from skgpx.kernels import CategoricalKernel
 from skgpx.likelihoods import Gaussian
@@ -362,3 +362,79 @@ def test_draws_near_the_modes_have_the_moments_of_the_population():
     z = (from_prior.mean(axis=0) - from_modes.mean(axis=0)) / np.sqrt(variance)
     assert np.max(np.abs(z)) < 4.0
     assert np.all(np.sqrt(variance) < 0.15)
+
+
+def test_the_density_of_a_mode_is_that_of_its_draws(rng):
+    root = np.array([[0.8, 0.0], [0.5, 0.3]])
+    mode = Mode(owner=0, point=np.array([1.0, -2.0]), root=root, log_posterior=0.0)
+    draws = mode.draws(4000, rng)
+    # E_t [p / t] = 1 for any density p, here the normal one
+    p = multivariate_normal(mode.point, root @ root.T)
+    ratios = np.exp(p.logpdf(draws) - mode.log_densities(draws))
+    standard_error = ratios.std(ddof=1) / np.sqrt(len(ratios))
+    assert abs(ratios.mean() - 1.0) < 4.0 * standard_error
+    assert standard_error < 0.02
+
+
+class Zero:
+    """A log prior, and a reference, of zero."""
+
+    def log_prior(self, points, likelihood):
+        return np.zeros(len(points)), np.zeros(points.shape)
+
+    def log_density(self, points):
+        return self.log_prior(points, None)
+
+
+class TwoModes(LogPosterior):
+    """A log posterior with two normal modes, of 0.8 and 0.2 of the mass."""
+
+    masses = np.array([0.8, 0.2])
+    centres = np.array([-3.0, 3.0])
+    stds = np.array([0.4, 1.0])
+
+    def __init__(self):
+        self.candidate = Zero()
+        self.likelihood = None
+        self._reference = Zero()
+        self.bounds = np.array([[-np.inf, np.inf]])
+
+    def _log_evidence(self, points):
+        terms = np.log(self.masses) + norm.logpdf(points, self.centres, self.stds)
+        return logsumexp(terms, axis=1), np.zeros(points.shape)
+
+    def modes(self):
+        log_posteriors = self._log_evidence(self.centres[:, np.newaxis])[0]
+        return [
+            Mode(0, np.array([centre]), np.array([[std]]), float(log_posterior))
+            for centre, std, log_posterior in zip(
+                self.centres, self.stds, log_posteriors, strict=True
+            )
+        ]
+
+
+def test_two_modes_of_unequal_mass_keep_their_probabilities(rng):
+    posterior = TwoModes()
+    form = Form({0: posterior}, n_coordinates=1)
+    ((_, particles),) = draws_near(posterior.modes(), [form], 2000, rng, n_jobs=1)
+    weights = np.exp(particles.log_weight - particles.log_weight.max())
+    weights /= weights.sum()
+    is_first = particles.points[:, 0] < 0.5
+    share = weights @ is_first
+    standard_error = np.sqrt(np.sum((weights * (is_first - share)) ** 2))
+    assert abs(share - 0.8) < 4.0 * standard_error
+    assert standard_error < 0.02
+
+
+def test_draws_in_order_are_taken_evenly(rng):
+    # means of systematic draws: in their order closer to those of all draws
+    form = Form({0: TwoModes()}, n_coordinates=1)
+    population = draws_near(TwoModes().modes(), [form], 400, rng, n_jobs=1)
+    ((_, particles),) = population
+    mean = np.average(particles.points, weights=np.exp(particles.log_weight), axis=0)
+    shuffled = [(form, particles.take(rng.permutation(len(particles.owner))))]
+    errors = []
+    for ordered in (shuffled, in_order(shuffled)):
+        draws = [weighted_draws(ordered, 20, rng)[0][1].points for _ in range(50)]
+        errors.append(np.mean((np.mean(draws, axis=1) - mean) ** 2))
+    assert errors[1] < 0.3 * errors[0]
