@@ -466,8 +466,7 @@ def _averages(
     "auto": of few rows of a location under noise, which few rows may choose to be next
     to nothing, with intervals that are as narrow, and of classes, of which few rows do
     not tell the columns that matter; if there are not too many hyperparameters and all
-    of them have a prior, by default or stated by the user. Targets that are all equal
-    have nothing to average.
+    of them have a prior, by default or stated by the user, and targets differ.
 
     Raises
     ------
@@ -489,8 +488,14 @@ def _averages(
             "can."
         )
     varies = bool(np.any(rows.y != rows.y[0]))
+    if hyperparameters == "average" and not varies:
+        raise ValueError(
+            'hyperparameters="average" needs targets that differ; got '
+            f'{rows.weights.sum():g} equal ones. Use hyperparameters="auto", which '
+            "then chooses."
+        )
     if hyperparameters != "auto":
-        return hyperparameters == "average" and varies
+        return hyperparameters == "average"
     gains = likelihood.location_scale or has_log_odds(likelihood)
     if likelihood.n_outputs_ > 1:
         gains = is_softmax(likelihood)
