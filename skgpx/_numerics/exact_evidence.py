@@ -45,8 +45,9 @@ class DensityRows(NamedTuple):
         Inputs of the factors; then inputs of the linear functions less their centre.
     n_lines : int
         Number l of linear functions.
-    targets : ndarray of shape (c, n)
-    noise_factors : ndarray of shape (n,)
+    targets : ndarray of shape (m, c, n)
+        Of each covariance, or (1, c, n) of all of them.
+    noise_factors : ndarray of shape (m, n) or (1, n)
         Noise variance of each row, in units of that of the likelihood.
     """
 
@@ -68,6 +69,8 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     with_slopes: bool,
     values: Array,
     slopes: Array,
+    duals: Array,
+    precisions: Array,
 ) -> None:
     """Write the log densities of the rows under several covariances, and their slopes.
 
@@ -88,20 +91,23 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     slopes : ndarray of shape (m, t + p + l + ... + 1)
         In the logarithms of the amplitudes, of the lengthscales and correlations, of
         the slopes, of the periods and of the noise variance. Not written where the
-        value is NaN.
+        value is NaN, as the next ones.
+    duals : ndarray of shape (m, c, n)
+        ``C⁻¹y``.
+    precisions : ndarray of shape (m, n)
+        The diagonal of ``C⁻¹``.
 
     Notes
     -----
     O(n³): n³ / 3 multiplications and additions, as many again twice with slopes.
     """
     points = rows.points
-    noise_factors = rows.noise_factors
     n_points = np.uint64(points.shape[0])
     n = np.uint64(points.shape[1])
     n_inputs = np.uint64(points.shape[0] - rows.n_lines)
     n_terms = np.uint64(len(rows.first_factors) - 1)
     n_factors = np.uint64(len(rows.codes))
-    c = np.uint64(len(rows.targets))
+    c = np.uint64(rows.targets.shape[1])
     # angles of the cycles
     angles = np.empty((n_inputs, n))
     cosines = np.empty((n_inputs, n))
@@ -112,7 +118,6 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     # entry (i, j) is at stride i + j, from j = i on, with three zeros after each row
     stride = n + c + _THREE
     A = np.empty((n + _FOUR) * (stride + _ONE))
-    alpha = np.empty((c, n))
     k = np.empty(n)
     k_term = np.empty(n)
     w = np.empty(n)
@@ -121,6 +126,9 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     for s in range(len(scales)):
         scale = scales[s]
         slope = slopes[s]
+        alpha = duals[s]
+        targets = rows.targets[min(s, len(rows.targets) - 1)]
+        noise_factors = rows.noise_factors[min(s, len(rows.noise_factors) - 1)]
         noise_variance = scale[-1]
 
         # 1 the rows [C, y, I], each from its diagonal entry on
@@ -190,7 +198,7 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
             A[base + i] += noise_variance * noise_factors[i]
             base += n
             for t in range(c):
-                A[base + t] = rows.targets[t, i]
+                A[base + t] = targets[t, i]
             A[base + c + i] = 1.0
 
         # 2 elimination, C = UᵀU: they become [U, U⁻ᵀy, U⁻ᵀ]. Row i loses multiples of
@@ -274,6 +282,10 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                     first = f0 * A[b0 + j] + f1 * A[b1 + j]
                     second = f2 * A[b2 + j] + f3 * A[b3 + j]
                     k[j] -= first + second
+            precision = 0.0
+            for t in range(c):
+                precision += alpha[t, i] * alpha[t, i]
+            precisions[s, i] = (precision - k[i]) / c
             # the pullbacks, where entries beside the diagonal count twice
             slope[-1] += 0.5 * noise_variance * k[i] * noise_factors[i]
             for t in range(n_terms):

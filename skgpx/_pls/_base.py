@@ -220,6 +220,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 tol=self.tol,
                 n_jobs=self.n_jobs,
                 noise_is_free=self.optimizer is not None and not prior.averaged,
+                is_state=bool(prior.averaged),
                 report=report,
             )
             inferences.append(

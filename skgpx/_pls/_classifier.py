@@ -61,7 +61,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         all.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
         "maximise" chooses the state of kernel and likelihood of the largest posterior.
-        "average" draws twelve states from their posterior, by Laplace's evidence, and
+        "average" draws up to 64 states from their posterior by the evidence of the
+        closest normal distribution or, of more than two classes, 12 by Laplace's, and
         averages probabilities over them; it is for at most 300 rows of two classes, and
         ``300 / (n_classes - 1)`` rows of more, and raises a ValueError otherwise.
         "auto" averages up to 200 rows of two classes and ``200 / (n_classes - 1)`` rows
@@ -69,7 +70,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         `warm_start` have their defaults, and maximises otherwise. See
         :class:`PLSRegressor`.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
-        "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains.
+        "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains, or, where
+        hyperparameters of two classes are averaged, the closest normal distribution.
     potential : {"projected", "optimal"}, default="projected"
         Potential of the density that particles follow: "optimal" averages the
         likelihood over the residual of the inducing inputs, which matters where they

@@ -8,6 +8,7 @@ from skgpx._pls._closed_form import closed_form
 from skgpx._pls._langevin import projected_langevin
 from skgpx._pls._location_and_scale import location_and_scale
 from skgpx._pls._nearest_rows import nearest_rows
+from skgpx._pls._normal_states import normal_state
 from skgpx._pls._particles import Landscape, explore
 from skgpx._pls._sampler import Inference, Sampler, resolved_method
 from skgpx._pls._tempering import tempering
@@ -55,6 +56,10 @@ def infer(
     # Gaussian noise: regression
     if method == "exact":
         return closed_form(basis, rows, likelihood, sampler, rng)
+    # one of many states of the hyperparameters: the closest normal distribution
+    has_bound = likelihood.n_outputs_ == 1 and not likelihood.symmetric
+    if sampler.is_state and sampler.method == "auto" and has_bound:
+        return normal_state(basis, rows, likelihood, sampler, rng)
     # particles: they carry several modes with the right weights only if tempered
     landscape = explore(basis, rows, likelihood, sampler, rng.spawn(1)[0])
     competing = landscape.has_rivals and _can_afford_tempering(landscape, sampler)

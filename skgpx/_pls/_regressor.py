@@ -126,8 +126,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         over all families of kernels, and averages predictions over them: few rows
         cannot tell one lengthscale, noise or family from another. It is for one target,
         of at most 1500 rows under Gaussian noise and 300 rows under other likelihoods,
-        whose evidence is Laplace's approximation and which have twelve states, and
-        raises a ValueError otherwise.
+        whose evidence is that of the closest normal distribution and which have up to
+        64 states, and raises a ValueError otherwise, as for targets that are all equal.
         "maximise" chooses the state of the largest posterior. A
         :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
         other hyperparameters of your own kernel are uniform in the logarithm, within
@@ -144,8 +144,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         "exact" if possible, "smc" if a search finds several modes of a likelihood that
         is not log-concave and some ten seconds suffice (``n M^2 <= 5e6``), otherwise
         "ou_mala". There are no chains beside nearest rows, as by default under noise
-        that varies: `potential`, `init`, `step_size`, `max_iter` and `tol` then have no
-        effect.
+        that varies, nor by "auto" where one function has averaged states: `potential`,
+        `init`, `step_size`, `max_iter` and `tol` then have no effect.
     potential : {"projected", "optimal"}, default="projected"
         Potential V of the density ``exp(-V(w))`` that particles follow. "projected" is
         that of the paper's algorithm, which leaves the residual of the inducing inputs

@@ -93,6 +93,9 @@ class Sampler(NamedTuple):
     n_jobs : int or None
     noise_is_free : bool
         Whether the noise variance of the closed form may still change.
+    is_state : bool
+        Whether the hyperparameters are one of many states: the closest normal
+        distribution then takes the place of the chains of ``method="auto"``.
     report : callable, optional
         Called with the inference so far after each round of steps; True stops the
         chains.
@@ -108,6 +111,7 @@ class Sampler(NamedTuple):
     tol: float
     n_jobs: int | None
     noise_is_free: bool
+    is_state: bool
     report: Callable[[Inference], bool] | None = None
 
 

@@ -28,6 +28,7 @@ from skgpx._selection._prior import (
     learn_prior,
     with_base_rates,
 )
+from skgpx._selection._process_evidence import VariationalEvidence
 from skgpx._selection._select import SearchBudget
 from skgpx._selection._sparse import (
     MAX_INDUCING_NON_GAUSSIAN,
@@ -62,6 +63,7 @@ __all__ = [
     "SearchBudget",
     "SearchRecord",
     "StudentPrior",
+    "VariationalEvidence",
     "WorkingResponses",
     "bounded_responses",
     "counted_errors",

@@ -33,6 +33,7 @@ from skgpx._selection._maximise import SearchResult, best_of, maximise
 from skgpx._selection._modes import (
     Mode,
     draws_near,
+    in_order,
     modes_of,
     result_at,
     search_modes,
@@ -105,7 +106,7 @@ class Effort(NamedTuple):
         A step for each coordinate of the kernels, within limits.
         """
         n_coordinates = max(candidate.n_free for candidate in candidates)
-        if not likelihood.has_closed_form:
+        if likelihood.n_outputs_ > 1:
             # an evaluation takes ten times as long, and a state has chains of its own
             return cls(
                 most_rows=75,
@@ -115,6 +116,16 @@ class Effort(NamedTuple):
                 n_draws=min(max(30_000 // n_rows, 100), _MOST_DRAWS),
                 anneals_all=True,
                 n_states=12,
+            )
+        if not likelihood.has_closed_form:
+            return cls(
+                most_rows=75,
+                first_rows=50,
+                n_chains=32,
+                n_steps=5,
+                n_draws=min(max(45_000 // n_rows, 200), _MOST_DRAWS),
+                anneals_all=True,
+                n_states=max(min(64, 10_000 // n_rows), 24),
             )
         n_chains = min(max(150_000 // n_rows**2, 32), 128)
         n_steps = min(max(n_coordinates, 8), 16)
@@ -216,17 +227,48 @@ def average(
             result = linear
     forms = forms_of(candidates, rows, likelihood)
     modes = modes_of(searches, forms, n_jobs)
-    # 4 more steps where particles are below them, or draws near the modes
-    if has_all:
-        population = _caught_up(population, modes, effort, rng, n_jobs)
-    if not has_all or _lag(population, modes) > _LARGE_LAG:
-        population = _near(modes, forms, effort, rng, n_jobs)
+    # 4 draws near them, or more steps where particles are below them
+    population = _settled(
+        population if has_all else [],
+        modes,
+        forms,
+        effort,
+        rng,
+        n_jobs,
+        weighs=not likelihood.has_closed_form and likelihood.n_outputs_ == 1,
+    )
     if not population:
         # no draw has a density
         return result, [_state(result, weight=1.0)]
     # 5 some of the particles; equal ones count once, with their number as weight
     chosen = weighted_draws(population, effort.n_states, rng)
     return result, _merge(chosen)
+
+
+def _settled(
+    population: Population,
+    modes: Sequence[Mode],
+    forms: Sequence[Form],
+    effort: Effort,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+    *,
+    weighs: bool,
+) -> Population:
+    """The posterior, from a population of all rows, if there is one, and its modes.
+
+    Draws near the modes that weigh enough need no steps, which is tried where
+    evaluations are many times as expensive as under Gaussian noise.
+    """
+    if weighs:
+        draws = draws_near(modes, forms, effort.n_draws, rng, n_jobs)
+        if effective_size(draws) >= effort.n_states:
+            return in_order(draws)
+    if population:
+        population = _caught_up(population, modes, effort, rng, n_jobs)
+        if _lag(population, modes) <= _LARGE_LAG:
+            return population
+    return _near(modes, forms, effort, rng, n_jobs)
 
 
 def _caught_up(
@@ -237,8 +279,6 @@ def _caught_up(
     n_jobs: int | None,
 ) -> Population:
     """The population after more rounds of steps, while its lag asks for them."""
-    if not population:
-        return population
     for n_rounds in range(_MOST_ROUNDS):
         if n_rounds >= _FEWEST_ROUNDS and _lag(population, modes) <= _SMALL_LAG:
             break

@@ -14,6 +14,7 @@ from skgpx._numerics.laplace import laplace_evidence_gradient
 from skgpx._numerics.linalg import (
     cholesky,
     invert_factorised,
+    log_determinant,
     solve_lower,
     solve_lower_transpose,
 )
@@ -138,6 +139,54 @@ class ExactEvidence:
         except np.linalg.LinAlgError:
             return -np.inf
         return value
+
+    def regressions(
+        self,
+        thetas: Array,
+        z: Array,
+        noise: Array,
+    ) -> tuple[Array, Array, Array, Array]:
+        """Densities of values z (s, n) with this noise (s, n), at points (s, p).
+
+        The noise of the likelihood is not read.
+
+        Returns
+        -------
+        values : ndarray of shape (s,)
+            ``-½ (log det C + zᵀC⁻¹z)``; NaN where it fails.
+        gradients : ndarray of shape (s, p)
+            In the log-parameters of the kernel.
+        duals, precisions : ndarray of shape (s, n)
+            ``C⁻¹z``, and the diagonal of ``C⁻¹``.
+        """
+        if self._form is not None:
+            log_scales = self._form.log_scales_at(thetas)
+            log_scales[:, -1] = 0.0
+            values, slopes, duals, precisions = self._density.regressions(
+                log_scales, z, noise
+            )
+            gradients = self._form.gradients(slopes, thetas.shape[1])
+            return values, gradients, duals, precisions
+        values = np.full(len(thetas), np.nan)
+        gradients = np.full(thetas.shape, np.nan)
+        duals = np.full(z.shape, np.nan)
+        precisions = np.full(z.shape, np.nan)
+        for i, theta in enumerate(thetas):
+            K, pullback = triangle_and_pullback(
+                with_theta(self.kernel, theta), self.rows.X
+            )
+            C = np.array(K, order="C")
+            C[np.diag_indices_from(C)] += noise[i]
+            with suppress(np.linalg.LinAlgError):
+                L = cholesky(C, jitter=0.0).L
+                white = solve_lower(L, z[i][:, np.newaxis])
+                log_volume = log_determinant(L)
+                values[i] = -0.5 * (log_volume + float(np.sum(white**2)))
+                duals[i] = solve_lower_transpose(L, white)[:, 0]
+                slope = _density_slope(L, white)
+                precisions[i] = duals[i] ** 2 - 2.0 * np.diagonal(slope)
+                gradients[i] = pullback(slope)
+        return values, gradients, duals, precisions
 
     def _by_factorisation(self, theta: Array) -> tuple[float, Array]:
         """`value_and_gradient` of any kernel, by LAPACK."""

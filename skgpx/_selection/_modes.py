@@ -354,9 +354,9 @@ def _bisected(points: Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
     """Positions of the chosen points in the order of a tree of halves."""
     if len(chosen) < 3:
         return chosen
-    own = points[chosen]
-    widest = np.argmax(np.var(own, axis=0))
-    order = chosen[np.argsort(own[:, widest])]
+    members = points[chosen]
+    widest = np.argmax(np.var(members, axis=0))
+    order = chosen[np.argsort(members[:, widest])]
     middle = len(order) // 2
     halves = (_bisected(points, order[:middle]), _bisected(points, order[middle:]))
     return np.concatenate(halves)

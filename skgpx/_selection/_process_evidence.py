@@ -1,7 +1,8 @@
 """Evidence of a Gaussian process at all rows, for any likelihood: of few rows.
 
-Exact for Gaussian noise; otherwise Laplace's approximation, without inducing points, in
-the values of the latent function.
+Exact for Gaussian noise; otherwise without inducing points, in the values of the latent
+functions: of one function by the normal distribution that is closest to its posterior,
+of several by Laplace's approximation.
 """
 
 from __future__ import annotations
@@ -14,13 +15,10 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics import pointwise
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target
-from skgpx._numerics.laplace import (
-    laplace_evidence_gradient,
-    parameter_slopes,
-)
-from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
-from skgpx._numerics.smoothing import smoothed
+from skgpx._numerics.laplace import laplace_evidence_gradient, line_averages
+from skgpx._numerics.linalg import cholesky, solve_lower_transpose
 from skgpx._numerics.softmax_evidence import ClassRows, softmax_evidence
 from skgpx._selection._evidence import (
     ExactEvidence,
@@ -30,33 +28,284 @@ from skgpx._selection._evidence import (
 )
 from skgpx._validation import Rows
 from skgpx.kernels import matrix_and_pullback, with_theta
-from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood
 
 Array = NDArray[np.float64]
 
-# Half the squared decrement before the last step to the mode, in nats, and steps.
-_TOLERANCE = 1e-5
-_MAX_STEPS = 100
-# Shortest part of a Newton step.
-_MIN_LENGTH = 1e-9
+# Gain of the bound below which rounds end, in nats, and the most rounds.
+_TOLERANCE = 1e-2
+_MAX_ROUNDS = 15
 # Noise around rough latent values, in their mean squares.
 _ROUGH_NOISE = 0.1
+# Least information of a row under a likelihood that is not log-concave, as a share of
+# the mean over all rows.
+_LEAST_INFORMATION = 1e-2
+# Differences in logarithms of scales.
+_DIFFERENCE = 1e-5
 
 
 def process_evidence(
     rows: Rows,
     kernel: Kernel,
     likelihood: Likelihood,
-) -> ExactEvidence | LaplaceEvidence:
-    """The evidence of kernel and likelihood: exact, or Laplace's approximation."""
+) -> ExactEvidence | VariationalEvidence | LaplaceEvidence:
+    """The evidence of kernel and likelihood: exact, a bound, or an approximation.
+
+    The closest normal distribution knows one mode only, and not both signs of f.
+    """
     if likelihood.has_closed_form:
         return ExactEvidence(rows, kernel, likelihood)
+    if likelihood.n_outputs_ == 1 and not likelihood.symmetric:
+        return VariationalEvidence(rows, kernel, likelihood)
     return LaplaceEvidence(rows, kernel, likelihood)
 
 
 def is_softmax(likelihood: Likelihood) -> bool:
     """Whether classes have softmax probabilities."""
     return likelihood.kernel_code == pointwise.CATEGORICAL
+
+
+# ---- One function: the closest normal distribution -----------------------------------
+
+
+class _Sites(NamedTuple):
+    """Normal observations z of f, with noise, in place of the likelihood of each row.
+
+    Attributes
+    ----------
+    precision, shift : ndarray of shape (s, n)
+        One over the noise variances, and ``z`` times these.
+    """
+
+    precision: Array
+    shift: Array
+
+    def towards(self, other: _Sites, part: Array) -> _Sites:
+        """A part (s,) of the way to others: of the natural gradient."""
+        part = part[:, np.newaxis]
+        return _Sites(
+            precision=self.precision + part * (other.precision - self.precision),
+            shift=self.shift + part * (other.shift - self.shift),
+        )
+
+    def take(self, chosen: NDArray[np.intp]) -> _Sites:
+        """Those of some of the points."""
+        return _Sites(self.precision[chosen], self.shift[chosen])
+
+
+class VariationalEvidence:
+    """Bound of the evidence of one function by the closest normal distribution.
+
+    ``E_q log p(y | f) - KL(q | prior)`` at its largest value over normal q. With the
+    gradient g and the curvature c of the negative log-likelihood, averaged over q, it
+    is where q is the posterior of values ``z = m - g / c`` of f with the noise
+    ``1 / c`` [1]_. Laplace's approximation, at the mode, takes functions that vary
+    fast to be less probable than they are.
+
+    Parameters
+    ----------
+    rows : Rows
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    likelihood : Likelihood
+        Prepared, of one function.
+
+    References
+    ----------
+    .. [1] Opper and Archambeau, "The variational Gaussian approximation revisited",
+       Neural Computation 2009.
+    """
+
+    def __init__(self, rows: Rows, kernel: Kernel, likelihood: Likelihood):
+        self.rows = rows
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self._n_kernel_parameters = len(kernel.theta)
+        noise = Gaussian(1.0).prepare(rows.y)
+        self._regression = ExactEvidence(rows, kernel, noise)
+        nodes, self._masses = expectation_nodes(1)
+        self._nodes = nodes[:, 0]
+        # the only feature is what f is multiplied by
+        self._target = row_target(np.ones((len(rows.y), 1)), rows, likelihood)
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """Evidence in nats, and its gradient in the log-parameters.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If a covariance is not positive definite.
+        """
+        values, gradients = self.values_and_gradients(theta[np.newaxis])
+        value = float(values[0])
+        if np.isnan(value):
+            raise np.linalg.LinAlgError("The covariance is not positive definite.")
+        return value, gradients[0]
+
+    def values_and_gradients(self, thetas: Array) -> tuple[Array, Array]:
+        """Evidence (s,) at points (s, p), and gradients (s, p); NaN where it fails.
+
+        Natural gradients of the bound, whole ones unless it falls; the rounds of a
+        point end where it gains no more. At fixed q the bound depends on the kernel by
+        the prior only.
+
+        Notes
+        -----
+        O(n³) a round, of which there are some six.
+        """
+        values, gradients, moments, _ = self._fixed_points(thetas)
+        p = self._n_kernel_parameters
+        # slopes in scales of the likelihood
+        for i in range(len(thetas) if len(self.likelihood.theta) else 0):
+            gradients[i, p:] = self._scale_slopes(thetas[i, p:], *moments[:, i])
+        return values, gradients
+
+    def working_responses(self) -> tuple[float, Array, Array]:
+        """The bound at the kernel and likelihood themselves, z and its noise, (n,).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the covariance is not positive definite.
+        """
+        theta = np.append(self.kernel.theta, self.likelihood.theta)
+        values, _, _, sites = self._fixed_points(theta[np.newaxis])
+        if np.isnan(values[0]):
+            raise np.linalg.LinAlgError("The covariance is not positive definite.")
+        noise = 1.0 / sites.precision[0]
+        return float(values[0]), noise * sites.shift[0], noise
+
+    def _fixed_points(self, thetas: Array) -> tuple[Array, Array, Array, _Sites]:
+        """Bounds, slopes in the kernel, means and variances (2, s, n), and sites."""
+        p = self._n_kernel_parameters
+        kernel_thetas = thetas[:, :p]
+        targets = self._targets(thetas[:, p:])
+        has_scales = thetas.shape[1] > p
+        n_points = len(thetas)
+        values = np.full(n_points, -np.inf)
+        gradients = np.full(thetas.shape, np.nan)
+        moments = np.zeros((2, n_points, len(self.rows.y)))
+        # 1 rough values, with a noise
+        best = self._start(n_points)
+        direction = self._start(n_points)
+        # 2 sites of the posterior
+        part = np.ones(n_points)
+        active = np.arange(n_points)
+        for _ in range(_MAX_ROUNDS):
+            if not len(active):
+                break
+            sites = best.take(active).towards(direction.take(active), part[active])
+            noise = 1.0 / sites.precision
+            z = noise * sites.shift
+            density, slopes, dual, precision = self._regression.regressions(
+                kernel_thetas[active], z, noise
+            )
+            # m = z - D a and v = diag(D - D (K + D)⁻¹ D)
+            mean = z - noise * dual
+            variance = np.maximum(noise - noise**2 * precision, 1e-6 * noise)
+            own_targets = targets
+            if has_scales:
+                own_targets = [targets[i] for i in active]
+            energy, proposed = self._likelihood_sites(own_targets, mean, variance)
+            # -KL = log N(z | 0, K + D) - E log N(z | f, D)
+            terms = noise * dual**2 + variance * sites.precision
+            terms += np.log(noise)
+            bound = density + 0.5 * np.sum(terms, axis=1) - energy
+            gain = bound - values[active]
+            rises = gain > 0.0
+            risen = active[rises]
+            values[risen] = bound[rises]
+            gradients[risen, :p] = slopes[rises]
+            moments[:, risen] = mean[rises], variance[rises]
+            best.precision[risen] = sites.precision[rises]
+            best.shift[risen] = sites.shift[rises]
+            direction.precision[risen] = proposed.precision[rises]
+            direction.shift[risen] = proposed.shift[rises]
+            part[risen] = np.minimum(2.0 * part[risen], 1.0)
+            part[active[~rises]] *= 0.25
+            goes_on = np.where(rises, gain > _TOLERANCE, gain < -_TOLERANCE)
+            active = active[goes_on]
+        values[~np.isfinite(values)] = np.nan
+        return values, gradients, moments, best
+
+    def _start(self, n_points: int) -> _Sites:
+        """Rough latent values with a tenth of their mean square as noise."""
+        target = self._target
+        rough = rough_latent_values(target)[:, 0] / target.features[:, 0]
+        square = float(np.average(rough**2, weights=target.weights))
+        noise = _ROUGH_NOISE * square if square > 0.0 else 1.0
+        precision = np.tile(target.weights / noise, (n_points, 1))
+        return _Sites(precision, precision * rough)
+
+    def _targets(self, thetas: Array) -> list[Target]:
+        """Likelihood of the rows: one for all points, or that of each."""
+        if not thetas.shape[1]:
+            return [self._target]
+        return [self._at(theta) for theta in thetas]
+
+    def _at(self, theta: Array) -> Target:
+        """The likelihood with these log-parameters."""
+        target = self._target
+        return target._replace(likelihood=target.likelihood.with_theta(theta))
+
+    def _averages(
+        self,
+        target: Target,
+        mean: Array,
+        variance: Array,
+    ) -> tuple[Array, Array, Array]:
+        """Negative log-likelihood over ``N(mean, variance)``, slope and curvature."""
+        factor = target.features
+        nll, slope, curvature = line_averages(
+            target.likelihood,
+            target.y,
+            target.offset + factor * mean.T,
+            np.abs(factor) * np.sqrt(variance.T),
+            self._nodes,
+            self._masses,
+        )
+        slope = (target.weights[:, np.newaxis] * factor * slope).T
+        curvature = (target.weights[:, np.newaxis] * factor**2 * curvature).T
+        return target.weights @ nll, slope, curvature
+
+    def _likelihood_sites(
+        self,
+        targets: list[Target],
+        mean: Array,
+        variance: Array,
+    ) -> tuple[Array, _Sites]:
+        """Energies (s,) of the rows over ``N(mean, variance)``, (s, n), and sites."""
+        if len(targets) == 1:
+            energy, slope, curvature = self._averages(targets[0], mean, variance)
+        else:
+            parts = [
+                self._averages(target, mean[[i]], variance[[i]])
+                for i, target in enumerate(targets)
+            ]
+            energy, slope, curvature = map(np.concatenate, zip(*parts, strict=True))
+        positive = np.maximum(curvature, 0.0)
+        smallest = _LEAST_INFORMATION * np.mean(positive, axis=1, keepdims=True)
+        precision = np.maximum(curvature, np.maximum(smallest, 1e-300))
+        return energy, _Sites(precision, precision * mean - slope)
+
+    def _scale_slopes(self, theta: Array, mean: Array, variance: Array) -> Array:
+        """Slopes of the mean log-likelihood in the log-parameters, (p,)."""
+
+        def energy(theta: Array) -> float:
+            value, _, _ = self._averages(self._at(theta), mean, variance)
+            return float(value[0])
+
+        mean = mean[np.newaxis]
+        variance = variance[np.newaxis]
+
+        slopes = np.empty(len(theta))
+        for k in range(len(theta)):
+            step = _DIFFERENCE * (np.arange(len(theta)) == k)
+            fall = energy(theta - step) - energy(theta + step)
+            slopes[k] = fall / (2.0 * _DIFFERENCE)
+        return slopes
+
+
+# ---- Several functions: Laplace's approximation --------------------------------------
 
 
 class LaplaceEvidence:
@@ -75,7 +324,7 @@ class LaplaceEvidence:
         self.kernel = kernel
         self.likelihood = likelihood
         self._n_kernel_parameters = len(kernel.theta)
-        # α of the last mode, where the next search for one starts
+        # α of the last mode of classes, where the next search for one starts
         self._start: Array | None = None
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
@@ -109,32 +358,15 @@ class LaplaceEvidence:
         theta: Array,
         start: Array | None,
     ) -> tuple[float, Array, Array | None]:
-        """Evidence, its gradient, and the mode of a function or of softmax classes."""
+        """Evidence, its gradient, and the mode of softmax classes."""
         kernel, likelihood = self._at(theta)
         K, pullback = matrix_and_pullback(kernel, self.rows.X)
         if is_softmax(likelihood):
             value, slope, start = softmax_evidence(self._class_rows(), K, start)
             scale_slopes = np.zeros(0)
-        elif likelihood.n_outputs_ > 1:
-            value, slope, scale_slopes = self._of_weights(K, likelihood)
         else:
-            target, factor = self._row_target(likelihood)
-            K = _scaled(K, factor)
-            mode = find_mode(target, K, start)
-            value = mode.evidence
-            slope, scale_slopes = _slopes(target, K, mode)
-            slope = _scaled(slope, factor)
-            start = mode.alpha
+            value, slope, scale_slopes = self._of_weights(K, likelihood)
         return value, np.append(pullback(slope), scale_slopes), start
-
-    # ---- One latent function: its values at the rows ---------------------------------
-
-    def _row_target(self, likelihood: Likelihood) -> tuple[Target, Array | None]:
-        """Likelihood of the rows, and by what their latent values are multiplied."""
-        without_features = np.empty((len(self.rows.y), 0))
-        target = smoothed(row_target(without_features, self.rows, likelihood))
-        form = likelihood.row_form(self.rows.y, self.rows.weights, self.rows.known)
-        return target, form.factor
 
     # ---- Classes with softmax probabilities: values at the rows ----------------------
 
@@ -167,185 +399,10 @@ class LaplaceEvidence:
             residual=np.zeros(len(L)),
             start=rough_start(target),
         )
+        features = evidence.features
+        form = likelihood.row_form(self.rows.y, self.rows.weights, self.rows.known)
+        if form.factor is not None:
+            features = form.factor[:, np.newaxis] * features
         # L enters through L Lᵀ: with G the derivative in L, K̄ = ½ G L⁻¹
-        slope = 0.5 * solve_lower_transpose(L, evidence.features.T).T
+        slope = 0.5 * solve_lower_transpose(L, features.T).T
         return evidence.value, 0.5 * (slope + slope.T), evidence.parameters
-
-
-def _scaled(K: Array, factor: Array | None) -> Array:
-    """Covariance of ``factor f``."""
-    if factor is None:
-        return K
-    scaled: Array = factor[:, np.newaxis] * K * factor
-    return scaled
-
-
-# ---- The mode of one latent function -------------------------------------------------
-
-
-class ProcessMode(NamedTuple):
-    """Laplace's approximation of the values f at the rows.
-
-    Attributes
-    ----------
-    alpha : ndarray of shape (n,)
-        ``f = offset + K alpha``.
-    f : ndarray of shape (n,)
-    root_precision : ndarray of shape (n,)
-        ``W^½``, of curvatures times weights.
-    L : ndarray of shape (n, n)
-        Lower root of ``B = I + W^½ K W^½``.
-    evidence : float
-        ``-Σ ω nll - ½ αᵀ K α - ½ log det B``.
-    """
-
-    alpha: Array
-    f: Array
-    root_precision: Array
-    L: Array
-    evidence: float
-
-
-def find_mode(target: Target, K: Array, start: Array | None = None) -> ProcessMode:
-    """Newton's method in the values of the function [1]_.
-
-    Parameters
-    ----------
-    target : Target
-        Its features are not read.
-    K : ndarray of shape (n, n)
-    start : ndarray of shape (n,), optional
-        α where the search starts, if that is better than near rough latent values.
-
-    Notes
-    -----
-    O(n³ / 3) a step.
-
-    References
-    ----------
-    .. [1] Rasmussen and Williams, "Gaussian processes for machine learning", algorithm
-       3.1.
-    """
-    offset = np.broadcast_to(target.offset[:, 0], target.y.shape)
-    alpha = _rough_alpha(target, K)
-    K_alpha = K @ alpha
-    energy = _energy(target, offset, alpha, K_alpha)
-    if start is not None:
-        K_start = K @ start
-        start_energy = _energy(target, offset, start, K_start)
-        if start_energy < energy:
-            alpha = start
-            K_alpha = K_start
-            energy = start_energy
-    for _ in range(_MAX_STEPS):
-        f = offset + K_alpha
-        gradient = target.weights * _row_gradient(target, f)
-        W = target.weights * np.abs(_row_second(target, f))
-        root_W = np.sqrt(W)
-        L = _root(K, root_W)
-        # α' = b - W^½ B⁻¹ W^½ K b,  b = W (f - offset) - ∇
-        b = W * K_alpha - gradient
-        half = solve_lower(L, root_W * (K @ b))
-        direction = b - root_W * solve_lower_transpose(L, half) - alpha
-        K_direction = K @ direction
-        decrement = -float(K_direction @ (gradient + alpha))
-        length = 1.0
-        while length > _MIN_LENGTH:
-            new_alpha = alpha + length * direction
-            new_K_alpha = K_alpha + length * K_direction
-            new_energy = _energy(target, offset, new_alpha, new_K_alpha)
-            if new_energy <= energy - 1e-4 * length * decrement:
-                break
-            length *= 0.5
-        else:
-            # rounding hides any further decrease
-            break
-        alpha = new_alpha
-        K_alpha = new_K_alpha
-        energy = new_energy
-        if decrement < 2.0 * _TOLERANCE:
-            break
-    f = offset + K_alpha
-    root_W = np.sqrt(target.weights * _row_curvature(target, f))
-    L = _root(K, root_W)
-    log_volume = float(np.sum(np.log(np.diagonal(L))))
-    return ProcessMode(alpha, f, root_W, L, evidence=-energy - log_volume)
-
-
-def _rough_alpha(target: Target, K: Array) -> Array:
-    """Ridge regression on rough latent values."""
-    rough = rough_latent_values(target)[:, 0]
-    noise = _ROUGH_NOISE * float(np.average(rough**2, weights=target.weights))
-    if noise <= 0.0:
-        return np.zeros(len(K))
-    root_precision = np.sqrt(target.weights / noise)
-    L = _root(K, root_precision)
-    half = solve_lower(L, root_precision * rough)
-    alpha: Array = root_precision * solve_lower_transpose(L, half)
-    return alpha
-
-
-def _root(K: Array, root_W: Array) -> Array:
-    """Lower root of ``B = I + W^½ K W^½``."""
-    B = root_W[:, np.newaxis] * K * root_W
-    B[np.diag_indices_from(B)] += 1.0
-    return cholesky(B, jitter=0.0).L
-
-
-def _energy(target: Target, offset: Array, alpha: Array, K_alpha: Array) -> float:
-    """``Σ ω nll(y, offset + K α) + ½ αᵀ K α``."""
-    f = offset + K_alpha
-    nll = target.likelihood.row_nll(target.y, f[:, np.newaxis, np.newaxis])[:, 0]
-    return float(target.weights @ nll) + 0.5 * float(alpha @ K_alpha)
-
-
-def _row_gradient(target: Target, f: Array) -> Array:
-    gradient = target.likelihood.row_gradient(target.y, f[:, np.newaxis, np.newaxis])
-    return np.asarray(gradient[:, 0, 0])
-
-
-def _row_curvature(target: Target, f: Array) -> Array:
-    curvature = target.likelihood.row_curvature(target.y, f[:, np.newaxis, np.newaxis])
-    return np.asarray(curvature[:, 0, 0, 0])
-
-
-def _row_second(target: Target, f: Array) -> Array:
-    """Second derivatives, as differences of the gradient."""
-    h = 1e-5 * (1.0 + np.abs(f))
-    rise = _row_gradient(target, f + h) - _row_gradient(target, f - h)
-    return rise / (2.0 * h)
-
-
-def _slopes(target: Target, K: Array, mode: ProcessMode) -> tuple[Array, Array]:
-    """Derivatives of the evidence in K and in the scales, also through the mode.
-
-    ``½ α αᵀ - ½ R + ½ (v αᵀ + α vᵀ)`` with ``R = (W⁻¹ + K)⁻¹``,
-    ``v = (I + W K)⁻¹ s`` and ``s = ∂(-½ log det B) / ∂f = -½ diag(S) ∂W / ∂f`` with the
-    posterior covariance S. In v the W are true second derivatives.
-    """
-    omega = target.weights
-    f = mode.f
-    # R = W^½ B⁻¹ W^½,  diag(S) = diag(K - K R K)
-    inverse = solve_lower(mode.L, np.diag(mode.root_precision))
-    R = inverse.T @ inverse
-    variance = np.diagonal(K) - np.sum((inverse @ K) ** 2, axis=0)
-    h = 1e-5 * (1.0 + np.abs(f))
-    rise = _row_curvature(target, f + h) - _row_curvature(target, f - h)
-    s = -0.5 * variance * omega * rise / (2.0 * h)
-    W = mode.root_precision**2
-    true_W = omega * _row_second(target, f)
-    if np.max(np.abs(true_W - W)) > 1e-4 * np.max(W):
-        A = true_W[:, np.newaxis] * K
-        A[np.diag_indices_from(A)] += 1.0
-        v = np.linalg.solve(A, s)
-    else:
-        v = s - R @ (K @ s)
-    outer = np.outer(v, mode.alpha)
-    slope = 0.5 * (np.outer(mode.alpha, mode.alpha) - R + outer + outer.T)
-    scale_slopes = parameter_slopes(
-        target,
-        f[:, np.newaxis],
-        variance[:, np.newaxis, np.newaxis],
-        (K @ v)[:, np.newaxis],
-    )
-    return slope, scale_slopes

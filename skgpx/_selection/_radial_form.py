@@ -412,8 +412,8 @@ class FormDensity:
             period_slots=period_slots,
             points=np.concatenate((inputs - means, lines), axis=1).T.copy(),
             n_lines=n_lines,
-            targets=np.array(rows.y.reshape(n, -1).T, order="C"),
-            noise_factors=1.0 / omega,
+            targets=np.array(rows.y.reshape(n, -1).T, order="C")[np.newaxis],
+            noise_factors=1.0 / omega[np.newaxis],
         )
         # amplitudes, 1 / ℓ², s², periods and the noise variance
         self._powers = np.ones(len(form.log_scales))
@@ -421,7 +421,7 @@ class FormDensity:
         self._powers[n_before_lines:n_before_periods] = 2.0
         self._correlations = n_terms + np.flatnonzero(form.kinds == CATEGORY)
         # ½ c Σ [log 2π + (ω - 1) log(2π σ²) + log ω]
-        half_targets = 0.5 * len(self._rows.targets)
+        half_targets = 0.5 * self._rows.targets.shape[1]
         log_terms = np.log(2.0 * np.pi) * omega + np.log(omega)
         self._constant = half_targets * float(np.sum(log_terms))
         self._noise_slope = half_targets * float(np.sum(omega - 1.0))
@@ -431,21 +431,50 @@ class FormDensity:
 
         NaN where it fails.
         """
-        values, slopes = self._evaluate(log_scales, with_slopes=True)
+        values, slopes, _, _ = self._evaluate(log_scales, self._rows, True)
+        repetitions = self._noise_slope * log_scales[:, -1]
         slopes[:, -1] -= self._noise_slope
-        return values, slopes
+        return values - self._constant - repetitions, slopes
 
     def values(self, log_scales: Array) -> Array:
         """Evidence (s,), minus infinity where it fails."""
-        values, _ = self._evaluate(log_scales, with_slopes=False)
+        values, _, _, _ = self._evaluate(log_scales, self._rows, False)
+        values -= self._constant + self._noise_slope * log_scales[:, -1]
         return np.where(np.isnan(values), -np.inf, values)
 
-    def _evaluate(self, log_scales: Array, with_slopes: bool) -> tuple[Array, Array]:
+    def regressions(
+        self,
+        log_scales: Array,
+        z: Array,
+        noise: Array,
+    ) -> tuple[Array, Array, Array, Array]:
+        """Densities of values z (s, n) of their own, with this noise, at the scales.
+
+        Returns
+        -------
+        values : ndarray of shape (s,)
+            ``-½ (log det C + zᵀC⁻¹z)``; NaN where it fails.
+        slopes : ndarray of shape (s, t + p + ...)
+        duals, precisions : ndarray of shape (s, n)
+            ``C⁻¹z``, and the diagonal of ``C⁻¹``.
+        """
+        rows = self._rows._replace(targets=z[:, np.newaxis], noise_factors=noise)
+        values, slopes, duals, precisions = self._evaluate(log_scales, rows, True)
+        return values, slopes, duals[:, 0], precisions
+
+    def _evaluate(
+        self,
+        log_scales: Array,
+        rows: DensityRows,
+        with_slopes: bool,
+    ) -> tuple[Array, Array, Array, Array]:
+        _, c, n = rows.targets.shape
         values = np.empty(len(log_scales))
         slopes = np.full(log_scales.shape, np.nan)
+        duals = np.full((len(log_scales), c, n), np.nan)
+        precisions = np.full((len(log_scales), n), np.nan)
         scales = np.exp(self._powers * log_scales)
         # v = -2 log ρ
         scales[:, self._correlations] = -2.0 * log_scales[:, self._correlations]
-        log_densities(self._rows, scales, with_slopes, values, slopes)
-        repetitions = self._noise_slope * log_scales[:, -1]
-        return values - self._constant - repetitions, slopes
+        log_densities(rows, scales, with_slopes, values, slopes, duals, precisions)
+        return values, slopes, duals, precisions

@@ -1,21 +1,22 @@
-"""Averages by Laplace's evidence: classes, counts and heavy tails of few rows."""
+"""Averages of classes, counts and heavy tails of few rows."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
-from scipy.stats import lognorm
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from scipy.stats import lognorm, multivariate_normal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, RationalQuadratic
 from sklearn.metrics import roc_auc_score
 
-from skgpx import PLSClassifier, PLSRegressor
-from skgpx._selection._evidence import SparseEvidence
-from skgpx._selection._process_evidence import LaplaceEvidence
+from skgpx import DecoupledSampler, GWIRegressor, PLSClassifier, PLSRegressor
+from skgpx._selection._evidence import ExactEvidence, SparseEvidence
+from skgpx._selection._process_evidence import LaplaceEvidence, VariationalEvidence
 from skgpx._validation import canonical_rows
 from skgpx.kernels import Prior
 from skgpx.likelihoods import (
     Bernoulli,
     Categorical,
+    Gaussian,
     NegativeBinomial,
     Poisson,
     StudentT,
@@ -45,36 +46,77 @@ def targets(likelihood, f, rng):
 # ---- The evidence --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "likelihood",
-    [
-        Bernoulli(),
-        Bernoulli("probit"),
-        Categorical(),
-        StudentT(),
-        Poisson(),
-        NegativeBinomial(),
-    ],
-    ids=repr,
-)
-def test_the_evidence_is_that_of_inducing_points_at_all_rows(likelihood):
-    X, f, rng = table()
-    y = targets(likelihood, f, rng)
-    weights = rng.integers(1, 3, len(y)).astype(float)
-    rows = canonical_rows(X, y, weights)
-    likelihood = likelihood.prepare(rows.y, rows.weights)
-    kernel = ConstantKernel(2.0) * RBF([1.0, 3.0])
-    theta = np.append(kernel.theta, likelihood.theta)
-    exact = LaplaceEvidence(rows, kernel, likelihood)
-    sparse = SparseEvidence(rows, rows.X, kernel, likelihood)
+KERNEL = ConstantKernel(2.0) * RBF([1.0, 3.0])
+
+
+def rows_and_likelihood(likelihood, n=40):
+    X, f, rng = table(n)
+    weights = rng.integers(1, 3, n).astype(float)
+    rows = canonical_rows(X, targets(likelihood, f, rng), weights)
+    return rows, likelihood.prepare(rows.y, rows.weights)
+
+
+def test_the_evidence_of_classes_is_that_of_inducing_points_at_all_rows():
+    rows, likelihood = rows_and_likelihood(Categorical())
+    theta = KERNEL.theta
+    exact = LaplaceEvidence(rows, KERNEL, likelihood)
+    sparse = SparseEvidence(rows, rows.X, KERNEL, likelihood)
     value, gradient = exact.value_and_gradient(theta)
     expected, expected_gradient = sparse.value_and_gradient(theta)
-    # of Student's t-distribution the mode is found to a part of a nat
     assert value == pytest.approx(expected, abs=1e-5)
     assert_allclose(gradient, expected_gradient, atol=1e-2)
     values, gradients = exact.values_and_gradients(theta[np.newaxis])
     assert values[0] == pytest.approx(value, abs=1e-5)
     assert_allclose(gradients[0], gradient, atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, KERNEL + RationalQuadratic()], ids=repr)
+def test_the_bound_is_the_evidence_of_normal_noise(kernel):
+    X, f, rng = table()
+    y = f + 0.3 * rng.standard_normal(len(f))
+    rows = canonical_rows(X, y, rng.integers(1, 3, len(y)).astype(float))
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    theta = np.append(kernel.theta, likelihood.theta)
+    bound = VariationalEvidence(rows, kernel, likelihood).value_and_gradient(theta)
+    exact = ExactEvidence(rows, kernel, likelihood).value_and_gradient(theta)
+    assert bound[0] == pytest.approx(exact[0], abs=1e-6)
+    assert_allclose(bound[1], exact[1], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [Bernoulli(), Bernoulli("probit"), StudentT(), Poisson(), NegativeBinomial()],
+    ids=repr,
+)
+def test_the_bound_is_a_little_below_the_evidence(likelihood, rng):
+    rows, likelihood = rows_and_likelihood(likelihood, n=15)
+    evidence = VariationalEvidence(rows, KERNEL, likelihood)
+    bound, z, noise = evidence.working_responses()
+    # E_q p(y | f) p(f) / q(f) with the posterior q of the values z
+    K = KERNEL(rows.X)
+    gain = np.linalg.solve(K + np.diag(noise), K).T
+    q = multivariate_normal(gain @ z, K - gain @ K, allow_singular=True)
+    f = q.rvs(4000, random_state=rng)
+    base = float(likelihood.base_latent_[0])
+    nll = likelihood.nll(rows.y, f + base) @ rows.weights
+    log_sites = -0.5 * ((z - f) ** 2 / noise + np.log(2.0 * np.pi * noise))
+    log_site_density = multivariate_normal(cov=K + np.diag(noise)).logpdf(z)
+    log_weights = -nll - log_sites.sum(axis=1) + log_site_density
+    weights = np.exp(log_weights - log_weights.max())
+    value = np.log(weights.mean()) + log_weights.max()
+    standard_error = weights.std() / weights.mean() / np.sqrt(len(weights))
+    assert bound < value + 4.0 * standard_error + 1e-2
+    assert bound > value - 0.5
+    # and its slopes are those of its values
+    theta = np.append(KERNEL.theta, likelihood.theta)
+    _, gradient = evidence.value_and_gradient(theta)
+    steps = 0.02 * np.eye(len(theta))
+    values, _ = evidence.values_and_gradients(
+        np.concatenate((theta + steps, theta - steps))
+    )
+    differences = (values[: len(theta)] - values[len(theta) :]) / 0.04
+    # rounds end where they gain a hundredth of a nat
+    assert_allclose(gradient, differences, atol=0.1, rtol=0.05)
 
 
 def test_exposures_multiply_the_rates():
@@ -84,14 +126,14 @@ def test_exposures_multiply_the_rates():
     rows = canonical_rows(X, y, np.ones(len(y)))._replace(known=exposure)
     likelihood = Poisson().prepare(rows.y, rows.weights, rows.known)
     kernel = ConstantKernel(2.0) * RBF(1.0)
-    exact = LaplaceEvidence(rows, kernel, likelihood)
+    exact = VariationalEvidence(rows, kernel, likelihood)
     value, gradient = exact.value_and_gradient(kernel.theta)
-    h = 1e-4
+    h = 1e-2
     for i in range(len(gradient)):
         step = h * (np.arange(len(gradient)) == i)
         above, _ = exact.value_and_gradient(kernel.theta + step)
         below, _ = exact.value_and_gradient(kernel.theta - step)
-        assert gradient[i] == pytest.approx((above - below) / (2.0 * h), abs=1e-3)
+        assert gradient[i] == pytest.approx((above - below) / (2.0 * h), abs=0.1)
     assert np.isfinite(value)
 
 
@@ -111,14 +153,14 @@ def test_states_have_the_moments_of_the_posterior_by_the_evidence():
     points = np.stack([grid.ravel() for grid in grids], axis=1)
     rows = canonical_rows(X, y, np.ones(len(y)))
     likelihood = Poisson().prepare(rows.y, rows.weights)
-    evidence = LaplaceEvidence(rows, kernel, likelihood)
+    evidence = VariationalEvidence(rows, kernel, likelihood)
     log_density, _ = evidence.values_and_gradients(points)
     squares = z[:, np.newaxis] ** 2 + z**2
     log_density = log_density - 0.5 * squares.ravel()
     density = np.exp(log_density - logsumexp(log_density))
     exact_means = density @ points
     exact_std = np.sqrt(density @ (points - exact_means) ** 2)
-    # by 24 states, of which half are taken to be independent
+    # by the states, of which a dozen are taken to be independent
     model = PLSRegressor(
         kernel,
         likelihood=Poisson(),
@@ -146,8 +188,9 @@ def test_probabilities_average_the_states(n_classes):
     for state in states:
         given = PLSClassifier(state.kernel, optimizer=None, random_state=1).fit(X, y)
         alone.append(state.weight * given.predict_proba(X_new))
-    # eight particles for each state: standard errors of 0.03 at log odds of 3.5
-    assert_allclose(probabilities, np.sum(alone, axis=0), atol=0.09)
+    # the closest normal distribution, or eight particles for each state
+    largest = 0.05 if n_classes == 2 else 0.09
+    assert_allclose(probabilities, np.sum(alone, axis=0), atol=largest)
 
 
 @pytest.mark.parametrize("likelihood", [StudentT(), NegativeBinomial()])
@@ -211,3 +254,21 @@ def test_two_columns_of_thirty_are_found():
     area = roc_auc_score(y[100:], averaged.predict_proba(X[100:])[:, 1])
     chosen_area = roc_auc_score(y[100:], chosen.predict_proba(X[100:])[:, 1])
     assert area > chosen_area + 0.05
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y"),
+    [
+        (PLSRegressor(), np.ones(12)),
+        (PLSRegressor(likelihood=StudentT()), np.ones(12)),
+        (PLSRegressor(likelihood=Bernoulli()), np.ones(12)),
+        (PLSRegressor(likelihood=Poisson()), np.zeros(12)),
+        (GWIRegressor(), np.ones(12)),
+        (DecoupledSampler(), np.ones(12)),
+    ],
+    ids=repr,
+)
+def test_averages_of_equal_targets_are_refused(estimator, y):
+    X, _, _ = table(12)
+    with pytest.raises(ValueError, match="needs targets that differ; got 12 equal"):
+        estimator.set_params(**AVERAGE).fit(X, y)
