@@ -597,7 +597,8 @@ def at_bounds(kernel: Kernel, default: bool, log_scale: bool) -> Finding | None:
     """Hyperparameters of the kernel at a bound that restricts the fit.
 
     Some bounds do not restrict it: longest lengthscales and correlations of one
-    (columns without effect), the background of a GRE kernel and loadings near one. Of a
+    (columns without effect), correlations of nearly zero (categories without relation),
+    the background of a GRE kernel and loadings near one. Of a
     `default` kernel, the smallest amplitude does not either, nor the largest amplitude
     of log odds and log rates (`log_scale`), which separable classes reach.
     """
@@ -606,7 +607,9 @@ def at_bounds(kernel: Kernel, default: bool, log_scale: bool) -> Finding | None:
         bounds = kernel.bounds[part]
         reached = np.abs(kernel.theta[part, np.newaxis] - bounds) < 1e-3
         if name.endswith("correlation"):
-            # no bound is wider than a correlation of one, the logarithm zero
+            # no bound is wider than a correlation of one, the logarithm zero; one below
+            # the default bound of 1e-3 would change no prediction
+            reached[:, 0] &= bounds[:, 0] > np.log(1e-3) + 1e-3
             reached[:, 1] &= bounds[:, 1] < -1e-3
         low, high = np.any(reached, axis=0)
         if name == "background" or name.endswith("angles"):

@@ -232,10 +232,12 @@ def test_overdispersion_is_found_from_five_standard_errors():
         assert (found is not None) == expected
 
 
-def test_a_correlation_of_one_cannot_be_given_a_wider_bound():
-    """A column of categories without effect is no restriction of the fit."""
-    kernel = CategoricalKernel(np.array([0.3, 1.0, 0.2]))
+def test_correlations_of_zero_and_one_cannot_be_given_wider_bounds():
+    """Categories without effect, or without relation, are no restriction of the fit."""
+    kernel = CategoricalKernel(np.array([0.3, 1.0, 0.001]))
     assert at_bounds(kernel, True, False) is None
     assert at_bounds(kernel, False, False) is None
     narrow = CategoricalKernel(np.array([0.3, 0.9]), correlation_bounds=(0.1, 0.9))
     assert "correlation = [0.3, 0.9]" in at_bounds(narrow, False, False).message
+    narrow = CategoricalKernel(0.1, correlation_bounds=(0.1, 1.0))
+    assert "correlation = [0.1]" in at_bounds(narrow, False, False).message
