@@ -23,6 +23,7 @@ from skgpx._validation import (
     check_targets,
     check_X,
     codes_of_grades,
+    far_outside,
     generator,
     relative,
     row_quantity,
@@ -34,6 +35,11 @@ from skgpx.likelihoods._averaged import averaged
 
 Array = NDArray[np.float64]
 
+# Fewest rows of a fit whose range others are compared with, and the share of the rows
+# of a call that may be far outside of it.
+_FEWEST_ROWS = 10
+_FEW_FAR = 0.05
+
 
 class LatentEstimator(Reporting, BaseEstimator):
     """Prediction from `posterior_` and `likelihood_`, which fitting sets.
@@ -43,6 +49,9 @@ class LatentEstimator(Reporting, BaseEstimator):
 
     posterior_: FunctionModel | MixtureModel
     likelihood_: Likelihood
+    # smallest and largest values of the columns of X in the fit, (2, d), if these are
+    # numbers
+    _input_range: Array | None = None
     # of each model of a mixture, if they have scales of their own
     _likelihoods: tuple[Likelihood, ...] = ()
 
@@ -89,7 +98,25 @@ class LatentEstimator(Reporting, BaseEstimator):
         """Noise parameters (n,) of rows without a given one; None for one of all."""
 
     def _warn_about(self, X: Array) -> None:
-        """Warn, once for a call, if the model does not apply to rows X."""
+        """Warn, once for a call, where the rows of the fit say little of rows X."""
+        n_rows = getattr(self, "_n_rows", _FEWEST_ROWS)
+        if self._input_range is None or n_rows < _FEWEST_ROWS:
+            return
+        is_far, column = far_outside(X, self._input_range)
+        n_far = np.count_nonzero(is_far)
+        # single rows of a large table may be outliers
+        if n_far <= _FEW_FAR * len(X):
+            return
+        low, high = self._input_range[:, column]
+        values = X[is_far, column]
+        warn(
+            f"{n_far} of {len(X)} rows are far outside of the rows of the fit: in at "
+            "least half of the columns by more than their range there (column "
+            f"{column} goes from {values.min():.6g} to {values.max():.6g}, in the fit "
+            f"from {low:.6g} to {high:.6g}). Predictions may be far from the truth. "
+            "Check the units and the preparation of these rows.",
+            PredictionWarning,
+        )
 
     def sample_functions(
         self,

@@ -316,7 +316,7 @@ class AdditiveModel:
     def _merged(self, other: Self) -> Self:
         """:meth:`merge` with another fitted model of the same class."""
         clock = StageClock()
-        merged = copy_to_merge(self)
+        merged = copy_to_merge(self, other)
         merged._state = self._state.merged(other._state)
         clock.end_of("statistics")
         merged._defer(clock)

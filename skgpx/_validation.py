@@ -244,6 +244,7 @@ def check_rows(
         )
     vars(estimator)["_targets"] = targets.shape[1:]
     check_range("X", inputs)
+    keep_input_range(estimator, inputs, reset)
     if numeric:
         targets = np.asarray(targets, dtype=np.float64)
         check_range("y", targets)
@@ -638,11 +639,22 @@ def standardisation(y: Array, weights: Array, *, robust: bool = False) -> Any:
     return float(mean), float(std)
 
 
-def copy_to_merge(estimator: _Estimator) -> _Estimator:
-    """Shallow copy of a model, to which other rows are added, perhaps equal ones."""
+def copy_to_merge(estimator: _Estimator, other: BaseEstimator) -> _Estimator:
+    """Shallow copy of a model, to which the rows of another one are added.
+
+    Some of these may be among its own.
+    """
     merged = copy.copy(estimator)
     vars(merged).pop("_n_rows", None)
+    keep_input_range(merged, other._input_range, reset=False)
     return merged
+
+
+def keep_input_range(estimator: Any, X: Array | None, reset: bool) -> None:
+    """Keep smallest and largest values of the columns of X, and of rows before."""
+    parts = [X] if reset else [X, estimator._input_range]
+    rows = np.concatenate([part for part in parts if part is not None])
+    vars(estimator)["_input_range"] = np.stack((rows.min(axis=0), rows.max(axis=0)))
 
 
 # ---- Tables --------------------------------------------------------------------------
@@ -855,6 +867,36 @@ def check_size(X: Array) -> None:
     largest = max(X.max(initial=0.0), -X.min(initial=0.0))
     if largest > LARGEST:
         raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
+
+
+def far_outside(X: Array, input_range: Array) -> tuple[Mask, int]:
+    """Rows that are far from those of a fit in at least half of the columns.
+
+    In a column they are more than its whole range in the fit below or above it, which
+    extrapolation of a series and heavy tails do not reach in many columns at once.
+    Columns of one value are left out, and fewer than three columns are not many.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    input_range : ndarray of shape (2, d)
+        Smallest and largest values of the columns in the fit.
+
+    Returns
+    -------
+    is_far : ndarray of bool of shape (n,)
+    farthest : int
+        The column in which most rows are.
+    """
+    low, high = input_range
+    width = high - low
+    below = low - width
+    above = high + width
+    is_outside = (below > X) | (above < X)
+    is_outside &= width > 0.0
+    n_columns = np.count_nonzero(width)
+    is_far = 2 * is_outside.sum(axis=1) >= max(n_columns, 6)
+    return is_far, int(np.argmax(is_outside[is_far].sum(axis=0)))
 
 
 def check_columns(X: ArrayLike | None, y: ArrayLike | None = None) -> None:

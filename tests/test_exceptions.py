@@ -6,9 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import Ridge
 
-from skgpx import DecoupledSampler, PLSRegressor, SpectralVGPRegressor
+from skgpx import (
+    DecoupledSampler,
+    ExactGPRegressor,
+    GWIClassifier,
+    GWIRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+    SteinRFFRegressor,
+    TemperedRegressor,
+)
 from skgpx.diagnostics import Finding, conclude
 from skgpx.exceptions import (
     ConvergenceWarning,
@@ -41,6 +53,61 @@ def no_exposure():
 def short_chains():
     chains = PLSRegressor(likelihood=StudentT(scale=0.1), max_iter=4, random_state=0)
     DecoupledSampler(chains.set_params(optimizer=None, tol=1.0)).fit(X, Y)
+
+
+# One of each estimator with rows, trained on five columns.
+MODELS = [
+    PLSRegressor(optimizer=None),
+    PLSRegressor(optimizer=None, n_inducing=20, n_neighbors=0),
+    PLSClassifier(optimizer=None, max_iter=5, tol=9.0),
+    SpectralVGPRegressor(RBF(), basis="inducing"),
+    SteinRFFRegressor(max_iter=2, random_state=0),
+    ExactGPRegressor(optimizer=None, n_draws=2, random_state=0),
+    GWIRegressor(random_state=0),
+    GWIRegressor(Ridge(), RBF(), random_state=0),
+    GWIClassifier(random_state=0),
+    DecoupledSampler(PLSRegressor(optimizer=None), random_state=0),
+    TemperedRegressor(PLSRegressor(optimizer=None)),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda one: type(one).__name__)
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.ConvergenceWarning")
+def test_rows_far_outside_in_many_columns_are_named(model):
+    """One column, a twentieth of the rows and heavy tails are not many."""
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_t(3, (60, 5))
+    y = inputs[:, 0] + 0.3 * rng.standard_normal(60)
+    if is_classifier(model):
+        y = y > 0.0
+    model = clone(model).fit(inputs, y)
+    ordinary = rng.standard_t(3, (40, 5))
+    later = ordinary + np.array([100.0, 100.0, 0.0, 0.0, 0.0])
+    few = ordinary + np.where(np.arange(40) < 2, 100.0, 0.0)[:, np.newaxis]
+    for rows in (inputs, ordinary, later, few):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PredictionWarning)
+            model.predict(rows)
+    batch = ordinary + np.array([0.0, 0.0, 100.0, -100.0, 100.0])
+    with pytest.warns(PredictionWarning, match="40 of 40 rows are far outside") as seen:
+        model.predict(batch)
+    assert sum("far outside" in str(one.message) for one in seen) == 1
+
+
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+def test_rows_that_were_added_are_not_far_outside():
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((40, 3))
+    far = inputs + 100.0
+    first = PLSRegressor(RBF(), optimizer=None, random_state=0).fit(inputs, Y)
+    second = clone(first).fit(inputs, Y).partial_fit(far, Y)
+    for model in (second, first + second):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PredictionWarning)
+            model.predict(far)
+    with pytest.warns(PredictionWarning, match="far outside"):
+        first.predict(far)
 
 
 CASES = [

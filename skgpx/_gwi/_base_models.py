@@ -25,6 +25,7 @@ from skgpx._validation import (
     check_is_fitted,
     check_range,
     check_size,
+    keep_input_range,
     no_overflow,
     validate_data,
     with_codes,
@@ -240,6 +241,9 @@ class BaseModelMixin:
         table = take_rows(training.X, fits.positions)
         y = training.y[fits.positions]
         rows = form.rows(take_rows(coded, fits.positions))
+        vars(self)["_input_range"] = None
+        if form.numeric:
+            keep_input_range(self, rows, reset=True)
 
         inputs = rows
         kernel_map = None

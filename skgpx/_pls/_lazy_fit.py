@@ -48,7 +48,15 @@ from skgpx._pls._inference import infer
 from skgpx._pls._sampler import Inference, Sampler, form_constant, prior_mean
 from skgpx._row_budgets import CELL_ROWS, FIRST_ROWS, NOISE_ROWS
 from skgpx._selection import depends_on_contrasts
-from skgpx._validation import Door, Rows, Units, check_frame, generator, row_quantity
+from skgpx._validation import (
+    Door,
+    Rows,
+    Units,
+    check_frame,
+    generator,
+    keep_input_range,
+    row_quantity,
+)
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Likelihood, LogNormal, Ordinal
@@ -150,6 +158,7 @@ class LazyRows(NamedTuple):
         partitions = Partitions.of(estimator, door, salt, lazy)
         summary = partitions.summary()
         estimator._n_rows = summary.n_rows
+        keep_input_range(estimator, summary.sample.X, reset=True)
         return cls(partitions, summary)
 
     @property

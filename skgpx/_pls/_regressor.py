@@ -606,7 +606,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
                 "be merged. Fit one of them to the first rows, and add other rows to "
                 "copies of it by partial_fit."
             )
-        merged = copy_to_merge(self)
+        merged = copy_to_merge(self, other)
         merged._start_sums()
         # sums are kept by name, and do not change the other model
         second = copy.copy(other)

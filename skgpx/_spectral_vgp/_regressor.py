@@ -809,5 +809,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         return solution
 
     def _warn_about(self, X: Array) -> None:
+        super()._warn_about(X)
         if self.basis_ == "fourier":
             warn_outside(self.posterior_.basis, self.kernel_, X, self._state.seen)
