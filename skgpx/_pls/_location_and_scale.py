@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._latent import NeighborModel, SeparateFunctions
+from skgpx._numerics.expectations import expectation_nodes
 from skgpx._parallel import blas_jobs, n_workers
 from skgpx._pls._nearest_rows import inference_of
 from skgpx._pls._sampler import Inference, Sampler
@@ -30,7 +31,7 @@ from skgpx._selection import (
 )
 from skgpx._validation import Rows
 from skgpx.bases import NeighborResidual, Nystroem, select_inducing
-from skgpx.diagnostics import rows_not_converged
+from skgpx.diagnostics import Finding, rows_not_converged
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -182,9 +183,13 @@ def location_and_scale(
 
     Parameters as in :func:`~skgpx._pls._inference.infer`.
 
+    The location has the variance that its mean has as a linear estimator, whatever the
+    scale is: see :func:`_under_uncertain_scale`.
+
     Notes
     -----
-    Some eight rounds of :func:`~skgpx._pls._nearest_rows.nearest_rows`.
+    Some eight rounds of :func:`~skgpx._pls._nearest_rows.nearest_rows`, and one more
+    regression.
 
     References
     ----------
@@ -214,6 +219,7 @@ def location_and_scale(
     noise = noise_of_one_scale(location_rows, of_scale)
     scale_values = NoisyValues.nothing(len(y), 1)
     given_others = LatentMoments.of_prior(scale_basis.kernel, rows, 1)
+    findings: tuple[Finding | None, ...] = (rows_not_converged(converged=False),)
     for _ in range(_MAX_ROUNDS):
         # 3 the location, given the noise of each row
         location_values = NoisyValues(y[:, np.newaxis], noise[:, np.newaxis])
@@ -245,10 +251,22 @@ def location_and_scale(
         )
         stop = sampler.report is not None and sampler.report(inference)
         if converged or stop:
-            return inference
+            findings = ()
+            break
         # 6 the noise of each row
         noise = location_noise(errors, of_scale, given_others)
-    return inference._replace(findings=(rows_not_converged(converged=False),))
+    # 7 the variance of the location, whose noise is not known
+    location = _under_uncertain_scale(
+        location,
+        scale,
+        location_function,
+        variance[:, 0],
+        likelihood,
+        of_scale,
+    )
+    posterior = SeparateFunctions((location.model, scale.model))
+    inference = inference_of(posterior, likelihood, evidence, sampler, rng)
+    return inference._replace(findings=findings)
 
 
 def _scale_given(
@@ -272,6 +290,57 @@ def _scale_given(
         if given_others.change_from(previous) < SETTLED:
             break
     return regression
+
+
+def _under_uncertain_scale(
+    location: Regression,
+    scale: Regression,
+    function: OneFunction,
+    variance: Array,
+    likelihood: Likelihood,
+    of_scale: Any,
+) -> Regression:
+    """The location with its mean, and the variance that this has under any scale.
+
+    The noise D of a row is nearly the harmonic mean of its variances T where the
+    location is certain: the sum of many precisions is certain, even if each of them is
+    not. The log scale f₂ of neighbouring rows is wrong by the same error, however, and
+    a mean ``Σ a_i y_i`` has the variance ``Σ a_i² E T_i`` of noise. So the rows get the
+    mean of T given f₂, for v the variance of the location without the row::
+
+        D* = D E[T] E[1 / (v + T)] / E[T / (v + T)]
+        T = D exp(2 variation (f₂ - E f₂))
+
+    The information of ε on the location is that of Fisher, which is less than its mean
+    precision under heavy tails. Values ``y + (D* - D) C⁻¹ y`` keep the mean.
+
+    Parameters
+    ----------
+    location, scale : Regression
+    function : OneFunction
+        The location.
+    variance : ndarray of shape (n,)
+        ``v``.
+    likelihood : Likelihood
+    of_scale : ScaleOfErrors
+    """
+    z, noise = location.observations
+    # the log scale given all observations
+    all_given = scale.given_others.given(scale.observations, np.ones_like(z))
+    nodes, masses = expectation_nodes(1)
+    deviation = np.sqrt(all_given.variance) * nodes[:, 0]
+    T = noise * np.exp(2.0 * of_scale.variation * deviation)
+    total = variance[:, np.newaxis] + T
+    # D as in the evidence of a row
+    as_known = ((T / total) @ masses) / ((1.0 / total) @ masses)
+    factor = (T @ masses) / as_known
+    mean_precision = float(np.exp(of_scale.log_weights) @ (1.0 / of_scale.noise))
+    fisher, _ = likelihood._fisher_information()
+    shared = noise * (factor * mean_precision / fisher)[:, np.newaxis]
+    # of a row of weight ω the noise is D / ω
+    change = (shared - noise) / function.weights
+    values = z + change * location.covariance.solve(z)
+    return function.given(NoisyValues(values, shared))
 
 
 def _log_evidence(
