@@ -100,7 +100,7 @@ def test_sizes_of_residuals_in_thirds(make):
     mean, tails = X[:, 0], rng.standard_cauchy(300)
     assert varying_noise(X, mean, z, make()) is None
     assert varying_noise(X, mean, tails, make()) is None
-    assert varying_noise(X[:80], mean[:80], (z * X[:, 1])[:80], make()) is None
+    assert varying_noise(X[:40], mean[:40], (z * X[:, 1])[:40], make()) is None
     found = varying_noise(X, mean, z * X[:, 1], make())
     assert "varies with column 1" in found.message
     assert "with its largest values, where intervals are too narrow" in found.message
@@ -108,6 +108,37 @@ def test_sizes_of_residuals_in_thirds(make):
     found = varying_noise(X[:, 1:], mean, z * np.exp(-3.0 * mean), make())
     assert "varies with the predicted mean" in found.message
     assert varying_noise(X, mean, z * X[:, 1], Poisson()) is None
+
+
+@pytest.mark.parametrize("make", [Gaussian, StudentT])
+def test_sizes_of_residuals_at_the_finest_scale(make):
+    """Levels of a column of categories, and bursts of noise without a trend."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack((rng.uniform(size=400), rng.integers(0, 10, 400)))
+    z, mean = rng.standard_normal(400), X[:, 0]
+    log_size = np.log([0.05, 0.15, 0.25])[X[:, 1].astype(int) % 3]
+    bursts = np.where(np.sin(15.0 * X[:, 0]) > 0.0, 0.0, -1.5)
+    for j, s in enumerate((bursts, log_size)):
+        found = varying_noise(X, mean, z * np.exp(s), make())
+        assert f"varies with column {j}" in found.message
+        assert "at some of its values" in found.message
+        # what a likelihood gains that knows the scale, without what is left in groups
+        gain = 0.5 * np.log(np.mean(np.exp(2.0 * s))) - s.mean()
+        assert abs(found.gain - gain) < 0.35 * gain
+
+
+def test_the_finding_of_the_largest_gain_is_named():
+    """Residuals of three levels of noise look like heavy tails, and are not."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 10, 300)
+    X = np.column_stack((rng.uniform(0.0, 5.0, 300), group))
+    noise = np.array([0.05, 0.15, 0.25])[group % 3] * rng.standard_normal(300)
+    y = np.sin(X[:, 0]) + noise
+    ones = np.ones(300)
+    tails = heavy_tails(noise, ones, ones, Gaussian())
+    model = ExactGPRegressor(random_state=0).fit(X, y)
+    assert checks(model) == ["varying noise"]
+    assert model.findings_[0].gain > tails.gain > 0.0
 
 
 # ---- Tails ---------------------------------------------------------------------------
