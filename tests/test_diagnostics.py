@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from skgpx import (
     ExactGPRegressor,
@@ -11,6 +10,7 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinRFFRegressor,
 )
+from skgpx._numerics.mixture import LatentMixture
 from skgpx._validation import canonical_rows
 from skgpx.diagnostics import (
     at_bounds,
@@ -251,16 +251,34 @@ def test_zeros_of_another_kind():
 # ---- Counts, bounds ------------------------------------------------------------------
 
 
-def test_overdispersion_is_found_from_five_standard_errors():
-    """Of the sum of squares of Poisson counts, whose variance scipy knows."""
-    rate, n = 4.0, 100
-    poisson = stats.poisson(rate)
-    std = np.sqrt(n * (poisson.expect(lambda y: (y - rate) ** 4) - rate**2))
-    for errors, expected in ((4.9, False), (5.1, True)):
-        y = rate + np.full(n, np.sqrt(rate + errors * std / n))
-        moments = np.full(n, rate), np.full(n, rate)
-        found = overdispersion(y, np.ones(n), *moments, Poisson())
-        assert (found is not None) == expected
+@pytest.mark.parametrize(("shape", "d"), [(1.0, 2), (3.0, 2)])
+def test_counts_that_a_function_could_follow_are_overdispersed(shape, d):
+    """Fitted rates follow the noise: those that follow from other rows do not."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (300, d))
+    rate = np.exp(1.0 + np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 0] * X[:, 1])
+    model = PLSRegressor(likelihood=Poisson(), random_state=0)
+    dispersed = rng.poisson(rate * rng.gamma(shape, 1.0 / shape, 300))
+    assert checks(model.fit(X, dispersed)) == ["overdispersion"]
+    assert "likelihood=NegativeBinomial()" in model.findings_[0].message
+    assert checks(model.fit(X, rng.poisson(rate))) == []
+
+
+def test_the_gain_of_negative_binomial_counts():
+    """Of a known rate, by the densities themselves; exposures are known."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    exposure = rng.uniform(0.5, 4.0, n)
+    f = rng.normal(1.0, 0.5, n)
+    y = rng.poisson(exposure * np.exp(f) * rng.gamma(2.0, 0.5, n)).astype(float)
+    poisson = Poisson("exp").prepare(y).at_rows(exposure)
+    known = LatentMixture(f[:, None, None], np.full((n, 1, 1), 1e-8), np.ones(1))
+    gains = poisson.row_nll(y, known.mean)[:, 0]
+    gains -= NegativeBinomial(2.0).nll(y, f + np.log(exposure))
+    found = overdispersion(y, np.ones(n), known, poisson)
+    assert abs(found.gain - gains.mean()) < 3.0 * gains.std() / np.sqrt(n)
+    y = rng.poisson(exposure * np.exp(f)).astype(float)
+    assert overdispersion(y, np.ones(n), known, poisson) is None
 
 
 def test_correlations_of_zero_and_one_cannot_be_given_wider_bounds():
