@@ -56,7 +56,7 @@ COUNTING_ROWS = 1500
 NOISE_ROWS = 12_000
 # Rows at which inducing points and nearest rows are compared.
 COMPARED_ROWS = 200
-# Held-out rows that choose a noise variance, and the fewest that can.
+# Held-out rows that choose a noise variance or a family, and the fewest that can.
 HELD_OUT_ROWS = 1000
 FEWEST_HELD_OUT_ROWS = 200
 

@@ -36,6 +36,7 @@ from skgpx._selection import (
     inducing_of_targets,
     learn_prior,
     most_points,
+    most_points_beside_rows,
     with_base_rates,
 )
 from skgpx._validation import (
@@ -62,11 +63,9 @@ _STANDARD_UNITS = Units()
 # of one core. Fewest points, whatever their cost.
 _STEP_BUDGET = 8e9
 _MIN_POINTS = 100
-# Nearest rows by default, and rows above which they are considered; n times the number
-# of points that compete with them.
+# Nearest rows by default, and rows above which they are considered.
 _NEIGHBORS = 40
 _MANY_ROWS = 1500
-_POINTS_BUDGET = 4e7
 # Chains of a state of averaged hyperparameters: fewer do not show whether they mix.
 _FEWEST_CHAINS = 8
 
@@ -425,14 +424,13 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         n_neighbors = self._count_neighbors(rows, kernel, likelihood, automatic)
         Z = None
         if automatic and n_neighbors > 0:
-            largest = int(np.clip(_POINTS_BUDGET / n_rows, 100, 1000))
             Z, suffice = inducing_by_capacity(
                 rows,
                 kernel,
                 noise,
                 self.inducing,
                 rng,
-                largest,
+                largest=most_points_beside_rows(n_rows),
             )
             # chains can afford n_points, and have one kernel for all functions
             suffice = suffice and (n_points is None or len(Z) <= n_points)

@@ -358,13 +358,7 @@ def points_are_closer(
     )
     nearest, count = all_rows.nearest_others(chosen[is_new])
     used, position = np.unique(nearest, return_inverse=True)
-    nearest_residual = replace(
-        all_rows,
-        rows=rows.X[used],
-        noise=noise[used],
-        features=fewer(rows.X[used]),
-    )
-    _, variance = nearest_residual.features_and_variance(
+    _, variance = all_rows.of_rows(used).features_and_variance(
         X[is_new],
         position.reshape(nearest.shape),
         count,

@@ -38,6 +38,7 @@ from skgpx._selection._sparse import (
     inducing_by_capacity,
     inducing_of_targets,
     most_points,
+    most_points_beside_rows,
     regress_targets,
 )
 from skgpx._selection._waves import false_alarm_level
@@ -79,6 +80,7 @@ __all__ = [
     "learn_prior",
     "location_noise",
     "most_points",
+    "most_points_beside_rows",
     "noise_of_one_scale",
     "regress_targets",
     "rough_latent_values",

@@ -9,12 +9,19 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._numerics.linalg import stacked_cholesky
+from skgpx._numerics.linalg import cholesky, solve_lower, stacked_cholesky
 from skgpx._numerics.nearest import solve_local
-from skgpx._row_budgets import NEIGHBORHOOD_ROWS, PREDECESSOR_ROWS
-from skgpx._selection._evidence import ExactEvidence
+from skgpx._row_budgets import (
+    HELD_OUT_ROWS,
+    NEIGHBORHOOD_ROWS,
+    PREDECESSOR_ROWS,
+)
+from skgpx._selection._evidence import ExactEvidence, normal_density
+from skgpx._selection._sparse import most_points_beside_rows
 from skgpx._validation import Rows
+from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.kernels import (
+    kernel_matrix,
     length_scales,
     stacked_triangles,
     triangle_and_pullback,
@@ -245,6 +252,89 @@ class Neighborhoods(NamedTuple):
                 )
                 evidences.append(density)
         return evidences
+
+    def held_out_density(self, kernel: Kernel, likelihood: Likelihood) -> float:
+        """Mean log density of the last rows, as a model of all others predicts them.
+
+        Given the first rows, as many as it has inducing points, and the nearest of
+        those between. Of several functions with noise of their own each has its
+        share of the held-out rows.
+
+        Notes
+        -----
+        O(m^2 (m + p)) for m points and the p rows that are among the nearest.
+        """
+        n = len(self.rows.y)
+        first = min(most_points_beside_rows(n), n // 3)
+        last = n - min(HELD_OUT_ROWS, n // 3)
+        noise_variance = float(likelihood.variance(0.0))
+        functions = _functions(self.rows)
+        log_densities = []
+        weights = []
+        for function, rows in enumerate(functions):
+            held_out = rows.take(slice(last + function, None, len(functions)))
+            mean, latent_variance = _conditional_moments(
+                kernel,
+                noise_variance,
+                rows.take(slice(0, first)),
+                rows.take(slice(first, last)),
+                held_out.X,
+            )
+            noise = noise_variance * held_out.weights / held_out.precisions
+            variance = (latent_variance + noise)[:, np.newaxis]
+            y = held_out.y.reshape(len(noise), -1)
+            log_density = normal_density(y, mean, variance)
+            log_densities.append(np.sum(log_density, axis=1))
+            weights.append(held_out.weights)
+        return float(
+            np.average(np.concatenate(log_densities), weights=np.concatenate(weights))
+        )
+
+
+def _conditional_moments(
+    kernel: Kernel,
+    noise_variance: float,
+    scattered: Rows,
+    others: Rows,
+    X: Array,
+) -> tuple[Array, Array]:
+    """Moments of f at p rows, given scattered rows S and the nearest of the others.
+
+    Given S alone, with ``L Lᵀ = k(S, S) + Σ``, f has the mean ``φ(x)ᵀ w`` and the
+    covariance ``k(x, x') - φ(x)ᵀ φ(x')``::
+
+        φ(x) = L⁻¹ k(S, x),   w = L⁻¹ y_S
+
+    which is that of a residual, under which nearest rows are conditioned on.
+
+    Returns
+    -------
+    mean : ndarray of shape (p, t)
+    variance : ndarray of shape (p,)
+    """
+    K = kernel_matrix(kernel, scattered.X, scattered.X)
+    K += np.diag(noise_variance / scattered.precisions)
+    root = cholesky(K).L
+    w = solve_lower(root, scattered.y.reshape(len(root), -1))
+    residual = NeighborResidual(
+        basis=Nystroem(kernel, scattered.X, root),
+        rows=others.X,
+        noise=(noise_variance / others.precisions)[:, np.newaxis],
+        features=np.empty((0, len(root))),
+        n_neighbors=PREDECESSOR_ROWS,
+    )
+    used = np.unique(residual.nearest(X)[0])
+    residual = residual.of_rows(used)
+    # b(x)ᵀ (y - Φ w)_N
+    left = others.y[used].reshape(len(used), -1) - residual.features @ w
+    mean = np.empty((len(X), w.shape[1]))
+    variance = np.empty(len(X))
+    for local in residual.neighborhoods(X):
+        left_nearby = left[local.nearest[0]]
+        mean[local.block] = local.features @ w
+        mean[local.block] += np.einsum("pn,pnt->pt", local.coefficients[0], left_nearby)
+        variance[local.block] = local.variance[0]
+    return mean, variance
 
 
 def _functions(rows: Rows) -> list[Rows]:

@@ -2,7 +2,8 @@
 
 Every candidate is maximised a posteriori by the exact evidence of a few rows; the one
 of the largest log posterior is trained on more. Log evidence and log hyperprior charge
-for parameters by themselves.
+for parameters by themselves. Of abundant rows the family is preferred that predicts
+held-out rows best.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class SearchBudget(NamedTuple):
     nearby : bool
         Whether the families, and Matern 1/2 among them, compete by rows from all over
         the data where these abound: for models that follow rough functions, as those of
-        nearest rows do.
+        nearest rows and exact ones do.
     """
 
     screening_rows: int = SCREENING_ROWS
@@ -383,10 +384,11 @@ def _select_of_abundant(
     trend: bool,
     trained: bool,
 ) -> SearchResult:
-    """The candidate of the largest density of rows from all over the data.
+    """The candidate of the family that predicts held-out rows best.
 
     The screening rows are far apart: how a function varies nearby, and how rough it is,
-    is seen in rows that are neighbours.
+    is seen in rows that are neighbours. Their density given predecessors trains each
+    family; it does not choose one, since these are fewer than the rows of the model.
 
     Parameters
     ----------
@@ -413,14 +415,22 @@ def _select_of_abundant(
     searches = [target.search(best) for target in targets]
     chosen = int(np.argmax([search.posterior for search in searches]))
     best = searches[chosen]
-    # 3 the other families
-    rivals = [best]
-    for family in (*families[:middle], *families[middle + 1 :]):
-        start = best._replace(candidate=family[shape])
-        rivals.append(targets[chosen].search(start))
-    best = best_of(rivals)
+    # 3 smoother families, or rougher ones, while they predict held-out rows better
+    first = best
+    density = targets[chosen].held_out_density(best)
+    for neighbors in (families[:middle][::-1], families[middle + 1 :]):
+        for family in neighbors:
+            start = best._replace(candidate=family[shape])
+            rival = targets[chosen].search(start)
+            density_of_rival = targets[chosen].held_out_density(rival)
+            if density_of_rival <= density:
+                break
+            best = rival
+            density = density_of_rival
+        if best is not first:
+            break
     # 4 another family may need a trend, or none
-    if trend and best is not rivals[0]:
+    if trend and best is not first:
         rival = targets[1 - chosen].search(best)
         if rival.posterior > best.posterior:
             best = rival
@@ -491,6 +501,10 @@ class Target(NamedTuple):
             return result
         price = 0.5 * self.slopes.size * np.log(len(self.split.rows.y))
         return result._replace(posterior=result.posterior - price)
+
+    def held_out_density(self, result: SearchResult) -> float:
+        """Mean log density of held-out rows, as the model of a result predicts them."""
+        return self.neighborhoods.held_out_density(result.kernel, result.likelihood)
 
     def restore_trend(
         self,

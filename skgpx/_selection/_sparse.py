@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 MAX_INDUCING = 2500
 MAX_INDUCING_NON_GAUSSIAN = 500
 MAX_INDUCING_SEARCHED = 400
+_FEATURES_BESIDE_ROWS = 4e7
 # Nats an observation, and in all, that twice the capacity of a model must gain.
 MIN_GAIN = 0.01
 _MIN_TOTAL_GAIN = 10.0
@@ -94,6 +95,11 @@ def most_points(n: int, largest: int = MAX_INDUCING) -> int:
     limit = min(MAX_INDUCING, n, largest)
     affordable = int(np.sqrt(2.5e11 / n))
     return max(min(limit, affordable), min(100, limit))
+
+
+def most_points_beside_rows(n: int) -> int:
+    """The most inducing points beside nearest rows: at most 4e7 features of n rows."""
+    return int(np.clip(_FEATURES_BESIDE_ROWS / n, 100, 1000))
 
 
 def inducing_by_capacity(

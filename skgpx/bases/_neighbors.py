@@ -291,6 +291,16 @@ class NeighborResidual:
             parts.append((nearest, count))
         return _stacked(parts)
 
+    def of_rows(self, chosen: Index) -> NeighborResidual:
+        """Given some of the rows, with their features."""
+        rows = self.rows[chosen]
+        return replace(
+            self,
+            rows=rows,
+            noise=self.noise[chosen],
+            features=self.basis(rows),
+        )
+
     def with_rows(
         self,
         X: Array,

@@ -26,7 +26,7 @@ from skgpx._selection._evidence import (
     sparse_value,
 )
 from skgpx._selection._maximise import Objective
-from skgpx._selection._neighborhoods import NeighborhoodDensity
+from skgpx._selection._neighborhoods import NeighborhoodDensity, Neighborhoods
 from skgpx._selection._sparse import best_noise
 from skgpx._selection._waves import false_alarm_level, wave_gains
 from skgpx._validation import Rows
@@ -257,6 +257,35 @@ def test_held_out_densities_are_those_of_scikit_learn(rng):
     noise, best = best_noise(basis, seen, other, 0.02, 2.0)
     assert best >= expected
     assert 0.02 < noise < 2.0
+
+
+def test_left_out_rows_given_scattered_and_nearest_ones(rng):
+    """With all others among the nearest it is exact regression, also of two targets."""
+    rows, kernel = rows_for(Gaussian(), rng), KERNELS["rbf"]
+    rows = rows._replace(y=np.stack((rows.y, np.cos(rows.X[:, 0])), axis=1))
+    noise = np.stack((np.ones(24), rng.uniform(0.5, 2.0, 24)), axis=1)
+    likelihood = Gaussian(0.2).prepare(rows.y[:, 0], rows.weights)
+    for known in (None, noise):
+        rows = rows._replace(known=known)
+        neighborhoods = Neighborhoods(rows, rows, np.empty((0, 50)))
+        densities = []
+        for target, y in enumerate(rows.y.T):
+            alpha = 0.2 if known is None else 0.2 * known[:, target]
+            alpha = np.broadcast_to(alpha, 24)
+            model = GaussianProcessRegressor(
+                kernel, alpha=(alpha / rows.weights)[:16], optimizer=None
+            )
+            mean, std = model.fit(rows.X[:16], y[:16]).predict(rows.X, return_std=True)
+            densities.append(norm.logpdf(y, mean, np.sqrt(std**2 + alpha)))
+        if known is None:
+            density, weights = np.sum(densities, axis=0)[16:], rows.weights[16:]
+        else:
+            # every other row is one of the second function
+            density = np.append(densities[0][16::2], densities[1][17::2])
+            weights = np.append(rows.weights[16::2], rows.weights[17::2])
+        expected = np.average(density, weights=weights)
+        found = neighborhoods.held_out_density(kernel, likelihood)
+        assert found == pytest.approx(expected, rel=1e-6)
 
 
 # ---- The log posterior of candidates -------------------------------------------------
