@@ -32,6 +32,7 @@ from skgpx._row_budgets import CHECKED_ROWS, THINNED_ROWS
 from skgpx._selection import (
     MAX_INDUCING_NON_GAUSSIAN,
     Hyperparameters,
+    SearchBudget,
     inducing_by_capacity,
     learn_prior,
 )
@@ -377,6 +378,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
                 search_rng,
                 kernel=kernel,
                 learn=self.optimizer is not None,
+                budget=SearchBudget(nearby=True),
                 n_jobs=self.n_jobs,
             )
         else:

@@ -337,6 +337,16 @@ def test_the_default_kernel_and_a_search():
     assert inside.shape == (300, 2)
 
 
+@pytest.mark.usefixtures("abundant_early")
+def test_a_rough_function_of_many_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1600, 2))
+    f = np.sign(X[:, 0] - 0.3) + np.sign(X[:, 1])
+    y = f + 0.3 * rng.normal(size=1600)
+    model = ExactGPRegressor(random_state=0, n_draws=4).fit(X, y)
+    assert model.report()["search"]["kernel"].startswith("Matern 0.5")
+
+
 class Unknown(RBF):
     """A kernel of a type of which nothing is known."""
 
