@@ -400,7 +400,8 @@ def _select_of_abundant(
     trend : bool
         Whether a linear trend may be added.
     trained : bool
-        Whether the best candidate is trained on more rows.
+        Whether the best candidate is trained on more rows. Working responses, on which
+        it is not, are compared by the density that trains them.
     """
     # 1 one lengthscale or several, in a family between smooth and rough
     middle = len(families) // 2
@@ -415,20 +416,19 @@ def _select_of_abundant(
     searches = [target.search(best) for target in targets]
     chosen = int(np.argmax([search.posterior for search in searches]))
     best = searches[chosen]
-    # 3 smoother families, or rougher ones, while they predict held-out rows better
+    # 3 the other families
     first = best
-    density = targets[chosen].held_out_density(best)
-    for neighbors in (families[:middle][::-1], families[middle + 1 :]):
-        for family in neighbors:
-            start = best._replace(candidate=family[shape])
-            rival = targets[chosen].search(start)
-            density_of_rival = targets[chosen].held_out_density(rival)
-            if density_of_rival <= density:
-                break
-            best = rival
-            density = density_of_rival
-        if best is not first:
-            break
+    others = [[family[shape] for family in families[:middle][::-1]]]
+    others.append([family[shape] for family in families[middle + 1 :]])
+    if trained:
+        best = _best_predicting(first, others, targets[chosen])
+    else:
+        # noise that working responses understate would pass for roughness
+        rivals = [first]
+        for candidate in (*others[0][::-1], *others[1]):
+            start = first._replace(candidate=candidate)
+            rivals.append(targets[chosen].search(start))
+        best = best_of(rivals)
     # 4 another family may need a trend, or none
     if trend and best is not first:
         rival = targets[1 - chosen].search(best)
@@ -442,6 +442,27 @@ def _select_of_abundant(
     if target.slopes is None:
         return best
     return target.restore_trend(best, neighborhoods)
+
+
+def _best_predicting(
+    first: SearchResult,
+    others: Sequence[Sequence[Candidate]],
+    target: Target,
+) -> SearchResult:
+    """Go to smoother families, or rougher ones, while held-out rows gain density."""
+    best = first
+    density = target.held_out_density(first)
+    for candidates in others:
+        for candidate in candidates:
+            rival = target.search(best._replace(candidate=candidate))
+            density_of_rival = target.held_out_density(rival)
+            if density_of_rival <= density:
+                break
+            best = rival
+            density = density_of_rival
+        if best is not first:
+            break
+    return best
 
 
 class Target(NamedTuple):
