@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import QUADRATIC, Target, latent_values
 from skgpx._numerics.laplace import Mode
+from skgpx._numerics.smoothing import is_smoothed
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -77,6 +79,12 @@ def is_log_concave(target: Target) -> bool:
 # with this gap has no weight of its own, but it shows that there are further modes,
 # which the search did not find.
 RIVAL = 25.0
+# Rows that choose signs of f, rounds in which they do, and changes tried in a round.
+_SIGNED_ROWS = 2000
+_ROUNDS = 4
+_CHANGES = 16
+# Nats of evidence that a change of signs must gain.
+_LEAST_GAIN = 0.1
 
 
 def log_evidence(mode: Mode) -> float:
@@ -91,7 +99,7 @@ def survey(
     rough: Array,
     symmetric: bool,
     rng: np.random.Generator,
-) -> tuple[Mode, Array]:
+) -> list[Mode]:
     """Search for modes from several starts, and compare them with the first.
 
     Parameters
@@ -103,34 +111,41 @@ def survey(
         Rough latent values of the rows, less their offset.
     symmetric : bool
         Whether the likelihood does not depend on the sign of f. Mirror images of a mode
-        are then no rivals, and functions that change sign in a neighbourhood of rows
-        are starts.
+        are then no rivals, and f may have either sign in each domain of rows.
     rng : numpy.random.Generator
 
     Returns
     -------
-    best : Mode
-    gaps : ndarray of shape (k,)
-        Nats of Laplace evidence between the best mode and each of the k others.
+    modes : list of Mode
+        In the order of their Laplace evidence, the largest first.
 
     Notes
     -----
-    Ten searches of a few Newton steps, O(n m^2 + m^3) each.
+    Nine searches of a few Newton steps, O(n m^2 + m^3) each; some thirty on at most
+    2000 rows where the sign of f is not known, and O(n^2 m) for their nearest rows.
     """
-    modes = [first]
-    shift = None
     if symmetric:
-        shift = laplace.mirror_shift(target)
-    for start in _starts(target, first, rough, symmetric, rng, modes):
-        mode = laplace.find_mode(target, start, tolerance=1e-2)
-        if not any(_is_same_mode(mode, other, shift) for other in modes):
-            modes.append(mode)
+        modes = _signed_modes(target, first, rough, rng)
+    else:
+        modes = [first]
+        for start in _starts(target, first, rough, rng, modes):
+            _add_mode(modes, laplace.find_mode(target, start, tolerance=1e-2), None)
+    modes.sort(key=log_evidence, reverse=True)
+    if modes[0] is not first:
+        modes[0] = laplace.find_mode(target, modes[0].weights)
+    return modes
+
+
+def evidence_gaps(modes: list[Mode]) -> Array:
+    """Nats of Laplace evidence between the first of these modes and each other one."""
     evidences = np.array([log_evidence(mode) for mode in modes])
-    best = int(np.argmax(evidences))
-    gaps: Array = np.delete(evidences[best] - evidences, best)
-    if best == 0:
-        return first, gaps
-    return laplace.find_mode(target, modes[best].weights), gaps
+    return evidences[0] - evidences[1:]
+
+
+def _add_mode(modes: list[Mode], mode: Mode, shift: Array | None) -> None:
+    """Add a mode unless it, or its mirror image, is one of them."""
+    if not any(_is_same_mode(mode, other, shift) for other in modes):
+        modes.append(mode)
 
 
 def _is_same_mode(
@@ -146,6 +161,9 @@ def _is_same_mode(
     for weights in images:
         # the distance in standard deviations, |root⁻¹ (w - w')|
         difference = weights - other.weights
+        if np.linalg.norm(difference) >= 1.0:
+            # no less in standard deviations, which are at most one, those of the prior
+            continue
         difference = difference.T.reshape(groups, -1, 1)
         whitened = np.linalg.solve(other.root, difference)
         if np.linalg.norm(whitened) < 1.0:
@@ -157,11 +175,10 @@ def _starts(
     target: Target,
     first: Mode,
     rough: Array,
-    symmetric: bool,
     rng: np.random.Generator,
     modes: list[Mode],
 ) -> Iterator[Array]:
-    """Starts: prior draws, functions through some rows, flipped neighbourhoods.
+    """Starts: prior draws, and functions through likely values of some rows.
 
     The last start is opposite to the best of the `modes` at that time, to which the
     caller adds new modes while it iterates.
@@ -172,10 +189,7 @@ def _starts(
     for _ in range(4):
         yield rng.standard_normal(first.weights.shape)
         yield _through_sampled_rows(target, rough, minima, rng)
-        if symmetric:
-            yield _flip_neighbourhood(target, first.weights, rng)
-    if not symmetric:
-        yield -max(modes, key=log_evidence).weights
+    yield -max(modes, key=log_evidence).weights
 
 
 def _row_minima(target: Target) -> tuple[Array, Mask]:
@@ -209,7 +223,7 @@ def _through_sampled_rows(
     values = rough.copy()
     if minima is not None:
         f, is_minimum = minima
-        order = _neighbourhood(target, rng)
+        order = _neighbourhood(target, int(rng.integers(n)))
         n_neighbours = rng.integers(n + 1)
         is_neighbour = np.zeros(n, dtype=bool)
         is_neighbour[order[:n_neighbours]] = True
@@ -235,35 +249,243 @@ def _through_sampled_rows(
     )
 
 
-def _flip_neighbourhood(
-    target: Target,
-    weights: Array,
-    rng: np.random.Generator,
-) -> Array:
-    """Weights of a function with its sign changed in the neighbourhood of a row.
-
-    The neighbourhood tends to end where the function is small: there a change of sign
-    costs least.
-    """
-    f = latent_values(target, weights)
-    n = len(f)
-    order = _neighbourhood(target, rng)
-    size = 1
-    if n > 1:
-        height = np.linalg.norm(f[order], axis=1)
-        barrier = np.minimum(height[:-1], height[1:])
-        chance = np.exp(-0.5 * barrier**2) + 1e-6
-        chance /= chance.sum()
-        size = 1 + rng.choice(n - 1, p=chance)
-    f[order[:size]] *= -1.0
-    return laplace.projection_start(target.features, f - target.offset, target.weights)
-
-
-def _neighbourhood(target: Target, rng: np.random.Generator) -> Index:
-    """All rows, sorted by falling prior correlation with a random row."""
+def _neighbourhood(target: Target, row: int) -> Index:
+    """All rows, sorted by falling prior correlation with one of them."""
     phi = target.features
-    centre = phi[rng.integers(len(phi))]
+    centre = phi[row]
     correlation = phi @ centre
     length = np.linalg.norm(phi, axis=1)
     correlation /= np.maximum(length, 1e-300)
     return np.argsort(-correlation, kind="stable")
+
+
+# ---- Modes of a likelihood that does not know the sign of f --------------------------
+
+# A mode has a sign for each *domain*, a neighbourhood of rows that ends where |f| is
+# smallest: f touches zero there, or goes through it. With values ``v = |f|`` and signs
+# s the regression on ``s v`` of curvatures W leaves the energy ``½ tᵀ M t``, where t
+# holds the signs of the domains and -1 for the offset: a binary quadratic problem.
+
+
+class Domains(NamedTuple):
+    """Domains of rows, and the regression on values with a sign for each of them.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+        Number of the domain of each row.
+    weights : ndarray of shape (m, k + 1)
+        Of the regressions on the values of each of k domains, and on the offset.
+    energy : ndarray of shape (k + 1, k + 1)
+        The matrix M.
+    moves : ndarray of shape (2 k - 1, k)
+        Domains whose signs may change together: each of them, and those on one side
+        of each edge of the tree of strongest couplings.
+    """
+
+    labels: Index
+    weights: Array
+    energy: Array
+    moves: Mask
+
+    @classmethod
+    def of(cls, target: Target, neighbours: Index, magnitude: Array) -> Domains:
+        """Domains of rows with these neighbours (n, j) and values |f| (n,)."""
+        phi = target.features
+        n, m = phi.shape
+        labels = _peaks(neighbours, magnitude)
+        k = int(labels.max()) + 1
+        values = np.zeros((n, k + 1))
+        values[np.arange(n), labels] = magnitude
+        values[:, k] = target.offset[:, 0]
+        f = magnitude[:, np.newaxis, np.newaxis]
+        W = target.likelihood.row_curvature(target.y, f)[:, 0, 0, 0] * target.weights
+        # B = I + ΦᵀWΦ,  M = vᵀWv - vᵀWΦ B⁻¹ ΦᵀWv
+        weighted = W[:, np.newaxis] * values
+        moment = phi.T @ weighted
+        B = np.eye(m) + phi.T @ (W[:, np.newaxis] * phi)
+        weights = np.linalg.solve(B, moment)
+        energy = values.T @ weighted - moment.T @ weights
+        size = np.sqrt(np.diagonal(energy)[:k])
+        sides = _sides(np.abs(energy[:k, :k]) / np.outer(size, size))
+        moves = np.concatenate((np.eye(k, dtype=bool), sides))
+        return cls(labels, weights, energy, moves)
+
+    def best_signs(self) -> Array:
+        """Signs (k,) of which no move has a smaller energy, from all equal."""
+        signs = np.ones(self.moves.shape[1])
+        while True:
+            changes = self.changes(signs)
+            best = int(np.argmin(changes))
+            if changes[best] > -1e-6:
+                return signs
+            signs = np.where(self.moves[best], -signs, signs)
+
+    def start(self, signs: Array) -> Array:
+        """Weights (m, 1) of the function with these signs (k,)."""
+        return self.weights @ np.append(signs, -1.0)[:, np.newaxis]
+
+    def changes(self, signs: Array) -> Array:
+        """Change of the energy by each of the moves, (2 k - 1,)."""
+        t = np.append(signs, -1.0)
+        moved = np.pad(self.moves, ((0, 0), (0, 1))) * t
+        coupled = moved @ self.energy
+        # ½ (t - 2 p)ᵀ M (t - 2 p) - ½ tᵀ M t = 2 pᵀ M p - 2 pᵀ M t
+        changes: Array = 2.0 * np.sum(coupled * moved, axis=1) - 2.0 * coupled @ t
+        return changes
+
+
+def _signed_modes(
+    target: Target,
+    first: Mode,
+    rough: Array,
+    rng: np.random.Generator,
+) -> list[Mode]:
+    """Modes of a likelihood that does not know the sign of f; arguments of `survey`.
+
+    Starts are prior draws, functions through likely values of some rows, and smoothed
+    rough values with the signs that regression explains best. Then the best mode
+    changes its signs, domain by domain, where that gains evidence.
+    """
+    n = len(target.y)
+    part = target
+    modes = [first]
+    if n > _SIGNED_ROWS and not is_smoothed(target):
+        rows = np.sort(rng.choice(n, _SIGNED_ROWS, replace=False))
+        part = _at_rows(target, rows)
+        rough = rough[rows]
+        modes = [laplace.find_mode(part, first.weights, tolerance=1e-2)]
+    shift = laplace.mirror_shift(part)
+    graphs = []
+    if part.n_outputs == 1 and len(part.y) <= _SIGNED_ROWS:
+        graphs = _neighbour_graphs(part.features)
+    # 1 starts
+    starts = list(_starts(part, modes[0], rough, rng, modes))
+    starts += _signed_starts(part, graphs, rough)
+    for start in starts:
+        _add_mode(modes, laplace.find_mode(part, start, tolerance=1e-2), shift)
+    # 2 other signs of the best mode
+    for neighbours in graphs[1:]:
+        for _ in range(_ROUNDS):
+            best = max(modes, key=log_evidence)
+            if _change_signs(part, best, neighbours, modes, shift, rng) is best:
+                break
+    if part is target:
+        return modes
+    # 3 rivals in all rows
+    largest = max(log_evidence(mode) for mode in modes)
+    of_all_rows = [first]
+    for mode in modes:
+        if largest - log_evidence(mode) < RIVAL:
+            mode = laplace.find_mode(target, mode.weights, tolerance=1e-2)
+            _add_mode(of_all_rows, mode, shift)
+    return of_all_rows
+
+
+def _signed_starts(target: Target, graphs: list[Index], rough: Array) -> list[Array]:
+    """Smoothed rough values with the signs that regression explains best."""
+    magnitude = np.abs(rough + target.offset)[:, 0]
+    starts = []
+    for neighbours in graphs:
+        smooth = np.sqrt(np.mean(magnitude[neighbours] ** 2, axis=1))
+        domains = Domains.of(target, neighbours, smooth)
+        starts.append(domains.start(domains.best_signs()))
+    return starts
+
+
+def _change_signs(
+    target: Target,
+    best: Mode,
+    neighbours: Index,
+    modes: list[Mode],
+    shift: Array | None,
+    rng: np.random.Generator,
+) -> Mode:
+    """Change signs of the best of the modes, to which new ones are added.
+
+    Changes are kept if they gain evidence: those of domains, of least energy, and of
+    some rows where f is small, at one end of a domain.
+    """
+    f = latent_values(target, best.weights)[:, 0]
+    domains = Domains.of(target, neighbours, np.abs(f))
+    totals = np.bincount(domains.labels, weights=f)
+    signs = np.where(totals < 0.0, -1.0, 1.0)
+    for move in np.argsort(domains.changes(signs), kind="stable")[:_CHANGES]:
+        changed = np.where(domains.moves[move], -signs, signs)
+        mode = laplace.find_mode(target, domains.start(changed), tolerance=1e-2)
+        _add_mode(modes, mode, shift)
+        if log_evidence(mode) > log_evidence(best) + _LEAST_GAIN:
+            best = mode
+            signs = changed
+    for _ in range(2 * _CHANGES):
+        f = latent_values(target, best.weights)
+        chance = np.exp(-0.5 * f[:, 0] ** 2) + 1e-6
+        row = int(rng.choice(len(f), p=chance / chance.sum()))
+        size = rng.integers(1, neighbours.shape[1] + 1)
+        f[_neighbourhood(target, row)[: 2 * size]] *= -1.0
+        values = f - target.offset
+        start = laplace.projection_start(target.features, values, target.weights)
+        mode = laplace.find_mode(target, start, tolerance=1e-2)
+        _add_mode(modes, mode, shift)
+        if log_evidence(mode) > log_evidence(best) + _LEAST_GAIN:
+            best = mode
+    return best
+
+
+def _at_rows(target: Target, rows: Index) -> Target:
+    """Target of some rows."""
+    offset = np.broadcast_to(target.offset, (len(target.y), target.n_outputs))
+    return target._replace(
+        likelihood=target.likelihood.at_some(rows),
+        features=target.features[rows],
+        y=target.y[rows],
+        weights=target.weights[rows],
+        std=target.std[rows],
+        offset=offset[rows],
+    )
+
+
+def _neighbour_graphs(features: Array) -> list[Index]:
+    """The √n rows next to each row by the prior, and half as many; (n, j) each."""
+    square = np.sum(features**2, axis=1)
+    distance = square - 2.0 * features @ features.T
+    graphs = []
+    for share in (1.0, 0.5):
+        size = int(np.ceil(share * np.sqrt(len(features))))
+        nearest = np.argpartition(distance, size - 1, axis=1)
+        graphs.append(nearest[:, :size])
+    return graphs
+
+
+def _peaks(neighbours: Index, magnitude: Array) -> Index:
+    """Domains of rows (n,): from each, steps to larger neighbours lead to one peak."""
+    # ranks, so that no two are equal
+    rank = np.empty(len(neighbours), dtype=np.intp)
+    rank[np.argsort(magnitude, kind="stable")] = np.arange(len(neighbours))
+    higher = neighbours[np.arange(len(neighbours)), np.argmax(rank[neighbours], axis=1)]
+    while not np.array_equal(higher, higher[higher]):
+        higher = higher[higher]
+    return np.unique(higher, return_inverse=True)[1].ravel()
+
+
+def _sides(coupling: Array) -> Mask:
+    """Domains on one side of each edge of the spanning tree of couplings (k, k).
+
+    Prim's algorithm, by the largest couplings; shape (k - 1, k).
+    """
+    k = len(coupling)
+    strength = coupling[0].copy()
+    strength[0] = -np.inf
+    parent = np.zeros(k, dtype=np.intp)
+    order = []
+    for _ in range(k - 1):
+        child = int(np.argmax(strength))
+        order.append(child)
+        strength[child] = -np.inf
+        is_closer = (coupling[child] > strength) & (strength > -np.inf)
+        strength[is_closer] = coupling[child, is_closer]
+        parent[is_closer] = child
+    sides = np.eye(k, dtype=bool)
+    for child in reversed(order):
+        sides[parent[child]] |= sides[child]
+    return sides[order]

@@ -22,6 +22,7 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import parallel_map, workers
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 Report = Callable[["Sample"], bool]
 Tiers = tuple[tuple[Scheme, ...], ...]
 
@@ -126,6 +127,7 @@ def run_chains(
     tol: float,
     n_jobs: int | None,
     adaptive: bool = False,
+    origin: Index | None = None,
     report: Report | None = None,
 ) -> Sample:
     """Move chains in rounds until split R-hat is at most `tol`.
@@ -151,6 +153,9 @@ def run_chains(
         After round 1, 2, 4, 8, ... halve the step if most chains hardly moved, and make
         one step in five a short one if some did not move, where the curvature is large:
         adaptation becomes ever rarer, so the chains converge to the target.
+    origin : ndarray of shape (s,), optional
+        Number of the mode that each chain is in, if there are several: R-hat compares
+        chains of one mode.
     report : callable, optional
         Called with the sample after each round; True stops the chains.
     """
@@ -189,7 +194,7 @@ def run_chains(
             energies = np.concatenate([chains.energy for chains in blocks])
             energy_curve = np.append(energy_curve, energies.mean())
             z = np.concatenate([chains.z for chains in blocks], axis=2)
-            r_hat, ess = _convergence(stretches, length, z.shape)
+            r_hat, ess = _convergence(stretches, length, z.shape, origin)
             sample = Sample(
                 z=z,
                 acceptance=n_accepted / n_steps,
@@ -210,10 +215,12 @@ def _convergence(
     stretches: Sequence[Trace],
     length: int,
     shape: tuple[int, ...],
+    origin: Index | None,
 ) -> tuple[Array, Array]:
     """Split R-hat and effective sizes of the last three quarters of the stretches.
 
-    Infinite and NaN while there is no second stretch. `shape` is (g, p, s).
+    Infinite and NaN while there is no second stretch. `shape` is (g, p, s); values are
+    those around the mean of the chains of one mode.
     """
     groups, width, n_chains = shape
     if len(stretches) < 2:
@@ -228,6 +235,15 @@ def _convergence(
     squares = np.stack((first.square, second.square))
     squares = squares.reshape(2, -1, n_chains)
     n_steps = k * length
+    if origin is not None and np.any(origin):
+        centre = np.empty_like(totals[0])
+        for mode in np.unique(origin):
+            chains = totals[:, :, origin == mode]
+            centre[:, origin == mode] = chains.mean(axis=(0, 2))[:, np.newaxis]
+        centre /= n_steps
+        # Σ (z - c)² = Σ z² - 2 c Σ z + n c²
+        squares = squares - 2.0 * centre * totals + n_steps * centre**2
+        totals = totals - n_steps * centre
     r_hat = split_r_hat(totals, squares, n_steps)
     effective_size = effective_sample_size(totals, squares, n_steps)
     return r_hat, effective_size

@@ -19,6 +19,8 @@ from skgpx.likelihoods import Likelihood
 # Most operations n p² of tempering that is tried unasked: some ten seconds for 25 p
 # steps of 400 particles, of 4 n p operations each.
 _AFFORDABLE = 5e6
+# The same where modes are signs of f: at most some forty rows.
+_AFFORDABLE_SIGNS = 5e4
 
 
 def infer(
@@ -60,18 +62,21 @@ def infer(
     has_bound = likelihood.n_outputs_ == 1 and not likelihood.symmetric
     if sampler.is_state and sampler.method == "auto" and has_bound:
         return normal_state(basis, rows, likelihood, sampler, rng)
-    # particles: they carry several modes with the right weights only if tempered
+    # particles: they carry several modes with the right weights only if tempered. Signs
+    # of f soon are too many modes for that; chains start near those of the survey
     landscape = explore(basis, rows, likelihood, sampler, rng.spawn(1)[0])
-    competing = landscape.has_rivals and _can_afford_tempering(landscape, sampler)
-    if method == "smc" or competing:
-        return tempering(basis, rows, likelihood, sampler, rng, landscape)
+    affordable = _AFFORDABLE_SIGNS if likelihood.symmetric else _AFFORDABLE
+    competing = landscape.has_rivals and _costs_of_tempering(landscape) <= affordable
+    if method == "smc" or (competing and sampler.method == "auto"):
+        tempered = tempering(basis, rows, likelihood, sampler, rng, landscape)
+        is_certain = not (likelihood.symmetric and any(tempered.findings))
+        if method == "smc" or is_certain:
+            return tempered
     return projected_langevin(basis, rows, likelihood, sampler, rng, landscape)
 
 
-def _can_afford_tempering(landscape: Landscape, sampler: Sampler) -> bool:
-    """Whether tempering may take the place of the chains of ``method="auto"``."""
+def _costs_of_tempering(landscape: Landscape) -> float:
+    """Operations n p² of a step, for each node of the quadrature."""
     target = landscape.target
-    n_rows = len(target.y)
     n_weights = target.root.shape[1]
-    n_operations = n_rows * n_weights**2 * len(target.nodes)
-    return sampler.method == "auto" and n_operations <= _AFFORDABLE
+    return float(len(target.y) * n_weights**2 * len(target.nodes))

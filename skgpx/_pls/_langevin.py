@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 # Steps by default, of adjusted and of unadjusted schemes.
 _MAX_ITER = 1000
@@ -51,14 +53,20 @@ def projected_langevin(
     """
     method = resolved_method(sampler.method, likelihood)
     # 1 particles of the initial law Q_0, in coordinates in which the chains move
-    target, z = _start(landscape.target, landscape.mode, basis, method, sampler, rng)
+    origin = np.zeros(sampler.n_particles, np.intp)
+    if likelihood.symmetric and _starts_at_modes(sampler):
+        origin = landscape.allot(sampler.n_particles, rng)
+    start = partial(
+        _start, landscape.target, origin=origin, basis=basis, sampler=sampler, rng=rng
+    )
+    target, z = start(landscape.modes, method=method)
     # 2 the chains
     if method == "ula":
         report = round_reporter(basis, likelihood, sampler, target)
-        sample = _run_schedule(target, z, landscape.mode, sampler, rng, report)
+        sample = _run_schedule(target, z, landscape.mode, origin, sampler, rng, report)
     else:
         if sampler.step_size is None:
-            target, z, scheme = _tune(target, z, landscape, basis, method, sampler, rng)
+            target, z, scheme = _tune(target, z, landscape, start, method, sampler, rng)
         else:
             scheme = _scheme(method, float(sampler.step_size))
         sample = run_chains(
@@ -70,6 +78,7 @@ def projected_langevin(
             tol=sampler.tol,
             n_jobs=sampler.n_jobs,
             adaptive=sampler.step_size is None,
+            origin=origin,
             report=round_reporter(basis, likelihood, sampler, target),
         )
     if not np.all(np.isfinite(sample.z)):
@@ -87,6 +96,7 @@ def projected_langevin(
         sample.acceptance,
         landscape.log_concave,
     )
+    gap = np.inf if np.any(origin) else landscape.smallest_gap
     return particle_posterior(
         basis,
         rows,
@@ -95,18 +105,25 @@ def projected_langevin(
         rng,
         landscape,
         particles=np.ascontiguousarray(langevin.weights_of(target, sample.z)),
-        modes=np.zeros(sampler.n_particles, np.intp),
+        modes=origin,
         sample=sample,
-        findings=(not_converged, several_modes(landscape.smallest_gap)),
+        findings=(not_converged, several_modes(gap)),
     )
 
 
 # ---- Where the chains start ----------------------------------------------------------
 
 
+def _starts_at_modes(sampler: Sampler) -> bool:
+    """Whether the initial law is Laplace's approximation."""
+    return isinstance(sampler.init, str) and sampler.init == "laplace"
+
+
 def _start(
     target: Target,
-    mode: laplace.Mode,
+    modes: Sequence[laplace.Mode],
+    *,
+    origin: Index,
     basis: Nystroem,
     method: str,
     sampler: Sampler,
@@ -114,18 +131,24 @@ def _start(
 ) -> tuple[Target, Array]:
     """Target in the coordinates of the method, and particles of the initial law Q_0.
 
-    The coordinates are the whitened ones of the Hessian at the mode, or the paper's for
-    its unadjusted scheme.
+    The coordinates are the whitened ones of the Hessian at the best mode, or the
+    paper's for its unadjusted scheme. `origin` (s,) is the mode that a particle is near
+    at the start.
     """
+    mode = modes[0]
     groups, width = mode.root.shape[:2]
     centre = mode.weights.T.reshape(groups, width)
     noise = rng.standard_normal((groups, width, sampler.n_particles))
     init = sampler.init
-    from_mode = isinstance(init, str) and init == "laplace"
-    if from_mode and method != "ula":
+    from_mode = _starts_at_modes(sampler)
+    if from_mode and method != "ula" and not np.any(origin):
         return langevin.in_coordinates(target, centre, mode.root), noise
     if from_mode:
-        w = centre[:, :, np.newaxis] + mode.root @ noise
+        w = np.empty_like(noise)
+        for k in np.unique(origin):
+            members = origin == k
+            place = modes[k].weights.T.reshape(groups, width, 1)
+            w[:, :, members] = place + modes[k].root @ noise[:, :, members]
     elif isinstance(init, str):
         # the prior, N(0, I)
         w = noise
@@ -176,7 +199,7 @@ def _tune(
     target: Target,
     z: Array,
     landscape: Landscape,
-    basis: Nystroem,
+    start: Callable[..., tuple[Target, Array]],
     method: str,
     sampler: Sampler,
     rng: np.random.Generator,
@@ -189,8 +212,8 @@ def _tune(
     if plain.code == langevin.QUADRATIC or score >= _POOR_SCORE:
         return target, z, scheme
     # the Laplace approximation is poor: move to the bulk of the posterior
-    mode = laplace.refine(smoothed(plain), landscape.mode)
-    target, z = _start(plain, mode, basis, method, sampler, rng)
+    modes = [laplace.refine(smoothed(plain), mode) for mode in landscape.modes]
+    target, z = start(modes, method=method)
     return settle(plain, target, z, tiers, rng, n_jobs)
 
 
@@ -198,6 +221,7 @@ def _run_schedule(
     target: Target,
     z: Array,
     mode: laplace.Mode,
+    origin: Index,
     sampler: Sampler,
     rng: np.random.Generator,
     report: Callable[[Sample], bool],
@@ -224,6 +248,7 @@ def _run_schedule(
             max_iter=max_iter // len(step_sizes),
             tol=sampler.tol if is_last else 0.0,
             n_jobs=sampler.n_jobs,
+            origin=origin,
             report=report,
         )
         z = sample.z

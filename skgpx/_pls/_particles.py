@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from skgpx._latent import LatentModel
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
-from skgpx._numerics.modes import RIVAL, is_log_concave, survey
+from skgpx._numerics.modes import (
+    RIVAL,
+    evidence_gaps,
+    is_log_concave,
+    log_evidence,
+    survey,
+)
 from skgpx._numerics.regression import posterior
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import WeightParticles
@@ -19,6 +25,7 @@ from skgpx._parallel import blas_jobs, parallel_map
 from skgpx._pls._chains import Sample
 from skgpx._pls._closed_form import collapsed_bound
 from skgpx._pls._potential import Quadrature, divergence_bound, optimal_target
+from skgpx._pls._resampling import resample
 from skgpx._pls._sampler import Inference, Sampler, prior_mean
 from skgpx._pls._signs import of_both_signs
 from skgpx._row_statistics import row_statistics
@@ -47,31 +54,40 @@ class Landscape(NamedTuple):
     ----------
     target : Target
         In the coordinates of the weights.
-    mode : Mode
-        Laplace approximation at the best mode.
+    modes : list of Mode
+        Laplace approximations, that of the largest evidence first.
     log_concave : bool
         Whether there can be only one.
-    gaps : ndarray of shape (k,)
-        How many nats of evidence the other modes are below it.
     quadrature : Quadrature
         Of the average over the residual, see `optimal_target`.
     """
 
     target: Target
-    mode: laplace.Mode
+    modes: list[laplace.Mode]
     log_concave: bool = True
-    gaps: Array = np.empty(0)
     quadrature: Quadrature = Quadrature(error=0.0, tolerance=0.0)
+
+    @property
+    def mode(self) -> laplace.Mode:
+        """The best mode."""
+        return self.modes[0]
 
     @property
     def smallest_gap(self) -> float:
         """Nats to the second best mode; infinite if there is none."""
-        return float(self.gaps.min(initial=np.inf))
+        return float(evidence_gaps(self.modes).min(initial=np.inf))
 
     @property
     def has_rivals(self) -> bool:
         """Whether other modes have a considerable share of the probability."""
-        return bool(np.any(self.gaps < RIVAL))
+        return self.smallest_gap < RIVAL
+
+    def allot(self, n_particles: int, rng: np.random.Generator) -> Index:
+        """The mode of each particle (s,), in proportion to the Laplace evidences."""
+        if len(self.modes) == 1:
+            return np.zeros(n_particles, np.intp)
+        evidences = np.array([log_evidence(mode) for mode in self.modes])
+        return resample(evidences, n_particles, rng)
 
 
 def explore(
@@ -98,10 +114,10 @@ def explore(
     smooth = smoothed(target)
     mode = laplace.find_mode(smooth, rough_start(target))
     if log_concave:
-        return Landscape(target, mode, quadrature=quadrature)
+        return Landscape(target, [mode], quadrature=quadrature)
     starts = rough_latent_values(target)
-    mode, gaps = survey(smooth, mode, starts, likelihood.symmetric, rng)
-    return Landscape(target, mode, False, gaps, quadrature)
+    modes = survey(smooth, mode, starts, likelihood.symmetric, rng)
+    return Landscape(target, modes, False, quadrature)
 
 
 def _quadratic_landscape(
@@ -125,7 +141,7 @@ def _quadratic_landscape(
         n_iter=0,
         converged=True,
     )
-    return Landscape(target, mode)
+    return Landscape(target, [mode])
 
 
 def _features(basis: Nystroem, X: Array, n_jobs: int | None) -> Array:

@@ -18,6 +18,7 @@ from skgpx._numerics.linalg import (
     solve_lower,
     solve_lower_transpose,
 )
+from skgpx._numerics.modes import survey
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
 from skgpx._selection._radial_form import FormDensity, RadialForm
@@ -340,6 +341,9 @@ class SparseEvidence:
         self._n_kernel_parameters = len(kernel.theta)
         # mode of the weights at the last hyperparameters, where the next search starts
         self._mode: Array | None = None
+        self._latent: Array | None = None
+        # whether f has the signs of the most evidence; False has them chosen again
+        self.signs_are_chosen = False
 
     @classmethod
     def selected(
@@ -409,9 +413,7 @@ class SparseEvidence:
             n_scales = len(likelihood.theta)
             return evidence._replace(parameters=evidence.parameters[:n_scales])
         target = smoothed(row_target(features, rows, likelihood))
-        start = self._mode
-        if start is None:
-            start = rough_start(target)
+        start = self._start(target, likelihood)
         # factor f of each row has the likelihood
         factor = likelihood.row_form(rows.y, rows.weights, rows.known).factor
         if factor is not None:
@@ -425,7 +427,30 @@ class SparseEvidence:
             )
         if np.all(np.isfinite(mode)):
             self._mode = mode
+            self._latent = langevin.latent_values(target, mode)
         return evidence
+
+    def _start(self, target: langevin.Target, likelihood: Likelihood) -> Array:
+        """Weights (m, c) where the search for the mode starts."""
+        if not has_both_signs(likelihood):
+            return rough_start(target) if self._mode is None else self._mode
+        start = rough_start(target)
+        if self._latent is not None:
+            # the signs are those of f, whatever the weights
+            values = self._latent - target.offset
+            start = laplace.projection_start(target.features, values, target.weights)
+        if not self.signs_are_chosen:
+            self.signs_are_chosen = True
+            first = laplace.find_mode(target, start)
+            rough = rough_latent_values(target)
+            modes = survey(target, first, rough, True, np.random.default_rng(0))
+            start = modes[0].weights
+        return start
+
+
+def has_both_signs(likelihood: Likelihood) -> bool:
+    """Whether either sign of f is as probable as the other, a priori and given y."""
+    return likelihood.symmetric and not np.any(likelihood.base_latent_)
 
 
 def sparse_value(

@@ -7,6 +7,7 @@ model with inducing points trains the best one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,20 @@ from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._parallel import side_by_side
 from skgpx._row_budgets import COUNTING_ROWS, FEWEST_LAPLACE_ROWS, SPARSE_ROWS
 from skgpx._selection._candidates import Candidate
-from skgpx._selection._evidence import Inducing, SparseEvidence, sparse_value
-from skgpx._selection._maximise import Evidence, SearchResult, best_of, maximise
+from skgpx._selection._evidence import (
+    Inducing,
+    SparseEvidence,
+    has_both_signs,
+    sparse_value,
+)
+from skgpx._selection._maximise import (
+    MIN_EVIDENCE_GAIN,
+    Evidence,
+    Objective,
+    SearchResult,
+    best_of,
+    maximise,
+)
 from skgpx._selection._process_evidence import LaplaceEvidence, is_softmax
 from skgpx._selection._select import Split, screen, select, subset
 from skgpx._selection._sparse import MAX_INDUCING_SEARCHED, grow
@@ -28,6 +41,10 @@ Array = NDArray[np.float64]
 
 # The most inducing points that are counted, for a kernel that ended a search.
 _MAX_INDUCING_COUNTED = 1000
+# Rounds of a search under a likelihood that does not know the sign of f, and multiples
+# of the lengthscales of |f|, which has kinks, where it starts.
+_ROUNDS_OF_SIGNS = 3
+_SMOOTHER = (1.0, 2.0, 4.0)
 
 
 def laplace(
@@ -138,7 +155,39 @@ def _maximise_laplace(
             size,
             rng,
         )
+        if has_both_signs(start.likelihood):
+            return _maximise_with_signs(evidence, start)
     return maximise(start.candidate, [evidence], start.u, max_iter=40)
+
+
+def _maximise_with_signs(evidence: SparseEvidence, start: SearchResult) -> SearchResult:
+    """Maximise the evidence of the best signs of f.
+
+    The search starts at the most probable multiple of the lengthscales, and goes on as
+    long as other signs gain.
+    """
+    candidate = start.candidate
+    objective = Objective(candidate, [evidence])
+    starts = []
+    for factor in _SMOOTHER:
+        u = start.u + np.log(factor) * candidate.is_length_scale
+        point = np.concatenate((u, start.likelihood.theta))
+        point = np.clip(point, *objective.bounds.T)
+        evidence.signs_are_chosen = False
+        loss, _ = objective(point)
+        starts.append((loss, point))
+    _, point = min(starts, key=itemgetter(0))
+    best = start._replace(posterior=-np.inf)
+    for _ in range(_ROUNDS_OF_SIGNS):
+        evidence.signs_are_chosen = False
+        u, theta = np.split(point, [candidate.n_free])
+        likelihood = start.likelihood.with_theta(theta)
+        result = maximise(candidate, [evidence], u, 40, likelihood=likelihood)
+        if result.posterior < best.posterior + MIN_EVIDENCE_GAIN:
+            break
+        best = result
+        point = best.point
+    return best
 
 
 def _points_that_suffice(
@@ -200,7 +249,7 @@ def _starts_by_regression(
     Candidates of the family that are simpler than its best one are trained as well.
     """
     values = rough_latent(rows, likelihood)
-    screened, rows = search_rough_values(families, rows, likelihood, n_jobs)
+    screened, rows = search_rough_values(families, rows, values, likelihood, n_jobs)
     second_is_scale = values.shape[1] == 2 and rows.y.shape[1] == 1
     results = max(screened, key=lambda family: best_of(family).posterior)
     posteriors = [result.posterior for result in results]
@@ -220,6 +269,7 @@ def _starts_by_regression(
 def search_rough_values(
     families: Sequence[Sequence[Candidate]],
     rows: Rows,
+    values: Array,
     likelihood: Likelihood,
     n_jobs: int | None,
 ) -> tuple[list[list[SearchResult]], Rows]:
@@ -235,7 +285,6 @@ def search_rough_values(
     rows : Rows
         With rough values (n, k) as targets. A second function that is zero is left out.
     """
-    values = rough_latent(rows, likelihood)
     # repetitions of a label are no repeated measurements of a latent value
     rows = rows._replace(weights=np.minimum(rows.weights, 1.0), known=None)
     if values.shape[1] == 2 and not np.any(values[:, 1]):

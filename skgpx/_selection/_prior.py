@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -33,7 +34,11 @@ from skgpx._selection._candidates import (
     of_kernel,
 )
 from skgpx._selection._closed_form import closed_form, noise_only
-from skgpx._selection._evidence import Inducing, within_variance
+from skgpx._selection._evidence import (
+    Inducing,
+    has_both_signs,
+    within_variance,
+)
 from skgpx._selection._laplace import laplace, rough_latent
 from skgpx._selection._location_and_scale import location_and_scale
 from skgpx._selection._maximise import MIN_EVIDENCE_GAIN, SearchResult
@@ -267,11 +272,14 @@ def learn_prior(
             n_jobs=n_jobs,
         )
     elif not _has_neighborhoods(families, split, likelihood):
-        result, n_needed = laplace(
+        result, n_needed = _of_both_signs(
             families,
-            split,
+            rows,
             likelihood,
             rng,
+            categories,
+            budget,
+            split=split,
             inducing=inducing,
             n_inducing=n_inducing,
             start=start,
@@ -338,6 +346,37 @@ def learn_prior(
     )
 
 
+def _of_both_signs(
+    families: Sequence[Sequence[Candidate]],
+    rows: Rows,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    categories: DefaultKernel | None,
+    budget: SearchBudget,
+    **settings: Any,
+) -> tuple[SearchResult, int]:
+    """Search by Laplace's evidence; of f around its base and, if its sign is not known,
+    of f around zero, which crosses it.
+    """
+    # both searches read the same rows
+    same_rng = copy.deepcopy(rng)
+    result, n_needed = laplace(families, likelihood=likelihood, rng=rng, **settings)
+    if not likelihood.symmetric or has_both_signs(likelihood):
+        return result, n_needed
+    centred = likelihood.with_base(0.0)
+    if not families[0][0].is_given:
+        unit = latent_scale(rows, centred) ** 2
+        families = _default_families(categories, rows, centred, unit, budget)
+    if settings["start"] is not None:
+        settings["start"] = settings["start"]._replace(likelihood=centred)
+    signed, n_signed = laplace(families, likelihood=centred, rng=same_rng, **settings)
+    if signed.posterior <= result.posterior:
+        return result, n_needed
+    # over the noise that the other search has
+    gain = result.gain + signed.evidence - result.evidence
+    return signed._replace(gain=gain), n_signed
+
+
 def _has_neighborhoods(
     families: Sequence[Sequence[Candidate]],
     split: Split,
@@ -347,7 +386,8 @@ def _has_neighborhoods(
     n_columns = split.rows.X.shape[1]
     kernels = [family[-1].kernel for family in families]
     all_decay = all(decays(kernel, n_columns) for kernel in kernels)
-    suits = split.abundant and likelihood.n_outputs_ == 1
+    # working responses are those of one mode
+    suits = split.abundant and likelihood.n_outputs_ == 1 and not likelihood.symmetric
     if likelihood.n_outputs_ > 1 and split.nearby:
         # a log scale has a kernel of its own, for which there are no chains; on few
         # points classes need longer lengthscales than all rows show

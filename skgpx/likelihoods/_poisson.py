@@ -162,8 +162,10 @@ class Poisson(Linked):
         """Copy with a prior that expects the base rate, as far as its base may move.
 
         Squares expect ``base^2 + variance``: where the variance alone exceeds the rate,
-        the base is 0.
+        the base is 0. A base of 0, of functions of both signs, stays.
         """
+        if self.symmetric and not np.any(self.base_latent_):
+            return self
         if self.symmetric:
             square = max(self.base_rate_ - variance, 0.0)
             return self.with_base(np.sqrt(square))

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from skgpx._numerics import langevin, laplace, modes
 from skgpx._numerics.modes import is_log_concave
 from skgpx._numerics.smoothing import SmoothedLikelihood, is_smoothed, smoothed
 from skgpx._selection import rough_latent_values, rough_start, row_target
 from skgpx._validation import Rows
+from skgpx.bases import Nystroem
 from skgpx.likelihoods import (
     Bernoulli,
     Categorical,
@@ -87,7 +89,8 @@ def surveyed(likelihood, features, y, seed=0, base=None):
     target = row_target(features, Rows(features, y, np.ones(len(y))), likelihood)
     first = laplace.find_mode(target, rough_start(target))
     rough, rng = rough_latent_values(target), np.random.default_rng(seed)
-    return first, modes.survey(target, first, rough, likelihood.symmetric, rng)
+    found = modes.survey(target, first, rough, likelihood.symmetric, rng)
+    return first, (found[0], modes.evidence_gaps(found))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -123,6 +126,33 @@ def test_signs_of_two_neighbourhoods_are_rivals():
     features = np.repeat(np.eye(2), 3, axis=0) * 4.0
     _, (_, gaps) = surveyed(Poisson("square"), features, np.full(6, 9.0), base=0.0)
     assert np.any(gaps < modes.RIVAL)
+    assert gaps.min() < 0.01
+
+
+@pytest.mark.parametrize(("n_columns", "base"), [(1, 0.0), (1, 1.0), (2, 0.0)])
+def test_signs_of_a_function_that_crosses_zero_are_found(rng, n_columns, base):
+    X = rng.uniform(-3.0, 3.0, (200, n_columns))
+    f = 3.0 * np.sin(2.0 * X.sum(axis=1, keepdims=True) / n_columns)
+    y = rng.poisson(f[:, 0] ** 2).astype(float)
+    likelihood = Poisson("square").prepare(y).with_base(base)
+    features = Nystroem.from_kernel(4.0 * RBF(1.0), X[:40])(X)
+    target = row_target(features, Rows(X, y, np.ones(200)), likelihood)
+    rough = rough_latent_values(target)
+    one_sign = laplace.find_mode(target, rough_start(target))
+    truth = laplace.projection_start(features, f - base, target.weights)
+    found = modes.survey(target, one_sign, rough, True, rng)
+    evidence = modes.log_evidence(laplace.find_mode(target, truth))
+    assert modes.log_evidence(one_sign) < evidence - 5.0
+    assert modes.log_evidence(found[0]) > evidence - 1.0
+    assert found == sorted(found, key=modes.log_evidence, reverse=True)
+
+
+def test_modes_of_many_rows_are_those_of_all_rows(rng, monkeypatch):
+    monkeypatch.setattr(modes, "_SIGNED_ROWS", 100)
+    features = np.repeat(np.eye(2), 100, axis=0) * 4.0
+    y = rng.poisson(9.0, 200).astype(float)
+    first, (best, gaps) = surveyed(Poisson("square"), features, y, base=0.0)
+    assert np.abs(best.weights).ravel() == pytest.approx(np.abs(first.weights.ravel()))
     assert gaps.min() < 0.01
 
 

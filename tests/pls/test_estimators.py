@@ -8,12 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx.likelihoods import (
     Gaussian,
     Likelihood,
+    Poisson,
     StudentT,
     check_likelihood,
 )
@@ -139,6 +140,26 @@ def test_max_iter_and_step_size():
     settings |= {"method": "ula", "step_size": 1e30, "max_iter": 400}
     with pytest.raises(ValueError, match="diverged with step_size"):
         PLSRegressor(**settings).fit(X, COUNTS**3)
+
+
+@ignore_convergence
+@pytest.mark.parametrize("is_given", [True, False])
+def test_rates_that_touch_zero_have_functions_that_cross_it(is_given):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3.0, 3.0, 150)[:, np.newaxis]
+    y = rng.poisson(16.0 * np.sin(1.5 * x[:, 0]) ** 2).astype(float)
+    settings = {"likelihood": Poisson("square"), "n_particles": 40, "random_state": 0}
+    kernel = ConstantKernel(8.0) * RBF(0.7 if is_given else 0.3)
+    settings |= {"kernel": kernel, "n_inducing": 30, "max_iter": 50}
+    if is_given:
+        settings["optimizer"] = None
+    model = PLSRegressor(**settings).fit(x, y)
+    # zeros at -2.09, 0 and 2.09
+    sides = np.array([[-2.6], [-1.0], [1.0], [2.6]])
+    signs = np.sign(model.sample_functions(40, random_state=0)(sides))
+    assert np.mean(signs[1:] == -signs[:-1]) > 0.9
+    assert 0.2 < np.mean(signs[0] > 0.0) < 0.8
+    assert model.likelihood_.base_latent_[0] < 1.0
 
 
 @ignore_convergence
