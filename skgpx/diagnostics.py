@@ -55,6 +55,7 @@ __all__ = [
     "solver_not_converged",
     "too_few_basis_functions",
     "too_few_inducing_points",
+    "unadjusted_steps",
     "varying_noise",
 ]
 
@@ -813,6 +814,10 @@ def solver_not_converged(solution: Solution, tol: float) -> Finding | None:
 # ---- Samplers ------------------------------------------------------------------------
 
 
+# Share of unadjusted steps that a Metropolis test should accept.
+_LEAST_ACCEPTANCE = 0.6
+
+
 def chains_not_converged(
     r_hat: float,
     tol: float,
@@ -831,6 +836,38 @@ def chains_not_converged(
         f"The chains have not converged: split R-hat is {r_hat:.3g} after {n_iter} "
         f"steps (tol={tol:g}) with an acceptance of {acceptance:.2g}. Increase "
         f"max_iter{advice}.",
+        ConvergenceWarning,
+    )
+
+
+def unadjusted_steps(
+    step_size: float,
+    largest_stable: float,
+    acceptance: float,
+) -> Finding | None:
+    """Unadjusted steps so long that particles are not those of the posterior.
+
+    Along the stiffest direction of a normal posterior the scheme has ``1 / (1 - η /
+    η_max)`` times the variance: at most twice is not reported, unless a Metropolis test
+    would accept too few steps.
+
+    Parameters
+    ----------
+    step_size, largest_stable : float
+        η, and η_max, 2 divided by the largest eigenvalue of the Hessian at the mode.
+    acceptance : float
+        Share of further steps that a Metropolis test would accept.
+    """
+    is_short = step_size <= 0.5 * largest_stable
+    if is_short and acceptance >= _LEAST_ACCEPTANCE:
+        return None
+    return Finding(
+        "unadjusted steps too long",
+        'The particles of method="ula" are too far apart: nothing corrects the error '
+        f"of its steps, of which a Metropolis test would accept {acceptance:.2g}. From "
+        f"{0.5 * largest_stable:.3g} on they double a variance, and from "
+        f"{largest_stable:.3g} on they are unstable; got {step_size:.3g}. Use a "
+        'smaller step_size, None, or method="mala".',
         ConvergenceWarning,
     )
 

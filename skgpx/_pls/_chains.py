@@ -323,7 +323,7 @@ def adapt(
         trials = list(zip(tier, rng.spawn(len(tier)), strict=True))
         # threads: to send the features takes longer than three steps
         acceptances = parallel_map(
-            _acceptance,
+            share_accepted,
             trials,
             n_jobs,
             target,
@@ -341,7 +341,7 @@ def adapt(
     return best, float(best_score)
 
 
-def _acceptance(
+def share_accepted(
     target: Target,
     chains: Chains,
     temperature: float,

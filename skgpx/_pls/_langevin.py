@@ -20,12 +20,18 @@ from skgpx._pls._chains import (
     change_coordinates,
     run_chains,
     settle,
+    share_accepted,
 )
 from skgpx._pls._particles import Landscape, particle_posterior, round_reporter
 from skgpx._pls._sampler import Inference, Sampler, resolved_method
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import chains_not_converged, several_modes
+from skgpx.diagnostics import (
+    Finding,
+    chains_not_converged,
+    several_modes,
+    unadjusted_steps,
+)
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Likelihood
 
@@ -61,9 +67,13 @@ def projected_langevin(
     )
     target, z = start(landscape.modes, method=method)
     # 2 the chains
+    too_long: Finding | None = None
     if method == "ula":
         report = round_reporter(basis, likelihood, sampler, target)
-        sample = _run_schedule(target, z, landscape.mode, origin, sampler, rng, report)
+        sample, step_size = _run_schedule(
+            target, z, landscape.mode, origin, sampler, rng, report
+        )
+        too_long = _check_steps(target, sample.z, landscape.mode, step_size, rng)
     else:
         if sampler.step_size is None:
             target, z, scheme = _tune(target, z, landscape, start, method, sampler, rng)
@@ -107,7 +117,7 @@ def projected_langevin(
         particles=np.ascontiguousarray(langevin.weights_of(target, sample.z)),
         modes=origin,
         sample=sample,
-        findings=(not_converged, several_modes(gap)),
+        findings=(not_converged, too_long, several_modes(gap)),
     )
 
 
@@ -225,11 +235,11 @@ def _run_schedule(
     sampler: Sampler,
     rng: np.random.Generator,
     report: Callable[[Sample], bool],
-) -> Sample:
+) -> tuple[Sample, float]:
     """Algorithm 1: Euler-Maruyama steps (236) with one step size after the other.
 
     Each is used for an equal share of the steps; the statistics of the sample are those
-    of the last stretch.
+    of the last stretch, whose step size is returned too.
     """
     step_size = sampler.step_size
     if step_size is None:
@@ -256,7 +266,27 @@ def _run_schedule(
         n_iter += sample.n_iter
         if sample.stopped or not np.all(np.isfinite(z)):
             break
-    return sample._replace(energy_curve=energy_curve, n_iter=n_iter)
+    sample = sample._replace(energy_curve=energy_curve, n_iter=n_iter)
+    return sample, float(step_size)
+
+
+def _check_steps(
+    target: Target,
+    z: Array,
+    mode: laplace.Mode,
+    step_size: float,
+    rng: np.random.Generator,
+) -> Finding | None:
+    """Whether unadjusted steps from z are so short that they follow the posterior.
+
+    A Metropolis test would accept most of them.
+    """
+    if not np.all(np.isfinite(z)):
+        return None
+    stream = rng.spawn(1)[0]
+    scheme = langevin.euler_maruyama(step_size, metropolis=True)
+    acceptance = share_accepted(target, langevin.start(target, z), 1.0, scheme, stream)
+    return unadjusted_steps(step_size, 10.0 * _stable_step(mode, target), acceptance)
 
 
 def _stable_step(mode: laplace.Mode, target: Target) -> float:

@@ -143,6 +143,26 @@ def test_max_iter_and_step_size():
 
 
 @ignore_convergence
+@pytest.mark.parametrize("potential", ["projected", "optimal"])
+@pytest.mark.parametrize("cls", [PLSRegressor, PLSClassifier])
+def test_unadjusted_steps_beyond_stability_are_found(cls, potential):
+    y = LABELS
+    settings = {**FIXED, "n_inducing": 4, "method": "ula", "potential": potential}
+    settings["max_iter"] = 200
+    if cls is PLSRegressor:
+        y = Y
+        settings["likelihood"] = StudentT(4.0, 0.2)
+    exact = cls(**settings | {"method": "mala"}).fit(X, y).particles_.std(axis=2)
+    wide = []
+    for step_size in (None, [1e-3, 1e-4], 1.0, [1e-4, 1.0]):
+        model = cls(step_size=step_size, **settings).fit(X, y)
+        found = [finding.check for finding in model.findings_]
+        wide.append("unadjusted steps too long" in found)
+    assert wide == [False, False, True, True]
+    assert np.max(model.particles_.std(axis=2) / exact) > 2.0
+
+
+@ignore_convergence
 @pytest.mark.parametrize("is_given", [True, False])
 def test_rates_that_touch_zero_have_functions_that_cross_it(is_given):
     rng = np.random.default_rng(0)
