@@ -6,11 +6,15 @@ kernel move by equation (236),
 
     u <- u - eta E dc(E^T u, y) - eta u / lambda + sqrt(2 eta) xi,
 
-from N(0, I) for a simulated time of 0.5, with the step sizes 1e-3, 8.4e-5, 7.1e-6, ...
-one after the other, until the mean energy changes by less than one per cent. This is
-`PLSRegressor` with the prior of the paper, `GREKernel` around the inducing points, with
-`method="ula"`, `init` and `step_size`. The last run has 70 710 steps; smaller step
-sizes of the published grid (841 thousand and ten million steps) are left out.
+for a simulated time of 0.5, with the step sizes 1e-3, 8.4e-5, 7.1e-6, ... one after the
+other, until the mean energy changes by less than one per cent, from N(0, I): the
+setting of the paper's tables. Its figure 6 starts at functions that are constant, with
+noise of 1e-4, over both modes, for a time of 0.1, with half as many inducing points and
+step sizes from 0.1 to 0.001, which are unstable for the data of this script. Both
+starts are run. This is `PLSRegressor` with the prior of the paper, `GREKernel` around
+the inducing points, with `method="ula"`, `init` and `step_size`. The last run from
+N(0, I) has 70 710 steps; smaller step sizes of the published grid (841 thousand and ten
+million steps) are left out.
 
 Two likelihoods of the paper with two modes each: an unknown shift of all observations
 (its figure 6), and counts of rate f^2 (its figure 5). Printed at one input: the share
@@ -20,25 +24,31 @@ modes.
 
     python examples/papers/pls_schedule.py [--plot FILE]
 
-Printed when it was last run (30 CPU seconds published, 10 ours, one thread of a busy
-machine), "in both" the share of functions that take values in both modes:
+Printed when it was last run (some 40 CPU seconds, one thread of a busy machine), "both"
+the share of functions that take values in both modes:
 
     unknown shift, at x = -2.35     upper share   upper mean, std  lower mean, std  both
+      from N(0, I)
       step 1.0e-03                  diverges
       step 8.4e-05, 5946 steps      0.46          10.26  3.251     -8.45  1.926     0.98
       step 7.1e-06, 70 710 steps    0.46          10.20  3.420     -8.38  1.943     0.98
+      from constants
+      steps 1e-1, 1e-2, 1e-3        unstable
+      step 1.0e-04, 1000 steps      0.48          11.69  0.187     -8.31  0.252     0.02
       defaults                      0.44          11.76  0.217     -8.22  0.217     0.00
       exact                                       11.77  0.216
     counts, at x = -0.55
+      from N(0, I)
       step 8.4e-05, 5946 steps      0.44           3.40  0.995     -3.06  0.888     0.84
       step 7.1e-06, 70 710 steps    0.44           3.38  1.001     -3.24  1.569     0.94
-      defaults                      0.47           3.13  0.138     -3.14  0.142     0.00
+      defaults                      0.47           3.13  0.139     -3.13  0.141     0.00
 
 For the shift the rule of one per cent ends the search at 7.1e-6: the energy changed by
-half a per cent. The modes are not wide because of the step. Particles start between the
-modes, and nearly all end with some neighbourhoods of the inputs in one and some in the
-other, which they have not left after 0.5 units of time, whatever the step. The shares
-of the published run are those of the start; the default weighs modes by their evidence.
+half a per cent. The modes are not wide because of the step, but because of Q_0: from
+N(0, I) particles start between the modes, and nearly all end with some neighbourhoods
+of the inputs in one and some in the other, which they do not leave. Constants that lie
+over both modes end as two clean groups, as in the published figure. Either way the
+shares are those of the start; the default weighs modes by their evidence.
 """
 
 from __future__ import annotations
@@ -60,30 +70,52 @@ from skgpx.likelihoods import Likelihood, Poisson, ShiftedMixture
 Array = np.ndarray
 STEP_SIZES = np.geomspace(1e-3, 5e-8, 5)[:3]
 SIMULATED_TIME = 0.5
+# Of the start at constant functions: three step sizes, and one that is stable here.
+CONSTANT_STEP_SIZES = np.array([1e-1, 1e-2, 1e-3, 1e-4])
+CONSTANT_TIME = 0.1
+# Of particles that no longer count as stable, as in the code of the authors.
+LARGEST_WEIGHT = 1e3
 # Of the published runs, and of the default, where four runs of these weigh the modes.
 PARTICLES, OURS = 50, 800
+# Between which constant functions lie: both modes.
+LEVELS = (-12.0, 12.0)
 GRID = np.linspace(-3.0, 3.0, 301)[:, np.newaxis]
 
 
 def published(
-    X: Array, y: Array, kernel: Kernel, likelihood: Likelihood
+    X: Array,
+    y: Array,
+    kernel: Kernel,
+    likelihood: Likelihood,
+    levels: tuple[float, float] | None = None,
 ) -> dict[str, Array]:
     """Particles on the grid (301, particles) after each step size of the grid.
 
-    The part of f outside the projections is left out; it is small between the rows.
+    Particles start at N(0, I) in the projections or, with `levels`, at functions that
+    are constant between these two, as those of figure 6. The part of f outside the
+    projections is left out; it is small between the rows.
     """
     rng = np.random.default_rng(0)
-    m = round(np.sqrt(len(y)))
+    share, step_sizes, time_of_run = 1.0, STEP_SIZES, SIMULATED_TIME
+    if levels is not None:
+        share, step_sizes, time_of_run = 0.5, CONSTANT_STEP_SIZES, CONSTANT_TIME
+    m = round(share * np.sqrt(len(y)))
     Z = select_inducing("greedy", X, kernel, m, rng, np.ones(len(y)))
     prior = GREKernel(kernel, Z, background=0.0, background_bounds="fixed")
-    # Q_0 = N(0, I) in the projections u, as weights of the estimator
-    root = nystroem_root(Nystroem.from_kernel(prior, Z))
-    start = root @ rng.standard_normal((m, PARTICLES))
+    # Q_0 in the projections u or in the values f(Z), as weights of the estimator
+    basis = Nystroem.from_kernel(prior, Z)
+    if levels is None:
+        start = nystroem_root(basis) @ rng.standard_normal((m, PARTICLES))
+    else:
+        values = np.linspace(*levels, PARTICLES) + np.zeros((m, 1))
+        values += 1e-4 * rng.standard_normal(values.shape)
+        start = np.linalg.solve(basis.root, values)
     runs: dict[str, Array] = {}
     before = np.nan
-    for step_size in STEP_SIZES:
-        n_steps = int(SIMULATED_TIME / step_size)
-        name = f"published, step {step_size:.1e}, {n_steps} steps"
+    origin = "N(0, I)" if levels is None else "constants"
+    for step_size in step_sizes:
+        n_steps = max(int(time_of_run / step_size), 20)
+        name = f"from {origin}, step {step_size:.1e}, {n_steps} steps"
         model = PLSRegressor(
             prior,
             likelihood=likelihood,
@@ -102,6 +134,9 @@ def published(
             model.fit(X, y)
         except ValueError:
             print(f"  {name}: diverges")
+            continue
+        if np.max(np.abs(model.particles_)) > LARGEST_WEIGHT:
+            print(f"  {name}: unstable")
             continue
         energy = model.energy_curve_[-1]
         change = abs(energy - before) / abs(before)
@@ -155,15 +190,20 @@ def described(name: str, draws: Array, place: int) -> str:
     return ", ".join(parts)
 
 
-def plot(found: dict[str, dict[str, Array]], file: str) -> None:
-    """Draws of the last published run and of the default, side by side."""
+def plot(found: dict[str, dict[str, Array]], places: dict[str, int], file: str) -> None:
+    """Draws of the last published run and of the default, and their values at x."""
     import matplotlib.pyplot as plt
 
-    _, axes = plt.subplots(len(found), 2, figsize=(9, 3 * len(found)), squeeze=False)
+    _, axes = plt.subplots(len(found), 3, figsize=(12, 3 * len(found)), squeeze=False)
     for row, (problem, draws) in zip(axes, found.items(), strict=True):
-        for ax, (name, values) in zip(row, list(draws.items())[-2:], strict=True):
+        for ax, (name, values) in zip(row[:2], list(draws.items())[-2:], strict=True):
             ax.plot(GRID, values, color="C0", alpha=0.3, linewidth=0.7)
             ax.set_title(f"{problem}: {name}")
+            place = places[problem]
+            ax.axvline(GRID[place, 0], color="0.5", linestyle="--", linewidth=0.8)
+            row[2].hist(values[place], 40, density=True, alpha=0.5, label=name)
+        row[2].set_title(f"f({GRID[place, 0]:.2f})")
+        row[2].legend(fontsize="small")
     plt.tight_layout()
     plt.savefig(file)
 
@@ -176,16 +216,19 @@ def main() -> None:
     # chains that have not converged are the subject
     warnings.simplefilter("ignore")
     found: dict[str, dict[str, Array]] = {}
+    places: dict[str, int] = {}
     for problem, make in {"unknown shift": shifted, "counts": counts}.items():
         X, y, kernel, likelihood, at = make()
         print(f"{problem}, at x = {at}")
         start = time.process_time()
         runs = published(X, y, kernel, likelihood)
+        if problem == "unknown shift":
+            runs |= published(X, y, kernel, likelihood, levels=LEVELS)
         middle = time.process_time()
         runs["defaults"] = defaults(X, y, kernel, likelihood)
         end = time.process_time()
         found[problem] = runs
-        place = np.argmin(np.abs(GRID[:, 0] - at))
+        place = places[problem] = int(np.argmin(np.abs(GRID[:, 0] - at)))
         for name, values in runs.items():
             print(described(name, values, place))
         if problem == "unknown shift":
@@ -195,7 +238,7 @@ def main() -> None:
             print(f"{'exact':38s} upper mean {mean[0]:6.2f} std {std[0]:.3f}")
         print(f"  CPU seconds: published {middle - start:.1f}, ours {end - middle:.1f}")
     if file:
-        plot(found, file)
+        plot(found, places, file)
 
 
 if __name__ == "__main__":
