@@ -4,8 +4,9 @@ Sample a posterior with two signs
 
 Counts whose rate is the square of a Gaussian process, as in Figure 5 of the paper on
 projected Langevin sampling. The likelihood is the same for the latent function ``f``
-and for ``-f``, so that the posterior has two mirror images. A Gaussian variational
-posterior must choose one of them; particles need not.
+and for ``-f``, so that the posterior has two mirror images. Where the rate is nearly
+zero the function may cross zero or turn back: each of these doubles the modes. A
+Gaussian variational posterior must choose one of them; particles need not.
 """
 
 # %%
@@ -22,7 +23,7 @@ from skgpx.likelihoods import Poisson
 
 
 def rate(x):
-    return (1.6 + 1.4 * np.cos(2.0 * x)) ** 2
+    return (3.0 * np.cos(2.0 * x)) ** 2
 
 
 rng = np.random.default_rng(1)
@@ -85,8 +86,10 @@ root[lower] = found[m:]
 # Both posteriors
 # ---------------
 # Dotted lines are the two square roots of the true rate, and ticks the inputs of the
-# counts. The particles have both signs, in equal numbers, and some change their sign
-# where the rate may be zero. The Gaussian keeps the sign with which it started.
+# counts. The particles have both signs, in equal numbers. All cross zero on the left,
+# where there are counts on both sides of it. On the right, where there are none, some
+# cross and some turn back. The Gaussian keeps the signs with which it started, and they
+# are wrong on the right.
 grid = np.linspace(-2.5, 2.5, 300)
 phi = basis(grid[:, np.newaxis])
 gaussian = mean[:, np.newaxis] + root @ rng.standard_normal((m, 100))
