@@ -487,7 +487,8 @@ def projection_start(
     """
     squares = np.mean(latent**2, axis=1)
     noise = 0.1 * float(np.average(squares, weights=weights))
-    if noise <= 0.0:
+    # of functions that are zero, up to what can be divided by
+    if noise <= 1e-100:
         return np.zeros((features.shape[1], latent.shape[1]))
     # B = I + ΦᵀΦ / σ²,  w = B⁻¹ Φᵀf / σ²
     B = _gram(features, weights / noise)
