@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,24 +243,6 @@ def summed_first(index: FourierIndex, statistics: SeriesStatistics) -> FourierIn
     return index.part(np.argsort(~has_sums, kind="stable"))
 
 
-class FirstRows(NamedTuple):
-    """Rows of several inputs that chose a prior of Fourier functions.
-
-    Attributes
-    ----------
-    rows : Rows
-        At most 3000 of two inputs, 2000 of three.
-    bound : float
-        Of their log evidence, in the units of y.
-    n_functions : int
-        Of the basis that has this bound.
-    """
-
-    rows: Rows
-    bound: float
-    n_functions: int
-
-
 def fit_population(
     rows: Rows,
     domain: Array | None,
@@ -268,7 +250,7 @@ def fit_population(
     rng: np.random.Generator,
     n_jobs: int | None,
     adds: bool,
-) -> tuple[FourierState, FirstRows | None]:
+) -> FourierState:
     """Sums over rows on the box that their prior wants.
 
     Parameters
@@ -284,9 +266,8 @@ def fit_population(
     Returns
     -------
     state : FourierState
-    first : FirstRows or None
-        With several inputs, rows that chose the prior, and with it the box. With one
-        input the sums serve any box.
+        With several inputs some of the rows choose the box. With one input the sums
+        serve any box.
     """
     is_given = domain is not None
     if domain is None:
@@ -299,7 +280,6 @@ def fit_population(
         distinct = counted_once(canonical_rows(*rows))
 
     start = None
-    first = None
     if rows.X.shape[1] == 1:
         n_rows = None if adds else int(distinct.weights.sum())
         reach = np.maximum(reach_of_line(parameters, n_rows), rule_reach)
@@ -312,7 +292,6 @@ def fit_population(
         if chosen is not None:
             sample = distinct.take(chosen)
         objective, prior = search_on_rows(sample, domain, parameters, n_jobs)
-        first = FirstRows(sample, bound_of(objective, prior), len(prior.functions))
         box = prior.box
         reach = reach_with_room(objective, prior, rule_reach)
         # what is noise to few rows may be more to many
@@ -324,7 +303,7 @@ def fit_population(
     searched = statistics
     if distinct is not rows:
         searched = row_sums(distinct, domain, box, reach, n_jobs)
-    state = FourierState(
+    return FourierState(
         domain=domain,
         seen=input_range(rows.X),
         is_given=is_given,
@@ -333,7 +312,6 @@ def fit_population(
         searched=searched,
         start=start,
     )
-    return state, first
 
 
 def search_on_rows(
@@ -348,16 +326,6 @@ def search_on_rows(
     region = Region(domain, core=domain, seen=input_range(rows.X))
     objective = objective_for(sums, parameters, region, rows)
     return objective, search(objective)
-
-
-def bound_of(objective: Objective, prior: Prior) -> float:
-    """Collapsed bound of the log evidence of the rows of a search, in units of y."""
-    spectrum = prior.rule.spectrum(prior.functions, prior.box)
-    residual = objective.weight * spectrum.tail
-    regression = whitened(prior.sums, spectrum.eigenvalues, residual)
-    bound = log_evidence(regression, prior.noise_variance)
-    log_units = float(np.log(objective.scale).sum())
-    return bound - objective.weight * log_units
 
 
 # ---- Waves for which there are sums --------------------------------------------------

@@ -21,7 +21,6 @@ from skgpx._callbacks import (
 from skgpx._latent import LatentModel
 from skgpx._row_budgets import THINNED_ROWS
 from skgpx._row_statistics import AdditiveModel
-from skgpx._selection import MIN_GAIN
 from skgpx._spectral_vgp._candidates import Parameters, Prior
 from skgpx._spectral_vgp._credible import (
     ball_radius,
@@ -61,8 +60,6 @@ Array = NDArray[np.float64]
 
 # Inputs up to which Fourier functions are used.
 _MAX_FOURIER_INPUTS = 3
-# Rows of several inputs up to which inducing points may be as many as functions.
-_MAX_ROWS_OF_POINTS = 100_000
 # Parameters that the search reads, and that models must share to be merged.
 _SEARCH_PARAMETERS = (
     "kernel",
@@ -99,10 +96,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Inducing variables: integrals of f against Fourier functions on a box (the
         population spectral features, for up to three inputs and stationary kernels);
         projections on eigenvectors of the kernel matrix (the sample features); values
-        at inducing points. "auto" is Fourier where possible, otherwise inducing points;
-        for two or three inputs, up to 100 000 rows, a learned kernel and n_basis="auto"
-        `fit` also takes inducing points if the bound of the evidence of at most 3000
-        rows gains 0.01 nats an observation with them.
+        at inducing points. "auto" is Fourier where possible, otherwise inducing points.
     n_basis : int or "auto", default="auto"
         Number m of inducing variables, at most 20 000, as m² numbers are in memory;
         Fourier functions come in whole pairs. "auto"
@@ -622,50 +616,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             distinct = canonical_rows(*rows)
             return fit_sample(distinct, self.basis_, parameters, rng, self.n_jobs)
         domain = self._given_domain()
-        fourier_rows = rows
         finding = None
         if domain is None:
-            fourier_rows, finding = without_input_outliers(rows)
-        state, first = fit_population(
-            fourier_rows,
-            domain,
-            parameters,
-            rng,
-            self.n_jobs,
-            adds,
-        )
-        if first is None or adds or not self._may_take_points(rows):
-            return state, (finding,)
-        # the rows that chose the functions decide; the points are those of all rows
-        sparse, findings = self._on_points(first.rows, parameters)
-        no_signal = any(finding.check == "no signal" for finding in findings)
-        gain = sparse.solve()[0]["log_evidence_"] - first.bound
-        if no_signal or gain < MIN_GAIN * float(first.rows.weights.sum()):
-            return state, (finding,)
-        if first.rows is not rows:
-            sparse, findings = self._on_points(rows, parameters)
-        self.basis_ = "inducing"
-        return sparse.chosen_before(first.n_functions), findings
-
-    def _may_take_points(self, rows: Rows) -> bool:
-        """Whether inducing points may serve instead of Fourier functions."""
-        kernel = kernel_of(self)
-        return (
-            self.basis == "auto"
-            and self.optimizer is not None
-            and self.n_basis == "auto"
-            and (kernel is None or isinstance(kernel, Kernel))
-            and len(rows.y) <= _MAX_ROWS_OF_POINTS
-        )
-
-    def _on_points(
-        self,
-        rows: Rows,
-        parameters: Parameters,
-    ) -> tuple[SparseState, tuple[Finding, ...]]:
-        rng = generator(self.random_state)
-        rows = canonical_rows(*rows)
-        return fit_sample(rows, "inducing", parameters, rng, self.n_jobs)
+            rows, finding = without_input_outliers(rows)
+        state = fit_population(rows, domain, parameters, rng, self.n_jobs, adds)
+        return state, (finding,)
 
     def _check_fit(self, rows: Rows) -> list[Finding | None]:
         """Residuals of at most 1000 of the rows that the functions describe."""

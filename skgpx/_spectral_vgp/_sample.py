@@ -163,11 +163,6 @@ class SparseState:
         }
         return attributes, ()
 
-    def chosen_before(self, n_functions: int) -> SparseState:
-        """The state, with a record that so many Fourier functions are worse."""
-        criterion = f"{self.record.criterion}; bound above {n_functions} functions'"
-        return replace(self, record=self.record._replace(criterion=criterion))
-
     def regressions(self) -> tuple[TargetRegressions, Array]:
         """Regressions of several targets, and the noise variance of each."""
         targets = TargetRegressions(self.statistics)
