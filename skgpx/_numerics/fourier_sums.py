@@ -38,6 +38,9 @@ N_MOMENTS = 12
 # Bins for each unit of the largest wave number; with 12 moments the error of a sum of
 # unit waves is below 4 J₁₂(π/5) = 8e-15 of the sum of the weights, for any data.
 BINS_PER_WAVE = 5
+# Bins for each unit of the largest wave number of functions, whose products have two a
+# wave: an error below 4 J₁₂(π/2) = 5e-10 of the sum of the weights.
+_BINS_PER_FUNCTION = 4
 
 
 def _half_bins() -> tuple[Array, Array]:
@@ -62,6 +65,8 @@ class BinMoments:
     values : ndarray of shape (B, 1 + t, p)
         ``Σ w u^q``, and ``Σ w y u^q`` of each target, with u in [-1, 1] the position
         in the bin.
+    squares : ndarray of shape (B, t)
+        ``Σ w y²``.
     size : int
         Period of the waves in bins. It may exceed B: bins beyond the interval are
         empty.
@@ -71,6 +76,7 @@ class BinMoments:
     """
 
     values: Array
+    squares: Array
     size: int
     levels: dict[int, Array] = field(default_factory=dict, compare=False, repr=False)
 
@@ -81,8 +87,14 @@ class BinMoments:
 
     @property
     def reach(self) -> NDArray[np.int64]:
-        """Largest wave number of functions, whose products reach twice as far; (1,)."""
-        return np.array([self.largest_wave // 2])
+        """Largest wave number of functions, whose products reach twice as far; (1,).
+
+        At most one for twenty rows, unless all products have full accuracy.
+        """
+        periods = self.size / len(self.values)
+        n_rows = int(periods * self.values[:, 0, 0].sum())
+        largest = min(self.size // _BINS_PER_FUNCTION, n_rows // 20)
+        return np.array([max(largest, self.largest_wave // 2)])
 
     def add(self, other: BinMoments) -> BinMoments:
         """Moments of both sets of rows, in the wider bins of the two."""
@@ -91,16 +103,21 @@ class BinMoments:
         values = self._widen(factor)
         other_factor = len(other.values) // n_bins
         other_values = other._widen(other_factor)
+        squares = _sums_of_groups(self.squares, n_bins)
+        other_squares = _sums_of_groups(other.squares, n_bins)
         size = self.size * n_bins // len(self.values)
-        return BinMoments(values + other_values, size)
+        return BinMoments(values + other_values, squares + other_squares, size)
 
     def less(self, shift: float | Array) -> BinMoments:
         """Moments after a constant, or one of each target, is subtracted from y."""
         values = self.values.copy()
         shift_of_target = np.reshape(shift, (-1, 1))
         moments_of_weights = values[:, :1]
+        # Σ w (y - c)² = Σ w y² - 2 c Σ w y + c² Σ w
+        c = shift_of_target[:, 0]
+        squares = self.squares - 2.0 * c * values[:, 1:, 0] + c**2 * values[:, :1, 0]
         values[:, 1:] -= shift_of_target * moments_of_weights
-        return BinMoments(values, self.size)
+        return BinMoments(values, np.maximum(squares, 0.0), self.size)
 
     def periodic(self, periods: float) -> BinMoments:
         """Moments for waves of a period of so many intervals, up to sixteenths."""
@@ -109,6 +126,11 @@ class BinMoments:
         if size == self.size:
             return self
         return replace(self, size=size)
+
+    def section(self, first: int, n_bins: int) -> BinMoments:
+        """Moments of the rows in so many bins alone, which are one period."""
+        part = slice(first, first + n_bins)
+        return BinMoments(self.values[part], self.squares[part], n_bins)
 
     def _widen(self, factor: int) -> Array:
         """Moments in bins wider by a factor, a power of two."""
@@ -145,7 +167,7 @@ class BinMoments:
             factor *= 2
             size //= 2
         moments = self._widen(factor)
-        largest_wave = min(reach, size // BINS_PER_WAVE)
+        largest_wave = min(reach, size // 2)
         factors = _exponential_polynomials(np.pi / size, largest_wave + 1)
         sums = _sums_from_moments(moments[:, 0], size, factors)
         factors_of_y = factors[:, : reach // 2 + 1]
@@ -156,7 +178,19 @@ class BinMoments:
         return _two_sided(sums), np.stack(tables)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"values": self.values, "size": self.size, "levels": {}}
+        return {
+            "values": self.values,
+            "squares": self.squares,
+            "size": self.size,
+            "levels": {},
+        }
+
+
+def _sums_of_groups(values: Array, n_groups: int) -> Array:
+    """Sums (g, t) over groups of neighbouring rows of values (B, t)."""
+    groups = values.reshape(n_groups, -1, values.shape[1])
+    sums: Array = groups.sum(axis=1)
+    return sums
 
 
 def n_bins(largest_wave: int) -> int:
@@ -191,7 +225,7 @@ def bin_moments(
     """
     t = y.size // len(y)
     values = np.zeros((bins, 1 + t, N_MOMENTS))
-    squares = np.zeros(t)
+    squares = np.zeros((bins, t))
     if weights is None:
         weights = np.empty(0)
     _add_rows(
@@ -204,10 +238,11 @@ def bin_moments(
         values.reshape(-1),
         squares,
     )
-    moments = BinMoments(values, bins)
+    moments = BinMoments(values, squares, bins)
+    square = squares.sum(axis=0)
     if y.ndim == 1:
-        return moments, float(squares[0])
-    return moments, squares
+        return moments, float(square[0])
+    return moments, square
 
 
 @kernel
@@ -221,11 +256,12 @@ def _add_rows(
     values: Array,
     squares: Array,
 ) -> None:
-    """Add moments of all rows to flat values (B (1 + t) p), ``Σ w y²`` to (t,)."""
+    """Add moments of all rows to flat values (B (1 + t) p), ``Σ w y²`` to (B, t)."""
     stride = N_MOMENTS * (1 + y.shape[1])
     bins = values.size // stride
     block = 256
-    # where the moments of a row are, and its position u in the bin
+    # the bin of a row, where its moments are, and its position u in the bin
+    numbers = np.empty(block, np.int64)
     starts = np.empty(block, np.int64)
     positions = np.empty(block)
     for first in range(0, x.size, block):
@@ -233,10 +269,10 @@ def _add_rows(
         for i in range(size):
             scaled = (x[first + i] - origin) / period * bins
             number = max(0, min(int(scaled), bins - 1))
+            numbers[i] = number
             starts[i] = stride * number
             positions[i] = 2.0 * (scaled - number) - 1.0
         for j in range(y.shape[1]):
-            square = 0.0
             for i in range(size):
                 k = starts[i]
                 u = positions[i]
@@ -244,11 +280,10 @@ def _add_rows(
                 w = 1.0
                 if weights.size:
                     w = weights[first + i]
-                square += w * z * z
+                squares[numbers[i], j] += w * z * z
                 if j == 0:
                     _add_powers(values, k, u, w)
                 _add_powers(values, k + 12 * (j + 1), u, w * z)
-            squares[j] += square
 
 
 @inlined
@@ -482,6 +517,21 @@ class SeriesStatistics:
             self,
             box=Box(self.box.origin, np.array([period])),
             sums=periodic_sums,
+        )
+
+    def section(self, first: int, n_bins: int) -> SeriesStatistics:
+        """Statistics of the rows in so many bins alone, whose interval is the box."""
+        moments = self.sums.section(first, n_bins)
+        width = float(self.box.period[0]) / self.sums.size
+        weight, *totals = moments.values[:, :, 0].sum(axis=0)
+        shape = np.shape(self.square)
+        return replace(
+            self,
+            box=Box(self.box.origin + width * first, np.array([width * n_bins])),
+            sums=moments,
+            weight=float(weight),
+            total=np.reshape(totals, shape)[()],
+            square=moments.squares.sum(axis=0).reshape(shape)[()],
         )
 
     def reach(self) -> Integers:

@@ -61,8 +61,8 @@ class Prior(NamedTuple):
         Of the standardised y; at the end of a search, of each target.
     box : Box
     functions : FourierIndex
-    sums : WeightStatistics or None
-        Of the functions and the standardised y, not whitened.
+    sums : WeightStatistics, tuple of WeightStatistics or None
+        Of the functions and the standardised y, not whitened; of sections, of each.
     bound : float
         Lower bound of the log evidence of the standardised y, in nats.
     score : float
@@ -77,7 +77,7 @@ class Prior(NamedTuple):
     noise_variance: Any
     box: Box
     functions: FourierIndex
-    sums: WeightStatistics | None
+    sums: WeightStatistics | tuple[WeightStatistics, ...] | None
     bound: float = np.nan
     score: float = -np.inf
     family: int = 0

@@ -5,16 +5,18 @@ Candidates are compared by the collapsed bound of the evidence and a hyperprior.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from skgpx._numerics.fourier import Box
+from skgpx._numerics.fourier import Box, FourierIndex
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import (
+    Spectrum,
     TargetRegressions,
+    WeightStatistics,
     noise_bounds,
     series_evidence,
     whitened,
@@ -24,6 +26,7 @@ from skgpx._spectral_vgp._candidates import (
     Parameters,
     Prior,
     candidates_for,
+    families,
     innermost_kernel,
     shrink,
 )
@@ -34,6 +37,12 @@ from skgpx.bases import BoostedEigenvalues
 from skgpx.bases._eigenvalues import EigenvalueRule
 
 Array = NDArray[np.float64]
+
+# Rows and bins of a section of a long series, and number of sections: bins for the
+# functions of a search, rows for hyperparameters to some per cent in all of them.
+_SECTION_ROWS = 1000
+_SECTION_BINS = 1024
+_MAX_SECTIONS = 8
 
 
 @dataclass(frozen=True)
@@ -89,8 +98,16 @@ class Objective:
         is_within = np.abs(functions.waves) <= statistics.reach()
         with_sums = np.flatnonzero(np.all(is_within, axis=1))
         functions = functions.part(with_sums)
-        sums = statistics.normal_equations(functions, self.scale)
+        sums = self.normal_equations(statistics, functions)
         return Prior(rule, noise_variance, box, functions, sums)
+
+    def normal_equations(
+        self,
+        statistics: SeriesStatistics,
+        functions: FourierIndex,
+    ) -> WeightStatistics | tuple[WeightStatistics, ...]:
+        """Sums over the rows for functions, in the unit of y."""
+        return statistics.normal_equations(functions, self.scale)
 
     def sums_for(self, box: Box, reach: Array) -> SeriesStatistics:
         """Sums over the rows for another box."""
@@ -126,17 +143,26 @@ class Objective:
         """
         spectrum = rule.spectrum(prior.functions, prior.box)
         if not self.candidates.tail_is_noise:
-            return series_evidence(prior.sums, spectrum, noise_variance)
+            return self.regression_evidence(prior, spectrum, noise_variance)
         # total noise variance σ² + tail
         tail = spectrum.tail
         tail_slopes = spectrum.tail_slopes
         spectrum = spectrum._replace(tail=0.0, tail_slopes=0.0 * tail_slopes)
         total = noise_variance + tail
-        value, gradient = series_evidence(prior.sums, spectrum, total)
+        value, gradient = self.regression_evidence(prior, spectrum, total)
         # σ² is the total less a tail that moves with theta
         slope = gradient[0] / total
         moves = np.append(-tail, tail_slopes)
         return value, gradient + slope * moves
+
+    def regression_evidence(
+        self,
+        prior: Prior,
+        spectrum: Spectrum,
+        noise_variance: float,
+    ) -> tuple[float, Array]:
+        """Collapsed bound of a spectrum on the functions of a prior, and gradient."""
+        return series_evidence(prior.sums, spectrum, noise_variance)
 
     def score(self, prior: Prior) -> Prior:
         """The prior with its bound and its score."""
@@ -152,15 +178,14 @@ class Objective:
         zero = shrink(rule, 1e-8 * candidates.variance)
         noise_variance = candidates.noise_variance or candidates.variance
         prior = self.build_prior(zero, noise_variance, 1)
-        spectrum = prior.rule.spectrum(prior.functions, prior.box)
-        bound, _ = series_evidence(prior.sums, spectrum, prior.noise_variance)
+        bound, _ = self.evidence(prior, prior.rule, noise_variance)
         return prior._replace(bound=bound, only_noise=True)
 
     # ---- Noise -----------------------------------------------------------------------
 
-    def log_noise_bounds(self, prior: Prior) -> Array:
+    def log_noise_bounds(self) -> Array:
         """Interval of ``log σ²`` in a search."""
-        bounds = noise_bounds(prior.sums.square, prior.sums.weight)
+        bounds = noise_bounds(self.candidates.variance, 1.0)
         return np.log(np.clip(bounds, *self.candidates.noise_range))
 
     def noise_of_targets(self, prior: Prior) -> float | Array:
@@ -174,7 +199,7 @@ class Objective:
         spectrum = prior.rule.spectrum(prior.functions, prior.box)
         residual = self.weight * spectrum.tail
         statistics = whitened(prior.sums, spectrum.eigenvalues, residual)
-        low, high = self.log_noise_bounds(prior)
+        low, high = self.log_noise_bounds()
         hyperprior = self.candidates.noise_hyperprior()
         return TargetRegressions(statistics).best_noise(
             low,
@@ -255,7 +280,7 @@ class Objective:
             theta_bounds = np.log([(1e-8, 1e8)])
         else:
             theta_bounds = kernel.bounds.reshape(-1, 2)
-        bounds = np.vstack((self.log_noise_bounds(start), theta_bounds))
+        bounds = np.vstack((self.log_noise_bounds(), theta_bounds))
         bounds = bounds * unit[:, np.newaxis]
         low, high = bounds[free].T
 
@@ -296,6 +321,92 @@ class Objective:
             bound=score - log_hyperprior,
             score=score,
         )
+
+
+@dataclass(frozen=True)
+class SectionObjective(Objective):
+    """The evidence of sections of a long series, as of independent functions.
+
+    A stationary prior is the same in each of them, and a section has few waves however
+    long the series is. Shared functions have a box of the width of a section.
+
+    Attributes
+    ----------
+    sections : tuple of SeriesStatistics
+        Equally wide; `statistics` is the first of them.
+    """
+
+    sections: tuple[SeriesStatistics, ...] = ()
+
+    @property
+    def weight(self) -> float:
+        """Number of observations in all sections."""
+        return sum(section.weight for section in self.sections)
+
+    def normal_equations(
+        self,
+        statistics: SeriesStatistics,
+        functions: FourierIndex,
+    ) -> tuple[WeightStatistics, ...]:
+        """Sums over the rows of each section."""
+        box = statistics.box
+        return tuple(
+            section.on(box).normal_equations(functions, self.scale)
+            for section in self.sections
+        )
+
+    def regression_evidence(
+        self,
+        prior: Prior,
+        spectrum: Spectrum,
+        noise_variance: float,
+    ) -> tuple[float, Array]:
+        """Sum over sections of the collapsed bound, and of its gradient."""
+        value = 0.0
+        gradient = np.zeros(1 + len(spectrum.tail_slopes))
+        for sums in prior.sums:
+            section_value, slopes = series_evidence(sums, spectrum, noise_variance)
+            value += section_value
+            gradient += slopes
+        return value, gradient
+
+
+def in_sections(objective: Objective) -> SectionObjective | None:
+    """The objective on sections of one input, None where it has too few rows for two.
+
+    They are as short as rows and bins allow, such that the functions of a search
+    resolve in them whatever the rows do, and lie all over the series.
+    """
+    candidates = objective.candidates
+    statistics = objective.statistics
+    moments = statistics.sums
+    n_rows = moments.values[:, 0, 0]
+    first_bin, last_bin = np.flatnonzero(n_rows)[[0, -1]]
+    rows_per_bin = statistics.weight / (1 + last_bin - first_bin)
+    n_bins = len(n_rows)
+    while n_bins >= 2 * _SECTION_BINS and n_bins * rows_per_bin >= 2 * _SECTION_ROWS:
+        n_bins //= 2
+    section_rows = n_rows.reshape(-1, n_bins).sum(axis=1)
+    full = np.flatnonzero(section_rows >= 0.5 * section_rows.max())
+    if len(full) < 2:
+        return None
+    places = np.linspace(0, len(full) - 1, min(len(full), _MAX_SECTIONS))
+    sections = tuple(
+        statistics.section(int(k) * n_bins, n_bins)
+        for k in full[np.round(places).astype(int)]
+    )
+    box = sections[0].box
+    interval = np.stack((box.origin, box.origin + box.period), axis=1)
+    rules = candidates.rules
+    if candidates.is_default:
+        rules = families(None, interval, sections[0].weight)
+    region = Region(domain=interval, core=interval, seen=interval)
+    return SectionObjective(
+        replace(candidates, region=region, rules=rules),
+        sections[0],
+        objective.scale,
+        sections=sections,
+    )
 
 
 def standardise(

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.regression import best_noise_variance, whitened
 from skgpx._selection import MIN_GAIN
-from skgpx._spectral_vgp._candidates import Prior
-from skgpx._spectral_vgp._score import Objective
+from skgpx._spectral_vgp._candidates import Prior, kernel_of
+from skgpx._spectral_vgp._score import Objective, in_sections
 from skgpx._spectral_vgp._waves import boost_waves
 
 Array = NDArray[np.float64]
@@ -46,10 +46,23 @@ def search(
         prior = initial_prior(objective)
         if candidates.boosts_waves:
             prior = boost_waves(objective, prior)
+    prior, stop = refine(objective, prior, report, tries_families=start is None)
+    if not stop and start is None and is_cut_short(objective, prior):
+        prior = search_in_sections(objective, prior)
+    return finalize(objective, prior)
+
+
+def refine(
+    objective: Objective,
+    prior: Prior,
+    report: Callable[[Prior], bool],
+    tries_families: bool,
+) -> tuple[Prior, bool]:
+    """Rougher families and more functions while they gain; whether to stop there."""
     stop = report(prior)
     while not stop and not prior.only_noise:
         better = None
-        if start is None:
+        if tries_families:
             better = try_rougher_family(objective, prior)
         if better is None:
             better = try_more_functions(objective, prior)
@@ -57,7 +70,43 @@ def search(
             break
         prior = better
         stop = report(prior)
-    return finalize(objective, prior)
+    return prior, stop
+
+
+def is_cut_short(objective: Objective, prior: Prior) -> bool:
+    """Whether rows of one input may know more functions than a search can have."""
+    candidates = objective.candidates
+    is_free = candidates.grows and candidates.learned
+    is_stationary = kernel_of(prior.rule) is not None and not len(prior.waves)
+    if not (candidates.n_inputs == 1 and is_free and is_stationary):
+        return False
+    # the long waves of a long rough series look like noise
+    if prior.only_noise:
+        return True
+    functions = prior.rule.index(prior.box, MAX_SEARCHED_FUNCTIONS)
+    last = prior.rule.spectrum(functions, prior.box).eigenvalues[-1]
+    return bool(objective.weight * last >= prior.noise_variance)
+
+
+def search_in_sections(objective: Objective, prior: Prior) -> Prior:
+    """The prior with the kernel and the noise that sections of the series choose."""
+    sections = in_sections(objective)
+    if sections is None:
+        return prior
+    found, _ = refine(
+        sections,
+        initial_prior(sections),
+        lambda _: False,
+        tries_families=True,
+    )
+    if found.only_noise:
+        return prior
+    whole = objective.build_prior(
+        found.rule,
+        found.noise_variance,
+        MAX_SEARCHED_FUNCTIONS,
+    )
+    return objective.score(whole._replace(family=found.family))
 
 
 def initial_prior(objective: Objective) -> Prior:
@@ -165,7 +214,7 @@ def refit_noise(objective: Objective, prior: Prior) -> float:
     spectrum = prior.rule.spectrum(prior.functions, prior.box)
     if objective.candidates.tail_is_noise:
         white = spectrum.tail
-        low, high = np.exp(objective.log_noise_bounds(prior))
+        low, high = np.exp(objective.log_noise_bounds())
     else:
         white = 0.0
         low, high = objective.candidates.noise_range

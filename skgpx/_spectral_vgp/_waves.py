@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import median_filter
 
 from skgpx._numerics.fourier import (
     Booleans,
@@ -42,6 +43,10 @@ _TREND_WIDTHS = 5.0
 _REACH = {2: 110, 3: 24}
 # Largest numbers of waves that one test adds, and of tests.
 _MAX_WAVES = 64
+# Rows up to which a search has functions for all that they show of a rough function.
+_ROWS_OF_FUNCTIONS = 2000
+# Waves of about the length of another with which it is compared.
+_NEIGHBORS = 129
 _MAX_TESTS = 9
 
 
@@ -183,7 +188,10 @@ def significant_frequencies(objective: Objective, prior: Prior) -> Integers:
     :meth:`Objective.data_precision`, ``P_k = |R_k|² / (n σ² (1 + s_k))`` is nearly a
     standard exponential variable for a wave outside of the basis, and ``|R_k|² (1 +
     s_k) / (n σ²)`` for one inside. Of K waves of t targets the largest is significant
-    above ``log(t K / 0.01)``, the :func:`false_alarm_level` of so many waves.
+    above ``log(t K / 0.01)``, the :func:`false_alarm_level` of so many waves. With many
+    rows it must also exceed as many times the power of waves of its length: the short
+    waves of a rough function all exceed a prior that is too smooth, and none of them
+    stands out.
     """
     statistics = objective.statistics
     sums, moments = statistics.tables(statistics.reach())
@@ -212,7 +220,10 @@ def significant_frequencies(objective: Objective, prior: Prior) -> Integers:
         factor = np.where(tested.in_basis, shrinkage, 1.0 / shrinkage)
         target_power = np.abs(residual) ** 2 * factor
         target_power = target_power / (objective.weight * noise_variance)
-        exceeds = (target_power > level) & ~tested.boosted
+        background = 1.0
+        if objective.weight > _ROWS_OF_FUNCTIONS:
+            background = power_of_neighbors(target_power)
+        exceeds = (target_power > level * background) & ~tested.boosted
         counts = _not_explained(tested, target_power, exceeds, precision)
         exceeds = exceeds & counts
         power = np.maximum(power, target_power)
@@ -226,6 +237,21 @@ def significant_frequencies(objective: Objective, prior: Prior) -> Integers:
     places = places[strongest_first]
     waves = tested.waves[places]
     return drop_aliases(waves, tested.length[places], power[places], sums)
+
+
+def power_of_neighbors(power: Array) -> Array:
+    """Mean power of noise, or of a broad spectrum, around each wave; at least one.
+
+    Half of the standard exponential variables exceed log 2 times their mean.
+
+    Parameters
+    ----------
+    power : ndarray of shape (r,)
+        From long to short waves.
+    """
+    medians = median_filter(power, min(len(power), _NEIGHBORS), mode="nearest")
+    means: Array = np.maximum(medians / np.log(2.0), 1.0)
+    return means
 
 
 def list_waves(prior: Prior, table: WaveTable) -> WaveList:

@@ -191,6 +191,24 @@ def test_waves_of_any_period_follow_from_one_sketch(periods):
         assert np.allclose(moments, expected, atol=1e-10, rtol=0.0)
 
 
+def test_a_section_has_the_sums_of_its_rows():
+    rng = np.random.default_rng(0)
+    X, y, w = rng.random((2000, 1)), rng.standard_normal(2000), rng.random(2000)
+    index = by_length(1, 41)
+    whole = sketched_statistics(X, y, w, UNIT, 0.3, 1024).moved(-0.2)
+    section = whole.section(256, 512)
+    inside = (X[:, 0] >= 0.25) & (X[:, 0] < 0.75)
+    box = Box(np.array([0.25]), np.array([0.5]))
+    rows = (X[inside], y[inside], w[inside])
+    alone = sketched_statistics(*rows, box, -0.2, 512)
+    assert section.box == box
+    assert section.weight == pytest.approx(alone.weight)
+    for one, other in zip(
+        section.normal_equations(index), alone.normal_equations(index), strict=True
+    ):
+        assert np.allclose(one, other, rtol=1e-11, atol=1e-10)
+
+
 # ---- Statistics, of chunks and shifts ------------------------------------------------
 
 

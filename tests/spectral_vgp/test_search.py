@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.signal import lfilter
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
@@ -148,6 +149,41 @@ def test_noise_has_no_waves(d, n_seeds):
         rng = np.random.default_rng(seed)
         X, y = rng.uniform(size=(300, d)), rng.standard_normal(300)
         assert not len(SpectralVGPRegressor(random_state=0).fit(X, y).cycles_)
+
+
+@pytest.mark.parametrize("n", [4000, 8000])
+def test_a_long_rough_series_has_no_cycles(n):
+    """A Matern 3/2 path of lengthscale 1/2, with 100 rows a unit."""
+    rng = np.random.default_rng(0)
+    step = 0.01
+    decay = np.exp(-np.sqrt(3.0) / 0.5 * step)
+    path = lfilter([1.0], [1.0, -2.0 * decay, decay**2], rng.standard_normal(n + 2000))
+    path = path[1000:] / path.std()
+    t = rng.uniform(0.0, step * n, n)
+    f = np.interp(t, step * np.arange(n + 1000), path)
+    y = f + 0.3 * rng.standard_normal(n)
+    model = SpectralVGPRegressor(random_state=0).fit(t[:, np.newaxis], y)
+    assert not len(model.cycles_)
+    assert model.findings_ == ()
+    known = model.effective_dimension_
+    ratio = model.noise_variance_ / 0.09
+    assert abs(ratio - 1.0) < 3.0 * np.sqrt(2.0 / (n - known))
+    mean, std = model.predict(t[:, np.newaxis], return_std=True, include_noise=False)
+    # a chi-square variable with about as many degrees of freedom
+    squares = np.mean(((f - mean) / std) ** 2)
+    assert abs(squares - 1.0) < 3.0 * np.sqrt(2.0 / known)
+
+
+def test_a_short_wave_of_a_long_series_is_found():
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0.0, 600.0, 60_000)
+    f = np.sin(t) + 0.3 * np.sin(17.0 * t)
+    y = f + 0.2 * rng.standard_normal(len(t))
+    model = SpectralVGPRegressor(random_state=0).fit(t[:, np.newaxis], y)
+    frequencies = 2.0 * np.pi * model.cycles_[:, 0]
+    assert np.min(np.abs(frequencies - 17.0)) < 0.01
+    assert np.max(np.minimum(abs(frequencies - 17.0), abs(frequencies - 1.0))) < 0.05
+    assert abs(model.noise_variance_ / 0.04 - 1.0) < 3.0 * np.sqrt(2.0 / len(t))
 
 
 def test_of_two_waves_that_are_one_on_a_grid_the_longer_is_found():
