@@ -46,6 +46,7 @@ __all__ = [
     "input_outliers",
     "multiplicative_variation",
     "no_signal",
+    "noise_below_residuals",
     "overdispersion",
     "potential_not_resolved",
     "residual_autocorrelation",
@@ -672,6 +673,35 @@ def no_signal(
     )
 
 
+def noise_below_residuals(
+    residuals: Array,
+    weights: Array,
+    noise_variance: float,
+) -> Finding | None:
+    """Residuals of the rows of a fit with more than twice the variance of the noise.
+
+    Those of a model that follows its rows have less than the variance of the noise, and
+    of noise that is right a scatter within a chi-square quantile of it.
+
+    Parameters
+    ----------
+    residuals, weights : ndarray of shape (n,)
+    noise_variance : float
+        In squared units of the residuals.
+    """
+    n = len(residuals)
+    ratio = float(np.average(residuals**2, weights=weights)) / noise_variance
+    if ratio <= max(2.0, chi2.isf(1e-3, n) / n):
+        return None
+    return Finding(
+        "noise below residuals",
+        "The residuals of the rows of the fit have "
+        f"{ratio:.2g} times the variance of its noise: the functions do not follow the "
+        "rows as closely as the prior expects, and intervals may be too narrow. Give a "
+        "larger n_basis or a kernel, or use PLSRegressor.",
+    )
+
+
 def at_bounds(kernel: Kernel, default: bool, log_scale: bool) -> Finding | None:
     """Hyperparameters of the kernel at a bound that restricts the fit.
 
@@ -782,7 +812,8 @@ def too_few_basis_functions(
         "too few basis functions",
         f"The data support more than {size} basis functions; the others add a prior "
         f"standard deviation of {left_out:.3g} to every prediction. Give a larger "
-        "n_basis, or a smoother kernel.",
+        "n_basis or a smoother kernel, or use PLSRegressor, which follows nearest "
+        "rows.",
         ConvergenceWarning,
     )
 

@@ -51,7 +51,13 @@ from skgpx._validation import (
 )
 from skgpx.bases import RankedEigenvalues, has_spectrum
 from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals, conclude
+from skgpx.diagnostics import (
+    CovarianceOfRows,
+    Finding,
+    check_residuals,
+    conclude,
+    noise_below_residuals,
+)
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._noise import KnownNoise
@@ -646,9 +652,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if self.kernel_ is not None and not noise_is_known:
             # y in units of its scale
             prior = CovarianceOfRows(self.kernel_, noise_variance / scale**2, zero=0.0)
-        return check_residuals(
+        residuals = checked.y - mean
+        findings = check_residuals(
             checked._replace(y=checked.y / scale),
-            residuals=(checked.y - mean) / scale,
+            residuals=residuals / scale,
             variance=noise_share * noise_variance,
             noise_share=noise_share,
             likelihood=self.likelihood_,
@@ -656,6 +663,16 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             other_noise=not noise_is_known,
             prior=prior,
         )
+        is_automatic = self.n_basis == "auto" and self._noise_is_free()
+        if is_automatic and not noise_is_known and len(checked.y):
+            noises = np.broadcast_to(noise_variance, residuals.shape[1:])
+            targets = np.atleast_2d(residuals.T)
+            for j, noise in enumerate(np.ravel(noises)):
+                small = noise_below_residuals(targets[j], checked.weights, noise)
+                if small is not None and residuals.ndim > 1:
+                    small = small.of(j)
+                findings.append(small)
+        return findings
 
     def _noise_is_free(self) -> bool:
         """Whether a search has chosen the noise variance."""

@@ -298,6 +298,15 @@ def test_a_cap_is_reported():
     assert model.findings_[0].check == "too few basis functions"
 
 
+def test_noise_below_the_residuals_is_reported():
+    X, _, y = rows(rough, 5000, noise=1e-4)
+    with pytest.warns(UserWarning, match="times the variance of its noise"):
+        model = SpectralVGPRegressor().fit(20.0 * X, y)
+    residual = np.mean((y - model.predict(20.0 * X)) ** 2)
+    assert residual > 2.0 * model.noise_variance_
+    assert "noise below residuals" in [one.check for one in model.findings_]
+
+
 # ---- Copies that count once in a search ----------------------------------------------
 
 
