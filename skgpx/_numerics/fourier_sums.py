@@ -520,9 +520,15 @@ class SeriesStatistics:
         )
 
     def section(self, first: int, n_bins: int) -> SeriesStatistics:
-        """Statistics of the rows in so many bins alone, whose interval is the box."""
-        moments = self.sums.section(first, n_bins)
-        width = float(self.box.period[0]) / self.sums.size
+        """Statistics of the rows in so many bins alone, whose interval is the box.
+
+        Sums of several inputs have no sections, and stay as they are.
+        """
+        sums = self.sums
+        if not isinstance(sums, BinMoments):
+            return self
+        moments = sums.section(first, n_bins)
+        width = float(self.box.period[0]) / sums.size
         weight, *totals = moments.values[:, :, 0].sum(axis=0)
         shape = np.shape(self.square)
         return replace(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.signal import lfilter
+from scipy.stats import chi2
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
@@ -18,6 +19,7 @@ from skgpx.bases import (
     KernelEigenvalues,
     PolynomialEigenvalues,
 )
+from skgpx.diagnostics import noise_below_residuals
 
 
 def rows(draw, n, seed=0, d=1, noise=0.1):
@@ -151,17 +153,22 @@ def test_noise_has_no_waves(d, n_seeds):
         assert not len(SpectralVGPRegressor(random_state=0).fit(X, y).cycles_)
 
 
-@pytest.mark.parametrize("n", [4000, 8000])
-def test_a_long_rough_series_has_no_cycles(n):
-    """A Matern 3/2 path of lengthscale 1/2, with 100 rows a unit."""
+def matern_path(n, length):
+    """A Matern 3/2 path of lengthscale 1/2 at n rows, with noise of 0.3."""
     rng = np.random.default_rng(0)
     step = 0.01
     decay = np.exp(-np.sqrt(3.0) / 0.5 * step)
-    path = lfilter([1.0], [1.0, -2.0 * decay, decay**2], rng.standard_normal(n + 2000))
-    path = path[1000:] / path.std()
-    t = rng.uniform(0.0, step * n, n)
-    f = np.interp(t, step * np.arange(n + 1000), path)
-    y = f + 0.3 * rng.standard_normal(n)
+    size = int(length / step) + 1000
+    noise = rng.standard_normal(size + 1000)
+    path = lfilter([1.0], [1.0, -2.0 * decay, decay**2], noise)[1000:]
+    t = rng.uniform(0.0, length, n)
+    f = np.interp(t, step * np.arange(size), path / path.std())
+    return t, f, f + 0.3 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("n", [4000, 8000])
+def test_a_long_rough_series_has_no_cycles(n):
+    t, f, y = matern_path(n, length=0.01 * n)
     model = SpectralVGPRegressor(random_state=0).fit(t[:, np.newaxis], y)
     assert not len(model.cycles_)
     assert model.findings_ == ()
@@ -298,13 +305,13 @@ def test_a_cap_is_reported():
     assert model.findings_[0].check == "too few basis functions"
 
 
-def test_noise_below_the_residuals_is_reported():
-    X, _, y = rows(rough, 5000, noise=1e-4)
-    with pytest.warns(UserWarning, match="times the variance of its noise"):
-        model = SpectralVGPRegressor().fit(20.0 * X, y)
-    residual = np.mean((y - model.predict(20.0 * X)) ** 2)
-    assert residual > 2.0 * model.noise_variance_
-    assert "noise below residuals" in [one.check for one in model.findings_]
+@pytest.mark.parametrize("n", [3, 1000])
+def test_noise_below_the_residuals_is_reported(n):
+    # the variance of the noise is at a quantile of a chi-square variable, and beyond
+    residuals = np.sqrt(max(2.0, chi2.isf(1e-3, n) / n)) * np.ones(n)
+    assert noise_below_residuals(0.99 * residuals, np.ones(n), 1.0) is None
+    finding = noise_below_residuals(1.01 * residuals, np.ones(n), 1.0)
+    assert finding.check == "noise below residuals"
 
 
 # ---- Copies that count once in a search ----------------------------------------------
