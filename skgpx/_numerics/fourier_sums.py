@@ -38,9 +38,6 @@ N_MOMENTS = 12
 # Bins for each unit of the largest wave number; with 12 moments the error of a sum of
 # unit waves is below 4 J₁₂(π/5) = 8e-15 of the sum of the weights, for any data.
 BINS_PER_WAVE = 5
-# Bins for each unit of the largest wave number of functions, whose products have two a
-# wave: an error below 4 J₁₂(π/2) = 5e-10 of the sum of the weights.
-_BINS_PER_FUNCTION = 4
 
 
 def _half_bins() -> tuple[Array, Array]:
@@ -87,14 +84,8 @@ class BinMoments:
 
     @property
     def reach(self) -> NDArray[np.int64]:
-        """Largest wave number of functions, whose products reach twice as far; (1,).
-
-        At most one for twenty rows, unless all products have full accuracy.
-        """
-        periods = self.size / len(self.values)
-        n_rows = int(periods * self.values[:, 0, 0].sum())
-        largest = min(self.size // _BINS_PER_FUNCTION, n_rows // 20)
-        return np.array([max(largest, self.largest_wave // 2)])
+        """Largest wave number of functions, whose products reach twice as far; (1,)."""
+        return np.array([self.largest_wave // 2])
 
     def add(self, other: BinMoments) -> BinMoments:
         """Moments of both sets of rows, in the wider bins of the two."""
@@ -167,7 +158,7 @@ class BinMoments:
             factor *= 2
             size //= 2
         moments = self._widen(factor)
-        largest_wave = min(reach, size // 2)
+        largest_wave = min(reach, size // BINS_PER_WAVE)
         factors = _exponential_polynomials(np.pi / size, largest_wave + 1)
         sums = _sums_from_moments(moments[:, 0], size, factors)
         factors_of_y = factors[:, : reach // 2 + 1]

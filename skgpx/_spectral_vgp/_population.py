@@ -47,7 +47,7 @@ from skgpx.diagnostics import Finding, no_signal, too_few_basis_functions
 Array = NDArray[np.float64]
 Fit = tuple[dict[str, Any], tuple[Finding | None, ...]]
 
-# Largest number of waves that sums of one input over its domain hold.
+# Largest number of waves that sums of fewer rows of one input over its domain hold.
 _MAX_WAVES = 1638
 # Rows of two and of three inputs that choose a prior.
 _FIRST_ROWS = {2: 3000, 3: 2000}
@@ -346,7 +346,9 @@ def reach_of_line(parameters: Parameters, n_rows: int | None) -> Integers:
     elif n_rows is None:
         reach = _MAX_WAVES
     else:
-        reach = min(max(n_rows, 64), _MAX_WAVES)
+        # more waves where each has fifteen rows
+        most = max(_MAX_WAVES, min(n_rows // 15, MAX_ORDERED_WAVES))
+        reach = min(max(n_rows, 64), most)
     if parameters["order"] == "data":
         # the waves of the first n functions
         n_waves = MAX_ORDERED_WAVES
