@@ -271,6 +271,11 @@ class SharedScores:
 
     states: tuple[FadingScores, ...]
 
+    @property
+    def category_columns(self) -> list[int]:
+        """Columns of X with codes of categories, which have no slopes."""
+        return self.states[0].category_columns
+
     def __call__(self, X: NDArray[Any]) -> Array:
         """Values (n, c, k) at the rows of X (n, d)."""
         scores = self.states[0].function(X)

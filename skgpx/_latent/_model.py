@@ -119,7 +119,7 @@ class _ValuesOfMean:
         position = np.ravel(position)
         chosen = weights[index]
         values = np.sum(self(rows)[position] * chosen, axis=1)
-        codes = getattr(self.function, "category_columns", ())
+        codes = getattr(self.mean.function, "category_columns", ())
         slopes = central_differences(self, rows, codes)[position]
         return values, np.einsum("pcd,pc->pd", slopes, chosen)
 
