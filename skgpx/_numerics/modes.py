@@ -306,7 +306,7 @@ class Domains(NamedTuple):
         B = np.eye(m) + phi.T @ (W[:, np.newaxis] * phi)
         weights = np.linalg.solve(B, moment)
         energy = values.T @ weighted - moment.T @ weights
-        size = np.sqrt(np.diagonal(energy)[:k])
+        size = np.sqrt(np.maximum(np.diagonal(energy)[:k], 1e-100))
         sides = _sides(np.abs(energy[:k, :k]) / np.outer(size, size))
         moves = np.concatenate((np.eye(k, dtype=bool), sides))
         return cls(labels, weights, energy, moves)
