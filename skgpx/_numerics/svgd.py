@@ -163,23 +163,23 @@ def bandwidths(pool: Array, factors: Array) -> Array:
     return squares
 
 
-def see_others(points: Array, squares: Array) -> NDArray[np.bool_]:
+def see_others(points: Array, factors: Array) -> NDArray[np.bool_]:
     """Whether the kernel of each point with another point is at least 1e-21, (P,).
 
     The force on a point that sees no other is its own slope, to the last bit. The test
-    takes at most 1024 columns, evenly spaced: in all columns points are farther apart.
+    takes at most 256 columns, evenly spaced: in all columns points are farther apart.
 
     Parameters
     ----------
     points : ndarray of shape (P, d)
-    squares : ndarray of shape (d,)
-        Squared bandwidths h.
+    factors : ndarray of shape (d,)
+        Of the :func:`bandwidths`.
     """
-    d = len(squares)
-    n_columns = min(d, 1024)
+    d = len(factors)
+    n_columns = min(d, 256)
     columns = np.linspace(0, d - 1, n_columns).astype(np.intp)
-    bandwidth = np.sqrt(squares[columns])
-    scaled = points[:, columns] / bandwidth
+    sample = np.ascontiguousarray(points[:, columns])
+    scaled = sample / np.sqrt(bandwidths(sample, factors[columns]))
     pairs = pdist(scaled, "sqeuclidean")
     distances = squareform(pairs)
     np.fill_diagonal(distances, np.inf)

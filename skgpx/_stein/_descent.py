@@ -29,7 +29,7 @@ from skgpx._numerics.wave_evidence import (
 )
 from skgpx._parallel import workers
 from skgpx._stein._frequency_prior import FrequencyPrior
-from skgpx._stein._waves import NetworkWarp, Statistics, WaveMixture
+from skgpx._stein._waves import WIDE, NetworkWarp, Statistics, WaveMixture
 from skgpx._validation import Rows
 from skgpx.kernels import additive_terms
 
@@ -40,8 +40,6 @@ Array = NDArray[np.float64]
 
 # Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10
-# Columns from which on most frequencies see no other one.
-_WIDE = 256
 # Weight of the log prior of a network, and its learning rate over that of frequencies.
 _PRIOR_WEIGHT = 0.3
 _NETWORK_RATE = 0.025
@@ -183,17 +181,20 @@ class SteinDescent:
         """Equation (26), in place."""
         omega = self.mixture.frequencies
         length_scale = self.mixture.length_scale
-        slopes = np.stack([g.frequencies for g in gradients]) / length_scale
+        slopes = np.stack([g.frequencies for g in gradients])
+        slopes /= length_scale
         prior = self._prior
         if prior is not None:
             score = prior.score((omega / length_scale).reshape(-1, len(length_scale)))
             score = score.reshape(omega.shape) / length_scale
-            slopes += prior.weight * np.clip(score, -prior.limit, prior.limit)
+            np.clip(score, -prior.limit, prior.limit, out=score)
+            score *= prior.weight
+            slopes += score
         n_coordinates = len(self._bandwidth_factors)
         particles = omega.reshape(-1, n_coordinates)
         slopes = slopes.reshape(-1, n_coordinates)
         repulsion = self._repulsion
-        if repulsion is not None and n_coordinates < _WIDE:
+        if repulsion is not None and n_coordinates < WIDE:
             svgd_step(
                 particles, slopes, self._squared_bandwidths, self._bandwidth_factors,
                 True, repulsion, False, self._paces, self._means, step, rate,
@@ -202,11 +203,10 @@ class SteinDescent:
         force = slopes
         if repulsion is not None:
             if step % ROUND == 0:
-                self._squared_bandwidths = bandwidths(
-                    particles,
-                    self._bandwidth_factors,
-                )
-                self._sees_others = see_others(particles, self._squared_bandwidths)
+                factors = self._bandwidth_factors
+                self._sees_others = see_others(particles, factors)
+                if self._sees_others.any():
+                    self._squared_bandwidths = bandwidths(particles, factors)
             force = self._sparse_force(particles, slopes, repulsion)
         move(particles, force, self._paces, self._means, step, rate)
 
@@ -215,16 +215,17 @@ class SteinDescent:
 
         Strong waves do, which all components begin with.
         """
-        force = slopes.copy()
         crowd = particles[self._sees_others]
-        if len(crowd):
-            force[self._sees_others] = stein_force(
-                crowd,
-                crowd,
-                slopes[self._sees_others],
-                self._squared_bandwidths,
-                repulsion,
-            )
+        if len(crowd) == 0:
+            return slopes
+        force = slopes.copy()
+        force[self._sees_others] = stein_force(
+            crowd,
+            crowd,
+            slopes[self._sees_others],
+            self._squared_bandwidths,
+            repulsion,
+        )
         return force
 
     def _stalls(self, validation: Rows | None) -> bool:

@@ -27,7 +27,7 @@ from skgpx._stein._start import (
     with_waves,
     without_waves,
 )
-from skgpx._stein._waves import NetworkWarp, SteinState, WaveMixture
+from skgpx._stein._waves import WIDE, NetworkWarp, SteinState, WaveMixture
 from skgpx._validation import Rows, kernel_of, standardisation
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals
@@ -129,12 +129,16 @@ def fit_stein(
             "n_iter_": descent.n_iter,
         }
 
-    # 2  Frequencies move by the evidence, and repel one another (Algorithm 1).
+    # 2  Frequencies move by the evidence, and repel one another (Algorithm 1). A step
+    #    moves all columns of a frequency, and a phase is the sum over them.
+    columns_of_waves = np.count_nonzero(start.mixture.frequencies, axis=-1)
+    n_moving_columns = int(np.max(columns_of_waves))
+    max_iter = -(-settings.max_iter * WIDE // max(n_moving_columns, WIDE))
     descent = SteinDescent(
         start.mixture,
         learning_rows,
         settings,
-        max_iter=settings.max_iter,
+        max_iter=max_iter,
         learning_rate=settings.learning_rate,
     )
     descent.run(

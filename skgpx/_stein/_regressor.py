@@ -78,7 +78,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         Factor of the log prior beside the log evidence of each component. "auto" is
         ``R d / (R d + n)``, so that few rows leave the frequencies near the prior.
     max_iter : int, default=300
-        Largest number T of steps. 0 leaves the frequencies as they start.
+        Largest number T of steps. 0 leaves the frequencies as they start. Where they
+        move in d > 256 columns, it is ``256 T / d``, rounded up: all columns move in a
+        step, and phases are sums over them.
     learning_rate : float, default=0.4
         First step size of Adam, in units of the standard deviation of the frequencies
         of each input; it decays to zero as a cosine. Inputs whose standard deviation

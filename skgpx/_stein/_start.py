@@ -10,7 +10,7 @@ from skgpx._numerics.regression import noise_share, posterior, weight_statistics
 from skgpx._numerics.wave_evidence import Waves
 from skgpx._selection import MIN_GAIN, false_alarm_level
 from skgpx._stein._features import kernel_waves
-from skgpx._stein._waves import Centring, WaveMixture
+from skgpx._stein._waves import WIDE, Centring, WaveMixture
 from skgpx._validation import Rows
 
 Array = NDArray[np.float64]
@@ -35,6 +35,8 @@ def starting_waves(
 ) -> WaveMixture:
     """Quasi-random frequencies (M, R, d) from the spectral distribution of the kernel.
 
+    From 256 columns on they are random: a Sobol net takes longer and gains nothing.
+
     Raises
     ------
     ValueError
@@ -44,7 +46,7 @@ def starting_waves(
         kernel_waves(
             kernel,
             n_frequencies,
-            method="sobol",
+            method="sobol" if n_columns < WIDE else "mc",
             input_variances=np.ones(n_columns),
             n_steps=0,
             rng=component_rng,

@@ -26,6 +26,10 @@ Array = NDArray[np.float64]
 Statistics = tuple[WeightStatistics, ...]
 Basis = Fourier | Warped
 
+# Columns from which on most frequencies see no other one, random frequencies start as
+# well as quasi-random ones, and learning takes fewer steps.
+WIDE = 256
+
 # ---- In front of the waves: centring, or a network -----------------------------------
 
 

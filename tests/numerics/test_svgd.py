@@ -121,7 +121,7 @@ def test_points_that_see_no_other_feel_their_own_slopes():
     points[20] = points[3]
     squares = bandwidths(points, np.ones(400))
     force = stein_force(points, points, slopes, squares, 1.0)
-    seen = see_others(points, squares)
+    seen = see_others(points, np.ones(400))
     assert_array_equal(np.flatnonzero(seen), [3, 7, 20])
     assert_array_equal(force[~seen], slopes[~seen])
     few = stein_force(points[seen], points[seen], slopes[seen], squares, 1.0)

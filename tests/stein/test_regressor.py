@@ -22,6 +22,7 @@ from skgpx import SteinRFFRegressor
 from skgpx._numerics.wave_evidence import Waves, wave_evidence, wave_gradient
 from skgpx._stein._waves import NetworkWarp
 from skgpx.exceptions import FitWarning
+from skgpx.kernels import Columns
 from tests.numerics.conftest import slopes
 
 # Nothing is searched: the kernel as it is, all rows learn.
@@ -437,6 +438,23 @@ def test_learning_stops_where_it_gains_nothing(n):
     assert model.n_iter_ == len(model.loss_curve_) - 1 < 100
     model.set_params(early_stopping=False).fit(x, y)
     assert model.n_iter_ == len(model.loss_curve_) == 150
+
+
+def test_steps_fall_with_the_columns_that_frequencies_move_in():
+    x, y = data(20, 700)
+    settings = SMALL | {"optimizer": None, "early_stopping": False}
+    wide = SteinRFFRegressor(RBF(10.0), **settings).fit(x, y)
+    # 20 * 256 / 700 = 7.3
+    assert wide.n_iter_ == 8
+    narrow = SteinRFFRegressor(Columns(RBF(1.0), [0, 699]), **settings).fit(x, y)
+    assert narrow.n_iter_ == 20
+
+
+def test_more_columns_than_a_sobol_net_has():
+    x, y = data(10, 21_300)
+    settings = {"n_components": 1, "n_frequencies": 4, "optimizer": None}
+    model = SteinRFFRegressor(RBF(50.0), **settings, random_state=0).fit(x, y)
+    assert np.all(np.isfinite(model.predict(x)))
 
 
 # ---- Sums over rows ----------------------------------------------------------------
