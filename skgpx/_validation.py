@@ -1413,7 +1413,7 @@ def _check_hyperparameters(kernel: Kernel) -> None:
         if not np.all(is_possible & np.isfinite(numbers)):
             raise ValueError(
                 f"The hyperparameters of a kernel must be positive and finite; got "
-                f"{hyperparameter.name}={value!r} of {kernel!r}."
+                f"{hyperparameter.name}={value!r}."
             )
 
 

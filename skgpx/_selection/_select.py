@@ -418,14 +418,14 @@ def _select_of_abundant(
     best = searches[chosen]
     # 3 the other families
     first = best
-    others = [[family[shape] for family in families[:middle][::-1]]]
-    others.append([family[shape] for family in families[middle + 1 :]])
+    smoother = [family[shape] for family in families[:middle][::-1]]
+    rougher = [family[shape] for family in families[middle + 1 :]]
     if trained:
-        best = _best_predicting(first, others, targets[chosen])
+        best = _best_predicting(first, [smoother, rougher], targets[chosen])
     else:
         # noise that working responses understate would pass for roughness
         rivals = [first]
-        for candidate in (*others[0][::-1], *others[1]):
+        for candidate in (*smoother[::-1], *rougher):
             start = first._replace(candidate=candidate)
             rivals.append(targets[chosen].search(start))
         best = best_of(rivals)

@@ -347,8 +347,8 @@ def reach_of_line(parameters: Parameters, n_rows: int | None) -> Integers:
         reach = _MAX_WAVES
     else:
         # more waves where each has fifteen rows
-        most = max(_MAX_WAVES, min(n_rows // 15, MAX_ORDERED_WAVES))
-        reach = min(max(n_rows, 64), most)
+        largest = max(_MAX_WAVES, min(n_rows // 15, MAX_ORDERED_WAVES))
+        reach = min(max(n_rows, 64), largest)
     if parameters["order"] == "data":
         # the waves of the first n functions
         n_waves = MAX_ORDERED_WAVES

@@ -93,20 +93,20 @@ def search_in_sections(objective: Objective, prior: Prior) -> Prior:
     sections = in_sections(objective)
     if sections is None:
         return prior
-    found, _ = refine(
+    prior_of_sections, _ = refine(
         sections,
         initial_prior(sections),
         lambda _: False,
         tries_families=True,
     )
-    if found.only_noise:
+    if prior_of_sections.only_noise:
         return prior
-    whole = objective.build_prior(
-        found.rule,
-        found.noise_variance,
+    prior_of_series = objective.build_prior(
+        prior_of_sections.rule,
+        prior_of_sections.noise_variance,
         MAX_SEARCHED_FUNCTIONS,
     )
-    return objective.score(whole._replace(family=found.family))
+    return objective.score(prior_of_series._replace(family=prior_of_sections.family))
 
 
 def initial_prior(objective: Objective) -> Prior:
