@@ -173,7 +173,9 @@ def check_residuals(
             covariance = prior.target(j)
             growth = multiplicative_variation(rows.X, y, rows.weights, covariance)
             explanations.append(growth)
-        if other_noise:
+        # errors of an approximation are no noise
+        is_noise = np.average(errors**2, weights=rows.weights) > _LEAST_NOISE * total
+        if other_noise and is_noise:
             standardised = errors / np.sqrt(variance[j])
             mean = y - errors
             # a mean without effect orders the rows by the errors themselves
@@ -230,6 +232,9 @@ def repeated_rows(weights: Array) -> Finding | None:
     )
 
 
+# Least share of noise in the variance of y: below it, errors are those of inducing
+# points and functions.
+_LEAST_NOISE = 1e-8
 # Least share of the variance of y that counts as lost.
 _MIN_SHARE = 0.05
 
@@ -1035,7 +1040,8 @@ def check_counts(
     if not likelihood.discrete or likelihood.n_outputs_ > 1 or np.max(y) < 2.0:
         return []
     scattered = None
-    if likelihood.has_dispersion_test:
+    # moments over both signs of f say nothing of its rates
+    if likelihood.has_dispersion_test and not likelihood.symmetric:
         scattered = overdispersion(y, weights, latent, likelihood)
     if scattered is not None:
         return [scattered]

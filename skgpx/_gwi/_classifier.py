@@ -145,10 +145,10 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         How the kernel is learned: by Laplace's approximation of the evidence of a model
         without a mean, or not at all.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
-        "average" draws 64 or, of more than two classes, 12 states of the kernel from
-        their posterior, and averages probabilities over them; it is for at most 300
-        rows of two classes and
-        ``300 / (n_classes - 1)`` rows of more, and raises a ValueError otherwise.
+        "average" draws up to 64 or, of more than two classes, 12 states of the kernel
+        from their posterior, and averages probabilities over them; it is for at most
+        300 rows of two classes and ``300 / (n_classes - 1)`` rows of more, and raises a
+        ValueError otherwise.
         "maximise" takes the state of the largest posterior. "auto" averages up to 200
         rows of two classes and ``200 / (n_classes - 1)`` rows of more, as in
         :class:`PLSClassifier`, if `mean` is "auto" or "svgp": around other scores it

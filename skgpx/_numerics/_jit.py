@@ -77,8 +77,9 @@ def _path_of_others(folder: Path) -> Path | None:
     The folder, its files and the folders above it have to belong to the user, to root
     or to the owner of this code. Nobody else may write there, except in a folder above
     that is sticky, as /tmp is, where files of others cannot be replaced. A group may
-    write that is root's, or private: it has the number of the owner. Folders that hold
-    this code are not looked at, and nothing is on Windows.
+    write that is root's, the user's first one, or private, with the number of the
+    owner: new files may have such groups, with rights. Folders that hold this code are
+    not looked at, and nothing is on Windows.
     """
     if sys.platform == "win32":
         return None
@@ -91,7 +92,7 @@ def _path_of_others(folder: Path) -> Path | None:
         with suppress(FileNotFoundError):
             status = path.stat()
             rights = stat.S_IWOTH
-            if status.st_gid not in (0, status.st_uid):
+            if status.st_gid not in (0, os.getegid(), status.st_uid):
                 rights |= stat.S_IWGRP
             if path in above and status.st_mode & stat.S_ISVTX:
                 rights = 0

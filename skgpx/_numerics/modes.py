@@ -314,12 +314,14 @@ class Domains(NamedTuple):
     def best_signs(self) -> Array:
         """Signs (k,) of which no move has a smaller energy, from all equal."""
         signs = np.ones(self.moves.shape[1])
-        while True:
+        tolerance = 1e-6 + 1e-9 * np.trace(self.energy)
+        for _ in range(10 * len(self.moves)):
             changes = self.changes(signs)
             best = int(np.argmin(changes))
-            if changes[best] > -1e-6:
-                return signs
+            if changes[best] > -tolerance:
+                break
             signs = np.where(self.moves[best], -signs, signs)
+        return signs
 
     def start(self, signs: Array) -> Array:
         """Weights (m, 1) of the function with these signs (k,)."""

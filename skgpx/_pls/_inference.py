@@ -12,6 +12,7 @@ from skgpx._pls._normal_states import normal_state
 from skgpx._pls._particles import Landscape, explore
 from skgpx._pls._sampler import Inference, Sampler, resolved_method
 from skgpx._pls._tempering import tempering
+from skgpx._selection import suits_a_normal
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Likelihood
@@ -59,8 +60,8 @@ def infer(
     if method == "exact":
         return closed_form(basis, rows, likelihood, sampler, rng)
     # one of many states of the hyperparameters: the closest normal distribution
-    has_bound = likelihood.n_outputs_ == 1 and not likelihood.symmetric
-    if sampler.is_state and sampler.method == "auto" and has_bound:
+    has_bound = sampler.method == "auto" and suits_a_normal(likelihood)
+    if sampler.is_state and has_bound:
         return normal_state(basis, rows, likelihood, sampler, rng)
     # particles: they carry several modes with the right weights only if tempered. Signs
     # of f soon are too many modes for that; chains start near those of the survey

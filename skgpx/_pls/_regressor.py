@@ -127,7 +127,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         cannot tell one lengthscale, noise or family from another. It is for one target,
         of at most 1500 rows under Gaussian noise and 300 rows under other likelihoods,
         whose evidence is that of the closest normal distribution and which have up to
-        64 states, and raises a ValueError otherwise, as for targets that are all equal.
+        64 states (12 under ``Poisson("square")``). It raises a ValueError otherwise, as
+        for targets that are all equal.
         "maximise" chooses the state of the largest posterior. A
         :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
         other hyperparameters of your own kernel are uniform in the logarithm, within

@@ -28,7 +28,7 @@ from skgpx._selection._prior import (
     learn_prior,
     with_base_rates,
 )
-from skgpx._selection._process_evidence import VariationalEvidence
+from skgpx._selection._process_evidence import VariationalEvidence, suits_a_normal
 from skgpx._selection._select import SearchBudget
 from skgpx._selection._sparse import (
     MAX_INDUCING_NON_GAUSSIAN,
@@ -89,5 +89,6 @@ __all__ = [
     "scale_observations",
     "sparse_value",
     "stretched",
+    "suits_a_normal",
     "with_base_rates",
 ]

@@ -38,6 +38,7 @@ from skgpx._selection._modes import (
     result_at,
     search_modes,
 )
+from skgpx._selection._process_evidence import suits_a_normal
 from skgpx._selection._select import (
     Split,
     best_first,
@@ -106,7 +107,7 @@ class Effort(NamedTuple):
         A step for each coordinate of the kernels, within limits.
         """
         n_coordinates = max(candidate.n_free for candidate in candidates)
-        if likelihood.n_outputs_ > 1:
+        if not (likelihood.has_closed_form or suits_a_normal(likelihood)):
             # an evaluation takes ten times as long, and a state has chains of its own
             return cls(
                 most_rows=75,
@@ -235,7 +236,7 @@ def average(
         effort,
         rng,
         n_jobs,
-        weighs=not likelihood.has_closed_form and likelihood.n_outputs_ == 1,
+        weighs=not likelihood.has_closed_form and suits_a_normal(likelihood),
     )
     if not population:
         # no draw has a density

@@ -19,6 +19,7 @@ from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.laplace import laplace_evidence_gradient, line_averages
 from skgpx._numerics.linalg import cholesky, solve_lower_transpose
+from skgpx._numerics.modes import is_log_concave
 from skgpx._numerics.softmax_evidence import ClassRows, softmax_evidence
 from skgpx._selection._evidence import (
     ExactEvidence,
@@ -34,7 +35,7 @@ Array = NDArray[np.float64]
 
 # Gain of the bound below which rounds end, in nats, and the most rounds.
 _TOLERANCE = 1e-2
-_MAX_ROUNDS = 15
+_MAX_ROUNDS = 30
 # Noise around rough latent values, in their mean squares.
 _ROUGH_NOISE = 0.1
 # Least information of a row under a likelihood that is not log-concave, as a share of
@@ -49,15 +50,20 @@ def process_evidence(
     kernel: Kernel,
     likelihood: Likelihood,
 ) -> ExactEvidence | VariationalEvidence | LaplaceEvidence:
-    """The evidence of kernel and likelihood: exact, a bound, or an approximation.
-
-    The closest normal distribution knows one mode only, and not both signs of f.
-    """
+    """The evidence of kernel and likelihood: exact, a bound, or an approximation."""
     if likelihood.has_closed_form:
         return ExactEvidence(rows, kernel, likelihood)
-    if likelihood.n_outputs_ == 1 and not likelihood.symmetric:
+    if suits_a_normal(likelihood):
         return VariationalEvidence(rows, kernel, likelihood)
     return LaplaceEvidence(rows, kernel, likelihood)
+
+
+def suits_a_normal(likelihood: Likelihood) -> bool:
+    """Whether the closest normal distribution stands for the posterior.
+
+    It is of one function, and knows one mode only, not both signs of f.
+    """
+    return likelihood.n_outputs_ == 1 and not likelihood.symmetric
 
 
 def is_softmax(likelihood: Likelihood) -> bool:
@@ -126,6 +132,10 @@ class VariationalEvidence:
         self._nodes = nodes[:, 0]
         # the only feature is what f is multiplied by
         self._target = row_target(np.ones((len(rows.y), 1)), rows, likelihood)
+        # rows of a log-concave likelihood may know as little as they do
+        self._least_information = 0.0
+        if not is_log_concave(self._target):
+            self._least_information = _LEAST_INFORMATION
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Evidence in nats, and its gradient in the log-parameters.
@@ -220,9 +230,12 @@ class VariationalEvidence:
             best.shift[risen] = sites.shift[rises]
             direction.precision[risen] = proposed.precision[rises]
             direction.shift[risen] = proposed.shift[rises]
+            # a part of a step may gain little far from the end
+            is_whole = part[active] == 1.0
             part[risen] = np.minimum(2.0 * part[risen], 1.0)
             part[active[~rises]] *= 0.25
-            goes_on = np.where(rises, gain > _TOLERANCE, gain < -_TOLERANCE)
+            gains = (gain > _TOLERANCE) | ~is_whole
+            goes_on = np.where(rises, gains, gain < -_TOLERANCE)
             active = active[goes_on]
         values[~np.isfinite(values)] = np.nan
         return values, gradients, moments, best
@@ -283,7 +296,8 @@ class VariationalEvidence:
             ]
             energy, slope, curvature = map(np.concatenate, zip(*parts, strict=True))
         positive = np.maximum(curvature, 0.0)
-        smallest = _LEAST_INFORMATION * np.mean(positive, axis=1, keepdims=True)
+        mean_curvature = np.mean(positive, axis=1, keepdims=True)
+        smallest = np.maximum(self._least_information, 1e-12) * mean_curvature
         precision = np.maximum(curvature, np.maximum(smallest, 1e-300))
         return energy, _Sites(precision, precision * mean - slope)
 
