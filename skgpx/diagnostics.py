@@ -155,7 +155,7 @@ def check_residuals(
     if not len(rows.y):
         return findings
     if noise_is_free and likelihood.has_closed_form:
-        findings.append(repeated_rows(rows.weights))
+        findings.append(repeated_rows(rows.y, rows.weights))
     targets = np.atleast_2d(rows.y.T)
     residuals = np.atleast_2d(residuals.T)
     # one variance may stand for all targets
@@ -210,25 +210,29 @@ def _comparable_gain(finding: Finding) -> float:
     return finding.gain
 
 
-def repeated_rows(weights: Array) -> Finding | None:
+def repeated_rows(y: Array, weights: Array) -> Finding | None:
     """Whether half of the rows repeat another one, X and y alike.
+
+    Nothing is said of grades and rounded values, which agree by chance.
 
     Parameters
     ----------
+    y : ndarray of shape (n,) or (n, t)
     weights : ndarray of shape (n,)
         Of the distinct rows. Whole numbers are repetitions.
     """
     n_distinct = len(weights)
     total = float(np.sum(weights))
     is_whole = bool(np.all(weights == np.round(weights)))
-    if not is_whole or total < 2 * n_distinct:
+    is_rounded = len(np.unique(y, axis=0)) < 0.9 * n_distinct
+    if is_rounded or not is_whole or total < 2 * n_distinct:
         return None
     return Finding(
         "repeated rows",
         f"{total - n_distinct:.0f} of {total:.0f} rows repeat another one in X and y, "
         "and noise and kernel are learned as if each row occurred once: noise does not "
         "agree to the last digit. If y has no noise, say so by fit(..., "
-        "noise_variance=0); if y is rounded, nothing is lost but these repetitions.",
+        "noise_variance=0).",
     )
 
 
@@ -1103,7 +1107,8 @@ def overdispersion(
     A flexible function follows the scatter of the counts, so rates of the fit itself
     leave too little of it. Given all other counts, y has a density under the Poisson
     model; and as a negative-binomial count of mean ``exp(a + b η)``, η the logarithm of
-    the rate without the row, with a, b and the shape at their maximum of likelihood.
+    the rate without the row, with a, b and the shape at their maximum of likelihood. It
+    has to gain on the former, and on a Poisson count of such a mean.
 
     Parameters
     ----------
@@ -1128,16 +1133,19 @@ def overdispersion(
         for values in (one_rate, f)
     )
 
-    def loss(parameters: Array) -> float:
-        shift, slope, log_shape = parameters
+    def loss(parameters: Array, log_shape: float = 10.0) -> float:
+        shift, slope = parameters[:2]
         shape = np.exp(np.clip(log_shape, -10.0, 10.0))
         log_mean = base + shift + slope * (eta - base)
         nll = NegativeBinomial(shape).nll(y, np.clip(log_mean, -30.0, 30.0))
         return float(np.average(nll, weights=weights))
 
     shift = np.log((weights @ y) / (weights @ np.exp(base)))
-    fitted = minimize(loss, np.array([shift, 0.5, 1.0]), method="BFGS")
-    gain = -float(fitted.fun) - float(np.average(of_poisson, weights=weights))
+    fitted = minimize(lambda p: loss(p, p[2]), [shift, 0.5, 1.0], method="BFGS")
+    # a, b correct rates of a wrong kernel for Poisson counts, too
+    corrected = minimize(loss, [shift, 0.5], method="BFGS")
+    density = max(float(np.average(of_poisson, weights=weights)), -float(corrected.fun))
+    gain = -float(fitted.fun) - density
     if gain < _MIN_GAIN_OF_TAILS or gain * float(weights.sum()) < _LEAST_EVIDENCE:
         return None
     return Finding(

@@ -27,8 +27,8 @@ class Gaussian(NoiseOfRows):
     --------
     >>> from skgpx.likelihoods import Gaussian
     >>> likelihood = Gaussian(noise_variance=4.0)
-    >>> likelihood.gradient(3.0, 1.0)
-    array(-0.5)
+    >>> float(likelihood.gradient(3.0, 1.0))
+    -0.5
     >>> likelihood.scaled(0.5)
     Gaussian(noise_variance=1.0)
     """

@@ -196,6 +196,7 @@ def test_same_bits_for_every_number_of_workers(backend):
         assert_same(one, around(mean).fit(X, Y))
 
 
+@pytest.mark.filterwarnings("ignore:.* rows repeat another")
 @pytest.mark.parametrize("mean", [BayesianRidge(), TREE, KNeighborsRegressor(3)])
 def test_weights_are_repetitions_in_any_order(mean):
     draw = np.random.default_rng(1)
@@ -324,9 +325,9 @@ def test_categories_are_codes_for_the_kernel_and_themselves_for_the_mean():
     assert_allclose(given.predict(new_codes, return_std=True)[1], stds, rtol=1e-9)
     restored = pickle.loads(pickle.dumps(model))
     assert_array_equal(restored.predict(new, return_std=True)[1], stds)
-    # functions of codes, as those of every estimator
+    # functions of such tables
     draws = model.sample_functions(2, random_state=0)
-    assert_allclose(draws(new_codes)[3:5], draws(new_codes[3:5]), atol=1e-8)
+    assert_allclose(draws(new)[3:5], draws(new[3:5]), atol=1e-8)
     with pytest.raises(ValueError, match="must hold the categories"):
         model.predict(new.assign(kind=pd.Categorical(["d"] * len(new))))
     with pytest.raises(ValueError, match="missing values"):
@@ -393,6 +394,7 @@ CODES = np.random.default_rng(8).integers(0, 6, size=(N, 2))
 OF_CODES = np.array([3.0, -1.0, 4.0, 1.0, -5.0, 9.0])[CODES].sum(axis=1)
 
 
+@pytest.mark.filterwarnings("ignore:.* rows repeat another")
 @pytest.mark.parametrize("dtype", [int, np.uint8, bool, np.float32, str, object])
 def test_the_mean_gets_columns_of_the_type_it_was_fitted_to(dtype):
     codes, y = CODES, OF_CODES
