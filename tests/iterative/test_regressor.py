@@ -326,6 +326,7 @@ def test_a_warm_start_of_more_rows_takes_fewer_products():
     assert warm.predict(X[:, :1]).shape == y.shape
 
 
+@pytest.mark.filterwarnings("ignore:The noise varies")  # errors at the step of f
 def test_the_default_kernel_and_a_search():
     X, y = data(1000)
     model = ExactGPRegressor(random_state=0, n_draws=8).fit(X, y)
