@@ -147,15 +147,13 @@ def check_residuals(
     Returns
     -------
     findings : list of Finding or None
-        Repeated rows, and at most two a target. Logarithms, noise that varies and heavy
-        tails explain one another: the one of the largest gain is reported, logarithms
-        if they have half of it.
+        At most two a target. Logarithms, noise that varies and heavy tails explain one
+        another: the one of the largest gain is reported, logarithms if they have half
+        of it.
     """
     findings: list[Finding | None] = []
     if not len(rows.y):
         return findings
-    if noise_is_free and likelihood.has_closed_form:
-        findings.append(repeated_rows(rows.y, rows.weights))
     targets = np.atleast_2d(rows.y.T)
     residuals = np.atleast_2d(residuals.T)
     # one variance may stand for all targets
@@ -208,32 +206,6 @@ def _comparable_gain(finding: Finding) -> float:
     if finding.check == "multiplicative variation":
         return 2.0 * finding.gain
     return finding.gain
-
-
-def repeated_rows(y: Array, weights: Array) -> Finding | None:
-    """Whether half of the rows repeat another one, X and y alike.
-
-    Nothing is said of grades and rounded values, which agree by chance.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,) or (n, t)
-    weights : ndarray of shape (n,)
-        Of the distinct rows. Whole numbers are repetitions.
-    """
-    n_distinct = len(weights)
-    total = float(np.sum(weights))
-    is_whole = bool(np.all(weights == np.round(weights)))
-    is_rounded = len(np.unique(y, axis=0)) < 0.9 * n_distinct
-    if is_rounded or not is_whole or total < 2 * n_distinct:
-        return None
-    return Finding(
-        "repeated rows",
-        f"{total - n_distinct:.0f} of {total:.0f} rows repeat another one in X and y, "
-        "and noise and kernel are learned as if each row occurred once: noise does not "
-        "agree to the last digit. If y has no noise, say so by fit(..., "
-        "noise_variance=0).",
-    )
 
 
 # Least share of noise in the variance of y: below it, errors are those of inducing

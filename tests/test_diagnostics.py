@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import (
     ExactGPRegressor,
@@ -34,24 +33,6 @@ REGRESSORS = [PLSRegressor, ExactGPRegressor, GWIRegressor, SteinRFFRegressor]
 
 def checks(model):
     return [finding.check for finding in model.findings_]
-
-
-# ---- Repetitions ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("estimator", [*REGRESSORS[:3], SpectralVGPRegressor])
-def test_repetitions_that_agree_to_the_last_digit(estimator):
-    x = np.linspace(0.0, 1.0, 12)
-    y = np.sin(6.0 * x)
-    model = estimator(kernel=RBF(), random_state=0)
-    X = np.repeat(x, 4)[:, np.newaxis]
-    assert "repeated rows" in checks(model.fit(X, np.repeat(y, 4)))
-    assert "36 of 48 rows" in model.findings_[0].message
-    # with noise, or a copy of a few rows
-    noise = 0.01 * np.random.default_rng(0).standard_normal(48)
-    assert "repeated rows" not in checks(model.fit(X, np.repeat(y, 4) + noise))
-    few = np.r_[x, x[:5]][:, np.newaxis]
-    assert "repeated rows" not in checks(model.fit(few, np.r_[y, y[:5]]))
 
 
 # ---- Neighbours ----------------------------------------------------------------------

@@ -196,7 +196,6 @@ def test_same_bits_for_every_number_of_workers(backend):
         assert_same(one, around(mean).fit(X, Y))
 
 
-@pytest.mark.filterwarnings("ignore:.* rows repeat another")
 @pytest.mark.parametrize("mean", [BayesianRidge(), TREE, KNeighborsRegressor(3)])
 def test_weights_are_repetitions_in_any_order(mean):
     draw = np.random.default_rng(1)
@@ -394,7 +393,6 @@ CODES = np.random.default_rng(8).integers(0, 6, size=(N, 2))
 OF_CODES = np.array([3.0, -1.0, 4.0, 1.0, -5.0, 9.0])[CODES].sum(axis=1)
 
 
-@pytest.mark.filterwarnings("ignore:.* rows repeat another")
 @pytest.mark.parametrize("dtype", [int, np.uint8, bool, np.float32, str, object])
 def test_the_mean_gets_columns_of_the_type_it_was_fitted_to(dtype):
     codes, y = CODES, OF_CODES

@@ -46,6 +46,8 @@ def test_a_wave_in_one_of_five_columns(seed):
     assert model.findings_ == ()
 
 
+# ten particles say little of the rate of a row given the others
+@pytest.mark.filterwarnings("ignore:The counts are overdispersed")
 @pytest.mark.parametrize("likelihood", [StudentT(df=30.0), Poisson("exp")])
 def test_every_likelihood_has_rough_kernels(likelihood):
     X = np.linspace(0.0, 1.0, 150)[:, np.newaxis]
