@@ -21,7 +21,7 @@ import numpy as np
 
 from skgpx import SpectralVGPRegressor
 from skgpx.bases import PolynomialEigenvalues
-from skgpx.exceptions import FitWarning
+from skgpx.exceptions import SkgpxWarning
 
 y = np.loadtxt("air_quality.txt.gz")
 for hours in y.reshape(-1, 24).T:
@@ -39,9 +39,10 @@ t = np.arange(len(y), dtype=float)[:, np.newaxis]
 # prior has ``paired=False``. With the hundred longest waves days would be noise. The
 # default chooses a kernel, raises the waves that stand out (days and weeks), and adds
 # functions while the bound of the evidence grows. It also finds that the variation
-# grows with the level and advises logarithms; the figure of the paper is of the
+# grows with the level and advises logarithms, and that more functions could follow the
+# series; the figure of the paper is of the
 # readings themselves.
-warnings.simplefilter("ignore", FitWarning)
+warnings.simplefilter("ignore", SkgpxWarning)
 domain = (0.0, float(len(y)))
 settings = {"domain": domain, "optimizer": None, "normalize_y": False}
 models = {
