@@ -179,7 +179,12 @@ def check_residuals(
             # a mean without effect orders the rows by the errors themselves
             if np.std(mean) < 0.2 * np.std(errors):
                 mean = np.zeros(len(y))
-            explanations.append(varying_noise(rows.X, mean, standardised, likelihood))
+            # small groups of rows also see what an underfit leaves
+            by_groups = noise_is_free and structure is None
+            variation = varying_noise(
+                rows.X, mean, standardised, likelihood, by_groups=by_groups
+            )
+            explanations.append(variation)
             if structure is None:
                 shares = noise_share[j]
                 tails = heavy_tails(standardised, shares, rows.weights, likelihood)
@@ -312,6 +317,8 @@ def varying_noise(
     mean: Array,
     standardised: Array,
     likelihood: Likelihood,
+    *,
+    by_groups: bool = True,
 ) -> Finding | None:
     """Kruskal-Wallis tests of the sizes of residuals in groups of each column [1]_.
 
@@ -327,6 +334,8 @@ def varying_noise(
     mean, standardised : ndarray of shape (n,)
         Predictions, and residuals in units of their standard deviation.
     likelihood : Likelihood
+    by_groups : bool, default=True
+        Whether there are other groups than thirds.
 
     References
     ----------
@@ -339,7 +348,7 @@ def varying_noise(
     if heteroscedastic is None or n < 50 or np.ptp(absolute) <= 0.0:
         return None
     d = X.shape[1]
-    numbers = {3, min(n // _GROUP_ROWS, _MOST_GROUPS)}
+    numbers = {3, min(n // _GROUP_ROWS, _MOST_GROUPS)} if by_groups else {3}
     variations = []
     for j, column in enumerate((*X.T, mean)):
         # equal values are in one group
@@ -347,9 +356,9 @@ def varying_noise(
         for number in numbers:
             group_of_row = (number * order).astype(np.intp)
             gain, sizes, p_value = _gain_of_groups(absolute, group_of_row)
-            # Bonferroni; of few rows, as the gain decides of many
+            # Bonferroni
             p_value *= (d + 1) * len(numbers)
-            if gain >= _MIN_GAIN and p_value < 1e-3:
+            if gain >= _MIN_GAIN and p_value < 1e-6:
                 variations.append(Variation(gain, j, sizes))
     if not variations:
         return None

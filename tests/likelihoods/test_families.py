@@ -332,7 +332,12 @@ INTEGERS = np.array([0.0, 1.0, 2.0, 3.0])
         (Ordinal(n_grades=3), INTEGERS, {}, "grades up to 2; got 3. Pass n_grades"),
         (Ordinal(thresholds=[1.0, 0.0]), INTEGERS, {}, "increasing.*Sort them"),
         (Ordinal(3, [0.0]), INTEGERS, {}, "one fewer than grades.*n_grades=3"),
-        (Ordinal(n_grades=2.5), INTEGERS, {}, "an integer from 2 to 1000, or None; got 2.5"),
+        (
+            Ordinal(n_grades=2.5),
+            INTEGERS,
+            {},
+            "an integer from 2 to 1000, or None; got 2.5",
+        ),
         (Tobit(), TARGETS, {"censoring": [1, 0]}, r"of shape \(4,\).*got shape \(2,\)"),
         (Tobit(), TARGETS, {"censoring": 2 * INTEGERS}, r"must be 1 \(y is a lower"),
         (Tobit(), TARGETS, {"exposure": TARGETS}, "exposure of rows is for counts"),
