@@ -817,18 +817,18 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         prior_variance = left_out + float(np.sum(features**2))
         # bases that omit much of the prior have a check of their own; a kernel that the
         # user fixes may underfit on purpose; bounds of y have no residuals
-        has_residuals = (
+        follows_rows = (
             self.optimizer is not None
-            and likelihood.has_residuals
-            and fitted.location_scale
             and left_out / max(prior_variance, 1e-300) <= _MAX_LEFT_OUT
         )
-        if not has_residuals:
+        has_residuals = likelihood.has_residuals and fitted.location_scale
+        if not (follows_rows and has_residuals):
             return diagnostics.check_counts(
                 checked.y,
                 checked.weights,
                 latent,
                 likelihood,
+                follows_rows=follows_rows,
             )
         noise_variance = fitted.variance(0.0)
         if checked.y.ndim > 1:

@@ -210,7 +210,6 @@ def test_coverage_of_intervals():
         CoverageDisplay.from_predictions([1.5])
 
 
-@pytest.mark.filterwarnings("ignore:The counts are overdispersed")  # a given kernel
 def test_traces():
     counts = rng.poisson(np.exp(1.0 + Y))
     model = PLSRegressor(likelihood=Poisson(), n_particles=10, **FEW)

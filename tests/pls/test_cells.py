@@ -133,7 +133,6 @@ def test_every_likelihood_in_cells(monkeypatch, name):
     assert_allclose(lazy_mean, several.predict(NEW), rtol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore:The counts are overdispersed")  # kernels are given
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_likelihood_given_all_predecessors(cells, name):
     likelihood, y, quantities = OTHERS[name]
@@ -457,7 +456,6 @@ def test_data_frames_with_categories(cells):
         fitted.predict_dist(lazy[columns[:2]])
 
 
-@pytest.mark.filterwarnings("ignore:The counts are overdispersed")  # kernels are given
 def test_data_frames_with_quantities_and_targets(cells):
     table = frame(300).drop(columns="kind")
     table["count"] = COUNTS[:300]

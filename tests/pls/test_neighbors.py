@@ -542,9 +542,8 @@ def test_counts_of_many_rows_take_neighbours_and_gain():
         random_state=0,
     )
     with warnings.catch_warnings():
-        # too few points, without neighbours: what they miss looks like overdispersion
+        # too few points, without neighbours
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", FitWarning)
         sparse.fit(X[seen], y[seen], exposure=exposure[seen])
     assert "nearest rows" not in str(sparse.report())
     gain = density - sparse.log_predictive_density(*test, exposure=exposure[new])

@@ -46,7 +46,7 @@ def test_a_wave_in_one_of_five_columns(seed):
     assert model.findings_ == ()
 
 
-# ten particles say little of the rate of a row given the others
+# chains of ten particles that have not converged understate rates given other rows
 @pytest.mark.filterwarnings("ignore:The counts are overdispersed")
 @pytest.mark.parametrize("likelihood", [StudentT(df=30.0), Poisson("exp")])
 def test_every_likelihood_has_rough_kernels(likelihood):
