@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 
 from skgpx._draws import FunctionDraws
 from skgpx._latent import FunctionModel, MixtureModel
+from skgpx._numerics.rows import far_outside
 from skgpx._predictive_distribution import PredictiveDistribution
 from skgpx._report import Reporting
 from skgpx._types import RandomState
@@ -23,7 +24,6 @@ from skgpx._validation import (
     check_targets,
     check_X,
     codes_of_grades,
-    far_outside,
     generator,
     relative,
     row_quantity,

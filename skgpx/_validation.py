@@ -869,36 +869,6 @@ def check_size(X: Array) -> None:
         raise ValueError(f"X must be at most {LARGEST:g} in size; got {largest:g}.")
 
 
-def far_outside(X: Array, input_range: Array) -> tuple[Mask, int]:
-    """Rows that are far from those of a fit in at least half of the columns.
-
-    In a column they are more than its whole range in the fit below or above it, which
-    extrapolation of a series and heavy tails do not reach in many columns at once.
-    Columns of one value are left out, and fewer than three columns are not many.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    input_range : ndarray of shape (2, d)
-        Smallest and largest values of the columns in the fit.
-
-    Returns
-    -------
-    is_far : ndarray of bool of shape (n,)
-    farthest : int
-        The column in which most rows are.
-    """
-    low, high = input_range
-    width = high - low
-    below = low - width
-    above = high + width
-    is_outside = (below > X) | (above < X)
-    is_outside &= width > 0.0
-    n_columns = np.count_nonzero(width)
-    is_far = 2 * is_outside.sum(axis=1) >= max(n_columns, 6)
-    return is_far, int(np.argmax(is_outside[is_far].sum(axis=0)))
-
-
 def check_columns(X: ArrayLike | None, y: ArrayLike | None = None) -> None:
     """Refuse dates, which NumPy takes for numbers, and complex numbers.
 
@@ -1373,7 +1343,7 @@ def _check_diagonal(kernel: Kernel, at_equal_inputs: Array, variance: Array) -> 
         raise ValueError(
             f"The kernel {kernel!r} must be finite between equal inputs; got "
             f"{np.ravel(at_equal_inputs)[0]:g}. Change its parameters: Matern kernels "
-            "of orders beyond some 50, for example, are NaN, and nearly an RBF."
+            "of large orders, for example, overflow, and are nearly an RBF."
         )
     if np.any(variance < 0.0) or not np.any(variance > 0.0):
         raise ValueError(

@@ -130,6 +130,36 @@ def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 # ---- Spread of columns ---------------------------------------------------------------
 
 
+def far_outside(X: Array, input_range: Array) -> tuple[NDArray[np.bool_], int]:
+    """Rows that are far from those of a fit in at least half of the columns.
+
+    In a column they are more than its whole range in the fit below or above it, which
+    extrapolation of a series and heavy tails do not reach in many columns at once.
+    Columns of one value are left out, and fewer than three columns are not many.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    input_range : ndarray of shape (2, d)
+        Smallest and largest values of the columns in the fit.
+
+    Returns
+    -------
+    is_far : ndarray of bool of shape (n,)
+    farthest : int
+        The column in which most rows are.
+    """
+    low, high = input_range
+    width = high - low
+    below = low - width
+    above = high + width
+    is_outside = (below > X) | (above < X)
+    is_outside &= width > 0.0
+    n_columns = np.count_nonzero(width)
+    is_far = 2 * is_outside.sum(axis=1) >= max(n_columns, 6)
+    return is_far, int(np.argmax(is_outside[is_far].sum(axis=0)))
+
+
 # Squares and cubes of numbers up to this do not overflow; those of numbers from its
 # inverse on do not underflow.
 LARGEST = 1e120
