@@ -25,6 +25,7 @@ from skgpx.kernels import (
     length_scales,
     stacked_triangles,
     triangle_and_pullback,
+    with_theta,
 )
 from skgpx.likelihoods import Likelihood
 
@@ -96,7 +97,7 @@ class NeighborhoodDensity:
         p = self._n_given
         kernel_theta = theta[: self._n_kernel_parameters]
         scales_theta = theta[self._n_kernel_parameters :]
-        kernel = self.kernel.clone_with_theta(kernel_theta)
+        kernel = with_theta(self.kernel, kernel_theta)
         likelihood = self.likelihood.with_theta(scales_theta)
         noise_variance = float(likelihood.variance(0.0))
         # log density of the rows behind the p given ones

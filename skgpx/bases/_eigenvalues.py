@@ -41,7 +41,7 @@ from skgpx._numerics.fourier import (
     half_space,
 )
 from skgpx._numerics.regression import Spectrum
-from skgpx.kernels import free_slopes, rule_of
+from skgpx.kernels import free_slopes, rule_of, with_theta
 
 # ---- Eigenvalues of series priors, and how they depend on their parameters -----------
 
@@ -609,7 +609,7 @@ class KernelEigenvalues:
 
     def with_theta(self, theta: Array) -> KernelEigenvalues:
         """Return the rule of the kernel with other hyperparameters."""
-        return KernelEigenvalues(self.kernel.clone_with_theta(theta))
+        return KernelEigenvalues(with_theta(self.kernel, theta))
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the functions with the largest eigenvalues, in decreasing order."""
