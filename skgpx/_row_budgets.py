@@ -4,20 +4,54 @@ from __future__ import annotations
 
 # ---- Search for the kernel, normal noise: the exact evidence, O(n³) an evaluation ----
 
-# Rows that compare candidate kernels: an evaluation takes about ten milliseconds, and a
-# hundred or more are needed.
-SCREENING_ROWS = 500
-# Rows that find the column in which a search starts at a short lengthscale: one
-# evaluation for each of up to a hundred columns, without a gradient.
-SHORT_COLUMN_ROWS = 300
+# Rows that compare candidate kernels: the evidence of so many is compiled, and takes
+# about three milliseconds, of which a hundred or more are needed.
+SCREENING_ROWS = 250
+# The same under likelihoods of few rows that are not Gaussian: a bound takes some eight
+# evaluations.
+SCREENING_BOUND_ROWS = 100
+# Rows that compare trained candidates, and find trends and seasons: an evaluation takes
+# fifteen milliseconds. Where rows abound they stand for what nearest rows do not see.
+SCATTERED_ROWS = 500
 # Rows that train the best candidate: an evaluation takes about a fifth of a second.
 SEARCHED_ROWS = 1500
 # From so many rows on, neighbourhoods from all over the data train the kernel, and
 # held-out rows choose the noise: three times the rows of the search.
 ABUNDANT_ROWS = 4500
 
-# Rows up to which hyperparameters are averaged: some hundreds of evaluations, of the
-# exact evidence of all of them.
+# Seconds of one core for the training of finalists, evaluations that one takes, and
+# how many there are: one for each family, and two of more rows.
+TRAINING_SECONDS = 1.0
+TRAINING_EVALUATIONS = 12
+FEWEST_FINALISTS = 2
+MOST_FINALISTS = 4
+
+
+def evaluation_seconds(n_rows: int) -> float:
+    """Seconds of one core for the exact evidence of so many rows and its gradient.
+
+    Factor and inverse of a matrix, ``n³`` operations at 18 a nanosecond, and passes
+    over its elements: 3, 15, 75 and 230 ms for 250, 500, 1000 and 1500 rows.
+    """
+    return 1e-4 + 2e-8 * n_rows**2 + 5.5e-11 * n_rows**3
+
+
+def affordable_finalists(n_rows: int) -> int:
+    """Candidates that are trained on so many rows."""
+    seconds = TRAINING_EVALUATIONS * evaluation_seconds(n_rows)
+    number = int(TRAINING_SECONDS / seconds)
+    return min(max(number, FEWEST_FINALISTS), MOST_FINALISTS)
+
+
+# The same for draws from the posterior of the hyperparameters, and once more for their
+# densities: as many states as are affordable are averaged, one of 1500 rows.
+AVERAGING_SECONDS = 0.35
+# Rows up to which a population goes from the priors to the posterior, thousands of
+# evaluations; and under likelihoods that are not Gaussian.
+ANNEALED_ROWS = 150
+ANNEALED_BOUND_ROWS = 75
+# Rows up to which hyperparameters are averaged under likelihoods of one function that
+# are not Gaussian: a bound takes some eight evaluations.
 AVERAGED_ROWS = 300
 # The same of two classes by default, divided by the number of contrasts between more
 # classes: every state has chains of its own, five seconds in all.

@@ -16,6 +16,7 @@ from skgpx._numerics.regression import (
     precision_root,
 )
 from skgpx._numerics.weights import GaussianWeights
+from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     Hyperparameters,
@@ -133,6 +134,8 @@ def fit_process(
         n_inducing=n_inducing,
         n_jobs=settings.n_jobs,
         hyperparameters=hyperparameters,
+        # of more rows the points leave out what is rough
+        rough=len(rows.y) < ABUNDANT_ROWS,
     )
 
     # 2  Inducing points of each state, and regression in their basis.

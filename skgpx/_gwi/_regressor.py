@@ -169,8 +169,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
         "average" draws up to 96 states of kernel and noise from their posterior;
         covariances, and the regression of the process, are mixtures over them.
-        "maximise" takes the state of the largest posterior. "auto" averages up to 300
-        rows, as in :class:`PLSRegressor`. With several targets, `likelihood` or
+        "maximise" takes the state of the largest posterior. "auto" averages up to
+        1500 rows, as in :class:`PLSRegressor`. With several targets, `likelihood` or
         `noise_model` a state is chosen in any case.
     noise_variance : float or None, default=None
         Noise variance of the process, in squared units of y; None learns it together

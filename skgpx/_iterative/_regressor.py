@@ -32,7 +32,6 @@ from skgpx._row_budgets import CHECKED_ROWS, THINNED_ROWS
 from skgpx._selection import (
     MAX_INDUCING_NON_GAUSSIAN,
     Hyperparameters,
-    SearchBudget,
     inducing_by_capacity,
     learn_prior,
 )
@@ -378,7 +377,6 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
                 search_rng,
                 kernel=kernel,
                 learn=self.optimizer is not None,
-                budget=SearchBudget(nearby=True),
                 n_jobs=self.n_jobs,
             )
         else:

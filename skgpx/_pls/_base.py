@@ -31,7 +31,6 @@ from skgpx._pls._sampler import (
 from skgpx._selection import (
     MAX_INDUCING_NON_GAUSSIAN,
     Hyperparameters,
-    SearchBudget,
     inducing_by_capacity,
     inducing_of_targets,
     learn_prior,
@@ -160,7 +159,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             learn=self.optimizer is not None,
             inducing=self.inducing,
             n_inducing=self._points_of_search(rows, likelihood),
-            budget=SearchBudget(nearby=self._follows_nearest_rows(likelihood, lazy)),
+            rough=self._follows_nearest_rows(likelihood, lazy),
             n_jobs=self.n_jobs,
             previous=previous,
             hyperparameters=self._averaging(likelihood),

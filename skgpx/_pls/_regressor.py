@@ -132,10 +132,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         "maximise" chooses the state of the largest posterior. A
         :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
         other hyperparameters of your own kernel are uniform in the logarithm, within
-        their bounds. "auto" averages up to 300 rows and 100 hyperparameters, if each of
-        these has a prior, under Gaussian noise and under other noise around one
-        location, unless `method`, `init` or `warm_start` is stated for its chains. See
-        Notes.
+        their bounds. "auto" averages up to 1500 rows under Gaussian noise (of more than
+        some 700 the modes of candidates that are nearly as probable) and 300 under
+        other noise around one location, if there are at most 100 hyperparameters and
+        each has a prior, unless `method`, `init` or `warm_start` is stated for its
+        chains. See Notes.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
         without censored rows). "ou_mala" and "mala" are Metropolis-adjusted Langevin

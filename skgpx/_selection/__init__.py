@@ -29,7 +29,6 @@ from skgpx._selection._prior import (
     with_base_rates,
 )
 from skgpx._selection._process_evidence import VariationalEvidence, suits_a_normal
-from skgpx._selection._select import SearchBudget
 from skgpx._selection._sparse import (
     MAX_INDUCING_NON_GAUSSIAN,
     MIN_GAIN,
@@ -61,7 +60,6 @@ __all__ = [
     "LatentMoments",
     "NeighborhoodDensity",
     "NoisyValues",
-    "SearchBudget",
     "SearchRecord",
     "StudentPrior",
     "VariationalEvidence",

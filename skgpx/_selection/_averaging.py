@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._row_budgets import AVERAGED_ROWS
+from skgpx._row_budgets import (
+    ANNEALED_BOUND_ROWS,
+    ANNEALED_ROWS,
+    AVERAGED_ROWS,
+    AVERAGING_SECONDS,
+    SCREENING_BOUND_ROWS,
+    evaluation_seconds,
+)
 from skgpx._selection._annealing import (
     FEWEST_PARALLEL,
     Form,
@@ -27,25 +34,23 @@ from skgpx._selection._annealing import (
     move,
     weighted_draws,
 )
-from skgpx._selection._candidates import Candidate, with_trend
-from skgpx._selection._evidence import ExactEvidence
-from skgpx._selection._maximise import SearchResult, best_of, maximise
+from skgpx._selection._candidates import Candidate
+from skgpx._selection._maximise import SearchResult
 from skgpx._selection._modes import (
     Mode,
     draws_near,
     in_order,
     modes_of,
-    result_at,
-    search_modes,
 )
 from skgpx._selection._process_evidence import suits_a_normal
 from skgpx._selection._select import (
+    NEGLIGIBLE_NATS,
     Split,
-    best_first,
-    search_seasons,
-    search_trend,
+    finalists,
+    search,
+    subset,
 )
-from skgpx.kernels import length_scale_entries
+from skgpx._validation import Rows
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -63,9 +68,13 @@ _SMALL_LAG = 0.5
 _LARGE_LAG = 4.0
 _FEWEST_ROUNDS = 2
 _MOST_ROUNDS = 6
-# Most draws near the modes, and the least effective size of them.
+# Most draws near the modes, the least effective size of them, and fewest states that
+# are draws: fewer are modes.
 _MOST_DRAWS = 2000
 _LEAST_SIZE = 4.0
+_FEWEST_DRAWN = 8
+# Their probability, in that of the largest one, below which one is left out.
+_LEAST_SHARE = 0.05
 
 
 class Effort(NamedTuple):
@@ -75,73 +84,58 @@ class Effort(NamedTuple):
     ----------
     most_rows : int
         Rows up to which a population goes from the prior to the posterior.
-    first_rows : int
-        Rows of that population where there are more.
     n_chains, n_steps : int
         Chains, and Langevin steps of each at every power of the evidence.
     n_draws : int
         Draws near the modes of more rows.
-    anneals_all : bool
-        Whether a population of all rows is affordable where these draws fail.
     n_states : int
         States of the result, which keep matrices of the rows.
     """
 
     most_rows: int
-    first_rows: int
     n_chains: int
     n_steps: int
     n_draws: int
-    anneals_all: bool
     n_states: int
 
     @classmethod
     def of(
         cls,
         n_rows: int,
-        candidates: Sequence[Candidate],
+        n_coordinates: int,
         likelihood: Likelihood,
     ) -> Effort:
-        """What so many rows afford, and the candidates ask for.
+        """What so many rows afford, and kernels of so many coordinates ask for.
 
-        A step for each coordinate of the kernels, within limits.
+        A step for each of them, within limits.
         """
-        n_coordinates = max(candidate.n_free for candidate in candidates)
-        if not (likelihood.has_closed_form or suits_a_normal(likelihood)):
-            # an evaluation takes ten times as long, and a state has chains of its own
+        evaluations = AVERAGING_SECONDS / evaluation_seconds(n_rows)
+        if likelihood.has_closed_form and n_rows <= ANNEALED_ROWS:
             return cls(
-                most_rows=75,
-                first_rows=50,
-                n_chains=16 if n_rows <= 75 else 8,
-                n_steps=8,
-                n_draws=min(max(30_000 // n_rows, 100), _MOST_DRAWS),
-                anneals_all=True,
-                n_states=12,
+                most_rows=ANNEALED_ROWS,
+                n_chains=min(max(150_000 // n_rows**2, 32), 128),
+                n_steps=min(max(n_coordinates, 8), 16),
+                n_draws=min(max(60_000 // n_rows, 200), _MOST_DRAWS),
+                n_states=min(96, 10_000 // n_rows),
             )
-        if not likelihood.has_closed_form:
+        if likelihood.has_closed_form:
+            # draws near the modes need few steps, but many of them have a weight; a
+            # density without its gradient takes less than half as long, a model longer
             return cls(
-                most_rows=75,
-                first_rows=50,
-                n_chains=32,
-                n_steps=5,
-                n_draws=min(max(45_000 // n_rows, 200), _MOST_DRAWS),
-                anneals_all=True,
-                n_states=max(min(64, 10_000 // n_rows), 24),
+                most_rows=ANNEALED_ROWS,
+                n_chains=min(max(int(evaluations / 4), 1), 64),
+                n_steps=4,
+                n_draws=min(int(evaluations / 0.4), _MOST_DRAWS),
+                n_states=min(6000 // n_rows, max(int(evaluations / 2), 1)),
             )
-        n_chains = min(max(150_000 // n_rows**2, 32), 128)
-        n_steps = min(max(n_coordinates, 8), 16)
-        if n_rows > 150:
-            # draws near the modes need few steps, but many of them have a weight
-            n_chains = 64
-            n_steps = 4
+        # a bound takes eight evaluations, a softmax more, and a state has its chains
+        has_bound = suits_a_normal(likelihood)
         return cls(
-            most_rows=150,
-            first_rows=100,
-            n_chains=n_chains,
-            n_steps=n_steps,
-            n_draws=min(max(60_000 // n_rows, 200), _MOST_DRAWS),
-            anneals_all=n_rows <= AVERAGED_ROWS,
-            n_states=max(min(96, 10_000 // n_rows), 24),
+            most_rows=ANNEALED_BOUND_ROWS,
+            n_chains=32 if has_bound else 12,
+            n_steps=5 if has_bound else 8,
+            n_draws=min(max(45_000 // n_rows, 200), _MOST_DRAWS),
+            n_states=min(max(10_000 // n_rows, 24), 64) if has_bound else 12,
         )
 
 
@@ -200,98 +194,106 @@ def average(
         Of the most probable candidate first, from the largest weight; equal ones are
         merged.
     """
-    # 1 candidates, and draws from the prior of each
     rows = split.rows
     if len(rows.y) < FEWEST_PARALLEL:
         n_jobs = 1
     if likelihood.has_closed_form:
         likelihood = _with_least_noise(likelihood, families[0][0])
-    candidates, trends = _competing(families, split, likelihood, trend)
-    effort = Effort.of(len(rows.y), candidates, likelihood)
-    has_all = len(rows.y) <= effort.most_rows
-    first = rows.thinned(effort.first_rows)
-    if has_all:
-        first = rows
-        candidates += trends
-    forms = forms_of(candidates, first, likelihood)
-    population = draws_from_priors(forms, effort.n_chains * effort.n_steps, rng)
-    # 2 from there to the posterior
-    population = anneal(population, effort.n_chains, effort.n_steps, rng, n_jobs)
-    # 3 its modes, of all rows, that searches from there find
-    searches = search_modes(population, candidates, rows, likelihood, n_jobs)
-    result = best_of([result for searched in searches for result in searched])
-    if trends and not has_all:
-        linear = search_trend(result, rows)
-        if linear.posterior > result.posterior:
-            candidates.append(linear.candidate)
-            searches.append([linear])
-            result = linear
+    else:
+        screening = subset(rows, split.order[:SCREENING_BOUND_ROWS])
+        split = split._replace(screening=screening)
+    effort = Effort.of(len(rows.y), families[0][-1].n_free, likelihood)
+    is_few = len(rows.y) <= effort.most_rows
+    # 1 the modes of all candidates; of more rows, of those that have a part
+    results = finalists(families, split, likelihood, n_jobs, trend)
+    if is_few or results[0].gain < NEGLIGIBLE_NATS:
+        results += _noise_alone(families[0][0], rows, likelihood)
+    results.sort(key=lambda result: result.posterior, reverse=True)
+    result = results[0]
+    if not is_few:
+        smallest = result.posterior - NEGLIGIBLE_NATS
+        results = [rival for rival in results if rival.largest_mass >= smallest]
+    if effort.n_states < _FEWEST_DRAWN:
+        return result, _weighted_modes(results)
+    # 2 of few rows a population goes from the priors to the posterior
+    candidates = [rival.candidate for rival in results]
     forms = forms_of(candidates, rows, likelihood)
-    modes = modes_of(searches, forms, n_jobs)
-    # 4 draws near them, or more steps where particles are below them
-    population = _settled(
-        population if has_all else [],
-        modes,
-        forms,
-        effort,
-        rng,
-        n_jobs,
-        weighs=not likelihood.has_closed_form and suits_a_normal(likelihood),
-    )
+    modes = modes_of(results, forms, n_jobs)
+    population: Population = []
+    if not is_few:
+        population = _near(modes, forms, effort, rng, n_jobs)
+    if not population and len(rows.y) <= AVERAGED_ROWS:
+        population = _from_priors(modes, forms, effort, rng, n_jobs, likelihood)
+    if not population:
+        population = _near(modes, forms, effort, rng, n_jobs, least_size=0.0)
     if not population:
         # no draw has a density
         return result, [_state(result, weight=1.0)]
-    # 5 some of the particles; equal ones count once, with their number as weight
+    # 3 some of the particles; equal ones count once, with their number as weight
     chosen = weighted_draws(population, effort.n_states, rng)
     return result, _merge(chosen)
 
 
-def _settled(
-    population: Population,
+def _noise_alone(
+    candidate: Candidate,
+    rows: Rows,
+    likelihood: Likelihood,
+) -> list[SearchResult]:
+    """Noise around a constant, which the evidence cannot tell from short lengthscales.
+
+    It competes with default kernels under Gaussian noise that is free.
+    """
+    is_free = likelihood.has_closed_form and len(likelihood.theta) > 0
+    if candidate.is_given or not is_free:
+        return []
+    noise = candidate.without_function()
+    return [search(noise, np.empty(0), rows, likelihood)]
+
+
+def _from_priors(
     modes: Sequence[Mode],
     forms: Sequence[Form],
     effort: Effort,
     rng: np.random.Generator,
     n_jobs: int | None,
-    *,
-    weighs: bool,
+    likelihood: Likelihood,
 ) -> Population:
-    """The posterior, from a population of all rows, if there is one, and its modes.
+    """Draws from the priors of all candidates, moved to the posterior.
 
     Draws near the modes that weigh enough need no steps, which is tried where
-    evaluations are many times as expensive as under Gaussian noise.
+    evaluations are many times as expensive as under Gaussian noise. None are returned
+    where particles stay far below the modes.
     """
-    if weighs:
+    if not likelihood.has_closed_form and suits_a_normal(likelihood):
         draws = draws_near(modes, forms, effort.n_draws, rng, n_jobs)
         if effective_size(draws) >= effort.n_states:
             return in_order(draws)
-    if population:
-        population = _caught_up(population, modes, effort, rng, n_jobs)
-        if _lag(population, modes) <= _LARGE_LAG:
-            return population
-    return _near(modes, forms, effort, rng, n_jobs)
-
-
-def _caught_up(
-    population: Population,
-    modes: Sequence[Mode],
-    effort: Effort,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-) -> Population:
-    """The population after more rounds of steps, while its lag asks for them."""
-    for n_rounds in range(_MOST_ROUNDS):
-        if n_rounds >= _FEWEST_ROUNDS and _lag(population, modes) <= _SMALL_LAG:
+    population = draws_from_priors(forms, effort.n_chains * effort.n_steps, rng)
+    population = anneal(population, effort.n_chains, effort.n_steps, rng, n_jobs)
+    # more rounds of steps, while the lag asks for them
+    lag = np.inf
+    for n_rounds in range(_MOST_ROUNDS if population else 0):
+        lag = _lag(population, modes)
+        if n_rounds >= _FEWEST_ROUNDS and lag <= _SMALL_LAG:
             break
-        population = move(
-            population,
-            1.0,
-            effort.n_chains,
-            effort.n_steps,
-            rng,
-            n_jobs,
-        )
-    return population
+        population = move(population, 1.0, effort.n_chains, effort.n_steps, rng, n_jobs)
+    return population if lag <= _LARGE_LAG else []
+
+
+def _weighted_modes(results: Sequence[SearchResult]) -> list[HyperparameterState]:
+    """Modes of so many rows that draws near them are not affordable, as states.
+
+    Those that hardly count are left out.
+    """
+    log_posteriors = np.array([result.posterior for result in results])
+    shares = np.exp(log_posteriors - log_posteriors.max())
+    shares[shares < _LEAST_SHARE] = 0.0
+    weights = shares / shares.sum()
+    return [
+        _state(result, weight)
+        for result, weight in zip(results, weights.tolist(), strict=True)
+        if weight > 0.0
+    ]
 
 
 def _near(
@@ -300,20 +302,23 @@ def _near(
     effort: Effort,
     rng: np.random.Generator,
     n_jobs: int | None,
+    least_size: float = _LEAST_SIZE,
 ) -> Population:
-    """Draws near the modes after some steps.
+    """Draws near the modes; where not so many of them have a weight, after some steps.
 
-    From the priors, if that is affordable, where hardly any of these has a weight:
-    posteriors that end at bounds are not normal.
+    None where hardly any has one, as at bounds, where the posterior is not normal.
     """
     population = draws_near(modes, forms, effort.n_draws, rng, n_jobs)
     size = effective_size(population)
-    if size < _LEAST_SIZE and effort.anneals_all:
-        population = draws_from_priors(forms, effort.n_chains * effort.n_steps, rng)
-        return anneal(population, effort.n_chains, effort.n_steps, rng, n_jobs)
-    if size == 0.0:
+    if size >= effort.n_states:
+        return in_order(population)
+    if size <= least_size:
         return []
-    return move(population, 1.0, effort.n_chains, effort.n_steps, rng, n_jobs)
+    starts = [
+        (form, form.evaluate(particles.owner, particles.points))
+        for form, particles in weighted_draws(population, effort.n_chains, rng)
+    ]
+    return move(starts, 1.0, effort.n_chains, effort.n_steps, rng, n_jobs)
 
 
 def _lag(population: Population, modes: Sequence[Mode]) -> float:
@@ -332,54 +337,6 @@ def _lag(population: Population, modes: Sequence[Mode]) -> float:
         return np.inf
     expected = 0.5 * len(largest.point)
     return float((np.mean(deficits) - expected) / np.sqrt(expected))
-
-
-def _competing(
-    families: Sequence[Sequence[Candidate]],
-    split: Split,
-    likelihood: Likelihood,
-    trend: bool,
-) -> tuple[list[Candidate], list[Candidate]]:
-    """Candidates without a trend, and with one.
-
-    Under Gaussian noise and default kernels noise alone competes, which the evidence
-    cannot tell from short lengthscales, and, if the largest modes need them, the most
-    general candidate of each family with a trend and, of rows of one column, seasons.
-    Of more rows than a population goes to, only the largest mode may have a trend.
-    """
-    candidates = [candidate for family in families for candidate in family]
-    trends: list[Candidate] = []
-    if candidates[0].is_given or not likelihood.has_closed_form:
-        return candidates, trends
-    if trend and length_scale_entries(candidates[-1].kernel):
-        trends, seasons = _trends_and_seasons(families, split, likelihood)
-        candidates += seasons
-    if len(likelihood.theta):
-        candidates.append(families[0][0].without_function())
-    return candidates, trends
-
-
-def _trends_and_seasons(
-    families: Sequence[Sequence[Candidate]],
-    split: Split,
-    likelihood: Likelihood,
-) -> tuple[list[Candidate], list[Candidate]]:
-    """Candidates with a trend and with seasons, if the largest modes need them."""
-    searches = []
-    for family in families:
-        general = family[-1]
-        evidence = ExactEvidence(split.rows, general.kernel, likelihood)
-        start = best_first(general, general.starts(), evidence)[0]
-        searches.append(maximise(general, [evidence], start, 100, tolerance=1e-4))
-    best = best_of(searches)
-    linear = search_trend(best, split.rows)
-    trends = []
-    if linear.posterior > best.posterior:
-        trends = [with_trend(family[-1], split.rows) for family in families]
-    seasons = []
-    if split.rows.X.shape[1] == 1:
-        seasons = search_seasons(best_of([best, linear]), linear, split)
-    return trends, [season.candidate for season in seasons]
 
 
 def _with_least_noise(likelihood: Likelihood, candidate: Candidate) -> Likelihood:
@@ -420,7 +377,10 @@ def _merge(population: Population) -> list[HyperparameterState]:
     for key in sorted(counts, key=rank, reverse=True):
         owner, buffer = key
         posterior = posteriors[owner]
-        result = result_at(np.frombuffer(buffer), posterior)
+        candidate = posterior.candidate
+        u, scales = np.split(np.frombuffer(buffer), [candidate.n_free])
+        likelihood = posterior.likelihood.with_theta(scales)
+        result = SearchResult(candidate, u, likelihood)
         states.append(_state(result, weight=counts[key] / counts.total()))
     return states
 

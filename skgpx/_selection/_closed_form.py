@@ -48,13 +48,18 @@ def closed_form(
         result = train([start], split)
     else:
         result = select(families, split, likelihood, n_jobs, trend)
-    noise_variance = np.nan
-    if result.has_signal:
-        noise_variance = float(result.likelihood.variance(0.0))
+    noise_variance = noise_of_signal(result)
     n = len(split.rows.y)
     if n_inducing is not None and n_inducing < min(n, MAX_INDUCING_SEARCHED):
         result = _refine_by_bound(result, split.rows, inducing, n_inducing, rng)
     return result, noise_variance
+
+
+def noise_of_signal(result: SearchResult) -> float:
+    """Noise of an exact process; NaN without a signal or under another likelihood."""
+    if not (result.has_signal and result.likelihood.has_closed_form):
+        return np.nan
+    return float(result.likelihood.variance(0.0))
 
 
 def _refine_by_bound(

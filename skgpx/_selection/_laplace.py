@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._parallel import side_by_side
-from skgpx._row_budgets import COUNTING_ROWS, FEWEST_LAPLACE_ROWS, SPARSE_ROWS
+from skgpx._row_budgets import (
+    COUNTING_ROWS,
+    FEWEST_LAPLACE_ROWS,
+    SPARSE_ROWS,
+)
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._evidence import (
     Inducing,
@@ -31,7 +35,13 @@ from skgpx._selection._maximise import (
     maximise,
 )
 from skgpx._selection._process_evidence import LaplaceEvidence, is_softmax
-from skgpx._selection._select import Split, screen, select, subset
+from skgpx._selection._select import (
+    Split,
+    screen,
+    screen_families,
+    select,
+    subset,
+)
 from skgpx._selection._sparse import MAX_INDUCING_SEARCHED, grow
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import select_inducing
@@ -77,10 +87,10 @@ def laplace(
     if start is not None:
         starts = [start]
     elif likelihood.close_to_gaussian:
-        screening = split.screening
-        starts = [_start_as_observed(families, screening, likelihood, n_jobs, trend)]
+        scattered = split.scattered
+        starts = [_start_as_observed(families, scattered, likelihood, n_jobs, trend)]
     else:
-        starts = _starts_by_regression(families, split.screening, likelihood, n_jobs)
+        starts = _starts_by_regression(families, split.scattered, likelihood, n_jobs)
     # 2 rows and inducing points, of which the evidence is coupled between classes
     n_contrasts = max(likelihood.n_outputs_ - 1, 1)
     # an evaluation takes a tenth of a second: 1.5e8 operations n m²
@@ -223,13 +233,8 @@ def _start_as_observed(
     values = rough_latent(rows, likelihood)[:, 0]
     rows = rows._replace(y=values, known=None)
     normal = Gaussian().prepare(rows.y, rows.weights)
-    # the screening rows stand for all rows
-    split = Split(
-        screening=rows,
-        training=rows,
-        rows=rows,
-        order=np.arange(len(values)),
-    )
+    # these rows stand for all rows
+    split = Split.of(rows, np.random.default_rng(0))
     best = select(families, split, normal, n_jobs, trend)
     if not len(likelihood.theta):
         return best._replace(likelihood=likelihood)
@@ -301,10 +306,7 @@ def search_rough_values(
     latent_std = np.sqrt(families[0][0].unit)
     rows = rows._replace(y=latent_std * (values - shift) / scale.max())
     normal = Gaussian().prepare(rows.y[:, 0], rows.weights)
-    screened = [screen(rows, normal, families[0], tolerance=1e-3)]
-    tasks = [(family, screened[0], 1e-3) for family in families[1:]]
-    screened += side_by_side(screen, tasks, n_jobs, rows, normal)
-    return screened, rows
+    return screen_families(families, rows, normal, n_jobs, tolerance=1e-3), rows
 
 
 def _start_of_scale(result: SearchResult, rows: Rows) -> list[SearchResult]:

@@ -1,8 +1,7 @@
-"""Laplace's approximations at all modes of the posterior of the hyperparameters.
+"""Laplace's approximations at the modes of the posterior of the hyperparameters.
 
-The posterior of some hundred rows is nearly normal around each of its modes. Searches
-from particles of the posterior of fewer rows find them, and importance weights correct
-the approximations.
+The posterior of some hundred rows is nearly normal around the mode of each candidate.
+Importance weights correct the approximations.
 """
 
 from __future__ import annotations
@@ -23,12 +22,7 @@ from skgpx._selection._annealing import (
     Particles,
     Population,
 )
-from skgpx._selection._candidates import Candidate
-from skgpx._selection._evidence import with_noise
-from skgpx._selection._maximise import SearchResult, best_of, maximise
-from skgpx._selection._process_evidence import process_evidence
-from skgpx._validation import Rows
-from skgpx.likelihoods import Likelihood
+from skgpx._selection._maximise import SearchResult
 
 Array = NDArray[np.float64]
 
@@ -49,108 +43,6 @@ _DIFFERENCE = 1e-3
 _WIDEST_STD = 2.0
 # Of one whose bounds are equal.
 _LEAST_STD = 1e-8
-
-
-# ---- Searches ------------------------------------------------------------------------
-
-
-def search_modes(
-    population: Population,
-    candidates: Sequence[Candidate],
-    rows: Rows,
-    likelihood: Likelihood,
-    n_jobs: int | None,
-) -> list[list[SearchResult]]:
-    """Results of searches of each candidate, on all rows.
-
-    Each starts at its particle of the largest posterior of fewer rows, or at short and
-    at long lengthscales without one, and, under Gaussian noise, where that leads with
-    hardly any noise; then at what the best one with as many coordinates has found.
-    """
-    starts = _largest_particles(population)
-    for owner, candidate in enumerate(candidates):
-        if owner not in starts:
-            coordinates = candidate.starts()
-            starts[owner] = [
-                SearchResult(candidate, u, likelihood)
-                for u in (coordinates[0], coordinates[-1])
-            ]
-    tasks = [
-        (candidate, starts[owner], rows) for owner, candidate in enumerate(candidates)
-    ]
-    searches = side_by_side(_search, tasks, n_jobs)
-    largest = [best_of(searched) for searched in searches]
-    best_owner = int(np.argmax([result.posterior for result in largest]))
-    best = largest[best_owner]
-    again = [
-        owner
-        for owner, candidate in enumerate(candidates)
-        if owner != best_owner and candidate.n_free == len(best.u)
-    ]
-    tasks = [(candidates[owner], [best], rows) for owner in again]
-    second_searches = side_by_side(_search, tasks, n_jobs)
-    for owner, searched in zip(again, second_searches, strict=True):
-        searches[owner] += searched
-    # workers in other processes return copies of the candidates
-    return [
-        [result._replace(candidate=candidate) for result in searched]
-        for candidate, searched in zip(candidates, searches, strict=True)
-    ]
-
-
-def _largest_particles(population: Population) -> dict[int, list[SearchResult]]:
-    """The particle of the largest posterior of each candidate, by its position."""
-    starts = {}
-    for form, particles in population:
-        log_posteriors = particles.log_densities(1.0)
-        for owner in np.unique(particles.owner).tolist():
-            positions = np.flatnonzero(particles.owner == owner)
-            largest = positions[np.argmax(log_posteriors[positions])]
-            start = result_at(particles.points[largest], form.posteriors[owner])
-            starts[owner] = [start]
-    return starts
-
-
-def result_at(point: Array, posterior: LogPosterior) -> SearchResult:
-    """Coordinates and scales at a point, where a search may start."""
-    candidate = posterior.candidate
-    u, scales = np.split(point, [candidate.n_free])
-    return SearchResult(candidate, u, posterior.likelihood.with_theta(scales))
-
-
-def _search(
-    candidate: Candidate,
-    starts: Sequence[SearchResult],
-    rows: Rows,
-) -> list[SearchResult]:
-    """Maximise the log posterior of a candidate from each start.
-
-    Gaussian noise also starts at nothing.
-    """
-
-    def search(u: Array, likelihood: Likelihood) -> SearchResult:
-        evidence = process_evidence(rows, candidate.kernel, likelihood)
-        return maximise(candidate, [evidence], u, max_iter=100, tolerance=1e-4)
-
-    results = [search(start.u, start.likelihood) for start in starts]
-    best = best_of(results)
-    noise_variance = NO_NOISE * candidate.unit
-    if best.likelihood.has_closed_form and len(best.likelihood.theta):
-        results.append(search(best.u, with_noise(best.likelihood, noise_variance)))
-    return results
-
-
-def _distinct(results: Sequence[SearchResult]) -> list[SearchResult]:
-    """Results that are modes of their own, from the largest; far lower ones are out."""
-    by_posterior = sorted(results, key=lambda result: result.posterior, reverse=True)
-    modes: list[SearchResult] = []
-    for result in by_posterior:
-        distances = [np.max(np.abs(result.point - mode.point)) for mode in modes]
-        is_distinct = all(distance > _MODE_DISTANCE for distance in distances)
-        deficit = by_posterior[0].posterior - result.posterior
-        if is_distinct and deficit <= _MODE_NATS:
-            modes.append(result)
-    return modes
 
 
 # ---- The approximations --------------------------------------------------------------
@@ -207,6 +99,13 @@ class Mode(NamedTuple):
         )
 
     @property
+    def units(self) -> Array:
+        """``H_ii^(-1/2)``: widths of each coordinate with the others fixed, (q,)."""
+        inverse_root = solve_lower(self.root, np.eye(len(self.point)))
+        units: Array = 1.0 / np.linalg.norm(inverse_root, axis=0)
+        return units
+
+    @property
     def log_mass(self) -> float:
         """Laplace's evidence, ``log π(θ*) + ½ q log 2π - ½ log det H``."""
         log_volume = 0.5 * len(self.point) * np.log(2.0 * np.pi)
@@ -242,22 +141,18 @@ class Mode(NamedTuple):
 
 
 def modes_of(
-    searches: Sequence[Sequence[SearchResult]],
+    results: Sequence[SearchResult],
     forms: Sequence[Form],
     n_jobs: int | None,
 ) -> list[Mode]:
-    """Laplace's approximations at the distinct results of searches.
+    """Laplace's approximations at the results of searches.
 
-    Candidates of the forms are at the positions of their searches.
+    Candidates of the forms are at the positions of their results.
     """
     posteriors: dict[int, LogPosterior] = {}
     for form in forms:
         posteriors |= form.posteriors
-    tasks = [
-        (result, posteriors[owner], owner)
-        for owner, searched in enumerate(searches)
-        for result in _distinct(searched)
-    ]
+    tasks = [(result, posteriors[owner], owner) for owner, result in enumerate(results)]
     modes: list[Mode] = side_by_side(Mode.at, tasks, n_jobs)
     return modes
 
@@ -269,7 +164,7 @@ def draws_near(
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> Population:
-    """Draws from the mixture of all modes, with their importance weights.
+    """Draws from the mixture of all modes, with their importance weights, no slopes.
 
     Modes are drawn by Laplace's evidence, and a part evenly. No weight counts more than
     √number times the mean: a single draw must not decide [1]_.
@@ -302,7 +197,8 @@ def draws_near(
     for form in forms:
         posteriors |= form.posteriors
     draws = [
-        (posteriors[owner], owner, np.concatenate(drawn[owner])) for owner in owners
+        (posteriors[owner], owner, np.concatenate(drawn[owner]), False)
+        for owner in owners
     ]
     evaluated = side_by_side(LogPosterior.evaluate, draws, n_jobs)
     # 3 weights: the posterior in terms of the density of the mixture

@@ -18,6 +18,7 @@ from skgpx._row_budgets import (
     AVERAGED_CLASS_ROWS,
     AVERAGED_ROWS,
     CLASS_VALUES,
+    SCREENING_ROWS,
     SEARCHED_ROWS,
 )
 from skgpx._selection._averaging import (
@@ -33,7 +34,11 @@ from skgpx._selection._candidates import (
     has_log_odds,
     of_kernel,
 )
-from skgpx._selection._closed_form import closed_form, noise_only
+from skgpx._selection._closed_form import (
+    closed_form,
+    noise_of_signal,
+    noise_only,
+)
 from skgpx._selection._evidence import (
     Inducing,
     has_both_signs,
@@ -43,7 +48,7 @@ from skgpx._selection._laplace import laplace, rough_latent
 from skgpx._selection._location_and_scale import location_and_scale
 from skgpx._selection._maximise import MIN_EVIDENCE_GAIN, SearchResult
 from skgpx._selection._process_evidence import is_softmax
-from skgpx._selection._select import SearchBudget, Split
+from skgpx._selection._select import Split
 from skgpx._selection._working_responses import (
     depends_on_contrasts,
     working_responses,
@@ -180,7 +185,7 @@ def learn_prior(
     learn: bool = True,
     inducing: Inducing = "greedy",
     n_inducing: int | None = None,
-    budget: SearchBudget | None = None,
+    rough: bool = True,
     n_jobs: int | None = None,
     previous: Hyperparameters | None = None,
     trend: bool = True,
@@ -205,8 +210,10 @@ def learn_prior(
     inducing : str, array or callable
     n_inducing : int, optional
         Of the model; None is as many as it takes, for Gaussian noise.
-    budget : SearchBudget, optional
-        Rows that the searches read, for Gaussian noise.
+    rough : bool, default=True
+        Whether the model follows rough functions, as those of nearest rows and exact
+        ones do: Matern 1/2 is a default candidate, and rows from all over the data
+        compare the candidates where they abound.
     n_jobs : int or None
     previous : Hyperparameters, optional
         Of an earlier fit, where the search starts.
@@ -220,11 +227,10 @@ def learn_prior(
     """
     # 1 candidate kernels
     unit = latent_scale(rows, likelihood) ** 2
-    budget = budget or SearchBudget()
     categories: DefaultKernel | None = None
     if kernel is None or isinstance(kernel, DefaultKernel):
         categories = kernel
-        families = _default_families(kernel, rows, likelihood, unit, budget)
+        families = _default_families(kernel, rows, likelihood, unit, rough)
         kernel = families[0][-1].kernel
         amplitude_is_free = True
     else:
@@ -242,7 +248,7 @@ def learn_prior(
         )
     # 2 rows
     counted = rows if likelihood.discrete else counted_once(rows)
-    split = Split.of(counted, budget, rng)
+    split = Split.of(counted, rng, rough)
     start = None
     if previous is not None and previous.search_result is not None:
         start = previous.search_result._replace(likelihood=likelihood)
@@ -250,7 +256,7 @@ def learn_prior(
     exact_noise = np.nan
     n_needed = 0
     states: list[HyperparameterState] = []
-    if _averages(hyperparameters, families, rows, likelihood):
+    if _averages(hyperparameters, families, rows, likelihood, n_inducing):
         result, states = average(
             families,
             split,
@@ -259,6 +265,7 @@ def learn_prior(
             trend=trend,
             n_jobs=n_jobs,
         )
+        exact_noise = noise_of_signal(result)
     elif likelihood.has_closed_form:
         result, exact_noise = closed_form(
             families,
@@ -278,7 +285,7 @@ def learn_prior(
             likelihood,
             rng,
             categories,
-            budget,
+            rough,
             split=split,
             inducing=inducing,
             n_inducing=n_inducing,
@@ -309,24 +316,9 @@ def learn_prior(
             log_scale=likelihood.log_scale,
         )
         findings.append(at_bounds)
-    if states:
-        record = SearchRecord(
-            criterion="posterior of the hyperparameters, averaged",
-            distinct_rows=len(rows.y),
-            rows_searched=result.n_rows,
-            kernel=states[0].name,
-            states=len(states),
-        )
-        return Hyperparameters(
-            kernel=states[0].kernel,
-            likelihood=states[0].likelihood,
-            record=record,
-            search_result=result if has_signal else None,
-            findings=tuple(finding for finding in findings if finding is not None),
-            amplitude_is_free=amplitude_is_free,
-            averaged=tuple(states),
-        )
-    if not (has_signal or is_given) and result.weight >= _MIN_WEIGHT_OF_NOISE:
+    is_averaged = len(states) > 1
+    is_noise = not (has_signal or is_given or is_averaged)
+    if is_noise and result.weight >= _MIN_WEIGHT_OF_NOISE:
         result = noise_only(result, split.training)
     record = SearchRecord(
         criterion="log posterior of the hyperparameters",
@@ -334,7 +326,7 @@ def learn_prior(
         rows_searched=result.n_rows,
         kernel=result.candidate.name,
     )
-    return Hyperparameters(
+    chosen = Hyperparameters(
         kernel=result.kernel,
         likelihood=within_variance(_fix_stated_noise(result), rows),
         record=record,
@@ -344,6 +336,15 @@ def learn_prior(
         findings=tuple(finding for finding in findings if finding is not None),
         amplitude_is_free=amplitude_is_free,
     )
+    if not is_averaged:
+        return chosen
+    record = record._replace(
+        criterion="posterior of the hyperparameters, averaged",
+        kernel=states[0].name,
+        states=len(states),
+    )
+    averaged = chosen._replace(record=record, averaged=tuple(states))
+    return averaged.at(states[0])
 
 
 def _of_both_signs(
@@ -352,7 +353,7 @@ def _of_both_signs(
     likelihood: Likelihood,
     rng: np.random.Generator,
     categories: DefaultKernel | None,
-    budget: SearchBudget,
+    rough: bool,
     **settings: Any,
 ) -> tuple[SearchResult, int]:
     """Search by Laplace's evidence; of f around its base and, if its sign is not known,
@@ -366,7 +367,7 @@ def _of_both_signs(
     centred = likelihood.with_base(0.0)
     if not families[0][0].is_given:
         unit = latent_scale(rows, centred) ** 2
-        families = _default_families(categories, rows, centred, unit, budget)
+        families = _default_families(categories, rows, centred, unit, rough)
     if settings["start"] is not None:
         settings["start"] = settings["start"]._replace(likelihood=centred)
     signed, n_signed = laplace(families, likelihood=centred, rng=same_rng, **settings)
@@ -388,7 +389,7 @@ def _has_neighborhoods(
     all_decay = all(decays(kernel, n_columns) for kernel in kernels)
     # working responses are those of one mode
     suits = split.abundant and likelihood.n_outputs_ == 1 and not likelihood.symmetric
-    if likelihood.n_outputs_ > 1 and split.nearby:
+    if likelihood.n_outputs_ > 1 and split.rough:
         # a log scale has a kernel of its own, for which there are no chains; on few
         # points classes need longer lengthscales than all rows show
         is_of_classes = _has_few_classes(split.rows, likelihood)
@@ -451,8 +452,7 @@ def _location_families(
     """Families of a location, as in regression."""
     y = likelihood.initial_latent(rows.y)[:, 0]
     normal = Gaussian().prepare(y, rows.weights)
-    budget = SearchBudget(nearby=True)
-    return _default_families(categories, rows, normal, 1.0, budget)
+    return _default_families(categories, rows, normal, 1.0, rough=True)
 
 
 def _scale_families(
@@ -500,6 +500,7 @@ def _averages(
     families: Sequence[Sequence[Candidate]],
     rows: Rows,
     likelihood: Likelihood,
+    n_inducing: int | None,
 ) -> bool:
     """Whether hyperparameters are averaged.
 
@@ -547,6 +548,8 @@ def _averages(
     if candidate.is_given:
         is_proper = None not in candidate.stated[: candidate.n_free]
     largest = AVERAGED_ROWS
+    if likelihood.has_closed_form and n_inducing is None:
+        largest = SEARCHED_ROWS
     if has_log_odds(likelihood):
         largest = AVERAGED_CLASS_ROWS // n_contrasts
     is_affordable = candidate.n_free <= MOST_COORDINATES
@@ -558,13 +561,19 @@ def _default_families(
     rows: Rows,
     likelihood: Likelihood,
     unit: float,
-    budget: SearchBudget,
+    rough: bool,
 ) -> list[list[Candidate]]:
-    """Families of the default kernel; of abundant rows rough ones as well."""
-    orders = None
-    is_abundant = len(rows.y) >= ABUNDANT_ROWS
+    """Families of the default kernel, rough ones as well if the model follows them.
+
+    Few rows take noise for roughness, and under other likelihoods than the Gaussian all
+    but abundant ones.
+    """
     suits = likelihood.n_outputs_ == 1 or _has_few_classes(rows, likelihood)
-    if budget.nearby and is_abundant and suits:
+    fewest = ABUNDANT_ROWS
+    if likelihood.has_closed_form:
+        fewest = SCREENING_ROWS
+    orders = None
+    if rough and suits and len(rows.y) >= fewest:
         orders = ALL_ORDERS
     return default_candidates(rows, likelihood, unit, kernel, orders)
 

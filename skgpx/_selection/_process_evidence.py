@@ -8,7 +8,7 @@ of several by Laplace's approximation.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def process_evidence(
     rows: Rows,
     kernel: Kernel,
     likelihood: Likelihood,
-) -> ExactEvidence | VariationalEvidence | LaplaceEvidence:
+) -> ProcessEvidence:
     """The evidence of kernel and likelihood: exact, a bound, or an approximation."""
     if likelihood.has_closed_form:
         return ExactEvidence(rows, kernel, likelihood)
@@ -168,6 +168,11 @@ class VariationalEvidence:
         for i in range(len(thetas) if len(self.likelihood.theta) else 0):
             gradients[i, p:] = self._scale_slopes(thetas[i, p:], *moments[:, i])
         return values, gradients
+
+    def values(self, thetas: Array) -> Array:
+        """Evidence (s,) at points (s, p), minus infinity where it fails."""
+        values, _ = self.values_and_gradients(thetas)
+        return np.where(np.isnan(values), -np.inf, values)
 
     def working_responses(self) -> tuple[float, Array, Array]:
         """The bound at the kernel and likelihood themselves, z and its noise, (n,).
@@ -362,6 +367,11 @@ class LaplaceEvidence:
                 values[i], gradients[i], start = self._evaluate(theta, start)
         return values, gradients
 
+    def values(self, thetas: Array) -> Array:
+        """Evidence (s,) at points (s, p), minus infinity where it fails."""
+        values, _ = self.values_and_gradients(thetas)
+        return np.where(np.isnan(values), -np.inf, values)
+
     def _at(self, theta: Array) -> tuple[Kernel, Likelihood]:
         p = self._n_kernel_parameters
         kernel = with_theta(self.kernel, theta[:p])
@@ -420,3 +430,6 @@ class LaplaceEvidence:
         # L enters through L Lᵀ: with G the derivative in L, K̄ = ½ G L⁻¹
         slope = 0.5 * solve_lower_transpose(L, features.T).T
         return evidence.value, 0.5 * (slope + slope.T), evidence.parameters
+
+
+ProcessEvidence: TypeAlias = ExactEvidence | VariationalEvidence | LaplaceEvidence

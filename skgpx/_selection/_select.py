@@ -18,25 +18,28 @@ from skgpx._parallel import side_by_side
 from skgpx._row_budgets import (
     ABUNDANT_ROWS,
     COMPARED_NEIGHBORHOODS,
+    SCATTERED_ROWS,
     SCREENING_ROWS,
     SEARCHED_ROWS,
-    SHORT_COLUMN_ROWS,
     TRAINED_NEIGHBORHOODS,
+    affordable_finalists,
 )
+from skgpx._selection._annealing import LogPosterior
 from skgpx._selection._candidates import (
     Candidate,
     with_autoregression,
     with_season,
     with_trend,
 )
-from skgpx._selection._evidence import ExactEvidence, with_noise
+from skgpx._selection._evidence import with_noise
 from skgpx._selection._maximise import (
-    Objective,
     SearchResult,
     best_of,
     maximise,
 )
+from skgpx._selection._modes import NO_NOISE, Mode
 from skgpx._selection._neighborhoods import Density, Neighborhoods
+from skgpx._selection._process_evidence import process_evidence
 from skgpx._selection._waves import significant_period
 from skgpx._validation import Rows
 from skgpx.kernels import category_columns, decays, length_scale_entries
@@ -45,6 +48,12 @@ from skgpx.likelihoods import Likelihood
 Array = NDArray[np.float64]
 
 MOST_SEASONS = 2
+# Noise, in variances of y, of which more rows may show so much where fewer show less.
+_SOME_NOISE = 1e-2
+# Nats an observation that two more steps of training must gain each.
+_TRAINING_TOLERANCE = 3e-4
+# Nats below the best candidate at which another one does not count.
+NEGLIGIBLE_NATS = 10.0
 # Noise variances where searches on neighbourhoods start, as multiples of the last one.
 _NOISE_FACTORS = (1.0, 3.0, 10.0, 100.0)
 # The most columns in each of which a search may start at a short lengthscale.
@@ -54,71 +63,49 @@ _MOST_SHORT_COLUMNS = 100
 # ---- What the searches read ----------------------------------------------------------
 
 
-class SearchBudget(NamedTuple):
-    """How many rows a search reads, for Gaussian noise, and where it starts.
-
-    Attributes
-    ----------
-    screening_rows : int
-        Rows that compare the candidates.
-    training_rows : int or None
-        Rows that train the best one, unless rows are abundant; None is as many as every
-        search reads.
-    carried_over : bool
-        Whether a family starts where its smoother counterpart ended, on a part of the
-        rows as well, and not from starts of its own: if the smoother family has missed
-        a signal, a rougher one may then miss it too.
-    nearby : bool
-        Whether the families, and Matern 1/2 among them, compete by rows from all over
-        the data where these abound: for models that follow rough functions, as those of
-        nearest rows and exact ones do.
-    """
-
-    screening_rows: int = SCREENING_ROWS
-    training_rows: int | None = None
-    carried_over: bool = False
-    nearby: bool = False
-
-
 class Split(NamedTuple):
     """Rows in a random order, and the first of them.
 
     Attributes
     ----------
     screening : Rows
-        The first rows: they compare candidates, and of abundant rows they are a term of
-        the density that trains them.
+        The first rows, on which searches start.
+    scattered : Rows
+        The first, more numerous ones: they compare candidates, and of abundant rows
+        they are a term of the density that trains them.
     training : Rows
-        The first, more numerous rows, on which searches end.
+        The first, most numerous rows, on which searches end.
     rows : Rows
         All of them.
     order : ndarray of shape (n,)
         Their positions in the random order.
-    carried_over, nearby : bool
-        As in `SearchBudget`.
+    rough : bool
+        Whether the families, and Matern 1/2 among them, compete by rows from all over
+        the data where these abound: for models that follow rough functions, as those of
+        nearest rows and exact ones do.
     """
 
     screening: Rows
+    scattered: Rows
     training: Rows
     rows: Rows
     order: NDArray[np.intp]
-    carried_over: bool = False
-    nearby: bool = False
+    rough: bool = False
 
     @classmethod
-    def of(cls, rows: Rows, budget: SearchBudget, rng: np.random.Generator) -> Split:
+    def of(cls, rows: Rows, rng: np.random.Generator, rough: bool = False) -> Split:
         """Draw the order, in which rows of larger weight tend to come first."""
         # by y: the order of the columns of X does not matter
         by_y = np.lexsort(np.atleast_2d(rows.y.T)[::-1])
         keys = rng.exponential(size=len(by_y)) / rows.weights[by_y]
         order = by_y[np.argsort(keys, kind="stable")]
         return cls(
-            screening=subset(rows, order[: budget.screening_rows]),
-            training=subset(rows, order[: budget.training_rows or SEARCHED_ROWS]),
+            screening=subset(rows, order[:SCREENING_ROWS]),
+            scattered=subset(rows, order[:SCATTERED_ROWS]),
+            training=subset(rows, order[:SEARCHED_ROWS]),
             rows=rows,
             order=order,
-            carried_over=budget.carried_over,
-            nearby=budget.nearby,
+            rough=rough,
         )
 
     @property
@@ -166,32 +153,201 @@ def select(
     trained : bool, default=True
         Whether the best candidate of abundant rows is trained on more of them.
     """
-    screening = split.screening
-    n_columns = screening.X.shape[1]
-    if split.abundant and split.nearby and len(families) > 1 and n_columns > 1:
+    n_columns = split.rows.X.shape[1]
+    if split.abundant and split.rough and len(families) > 1 and n_columns > 1:
         return _select_of_abundant(families, split, likelihood, trend, trained)
-    # 1 the best family, on the screening rows
-    results = [screen(screening, likelihood, families[0])]
-    # on a part of the rows a rougher family may see a signal that this one has missed
-    counterparts: Sequence[SearchResult] = []
-    if split.carried_over or len(screening.y) == len(split.training.y):
-        counterparts = results[0]
-    tasks = [(family, counterparts) for family in families[1:]]
-    results += side_by_side(screen, tasks, n_jobs, screening, likelihood)
-    family = max(results, key=lambda family: best_of(family).posterior)
-    best = best_of(family)
-    # 2 a trend and seasons: nearest rows cannot tell a trend from a smooth function
-    trend = trend and (n_columns == 1 or not split.abundant)
-    trend = trend and bool(length_scale_entries(best.kernel))
-    if trend and not best.candidate.is_given:
-        linear = search_trend(best, screening)
-        family = list(family)
-        if linear.posterior > best.posterior:
-            family.append(linear)
-        if n_columns == 1:
-            family += search_seasons(best_of(family), linear, split)
-    # 3 more rows
-    return train(family, split, trained)
+    if not split.abundant:
+        return best_of(finalists(families, split, likelihood, n_jobs, trend))
+    screened = screen_families(families, split.scattered, likelihood, n_jobs)
+    # nearest rows cannot tell a trend from a smooth function
+    if n_columns == 1 and trend:
+        screened = with_trends(screened, split)
+    return train(screened[0], split, trained)
+
+
+def screen_families(
+    families: Sequence[Sequence[Candidate]],
+    rows: Rows,
+    likelihood: Likelihood,
+    n_jobs: int | None,
+    tolerance: float = 1e-4,
+) -> list[list[SearchResult]]:
+    """Results of each family on some rows, the best family first.
+
+    A family starts where the first one, the smoothest, ended.
+    """
+    screened = [screen(rows, likelihood, families[0], tolerance=tolerance)]
+    tasks = [(family, screened[0], tolerance) for family in families[1:]]
+    screened += side_by_side(screen, tasks, n_jobs, rows, likelihood)
+    return best_families_first(screened)
+
+
+def finalists(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    n_jobs: int | None,
+    trend: bool,
+) -> list[SearchResult]:
+    """The most probable candidates, on more and more rows, the best first.
+
+    Few rows prefer one lengthscale for all columns, and smooth functions: where
+    searches on few rows ended is judged by more of them, which train the candidates
+    that are more probable there, as many as the budget affords. The best one of 500
+    rows may have a linear trend and, in one column, seasons.
+    """
+    # 1 every candidate on few rows
+    rivals = screen_families(families, split.screening, likelihood, n_jobs)
+    for family in rivals:
+        family[-1] = best_of([family[-1], *without_noise(family[-1], split.screening)])
+    # 2 the better families on more; candidates that are nearly as probable count
+    rivals = train_families(
+        rivals, split.scattered, split.screening, margin=NEGLIGIBLE_NATS
+    )
+    if trend and likelihood.has_closed_form:
+        rivals = with_trends(rivals, split)
+    # 3 the best ones on as many as the search has
+    rivals = train_families(rivals, split.training, split.scattered)
+    results = [result for family in rivals for result in family]
+    return sorted(results, key=lambda result: result.posterior, reverse=True)
+
+
+def best_families_first(
+    families: Sequence[list[SearchResult]],
+) -> list[list[SearchResult]]:
+    """Families in the order of the largest log posterior in each."""
+    return sorted(
+        families,
+        key=lambda family: best_of(family).posterior,
+        reverse=True,
+    )
+
+
+def train_families(
+    families: Sequence[Sequence[SearchResult]],
+    rows: Rows,
+    previous: Rows,
+    margin: float = 0.0,
+) -> list[list[SearchResult]]:
+    """Train the better families on more rows than before, the best one first.
+
+    In each the most general candidate, the last one, goes on from where it ended, or a
+    simpler one, such as one lengthscale for all columns. Simpler ones are trained if
+    they are then less than `margin` below it.
+    """
+    if len(rows.y) == len(previous.y):
+        return [list(family) for family in families]
+    # 1 by the log posterior of the rows
+    starts = [starts_of_family(family, rows) for family in families]
+    starts = best_families_first(starts)
+    # 2 the better ones
+    trained = []
+    for *simpler, general in starts[: affordable_finalists(len(rows.y))]:
+        best = train_on(general, rows, previous)
+        close = [
+            train_on(simple, rows, previous)
+            for simple in simpler
+            if simple.posterior > best.posterior - margin
+        ]
+        trained.append([*close, best])
+    return best_families_first(trained)
+
+
+def starts_of_family(
+    family: Sequence[SearchResult],
+    rows: Rows,
+) -> list[SearchResult]:
+    """Where candidates go on: the most general one at its best start."""
+    simpler = [evaluated(result, rows) for result in family[:-1]]
+    general = family[-1]
+    starts = [evaluated(general, rows)]
+    for simple in simpler:
+        u = general.candidate.coordinates_of(simple.kernel)
+        start = general._replace(u=u, likelihood=simple.likelihood)
+        starts.append(evaluated(start, rows))
+    return [*simpler, best_of(starts)]
+
+
+def search(
+    candidate: Candidate,
+    u: Array,
+    rows: Rows,
+    likelihood: Likelihood,
+    max_iter: int = 40,
+    tolerance: float = 1e-4,
+    units: Array | None = None,
+) -> SearchResult:
+    """Maximise a candidate by the evidence of all of these rows."""
+    evidence = process_evidence(rows, candidate.kernel, likelihood)
+    return maximise(candidate, [evidence], u, max_iter, tolerance, units=units)
+
+
+def evaluated(result: SearchResult, rows: Rows) -> SearchResult:
+    """A result with its log posterior on other rows.
+
+    It has some noise if that is more probable: where fewer rows show none, more rows
+    may contradict each other.
+    """
+    likelihoods = [result.likelihood]
+    noise = np.inf
+    if result.likelihood.has_closed_form:
+        noise = float(result.likelihood.variance(0.0))
+    if noise < _SOME_NOISE * result.candidate.unit:
+        some_noise = _SOME_NOISE * result.candidate.unit
+        likelihoods.append(with_noise(result.likelihood, some_noise))
+    posterior = LogPosterior(result.candidate, rows, result.likelihood)
+    points = np.stack([np.append(result.u, each.theta) for each in likelihoods])
+    # bounds are inside but for rounding
+    points = np.clip(points, *posterior.bounds.T)
+    particles = posterior.evaluate(0, points, with_slopes=False)
+    log_posteriors = particles.log_densities(1.0)
+    best = int(np.argmax(log_posteriors))
+    return result._replace(
+        likelihood=likelihoods[best],
+        posterior=float(log_posteriors[best]),
+    )
+
+
+def train_on(start: SearchResult, rows: Rows, previous: Rows) -> SearchResult:
+    """Maximise the exact evidence of more rows than those of the last search.
+
+    Coordinates are in units of their curvature on the fewest rows that tell it.
+    """
+    screening = previous.thinned(SCREENING_ROWS)
+    posterior = LogPosterior(start.candidate, screening, start.likelihood)
+    units = Mode.at(start, posterior, owner=0).units
+    return search(
+        start.candidate,
+        start.u,
+        rows,
+        start.likelihood,
+        max_iter=100,
+        tolerance=_TRAINING_TOLERANCE,
+        units=units * np.sqrt(len(screening.y) / len(rows.y)),
+    )
+
+
+def with_trends(
+    families: Sequence[list[SearchResult]],
+    split: Split,
+) -> list[list[SearchResult]]:
+    """Families, and the best candidates of two with a linear trend, or with seasons.
+
+    These are families of their own: they have other parameters. Where there are more
+    rows, these judge a trend that gains too little here.
+    """
+    best = best_of(families[0])
+    if best.candidate.is_given or not length_scale_entries(best.kernel):
+        return list(families)
+    rows = split.scattered
+    linear = [search_trend(best_of(family), rows) for family in families[:2]]
+    threshold = best.posterior
+    if len(split.training.y) > len(rows.y):
+        threshold -= NEGLIGIBLE_NATS
+    trends = [trended for trended in linear if trended.posterior > threshold]
+    if rows.X.shape[1] == 1:
+        trends += search_seasons(best_of([best, *trends]), linear[0], split)
+    return best_families_first([*families, *([trended] for trended in trends)])
 
 
 def screen(
@@ -204,7 +360,7 @@ def screen(
     """Maximise each candidate of a family on a few rows.
 
     A candidate starts where its counterpart of another family ended, if that found a
-    signal.
+    signal: without one a rougher function may be seen that the smooth one has missed.
     """
     results: list[SearchResult] = []
     for position, candidate in enumerate(family):
@@ -219,27 +375,28 @@ def screen(
             starts = [(u, simple.likelihood)]
             starts.append((best_long_start(candidate, rows, likelihood), likelihood))
         else:
-            evidence = ExactEvidence(rows, candidate.kernel, likelihood)
-            sorted_starts = best_first(candidate, candidate.starts(), evidence)
-            n_starts = 1 if counterparts else 2
-            starts = [(u, likelihood) for u in sorted_starts[:n_starts]]
+            sorted_starts = best_first(candidate, candidate.starts(), rows, likelihood)
+            starts = [(u, likelihood) for u in sorted_starts[:2]]
             until_signal = not candidate.is_given
         searches: list[SearchResult] = []
         for u, start_likelihood in starts:
-            kernel = candidate.kernel_at(u)
-            evidence = ExactEvidence(rows, kernel, start_likelihood)
-            search = maximise(
-                candidate,
-                [evidence],
-                u,
-                max_iter=40,
-                tolerance=tolerance,
-            )
-            searches.append(search)
-            if until_signal and search.has_signal:
+            result = search(candidate, u, rows, start_likelihood, tolerance=tolerance)
+            searches.append(result)
+            if until_signal and result.has_signal:
                 break
         results.append(best_of(searches))
     return results
+
+
+def without_noise(result: SearchResult, rows: Rows) -> list[SearchResult]:
+    """A search that goes on with next to no noise, if the noise is free."""
+    candidate = result.candidate
+    likelihood = result.likelihood
+    is_free = likelihood.has_closed_form and len(likelihood.theta) > 0
+    if candidate.is_given or not is_free:
+        return []
+    likelihood = with_noise(likelihood, NO_NOISE * candidate.unit)
+    return [search(candidate, result.u, rows, likelihood)]
 
 
 def best_long_start(
@@ -247,51 +404,34 @@ def best_long_start(
     rows: Rows,
     likelihood: Likelihood,
 ) -> Array:
-    """Long lengthscales, or long ones but in the one column where that is best."""
-    thinned = rows.thinned(SHORT_COLUMN_ROWS)
-    evidence = ExactEvidence(thinned, candidate.kernel, likelihood)
-    columns = _columns_to_shorten(candidate, evidence)
-    starts = [candidate.starts()[0], *candidate.short_starts(columns)]
-    return best_first(candidate, starts, evidence)[0]
+    """Long lengthscales, or long ones but in the one column where that is best.
 
-
-def _columns_to_shorten(
-    candidate: Candidate,
-    evidence: ExactEvidence,
-) -> NDArray[np.intp]:
-    """Coordinates of lengthscales at which a search may start shorter.
-
-    Of many columns the hundred with the largest gains, by the slope of the log
-    posterior at long lengthscales.
+    Of many columns it is one of the hundred with the largest gains, by the slope of the
+    log posterior at long lengthscales.
     """
+    long = candidate.starts()[0]
     columns = np.flatnonzero(candidate.is_length_scale)
-    if len(columns) <= _MOST_SHORT_COLUMNS:
-        return columns
-    point = np.append(candidate.starts()[0], evidence.likelihood.theta)
-    objective = Objective(candidate, [evidence])
-    slopes = objective(np.clip(point, *objective.bounds.T))[1][columns]
-    steepest = np.argsort(-slopes, kind="stable")[:_MOST_SHORT_COLUMNS]
-    return np.sort(columns[steepest])
+    posterior = LogPosterior(candidate, rows, likelihood)
+    point = np.clip(np.append(long, likelihood.theta), *posterior.bounds.T)
+    slopes = posterior.evaluate(0, point[np.newaxis]).slopes(1.0)[0, columns]
+    steepest = np.argsort(slopes, kind="stable")[:_MOST_SHORT_COLUMNS]
+    starts = [long, *candidate.short_starts(np.sort(columns[steepest]))]
+    return best_first(candidate, starts, rows, likelihood)[0]
 
 
 def best_first(
     candidate: Candidate,
     starts: Sequence[Array],
-    evidence: ExactEvidence,
+    rows: Rows,
+    likelihood: Likelihood,
 ) -> list[Array]:
     """Starts within the bounds, in the order of their log posterior."""
-    starts = [candidate.clip(u) for u in starts]
-    if len(starts) == 1:
-        return starts
-    likelihood = evidence.likelihood
-    coordinates = np.stack(starts)
-    scales = np.tile(likelihood.theta, (len(starts), 1))
-    points = np.concatenate((coordinates, scales), axis=1)
-    theta = candidate.log_parameters(coordinates)
-    evidences = evidence.values(np.concatenate((theta, scales), axis=1))
-    log_posteriors = evidences + candidate.log_prior(points, likelihood)[0]
-    order = np.argsort(log_posteriors, kind="stable")[::-1]
-    return [starts[i] for i in order]
+    posterior = LogPosterior(candidate, rows, likelihood)
+    points = np.stack([np.append(u, likelihood.theta) for u in starts])
+    points = np.clip(points, *posterior.bounds.T)
+    particles = posterior.evaluate(0, points, with_slopes=False)
+    order = np.argsort(particles.log_densities(1.0), kind="stable")[::-1]
+    return [points[i, : candidate.n_free] for i in order]
 
 
 def train(
@@ -306,14 +446,7 @@ def train(
         if not trained:
             return best
         return train_nearby(best, split)
-    evidence = ExactEvidence(split.training, best.kernel, best.likelihood)
-    return maximise(
-        best.candidate,
-        [evidence],
-        best.u,
-        max_iter=100,
-        tolerance=1e-5,
-    )
+    return train_on(best, split.training, previous=split.scattered)
 
 
 # ---- Trends and seasons --------------------------------------------------------------
@@ -325,9 +458,8 @@ def search_trend(best: SearchResult, rows: Rows) -> SearchResult:
     slope = candidate.mean[-1]
     long = best.candidate.starts()[0]
     starts = [np.append(u, slope) for u in (best.u, long)]
-    evidence = ExactEvidence(rows, candidate.kernel, best.likelihood)
-    u = best_first(candidate, starts, evidence)[0]
-    return maximise(candidate, [evidence], u, max_iter=40, tolerance=1e-4)
+    u = best_first(candidate, starts, rows, best.likelihood)[0]
+    return search(candidate, u, rows, best.likelihood)
 
 
 def search_seasons(
@@ -340,7 +472,7 @@ def search_seasons(
     They include a trend and an autoregression: a series without its season is seldom as
     smooth as its trend.
     """
-    rows = split.screening
+    rows = split.scattered
     seasons: list[SearchResult] = []
     long = linear.candidate.starts()[0]
     previous = linear
@@ -358,14 +490,13 @@ def search_seasons(
             candidate = with_autoregression(candidate, rows, period)
         candidate = with_season(candidate, rows, period)
         # from the optimum without this season, and from long lengthscales
-        evidence = ExactEvidence(rows, candidate.kernel, best.likelihood)
         new_part = candidate.coordinates_of(candidate.kernel)[len(previous.u) :]
         starts = [
             np.concatenate((u, previous.u[len(u) :], new_part))
             for u in (previous.u, long)
         ]
-        u = best_first(candidate, starts, evidence)[0]
-        season = maximise(candidate, [evidence], u, max_iter=100, tolerance=1e-4)
+        u = best_first(candidate, starts, rows, best.likelihood)[0]
+        season = search(candidate, u, rows, best.likelihood, max_iter=100)
         if season.posterior <= best.posterior:
             break
         best = season
@@ -405,7 +536,7 @@ def _select_of_abundant(
     """
     # 1 one lengthscale or several, in a family between smooth and rough
     middle = len(families) // 2
-    screened = screen(split.screening, likelihood, families[middle])
+    screened = screen(split.scattered, likelihood, families[middle])
     best, shape = _search_shapes(screened, split)
     neighborhoods = _neighborhoods(split, best, COMPARED_NEIGHBORHOODS, phase=0.5)
     # 2 y less a linear trend, or y itself
@@ -506,8 +637,7 @@ class Target(NamedTuple):
 
         split = self.split._replace(
             rows=subtract(self.split.rows),
-            screening=subtract(self.split.screening),
-            training=subtract(self.split.training),
+            scattered=subtract(self.split.scattered),
         )
         neighborhoods = self.neighborhoods._replace(
             rows=subtract(self.neighborhoods.rows),
@@ -536,7 +666,7 @@ class Target(NamedTuple):
 
         The gain is that of neighbourhoods with the trend.
         """
-        candidate = with_trend(result.candidate, self.split.screening)
+        candidate = with_trend(result.candidate, self.split.scattered)
         slopes = np.asarray(self.slopes)
         units = np.exp(candidate.offset[-len(slopes) :])
         log_slope = 0.5 * np.log(np.mean((slopes.T / units) ** 2))
@@ -667,7 +797,7 @@ def _neighborhoods(
     """Neighbourhoods in the lengthscales of a result."""
     return Neighborhoods.of(
         split.rows.take(split.order),
-        scattered=split.screening,
+        scattered=split.scattered,
         kernel=result.kernel,
         number=number,
         phase=phase,

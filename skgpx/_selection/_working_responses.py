@@ -25,7 +25,6 @@ from skgpx._selection._evidence import row_target, with_noise
 from skgpx._selection._maximise import SearchResult
 from skgpx._selection._neighborhoods import NearestOthers
 from skgpx._selection._select import (
-    SearchBudget,
     Split,
     search_on,
     select,
@@ -500,8 +499,7 @@ def normal_regression(
     normal = normal.prepare(z, normal_rows.weights, noise.reshape(n, -1)[:, 0])
     if noise_is_free:
         normal = with_noise(normal, level)
-    budget = SearchBudget(nearby=split.nearby)
-    return Split.of(normal_rows, budget, rng), normal
+    return Split.of(normal_rows, rng, rough=split.rough), normal
 
 
 def scales_given_others(

@@ -18,6 +18,7 @@ from skgpx._numerics.regression import (
     log_evidence,
     posterior,
 )
+from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     NOISE_PRIOR,
@@ -228,6 +229,8 @@ def fit_sample(
         inducing=inducing,
         n_inducing=n_basis,
         n_jobs=n_jobs,
+        # of more rows the points leave out what is rough
+        rough=len(rows.y) < ABUNDANT_ROWS,
     )
     kernel = learned.kernel
     likelihood = learned.likelihood

@@ -13,7 +13,6 @@ from skgpx._row_budgets import NOISE_ROWS
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     Hyperparameters,
-    SearchBudget,
     inducing_by_capacity,
     learn_prior,
     regress_targets,
@@ -39,10 +38,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Attributes = dict[str, Any]
 
-# The kernel is where frequencies start, from which the evidence moves them: rougher
-# families need no starts of their own. (With 1000 rows instead of 1500 to train it,
-# a function of a hundred cycles in 2000 rows had several times the error.)
-_BUDGET = SearchBudget(carried_over=True)
 Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
 
 
@@ -342,7 +337,8 @@ def _learn_prior(
         rng,
         kernel=kernel_of(settings),
         learn=settings.optimizer is not None,
-        budget=_BUDGET,
+        # frequencies start from the kernel, and the evidence moves them
+        rough=False,
         trend=False,
     )
 

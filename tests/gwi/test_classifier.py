@@ -261,7 +261,9 @@ def test_probabilities_are_averages_over_the_states(averaged):
 @pytest.mark.parametrize("mean", ["svgp", "net", LogisticRegression()], ids=repr)
 @likelihoods
 def test_every_mean_and_likelihood_is_averaged(mean, likelihood):
-    model = GWIClassifier(mean, KERNEL, likelihood=likelihood, max_iter=30, **AVERAGE)
+    # bounds are uniform priors: without them some lengthscales reach the far rows
+    kernel = 9.0 * RBF(1.0, (0.1, 10.0))
+    model = GWIClassifier(mean, kernel, likelihood=likelihood, max_iter=30, **AVERAGE)
     model.fit(X[:60], TWO[:60])
     assert len(model.hyperparameter_states_) > 1
     near, far = model.predict_proba(X[60:]), model.predict_proba(FAR)

@@ -122,7 +122,7 @@ def test_the_seed_decides(n_jobs):
         (40, {"optimizer": None}),
         # a kernel of the user, without priors
         (40, {"kernel": ConstantKernel(1.0) * RBF(1.0)}),
-        (301, {}),
+        (1501, {}),
     ],
 )
 def test_hyperparameters_are_chosen(n, parameters):

@@ -99,6 +99,8 @@ def test_log_posterior_of_several_points(rng, name):
         loss, slope = objective(point)
         assert -loss == pytest.approx(value)
         np.testing.assert_allclose(gradient, -slope, rtol=1e-10, atol=1e-12)
+    without = posterior.evaluate(7, points, with_slopes=False)
+    np.testing.assert_allclose(without.log_densities(1.0), values)
     log_prior, _ = posterior.candidate.log_prior(points, posterior.likelihood)
     np.testing.assert_allclose(particles.log_densities(0.0), log_prior)
     beyond = points.copy()
@@ -353,7 +355,7 @@ def test_draws_near_the_modes_have_the_moments_of_the_population():
         population = anneal(population, 16, 8, rng)
         means["prior"].append(population[0][1].points.mean(axis=0))
         forms = forms_of([candidate], rows, likelihood)
-        modes = modes_of([[result]], forms, n_jobs=1)
+        modes = modes_of([result], forms, n_jobs=1)
         population = draws_near(modes, forms, 128, rng, n_jobs=1)
         population = move(population, 1.0, 16, 8, rng)
         means["modes"].append(population[0][1].points.mean(axis=0))
@@ -399,7 +401,7 @@ class TwoModes(LogPosterior):
         self._reference = Zero()
         self.bounds = np.array([[-np.inf, np.inf]])
 
-    def _log_evidence(self, points):
+    def _log_evidence(self, points, with_slopes=True):
         terms = np.log(self.masses) + norm.logpdf(points, self.centres, self.stds)
         return logsumexp(terms, axis=1), np.zeros(points.shape)
 

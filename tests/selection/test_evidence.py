@@ -25,7 +25,7 @@ from skgpx._selection._evidence import (
     null_evidence,
     sparse_value,
 )
-from skgpx._selection._maximise import Objective
+from skgpx._selection._maximise import Objective, maximise
 from skgpx._selection._neighborhoods import NeighborhoodDensity, Neighborhoods
 from skgpx._selection._sparse import best_noise
 from skgpx._selection._waves import false_alarm_level, wave_gains
@@ -332,6 +332,22 @@ def test_objective_of_laplace_against_finite_differences(rng, likelihood, monkey
     numeric = fourth_order(lambda p: objective(p)[0], point)
     scale = 1.0 + np.max(np.abs(numeric))
     np.testing.assert_allclose(objective(point)[1], numeric, atol=2e-5 * scale)
+
+
+def test_units_of_a_search_do_not_change_where_it_ends(rng):
+    X = rng.uniform(-2.0, 2.0, (120, 3))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_normal(120)
+    rows = Rows(X, y, np.ones(120))
+    likelihood = Gaussian().prepare(y, rows.weights)
+    candidate = default_candidates(rows, likelihood, unit=float(np.var(y)))[0][-1]
+    evidence = ExactEvidence(rows, candidate.kernel, likelihood)
+    start = candidate.starts()[1]
+    results = [
+        maximise(candidate, [evidence], start, 200, tolerance=1e-8, units=units)
+        for units in (None, np.full(5, 0.1), rng.uniform(0.05, 2.0, 5))
+    ]
+    for result in results[1:]:
+        assert result.posterior == pytest.approx(results[0].posterior, abs=1e-3)
 
 
 def test_a_failing_kernel_is_hopeless_and_not_an_error(rng):

@@ -96,6 +96,41 @@ def test_no_signal_is_noise(estimator, seed):
         assert model.noise_variance_ > 0.9 * np.var(y)
 
 
+def rough_table(n, seed=0):
+    """A rough function of three columns that matter more or less, and one idle one."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 4))
+    kernel = Matern([0.5, 1.0, 4.0, 1e5], nu=0.5)
+    f = np.linalg.cholesky(kernel(X) + 1e-9 * np.eye(n)) @ rng.standard_normal(n)
+    return X, f + 0.1 * rng.standard_normal(n)
+
+
+def test_no_family_that_is_given_has_more_evidence():
+    X, y = rough_table(550)
+    chosen = PLSRegressor(hyperparameters="maximise", random_state=0).fit(X, y)
+    evidences = []
+    for nu in (0.5, 1.5, 2.5):
+        kernel = ConstantKernel() * Matern(np.ones(4), nu=nu)
+        evidences.append(PLSRegressor(kernel, random_state=0).fit(X, y).log_evidence_)
+    # their hyperparameters have no prior, which costs some evidence
+    assert chosen.log_evidence_ > max(evidences) - 2.0
+    assert chosen.kernel_.k2.nu == 0.5
+    assert np.size(chosen.kernel_.k2.length_scale) == 4
+
+
+def test_what_rows_do_not_tell_apart_is_averaged_at_any_number_of_rows():
+    X, f, _, rng = wave(0, n=750, d=2)
+    y = f + 0.5 * rng.standard_normal(len(f))
+    numbers = []
+    for n in (300, 301, 750):
+        model = PLSRegressor(random_state=0).fit(X[:n], y[:n])
+        states = model.hyperparameter_states_
+        assert sum(state.weight for state in states) == pytest.approx(1.0)
+        assert len({state.name for state in states}) > 1
+        numbers.append(len(states))
+    assert numbers == sorted(numbers, reverse=True)
+
+
 # ---- Series: trend and season --------------------------------------------------------
 
 
