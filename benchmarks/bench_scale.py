@@ -1,12 +1,13 @@
 """Time and memory of a fit against the number of rows.
 
     python -m benchmarks.bench_scale [--rows 10000 30000 100000] [--full]
+    python -m benchmarks.bench_scale --rows 100 300 1000 5000 20000 --inducing auto
 
 Eight inputs, 300 inducing points, 100 particles, Gaussian, Bernoulli and Student-t
-likelihoods. Each fit runs in a process of its own, whose largest resident memory is
-read at the end; ``memory`` has that of the imports and the data taken off as well.
-``--full`` goes to a million rows. Seconds of the stages are
-those of `stage_seconds_`.
+likelihoods. ``--inducing auto`` has all defaults. Each fit runs in a process of its
+own, whose largest resident memory is read at the end; ``memory`` has that of the
+imports and the data taken off as well. ``--full`` goes to a million rows. Seconds of
+the stages are those of `stage_seconds_`.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ LIKELIHOODS = ("gaussian", "bernoulli", "student_t")
 PREDICTED_ROWS = 10_000
 
 
-def make_model(likelihood: str, n_inducing: int, n_jobs: int) -> Any:
+def make_model(likelihood: str, n_inducing: str, n_jobs: int) -> Any:
     """Build the estimator of one likelihood."""
-    options = {"n_inducing": n_inducing, "n_jobs": n_jobs, "random_state": 0}
+    options: dict[str, Any] = {"random_state": 0}
+    if n_inducing != "auto":
+        options |= {"n_inducing": int(n_inducing), "n_jobs": n_jobs}
     match likelihood:
         case "gaussian":
             return PLSRegressor(**options)
@@ -48,10 +51,11 @@ def peak_memory() -> float:
     return peak / (2.0**30 if sys.platform == "darwin" else 2.0**20)
 
 
-def measure(likelihood: str, n: int, n_inducing: int, n_jobs: int) -> dict[str, Any]:
+def measure(likelihood: str, n: int, n_inducing: str, n_jobs: int) -> dict[str, Any]:
     """Fit once in this process, kernels compiled before, and measure."""
     small = make_data(likelihood, 300)
-    make_model(likelihood, 10, n_jobs).fit(*small)
+    make_model(likelihood, "10", n_jobs).fit(*small)
+    make_model(likelihood, n_inducing, n_jobs).fit(*make_data(likelihood, 60))
     X, y = make_data(likelihood, n)
     before, start = peak_memory(), time.perf_counter()
     model = make_model(likelihood, n_inducing, n_jobs).fit(X, y)
@@ -65,9 +69,9 @@ def measure(likelihood: str, n: int, n_inducing: int, n_jobs: int) -> dict[str, 
     return row | {"fit GiB": peak - before, "steps": model.n_iter_}
 
 
-def in_child(likelihood: str, n: int, n_inducing: int, n_jobs: int) -> dict[str, Any]:
+def in_child(likelihood: str, n: int, n_inducing: str, n_jobs: int) -> dict[str, Any]:
     """Measure in a process of its own."""
-    call = f"{likelihood!r}, {n}, {n_inducing}, {n_jobs}"
+    call = f"{likelihood!r}, {n}, {n_inducing!r}, {n_jobs}"
     program = (
         "import json, warnings; warnings.simplefilter('ignore');"
         "from benchmarks.bench_scale import measure;"
@@ -88,7 +92,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--full", action="store_true", help="up to a million rows")
     parser.add_argument("--likelihoods", nargs="+", default=LIKELIHOODS)
-    parser.add_argument("--inducing", type=int, default=300)
+    parser.add_argument("--inducing", default="300", help="a number, or auto")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     sizes = (*arguments.rows, *FULL) if arguments.full else arguments.rows
