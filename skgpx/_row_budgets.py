@@ -31,7 +31,7 @@ def evaluation_seconds(n_rows: int) -> float:
     """Seconds of one core for the exact evidence of so many rows and its gradient.
 
     Factor and inverse of a matrix, ``n³`` operations at 18 a nanosecond, and passes
-    over its elements: 3, 15, 75 and 230 ms for 250, 500, 1000 and 1500 rows.
+    over its elements: 2, 12, 75 and 230 ms for 250, 500, 1000 and 1500 rows.
     """
     return 1e-4 + 2e-8 * n_rows**2 + 5.5e-11 * n_rows**3
 
@@ -44,7 +44,7 @@ def affordable_finalists(n_rows: int) -> int:
 
 
 # The same for draws from the posterior of the hyperparameters, and once more for their
-# densities: as many states as are affordable are averaged, one of 1500 rows.
+# densities: as many states as are affordable are averaged, seven of 650 rows.
 AVERAGING_SECONDS = 0.35
 # Rows up to which a population goes from the priors to the posterior, thousands of
 # evaluations; and under likelihoods that are not Gaussian.

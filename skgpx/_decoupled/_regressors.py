@@ -355,7 +355,14 @@ def default_estimator(
     shift, scale = standardisation(y, weights)
     rows = canonical_rows(X, (y - shift) / scale, weights)
     likelihood = Gaussian().prepare(rows.y, rows.weights)
-    learned = learn_prior(rows, likelihood, generator(random_state), kernel=kernel)
+    learned = learn_prior(
+        rows,
+        likelihood,
+        generator(random_state),
+        kernel=kernel,
+        # draws of a rough kernel have no slopes
+        rough=False,
+    )
     noise = float(learned.likelihood.variance(0.0))
     process = GaussianProcessRegressor(
         learned.kernel + WhiteKernel(noise),

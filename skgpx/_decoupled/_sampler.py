@@ -129,7 +129,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
         Of the default process: "average" draws each function under hyperparameters of
         its own, from their posterior; "maximise" draws all under those of the largest
-        posterior. "auto" averages up to 300 rows. As in :class:`PLSRegressor`.
+        posterior. "auto" averages up to 300 rows.
     n_jobs : int or None, default=None
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None

@@ -134,8 +134,8 @@ def fit_process(
         n_inducing=n_inducing,
         n_jobs=settings.n_jobs,
         hyperparameters=hyperparameters,
-        # of more rows the points leave out what is rough
-        rough=len(rows.y) < ABUNDANT_ROWS,
+        # few points leave out what is rough
+        rough=n_inducing is None and len(rows.y) < ABUNDANT_ROWS,
     )
 
     # 2  Inducing points of each state, and regression in their basis.

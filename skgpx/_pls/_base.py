@@ -314,7 +314,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             or self.warm_start
         )
         is_automatic = self.hyperparameters == "auto"
-        if is_automatic and given_chains and not likelihood.has_closed_form:
+        has_chains = given_chains and not likelihood.has_closed_form
+        if is_automatic and (has_chains or self.warm_start):
             return "maximise"
         return self.hyperparameters
 

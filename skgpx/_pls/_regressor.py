@@ -25,7 +25,7 @@ from skgpx._pls._lazy_fit import LazyRows, check_lazy_fit
 from skgpx._pls._normal_form import NormalForm
 from skgpx._pls._parts import RowSums, add_rows, rows_of_model, same_functions
 from skgpx._pls._sampler import resolved_method
-from skgpx._row_budgets import CHECKED_ROWS
+from skgpx._row_budgets import AVERAGED_ROWS, CHECKED_ROWS
 from skgpx._selection import MAX_INDUCING_NON_GAUSSIAN, NO_NOISE
 from skgpx._types import RandomState
 from skgpx._validation import (
@@ -77,7 +77,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         WhiteKernel added to it is the noise of a Gaussian likelihood. None stands for
         a constant times an RBF with one lengthscale for all columns or one for each,
         the one of the larger log posterior; for one latent function the RBF competes
-        with Matern kernels of order 5/2 and 3/2 (for normal noise, from 4500 rows on
+        with Matern kernels of order 5/2 and 3/2 (for normal noise, from 250 rows on
         also 1/2) and, for normal noise, the best with a linear trend beside it and,
         with one input, with seasons whose period is found. The covariance of the paper
         is :class:`~skgpx.kernels.GREKernel` around such a kernel.
@@ -133,7 +133,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
         other hyperparameters of your own kernel are uniform in the logarithm, within
         their bounds. "auto" averages up to 1500 rows under Gaussian noise (of more than
-        some 700 the modes of candidates that are nearly as probable) and 300 under
+        some 600 the modes of candidates that are nearly as probable) and 300 under
         other noise around one location, if there are at most 100 hyperparameters and
         each has a prior, unless `method`, `init` or `warm_start` is stated for its
         chains. See Notes.
@@ -671,7 +671,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             raise ValueError(
                 "Rows are added to a model of one target with Gaussian noise, of "
                 f"arrays in memory; got {type(model).__name__} with "
-                f"{self.likelihood_!r}. For few first rows set "
+                f"{self.likelihood_!r}. For up to 1500 first rows set "
                 'hyperparameters="maximise", which averages no states.'
             )
 
@@ -734,7 +734,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         checks = {finding.check for finding in findings if finding is not None}
         averages = bool(self.hyperparameter_states_) and rows.known is None
         # residuals of few rows contradict nothing
-        if averages or checks & _NOT_NORMAL:
+        are_few = averages and len(rows.y) <= AVERAGED_ROWS
+        if are_few or checks & _NOT_NORMAL:
             chosen = copy.copy(self)
             chosen.hyperparameters = "maximise"
             if averages:
@@ -746,7 +747,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
                 findings = of_student
                 parameter = self.hyperparameters
                 self.__dict__.update(vars(student), hyperparameters=parameter)
-                if averages:
+                if are_few:
                     findings = self._fit_likelihood(StudentT(), rows, reporter.part())
         reporter.finish()
         return findings

@@ -1,7 +1,8 @@
-"""Hyperparameters of few rows: averaged over their posterior, not chosen.
+"""Hyperparameters averaged over their posterior, not chosen.
 
 Few rows cannot tell one lengthscale, one noise or one family of kernels from another.
-Draws from the prior of all candidates become states of the posterior.
+The finalists of the search are the modes of the posterior: draws near them, of few rows
+draws from the priors that have moved there, or the modes themselves are its states.
 """
 
 from __future__ import annotations
@@ -138,6 +139,14 @@ class Effort(NamedTuple):
             n_states=min(max(10_000 // n_rows, 24), 64) if has_bound else 12,
         )
 
+    def for_draws(self) -> Effort:
+        """At least as much as some draws of the posterior take."""
+        return self._replace(
+            n_chains=max(self.n_chains, 16),
+            n_draws=max(self.n_draws, 200),
+            n_states=max(self.n_states, 12),
+        )
+
 
 class HyperparameterState(NamedTuple):
     """A state of kernel and likelihood, and its posterior probability.
@@ -165,6 +174,7 @@ def average(
     rng: np.random.Generator,
     *,
     trend: bool,
+    requested: bool,
     n_jobs: int | None = None,
 ) -> tuple[SearchResult, list[HyperparameterState]]:
     """Draw states from the posterior of the hyperparameters of all candidates.
@@ -182,6 +192,8 @@ def average(
     rng : numpy.random.Generator
     trend : bool
         Whether trends and seasons compete, under Gaussian noise.
+    requested : bool
+        Whether draws are asked for, whatever they cost.
     n_jobs : int or None
         Searches and chains side by side, see :func:`skgpx._parallel.side_by_side`,
         unless rows are so few that threads would wait for each other.
@@ -203,35 +215,56 @@ def average(
         screening = subset(rows, split.order[:SCREENING_BOUND_ROWS])
         split = split._replace(screening=screening)
     effort = Effort.of(len(rows.y), families[0][-1].n_free, likelihood)
+    if requested:
+        effort = effort.for_draws()
+    draws_states = effort.n_states >= _FEWEST_DRAWN
     is_few = len(rows.y) <= effort.most_rows
     # 1 the modes of all candidates; of more rows, of those that have a part
     results = finalists(families, split, likelihood, n_jobs, trend)
-    if is_few or results[0].gain < NEGLIGIBLE_NATS:
+    if is_few or (draws_states and results[0].gain < NEGLIGIBLE_NATS):
         results += _noise_alone(families[0][0], rows, likelihood)
     results.sort(key=lambda result: result.posterior, reverse=True)
     result = results[0]
     if not is_few:
         smallest = result.posterior - NEGLIGIBLE_NATS
         results = [rival for rival in results if rival.largest_mass >= smallest]
-    if effort.n_states < _FEWEST_DRAWN:
+    if not draws_states:
         return result, _weighted_modes(results)
-    # 2 of few rows a population goes from the priors to the posterior
-    candidates = [rival.candidate for rival in results]
+    # 2 draws from the posterior
+    population = _draws(results, rows, likelihood, effort, rng, n_jobs)
+    if not population:
+        # hardly any draw has a weight
+        return result, _weighted_modes(results)
+    # 3 some of the particles; equal ones count once, with their number as weight
+    chosen = weighted_draws(population, effort.n_states, rng)
+    return result, _merge(chosen)
+
+
+def _draws(
+    results: Sequence[SearchResult],
+    rows: Rows,
+    likelihood: Likelihood,
+    effort: Effort,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> Population:
+    """Draws near the modes of the results, or from the priors, moved to the posterior.
+
+    Few rows begin with the latter, whose posterior is not normal around modes. None are
+    returned where both fail.
+    """
+    candidates = [result.candidate for result in results]
     forms = forms_of(candidates, rows, likelihood)
     modes = modes_of(results, forms, n_jobs)
     population: Population = []
+    is_few = len(rows.y) <= effort.most_rows
     if not is_few:
         population = _near(modes, forms, effort, rng, n_jobs)
     if not population and len(rows.y) <= AVERAGED_ROWS:
         population = _from_priors(modes, forms, effort, rng, n_jobs, likelihood)
-    if not population:
-        population = _near(modes, forms, effort, rng, n_jobs, least_size=0.0)
-    if not population:
-        # no draw has a density
-        return result, [_state(result, weight=1.0)]
-    # 3 some of the particles; equal ones count once, with their number as weight
-    chosen = weighted_draws(population, effort.n_states, rng)
-    return result, _merge(chosen)
+    if is_few and not population:
+        population = _near(modes, forms, effort, rng, n_jobs)
+    return population
 
 
 def _noise_alone(
@@ -302,23 +335,24 @@ def _near(
     effort: Effort,
     rng: np.random.Generator,
     n_jobs: int | None,
-    least_size: float = _LEAST_SIZE,
 ) -> Population:
     """Draws near the modes; where not so many of them have a weight, after some steps.
 
-    None where hardly any has one, as at bounds, where the posterior is not normal.
+    None where hardly any has one, as at bounds, where the posterior is not normal, or
+    where they stay far below the modes.
     """
     population = draws_near(modes, forms, effort.n_draws, rng, n_jobs)
     size = effective_size(population)
     if size >= effort.n_states:
         return in_order(population)
-    if size <= least_size:
+    if size <= _LEAST_SIZE:
         return []
     starts = [
         (form, form.evaluate(particles.owner, particles.points))
         for form, particles in weighted_draws(population, effort.n_chains, rng)
     ]
-    return move(starts, 1.0, effort.n_chains, effort.n_steps, rng, n_jobs)
+    population = move(starts, 1.0, effort.n_chains, effort.n_steps, rng, n_jobs)
+    return population if _lag(population, modes) <= _LARGE_LAG else []
 
 
 def _lag(population: Population, modes: Sequence[Mode]) -> float:

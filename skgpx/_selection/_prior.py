@@ -263,6 +263,7 @@ def learn_prior(
             likelihood,
             rng,
             trend=trend,
+            requested=hyperparameters == "average",
             n_jobs=n_jobs,
         )
         exact_noise = noise_of_signal(result)
@@ -343,7 +344,11 @@ def learn_prior(
         kernel=states[0].name,
         states=len(states),
     )
-    averaged = chosen._replace(record=record, averaged=tuple(states))
+    averaged = chosen._replace(
+        record=record,
+        exact_noise=np.nan,
+        averaged=tuple(states),
+    )
     return averaged.at(states[0])
 
 

@@ -209,7 +209,19 @@ def finalists(
     # 3 the best ones on as many as the search has
     rivals = train_families(rivals, split.training, split.scattered)
     results = [result for family in rivals for result in family]
-    return sorted(results, key=lambda result: result.posterior, reverse=True)
+    results.sort(key=lambda result: result.posterior, reverse=True)
+    # 4 to the end where that costs little
+    if len(split.training.y) == len(split.scattered.y):
+        best = results[0]
+        results[0] = search(
+            best.candidate,
+            best.u,
+            split.training,
+            best.likelihood,
+            max_iter=100,
+            tolerance=1e-5,
+        )
+    return results
 
 
 def best_families_first(
@@ -236,7 +248,7 @@ def train_families(
     they are then less than `margin` below it.
     """
     if len(rows.y) == len(previous.y):
-        return [list(family) for family in families]
+        return best_families_first([list(family) for family in families])
     # 1 by the log posterior of the rows
     starts = [starts_of_family(family, rows) for family in families]
     starts = best_families_first(starts)
@@ -637,7 +649,9 @@ class Target(NamedTuple):
 
         split = self.split._replace(
             rows=subtract(self.split.rows),
+            screening=subtract(self.split.screening),
             scattered=subtract(self.split.scattered),
+            training=subtract(self.split.training),
         )
         neighborhoods = self.neighborhoods._replace(
             rows=subtract(self.neighborhoods.rows),

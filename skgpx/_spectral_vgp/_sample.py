@@ -229,8 +229,8 @@ def fit_sample(
         inducing=inducing,
         n_inducing=n_basis,
         n_jobs=n_jobs,
-        # of more rows the points leave out what is rough
-        rough=len(rows.y) < ABUNDANT_ROWS,
+        # few points leave out what is rough
+        rough=n_basis is None and len(rows.y) < ABUNDANT_ROWS,
     )
     kernel = learned.kernel
     likelihood = learned.likelihood
