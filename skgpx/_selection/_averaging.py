@@ -257,13 +257,17 @@ def _draws(
     forms = forms_of(candidates, rows, likelihood)
     modes = modes_of(results, forms, n_jobs)
     population: Population = []
-    is_few = len(rows.y) <= effort.most_rows
-    if not is_few:
+    if len(rows.y) <= effort.most_rows:
+        population = _from_priors(
+            modes, forms, effort, rng, n_jobs, likelihood, largest_lag=_LARGE_LAG
+        )
+    if not population:
         population = _near(modes, forms, effort, rng, n_jobs)
     if not population and len(rows.y) <= AVERAGED_ROWS:
-        population = _from_priors(modes, forms, effort, rng, n_jobs, likelihood)
-    if is_few and not population:
-        population = _near(modes, forms, effort, rng, n_jobs)
+        # as at bounds
+        population = _from_priors(
+            modes, forms, effort, rng, n_jobs, likelihood, largest_lag=np.inf
+        )
     return population
 
 
@@ -290,6 +294,7 @@ def _from_priors(
     rng: np.random.Generator,
     n_jobs: int | None,
     likelihood: Likelihood,
+    largest_lag: float,
 ) -> Population:
     """Draws from the priors of all candidates, moved to the posterior.
 
@@ -310,7 +315,7 @@ def _from_priors(
         if n_rounds >= _FEWEST_ROUNDS and lag <= _SMALL_LAG:
             break
         population = move(population, 1.0, effort.n_chains, effort.n_steps, rng, n_jobs)
-    return population if lag <= _LARGE_LAG else []
+    return population if lag <= largest_lag else []
 
 
 def _weighted_modes(results: Sequence[SearchResult]) -> list[HyperparameterState]:

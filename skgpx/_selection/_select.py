@@ -256,6 +256,9 @@ def train_families(
     trained = []
     for *simpler, general in starts[: affordable_finalists(len(rows.y))]:
         best = train_on(general, rows, previous)
+        if margin > 0.0 and has_little_noise(best):
+            # a rougher function without noise may explain more rows better
+            best = best_of([best, *without_noise(best, rows)])
         close = [
             train_on(simple, rows, previous)
             for simple in simpler
@@ -301,14 +304,13 @@ def evaluated(result: SearchResult, rows: Rows) -> SearchResult:
     may contradict each other.
     """
     likelihoods = [result.likelihood]
-    noise = np.inf
-    if result.likelihood.has_closed_form:
-        noise = float(result.likelihood.variance(0.0))
-    if noise < _SOME_NOISE * result.candidate.unit:
+    if has_little_noise(result):
         some_noise = _SOME_NOISE * result.candidate.unit
         likelihoods.append(with_noise(result.likelihood, some_noise))
     posterior = LogPosterior(result.candidate, rows, result.likelihood)
-    points = np.stack([np.append(result.u, each.theta) for each in likelihoods])
+    points = np.stack(
+        [np.append(result.u, likelihood.theta) for likelihood in likelihoods]
+    )
     # bounds are inside but for rounding
     points = np.clip(points, *posterior.bounds.T)
     particles = posterior.evaluate(0, points, with_slopes=False)
@@ -398,6 +400,14 @@ def screen(
                 break
         results.append(best_of(searches))
     return results
+
+
+def has_little_noise(result: SearchResult) -> bool:
+    """Whether the noise is less than a hundredth of the variance of y."""
+    if not result.likelihood.has_closed_form:
+        return False
+    noise = float(result.likelihood.variance(0.0))
+    return noise < _SOME_NOISE * result.candidate.unit
 
 
 def without_noise(result: SearchResult, rows: Rows) -> list[SearchResult]:
