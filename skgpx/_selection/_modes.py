@@ -28,10 +28,6 @@ Array = NDArray[np.float64]
 
 # Noise of functions without noise, where searches start, in variances of y.
 NO_NOISE = 1e-6
-# Modes are results of searches that differ by so much in a logarithm, and that are at
-# most so many nats below the best one of their candidate.
-_MODE_DISTANCE = 0.5
-_MODE_NATS = 6.0
 # The proposal: degrees of freedom, factor of the covariances, and the share of the
 # draws that is spread evenly over the modes.
 _DEGREES = 5.0
