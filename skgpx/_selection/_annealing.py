@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from skgpx._numerics.linalg import cholesky
 from skgpx._parallel import side_by_side
 from skgpx._selection._candidates import Candidate
+from skgpx._selection._evidence import ExactEvidence
 from skgpx._selection._process_evidence import process_evidence
 from skgpx._validation import Rows
 from skgpx.likelihoods import Likelihood
@@ -148,8 +149,8 @@ class LogPosterior:
         """Log densities and slopes at points (s, q).
 
         Minus infinity, with slopes of zero, beyond the bounds and where a covariance is
-        not positive definite. Slopes that are not asked for are zero, and save more
-        than half of the time.
+        not positive definite. Under Gaussian noise slopes that are not asked for are
+        zero, and save more than half of the time.
         """
         low, high = self.bounds.T
         is_inside = np.all((low <= points) & (points <= high), axis=1)
@@ -191,7 +192,7 @@ class LogPosterior:
         theta = np.concatenate((kernel_theta, points[:, q:]), axis=1)
         # draws from a prior may be where likelihoods overflow
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if not with_slopes:
+            if not with_slopes and isinstance(self.evidence, ExactEvidence):
                 return self.evidence.values(theta), np.zeros(points.shape)
             values, slopes = self.evidence.values_and_gradients(theta)
         of_coordinates = self.candidate.coordinate_slopes(kernel_theta, slopes[:, :p])

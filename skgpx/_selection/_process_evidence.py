@@ -169,11 +169,6 @@ class VariationalEvidence:
             gradients[i, p:] = self._scale_slopes(thetas[i, p:], *moments[:, i])
         return values, gradients
 
-    def values(self, thetas: Array) -> Array:
-        """Evidence (s,) at points (s, p), minus infinity where it fails."""
-        values, _ = self.values_and_gradients(thetas)
-        return np.where(np.isnan(values), -np.inf, values)
-
     def working_responses(self) -> tuple[float, Array, Array]:
         """The bound at the kernel and likelihood themselves, z and its noise, (n,).
 
@@ -366,11 +361,6 @@ class LaplaceEvidence:
             with suppress(np.linalg.LinAlgError):
                 values[i], gradients[i], start = self._evaluate(theta, start)
         return values, gradients
-
-    def values(self, thetas: Array) -> Array:
-        """Evidence (s,) at points (s, p), minus infinity where it fails."""
-        values, _ = self.values_and_gradients(thetas)
-        return np.where(np.isnan(values), -np.inf, values)
 
     def _at(self, theta: Array) -> tuple[Kernel, Likelihood]:
         p = self._n_kernel_parameters
