@@ -153,21 +153,11 @@ def test_the_table_knows_every_module_and_points_only_downward():
         assert not below & later, f"{row} may import {below & later}, which is above it"
 
 
-def test_the_tree_of_the_documentation_is_that_of_the_package():
+def test_the_layers_of_the_documentation_name_every_module():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    tree = next(block for block in text.split("```\n") if block.startswith("_pls/"))
-    folder, named = "", {}
-    for line in tree.splitlines():
-        words = re.findall(r"\b_?[a-z]\w*", line)
-        if not line.startswith(" "):
-            folder = words.pop(0)
-        named.setdefault(folder, set()).update(words)
-    listed = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert listed == set(named) - {"beside"}
-    for name in listed:
-        files = {path.stem for path in (PACKAGE / name).glob("*.py")} - {"__init__"}
-        assert not files - named[name], name
-        assert not {word for word in named[name] if word.startswith("_")} - files, name
+    section = text.split("## The layers")[1].split("\n## ")[0]
+    named = set(re.findall(r"`(\w+)`", section))
+    assert set(LAYERS) - {"__init__"} <= named
 
 
 def test_imports_inside_the_package_point_downward():
