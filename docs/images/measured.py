@@ -154,11 +154,11 @@ def stein_features():
     figure, axes = plt.subplots(
         1, 2, figsize=(9.0, 3.4), sharey=True, layout="constrained"
     )
-    names = "MC", "best of QMC, ORF", "Stein", "Nyström, 2R columns"
+    names = "best of QMC, ORF", "Stein", "Nyström, 2R columns"
     for axis, R in zip(axes, (50, 200), strict=True):
         some = [row for row in rows if row[0].startswith("normal") and "√" in row[0]]
         some = [row for row in some if number(row[1], 1) == R]
-        for name, column in zip(names, (2, 3, 4, 7), strict=True):
+        for name, column in zip(names, (2, 3, 5), strict=True):
             d = [number(row[1]) for row in some]
             axis.semilogy(d, numbers(some, [column])[:, 0], "o-", label=name)
         axis.set(title=f"{R} frequencies", xlabel="columns", xticks=(2, 4, 8, 16))
@@ -191,7 +191,7 @@ def targets():
 
 
 def many_rows():
-    """Errors of held-out rows against seconds, on a panel for each table."""
+    """Errors of held-out rows against CPU seconds, on a panel for each table."""
     _, rows = table("many_rows", "| table | method | RMSE")
     figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained")
     for axis, data in zip(axes, ("protein", "kin40k"), strict=True):
@@ -209,7 +209,7 @@ def many_rows():
                 ha="right" if left else "left",
                 size=8,
             )
-        axis.set(xscale="log", xlabel="seconds", ylabel="RMSE", title=data)
+        axis.set(xscale="log", xlabel="CPU seconds", ylabel="RMSE", title=data)
         axis.margins(x=0.35, y=0.12)
     save(figure, "many_rows")
 
