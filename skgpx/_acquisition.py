@@ -76,7 +76,7 @@ class LogExpectedImprovement:
     Parameters
     ----------
     posterior : Posterior
-        Of the function f, with one output and s components.
+        Posterior of the function f, with one output and s components.
     incumbents : ndarray of shape (s,)
         b, for each component.
     sign : float

@@ -77,10 +77,10 @@ class AveragedHyperparameters(NamedTuple):
         hyperparameter. Those of one kind are in the order of their columns.
     weights : ndarray of shape (n_states,)
     families : tuple of str
-        Of the kernel of each state.
+        Family of the kernel of each state.
     column_names : list of str
-        Of the input of the kernel: those of X, or ``z0``, ``z1``, ... where the kernel
-        has other columns.
+        Names of the inputs of the kernel: the columns of X, or ``z0``, ``z1``, ...
+        where the kernel has others.
     column_std : ndarray of shape (q,)
         Standard deviations of the inducing points; 1 for constant columns.
     column_order : ndarray of shape (q,)

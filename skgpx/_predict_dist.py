@@ -275,8 +275,8 @@ def cross_val_predict_dist(
     Returns
     -------
     distribution : Predictive or list of Predictive
-        Of the n_rows rows in their order, with the methods of :func:`predict_dist`. It
-        keeps the fitted estimator of each fold.
+        Distributions of the n_rows rows in their order, with the methods of
+        :func:`predict_dist`. They keep the fitted estimator of each fold.
 
     Raises
     ------

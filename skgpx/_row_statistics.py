@@ -124,7 +124,7 @@ def neighbor_whitening(
     Parameters
     ----------
     residual : NeighborResidual
-        Of M functions, with N neighbours and k versions of the noise.
+        Residual of M functions, with N neighbours and k versions of the noise.
     nearest, count : ndarray of shape (g, n, N) and (g, n)
         Predecessors of each row, of which the first `count` are valid:
         :meth:`NeighborResidual.predecessors`.
@@ -177,7 +177,7 @@ def neighbor_systems(
     Returns
     -------
     systems : list of ndarray, or None
-        Of each block of rows; None if they take more than a gigabyte.
+        Systems of each block of rows; None if they take more than a gigabyte.
     """
     n_points = nearest.shape[2] + 1
     n_numbers = nearest.shape[0] * nearest.shape[1] * n_points * (n_points + 1) // 2

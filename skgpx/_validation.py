@@ -406,7 +406,7 @@ def check_block(door: Door, number: int, columns: dict[str, Any]) -> Rows:
     ----------
     door : Door
     number : int
-        Of the part, for messages.
+        Number of the part, for messages.
     columns : dict
         "X", "y" and, if they are given, "sample_weight" and quantities of rows.
 
@@ -1153,7 +1153,7 @@ def in_unit_scale(
         As it was given, perhaps with white noise.
     normalize_y : bool
     units : Units, optional
-        Of an earlier fit, whose shift and scale stay.
+        Units of an earlier fit: shift and scale stay.
 
     Returns
     -------

@@ -126,11 +126,11 @@ def check_residuals(
     Parameters
     ----------
     rows : Rows
-        Of X, y and weights.
+        The fit's X, y and weights.
     residuals : ndarray of shape (n,) or (n, t)
         ``y - m(x)``.
     variance : ndarray of shape (n,) or (n, t)
-        Of the residuals, up to a factor.
+        Variance of the residuals, up to a factor.
     noise_share : ndarray of shape (n,) or (n, t)
         Share of the noise in the predictive variance of each row given the others:
         one less its leverage.
@@ -239,7 +239,7 @@ def residual_autocorrelation(
     X : ndarray of shape (n, d)
     residuals, weights : ndarray of shape (n,)
     variance : float
-        Of y.
+        Variance of y.
     """
     n, d = X.shape
     if n < 100 or variance == 0.0:
@@ -577,7 +577,7 @@ def better_process(
     errors, process_errors : ndarray of shape (n,)
         At held-out rows: of the base model, and of the process without it.
     variance : float
-        Of y.
+        Variance of y.
     """
     if len(errors) < _FEWEST_COMPARED or variance <= 0.0:
         return None
@@ -838,7 +838,7 @@ def solver_not_converged(solution: Solution, tol: float) -> Finding | None:
     Parameters
     ----------
     solution : Solution
-        Of :func:`skgpx._numerics.conjugate_gradients.solve`.
+        What :func:`skgpx._numerics.conjugate_gradients.solve` returns.
     tol : float
     """
     if solution.converged:
@@ -1021,7 +1021,7 @@ def check_counts(
     latent : LatentMixture
         Latent values of the rows.
     likelihood : Likelihood
-        Of the rows, with their exposures.
+        Likelihood of the rows, with their exposures.
     follows_rows : bool
         Whether the kernel is learned and the basis large enough. What another fit does
         not follow scatters around its rates, and is no overdispersion.

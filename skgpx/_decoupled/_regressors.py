@@ -327,10 +327,10 @@ def default_estimator(
 ) -> tuple[BaseEstimator, Hyperparameters | None]:
     """Process for these rows, without a fit.
 
-    The library's search learns kernel and noise. Of few rows the process is the mixture
-    of a PLSRegressor over the hyperparameters. Up to 1500 rows it is exact; above, and
-    for several targets, it is the process of a PLSRegressor, which searches in its fit.
-    Its residual stays at the prior: draws given nearest rows would jump.
+    The library's search learns kernel and noise. Where rows are few the process is the
+    mixture of a PLSRegressor over the hyperparameters. Up to 1500 rows it is exact;
+    above, and for several targets, it is the process of a PLSRegressor, which searches
+    in its fit. Its residual stays at the prior: draws given nearest rows would jump.
 
     Returns
     -------

@@ -127,9 +127,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         added to it. None stands for the range of the rows and a fifth of it on either
         side.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
-        Of the default process: "average" draws each function under hyperparameters of
-        its own, from their posterior; "maximise" draws all under those of the largest
-        posterior. "auto" averages up to 300 rows.
+        For the default process: "average" draws each function under hyperparameters of
+        its own, from their posterior; "maximise" draws all under the most probable
+        ones. "auto" averages up to 300 rows.
     n_jobs : int or None, default=None
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None

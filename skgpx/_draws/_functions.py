@@ -845,7 +845,7 @@ class OutputTerm:
     Parameters
     ----------
     draws : FunctionDraws
-        Of one output.
+        Draws of one output.
     output : int
         Which one it is.
     n_outputs : int

@@ -176,7 +176,7 @@ class BaseModel(NamedTuple):
     rows : ndarray of shape (n, d)
         Those of `cross_fit`, as the latent model has them.
     inputs : ndarray of shape (n, q)
-        Of the kernel, at these rows.
+        Inputs of the kernel, at these rows.
     y : ndarray of shape (n,)
         Numbers or labels of these rows.
     map : InputMap or None

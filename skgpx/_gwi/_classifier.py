@@ -81,7 +81,7 @@ class FittedScores(NamedTuple):
     held_out : ndarray of int of shape (p,)
         Positions of these rows.
     predictions : ndarray of shape (p, c, 1) or (p, c, k)
-        Of each function.
+        Predictions of each function.
     curves : dict or None
         Fitted attributes of the training of networks.
     map : InputMap or None

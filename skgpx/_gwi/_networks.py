@@ -40,7 +40,7 @@ class MeanOfNetworks:
     Parameters
     ----------
     parameters : ndarray of shape (k, p)
-        Of each network.
+        Parameters of each network.
     network : Perceptron
     frame : InputFrame
         Standardises the rows.
@@ -112,8 +112,8 @@ def stays_behind(gains: list[float]) -> bool:
     Parameters
     ----------
     gains : list of float
-        Of networks over another mean after each round. Progress slows down: at the
-        pace of the last rounds a gain is reached sooner than it would be.
+        Gains of networks over another mean after each round. Progress slows down: at
+        the pace of the last rounds a gain is reached sooner than it would be.
     """
     if len(gains) <= _PATIENCE:
         return False
@@ -140,7 +140,7 @@ def train_networks(
     weights : ndarray of shape (n,)
         For the standardisation of X.
     parts : ndarray of int of shape (k, h)
-        Of :func:`hold_out`. The lowest loss of each network at its held-out rows ends
+        From :func:`hold_out`. The lowest loss of each network at its held-out rows ends
         its training.
     loss : callable
     n_outputs : int

@@ -53,7 +53,7 @@ class NoiseRows(NamedTuple):
     Attributes
     ----------
     errors : ndarray of shape (p,)
-        Of the mean, not fitted to these rows.
+        Errors of the mean, not fitted to these rows.
     variance : ndarray of shape (p,)
         r, of the process given the other rows.
     weights : ndarray of shape (p,)
@@ -61,7 +61,7 @@ class NoiseRows(NamedTuple):
     rows : ndarray of shape (p, d)
         As the latent model has them.
     form : TableForm
-        Of the table that the regression of the scale is given.
+        Form of the table that the regression of the scale is given.
     groups : ndarray of shape (p,) or None
         Rows that are held out together.
     """
@@ -252,7 +252,7 @@ def learn_noise(
         In the units of the errors; a scale that is None is learned, and ``df=None``
         too.
     noise_model : regressor, "boosting" or None
-        Of log |e|; None for one scale, which fewer than ten rows have in any case.
+        Model of log |e|; None for one scale, which fewer than ten rows always have.
     rng : numpy.random.Generator
         Seeds the regressor.
     n_jobs : int or None

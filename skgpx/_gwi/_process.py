@@ -115,7 +115,7 @@ def fit_process(
     n_inducing : int or None
         None: as many as the kernel needs.
     noise_variance : float or None
-        Of the regression; None takes the noise of the likelihood.
+        Noise of the regression; None takes the noise of the likelihood.
     rng : numpy.random.Generator
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
         As in :func:`~skgpx._selection.learn_prior`.
@@ -226,7 +226,7 @@ def leave_one_out(process: FittedProcess, rows: Rows) -> tuple[Array, Array]:
     -------
     errors : ndarray of the shape of y, (n,) or (n, t)
     variance : ndarray of the same shape
-        Of f at the row.
+        Variance of f at the row.
 
     Notes
     -----

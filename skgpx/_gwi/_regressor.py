@@ -129,7 +129,7 @@ class _Problem(NamedTuple):
     shift, scale : float or ndarray of shape (t,)
     process : FittedProcess
     variance : ndarray of shape (n,) or (n, t)
-        Of f at each row, given the others.
+        Variance of f at each row, given the others.
     regression : FittedMean
         The mean of the process, with leave-one-out predictions of all rows.
     """
@@ -865,7 +865,7 @@ def _calibrate(
     Returns
     -------
     noise_variance : float or ndarray of shape (t,)
-        Of normal noise, that the errors support.
+        Variance of normal noise that the errors support.
     variance_scale : float or ndarray of shape (t,)
         T, the factor of the variance of y that they support.
     """

@@ -69,9 +69,9 @@ class _Solved(NamedTuple):
     Attributes
     ----------
     hyperparameters : Hyperparameters
-        Of the standardised y.
+        Hyperparameters for the standardised y.
     units : Units
-        Of y.
+        Units of y.
     rows : Rows
         Standardised.
     prior : FunctionDraws
@@ -162,7 +162,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         approximation; elsewhere what the points leave counts as independent, by which
         it may be too low by a tenth of a nat a row and more.
     inducing_points_ : ndarray of shape (M, n_features)
-        Of the sparse process that preconditions the solver.
+        Points of the sparse process that preconditions the solver.
     posterior_ : PathwiseModel
         From which every prediction is computed.
     n_iter_ : int
@@ -725,7 +725,7 @@ def _common_factor(errors: Array, variances: Array, weights: Array) -> float:
     Parameters
     ----------
     errors : ndarray of shape (r, c, 1 + s)
-        Of y, and of the s draws.
+        Errors of y, and of the s draws.
     variances, weights : ndarray of shape (r,)
         ``v`` and ``ω``.
     """

@@ -140,7 +140,7 @@ class SparseRows:
         Parameters
         ----------
         basis : Nystroem
-            Of m inducing points.
+            Basis of m inducing points.
         X : ndarray of shape (n, d)
         noise : ndarray of shape (n,)
             Variance of the noise of each row.

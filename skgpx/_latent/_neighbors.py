@@ -318,7 +318,7 @@ def _filtered(
     level : ndarray of shape (p, t)
         ``φᵀw`` with an error.
     variance : ndarray of shape (p,)
-        Of this error.
+        Variance of this error.
     """
     for i in range(len(features)):
         half = features[i] @ root

@@ -27,7 +27,7 @@ class SeparateFunctions(FunctionModel):
     Parameters
     ----------
     models : tuple of c NeighborModel
-        Of one output each.
+        One model for each output.
     """
 
     models: tuple[NeighborModel, ...]

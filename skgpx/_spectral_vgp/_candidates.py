@@ -58,11 +58,11 @@ class Prior(NamedTuple):
     ----------
     rule : BoostedEigenvalues
     noise_variance : float or ndarray of shape (t,)
-        Of the standardised y; at the end of a search, of each target.
+        Noise of the standardised y; at the end of a search, of each target.
     box : Box
     functions : FourierIndex
     sums : WeightStatistics, tuple of WeightStatistics or None
-        Of the functions and the standardised y, not whitened; of sections, of each.
+        Sums of functions and standardised y, not whitened; one for each section.
     bound : float
         Lower bound of the log evidence of the standardised y, in nats.
     score : float
@@ -122,13 +122,13 @@ class Candidates:
     tail_is_noise : bool
         Whether functions outside of the basis count as noise in a search.
     noise_variance : float or None
-        Of the standardised y; None if it is searched for.
+        Noise of the standardised y; None if it is searched for.
     noise_range : ndarray of shape (2,)
         Bounds of the noise variance.
     stated : sequence of distributions or None
         Priors that a kernel states, of theta and last of the noise.
     n_functions : int
-        Of the basis; where their number is open, at the start of a search.
+        Size of the basis; where it is open, at the start of a search.
     grows : bool
         Whether the number of functions is open.
     """
@@ -255,7 +255,7 @@ def candidates_for(
     parameters : Parameters
     region : Region
     statistics : SeriesStatistics
-        Of the centred y.
+        Sums of the centred y.
     scale : float or ndarray of shape (t,)
         Unit of y.
     """

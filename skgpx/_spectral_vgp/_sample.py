@@ -53,11 +53,11 @@ class SparseState:
     seen : ndarray of shape (d, 2)
         Range of the inputs so far.
     statistics : WeightStatistics
-        Of the standardised y.
+        Sums of the standardised y.
     first : WeightStatistics
-        Of the rows that chose the basis, which copies of a model share.
+        Sums of the rows that chose the basis, which copies of a model share.
     noise_variance : float
-        Of the standardised y: the start of a search, or fixed.
+        Noise of the standardised y: the start of a search, or fixed.
     noise_bounds : tuple of float or None
         Bounds of the search; None for a fixed noise.
     record : SearchRecord

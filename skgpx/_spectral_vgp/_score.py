@@ -418,7 +418,7 @@ def standardise(
     Returns
     -------
     statistics : SeriesStatistics
-        Of the centred y.
+        Sums of the centred y.
     scale : float or ndarray of shape (t,)
         Unit of y; one for all targets if their noise variance is fixed.
     """

@@ -319,7 +319,7 @@ def drop_aliases(
         From strong to weak.
     length, power : ndarray of shape (r,)
     sums : WaveTable
-        Of the weights of the rows.
+        Sums of the weights of the rows.
 
     Returns
     -------

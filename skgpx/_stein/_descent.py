@@ -231,7 +231,7 @@ class SteinDescent:
     def _stalls(self, validation: Rows | None) -> bool:
         """Whether four rounds gained at most 0.01 nats an observation over all before.
 
-        Of validation density, or without such rows of evidence.
+        Nats of validation density, or without such rows of evidence.
         """
         if validation is None:
             scores = [-loss for loss in self.loss_curve[::ROUND]]
@@ -331,7 +331,7 @@ def calibrated(
     Returns
     -------
     factor : float or ndarray of shape (t,)
-        Of all variances.
+        Factor of all variances.
     noise_variance : float or ndarray of shape (t,)
         The one given or that of the mixture, whichever has the larger
         :func:`held_out_score`.

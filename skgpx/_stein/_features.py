@@ -69,7 +69,7 @@ def kernel_waves(
     method : {"stein", "halton", "sobol", "orthogonal", "mc"}
     input_variances : ndarray of shape (d,)
     n_steps : int
-        Of "stein".
+        Steps of "stein".
     rng : numpy.random.Generator
 
     Raises

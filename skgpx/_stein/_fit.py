@@ -252,7 +252,7 @@ class _Start(NamedTuple):
     mixture : WaveMixture
         The waves that move.
     findings : list of Finding or None
-        Of the search for the kernel, unless waves stand out.
+        Findings of the search for the kernel, unless waves stand out.
     """
 
     prior: Hyperparameters

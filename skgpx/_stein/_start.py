@@ -162,7 +162,7 @@ def leave_one_out(rows: Rows, waves: Waves) -> tuple[Array, Array]:
     -------
     errors : ndarray of shape (n,) or (n, t)
     variances : ndarray of shape (n,) or (n, t)
-        Of the errors.
+        Variances of the errors.
     """
     features = waves.features(rows.X).T
     noise_variance = waves.noise_variance
@@ -206,7 +206,7 @@ def _strongest_wave(rows: Rows, errors: Array) -> tuple[Array, float] | None:
             omega = np.zeros(d)
             omega[column] = fine_grid[frequency]
             amplitude = np.sqrt(2.0 * power * sizes[target]) / rows.weights.sum()
-    # Of independent residuals, twice the power is chi-squared of two degrees.
+    # Twice the power of independent residuals is chi-squared of two degrees.
     gain = -0.5 * np.log1p(-min(2.0 * power / n, 0.999))
     if n_tried == 0 or gain < MIN_GAIN:
         return None

@@ -77,7 +77,7 @@ class NetworkWarp:
     ----------
     network : Perceptron
     parameters : ndarray
-        Of g; learning moves them in place.
+        Parameters of g; learning moves them in place.
     floats_per_row : int
         Numbers in memory while one row is mapped.
     """
@@ -298,9 +298,9 @@ class SteinState:
     ----------
     mixture : WaveMixture
     statistics : tuple of WeightStatistics
-        Of the standardised y, one for each component.
+        Sums of the standardised y, one for each component.
     first : tuple of WeightStatistics
-        Of the rows that chose the frequencies, which copies of a model share.
+        Sums of the rows that chose the frequencies, which copies of a model share.
     shift, scale : float or ndarray of shape (t,)
         Standardisation of y, of these rows.
     """

@@ -128,11 +128,11 @@ class Continuation:
         Returns
         -------
         arguments : ndarray of shape (n, d)
-            Of the covariance: for a series in periods, at most a half.
+            Arguments of the covariance: for a series in periods, at most a half.
         turns : ndarray of shape (n, d)
             Steps in periods, at most one; zero for a kernel, which has no taper.
         length : ndarray of shape (n,)
-            Of the turns.
+            Length of the turns.
         """
         if self.period is None:
             return steps, np.zeros_like(steps), np.zeros(len(steps))

@@ -320,8 +320,8 @@ class EmpiricalSpectral(KernelBasis):
 
         φ_j(x) = e_j^(-1/2) k(x, X) v_j
 
-    Of all sets of m linear functionals of the values at the data, these explain most of
-    their variance: the posterior is kernel principal component regression, with the
+    No other m linear functionals of the values at the data explain more of their
+    variance: the posterior is kernel principal component regression, with the
     variance of the other components kept.
 
     Parameters

@@ -95,7 +95,7 @@ class NearestSearch(NamedTuple):
     positions : ndarray of shape (q,)
         These rows.
     tree : KDTree
-        Of the scaled inputs of these rows.
+        Tree of the scaled inputs of these rows.
     """
 
     versions: Index
@@ -409,7 +409,7 @@ class NeighborResidual:
     ) -> tuple[Array, Array]:
         """``b(x)`` (k, p, N), and the variance of ``h(x)`` (k, p).
 
-        Of the nearest rows (g, p, N) of each search the first `count` (g, p) are used.
+        The first `count` (g, p) of the nearest rows (g, p, N) of each search are used.
         Their covariances are computed, unless :meth:`packed_systems` has them.
         """
         k = self.noise.shape[1]

@@ -105,7 +105,7 @@ class Columns(DerivedKernel):
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Of the columns that are chosen, in their order.
+        Kernel of the chosen columns, in their order.
     columns : int, str, slice, callable, or sequence of int, str or bool
         Which columns, as ColumnTransformer takes them. The estimators of this library
         resolve names, and callables that map a DataFrame (without its rows) to columns,

@@ -248,7 +248,7 @@ def check_spectral_score(kernel: Kernel, omega: Array) -> None:
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Of a type with a spectral score; not a sum or product.
+        Kernel with a spectral score; not a sum or product.
     omega : ndarray of shape (R, d)
         Angular frequencies, in the bulk of the density.
 

@@ -439,7 +439,7 @@ def sample_spectra(
     Returns
     -------
     frequencies : ndarray of shape (n, d)
-        Of a single periodic factor the cosine series, of another length.
+        A single periodic factor has its cosine series, of another length.
     amplitudes : ndarray of shape (n,)
     """
     equal_amplitudes = np.full(n, max(n, 1) ** -0.5)

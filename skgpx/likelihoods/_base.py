@@ -22,7 +22,7 @@ from skgpx.likelihoods import _predictive
 Array = NDArray[np.float64]
 # Start, lower and upper bound of each scale parameter.
 Scales = dict[str, tuple[float, float, float]]
-# Of rows, or of columns: an array of numbers, or a slice.
+# Rows or columns: an array of numbers, or a slice.
 Index = NDArray[np.intp] | slice
 Columns = Index
 
@@ -40,7 +40,7 @@ class RowForm(NamedTuple):
     y, weights : ndarray of shape (n,)
         ``y'`` and ``ω'``.
     factor : ndarray of shape (n,) or None
-        Of the latent values; None for ones.
+        Factor of the latent values; None for ones.
     constant : ndarray of shape (n,) or None
         In nats; None for zeros.
     """

@@ -353,8 +353,8 @@ class HeteroscedasticGaussian(_Heteroscedastic):
 
     ``y = f₁ + scale exp(variation f₂) ε``, up to the location and spread of y, with two
     latent functions: of a prior each given nearest rows, and of one prior for chains.
-    How much the noise varies is learned; where it does not vary, fits of few rows see
-    some variation by chance.
+    How much the noise varies is learned; where it does not vary, a fit of a few rows
+    sees some variation by chance.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class Ordinal(Likelihood):
     Attributes
     ----------
     categories_ : ndarray of shape (K,) or None
-        Of the fitted likelihood, ``model.likelihood_``: the categories in their order,
+        In the fitted likelihood, ``model.likelihood_``: the categories in their order,
         if y had categories in `fit`.
 
     Notes

@@ -38,7 +38,7 @@ class Evidence(NamedTuple):
     value, value_noise : ndarray of shape (n,)
         Normal observation of f that moves its mean as far, and its variance as much.
     log_density : ndarray of shape (n,)
-        Of the errors, in nats.
+        Log density of the errors, in nats.
     """
 
     location_noise: Array

@@ -311,7 +311,7 @@ def interval_coverage(
     Returns
     -------
     fraction : float
-        Of n independent rows, its standard error is ``sqrt(c (1 - c) / n)``: 0.03 with
+        Its standard error for n independent rows is ``sqrt(c (1 - c) / n)``: 0.03 with
         a hundred rows at c = 0.9.
 
     Examples
