@@ -30,7 +30,6 @@ from skgpx._predictive_distribution import (
     RescaledDistribution,
 )
 from skgpx._report import Reporting
-from skgpx._selection import SearchRecord
 from skgpx._table import as_table, is_numeric, training_rows
 from skgpx._validation import (
     StrOptions,
@@ -242,7 +241,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         largest = float(np.max(np.abs(rows.y))) or 1.0
         self._min_variance = (np.finfo(np.float64).eps * largest) ** 2
         clock.end_of("scale")
-        self._record = SearchRecord("", calibration_rows=len(squares))
+        self._record = {"calibration_rows": len(squares)}
         self.stage_seconds_ = clock.seconds
         return self
 

@@ -292,7 +292,7 @@ def _search(model: BaseEstimator) -> dict[str, Any]:
         record = getattr(inner, "_record", None)
     if not record:
         return {}
-    return record.section()
+    return {name: value for name, value in record.items() if value}
 
 
 def _seconds(model: BaseEstimator) -> dict[str, float]:
@@ -436,7 +436,7 @@ def _suffices(model: BaseEstimator, n_functions: int) -> bool:
     It has a function for each row, or leaves out a hundredth of a nat of a row at most.
     """
     record = getattr(model, "_record", None)
-    if record is not None and n_functions >= record.distinct_rows:
+    if record is not None and n_functions >= record.get("distinct_rows", 0):
         return True
     return getattr(model, "unexplained_", np.nan) <= 0.01
 

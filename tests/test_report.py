@@ -33,7 +33,9 @@ from skgpx import (
     TemperedRegressor,
     metrics,
 )
-from skgpx._selection._averaging import HyperparameterState
+from skgpx._selection import State
+from skgpx._selection._candidates import of_kernel
+from skgpx._validation import canonical_rows
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import Linear
 from skgpx.likelihoods import Gaussian, Poisson
@@ -280,12 +282,21 @@ def test_hyperparameters_that_some_families_have(fitted):
     radial = ConstantKernel(4.0) * RBF(0.4)
     season = ConstantKernel(1.0) * RBF(3.0) * ExpSineSquared(0.7, 2.0)
     autoregression = ConstantKernel(0.25) * Matern(0.1, nu=0.5)
-    model.hyperparameter_states_ = (
-        HyperparameterState(radial + Linear(0.5), Gaussian(0.25), 0.5, "trend"),
-        HyperparameterState(radial, Gaussian(0.16), 0.25, "plain"),
-        HyperparameterState(
-            radial + autoregression + season, Gaussian(0.16), 0.25, "season"
-        ),
+    kernels = {
+        "trend": radial + Linear(0.5),
+        "plain": radial,
+        "season": radial + autoregression + season,
+    }
+    rows = canonical_rows(X, Y, np.ones(60))
+    candidates = [of_kernel(kernels[name], rows, 1.0, name) for name in kernels]
+    model.hyperparameter_states_ = tuple(
+        State(candidate.without_coordinates(np.empty(0)), np.empty(0), noise, weight)
+        for candidate, noise, weight in zip(
+            candidates,
+            [Gaussian(0.25), Gaussian(0.16), Gaussian(0.16)],
+            [0.5, 0.25, 0.25],
+            strict=True,
+        )
     )
     report = model.report()
     assert report["families"] == {"trend": 0.5, "plain": 0.25, "season": 0.25}

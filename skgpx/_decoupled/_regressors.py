@@ -18,9 +18,10 @@ from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution, WeightParticles
 from skgpx._pls import PLSRegressor
 from skgpx._row_budgets import AVERAGED_ROWS
-from skgpx._selection import Hyperparameters, learn_prior
+from skgpx._selection import State, learn
 from skgpx._types import RandomState
 from skgpx._validation import (
+    Rows,
     canonical_rows,
     check_kernel,
     check_points,
@@ -324,7 +325,7 @@ def default_estimator(
     n_jobs: int | None,
     kernel: Kernel | None = None,
     hyperparameters: str = "auto",
-) -> tuple[BaseEstimator, Hyperparameters | None]:
+) -> tuple[BaseEstimator, State | None, Rows | None]:
     """Process for these rows, without a fit.
 
     The library's search learns kernel and noise. Where rows are few the process is the
@@ -336,8 +337,10 @@ def default_estimator(
     -------
     estimator : estimator
         The process, without a fit.
-    hyperparameters : Hyperparameters or None
-        Result of the search; None for a PLSRegressor.
+    learned : State or None
+        End of the search; None for a PLSRegressor.
+    rows : Rows or None
+        Those that it read.
     """
     is_averaged = hyperparameters == "average"
     if hyperparameters == "auto":
@@ -349,13 +352,13 @@ def default_estimator(
             n_jobs=n_jobs,
             random_state=random_state,
         )
-        return estimator, None
+        return estimator, None, None
     y = y.ravel()
     weights = np.ones(len(y))
     shift, scale = standardisation(y, weights)
     rows = canonical_rows(X, (y - shift) / scale, weights)
     likelihood = Gaussian().prepare(rows.y, rows.weights)
-    learned = learn_prior(
+    (learned,) = learn(
         rows,
         likelihood,
         generator(random_state),
@@ -369,4 +372,4 @@ def default_estimator(
         optimizer=None,
         normalize_y=True,
     )
-    return process, learned
+    return process, learned, rows

@@ -38,6 +38,7 @@ from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_stream
 from skgpx._predictive_distribution import Predictive, normal_distribution
 from skgpx._report import Reporting
+from skgpx._selection import search_findings, search_record
 from skgpx._types import RandomState
 from skgpx._validation import (
     Interval,
@@ -310,7 +311,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             check_range("y", np.asarray(targets, dtype=np.float64))
             self._check_grid(checked.shape[1])
             if self.estimator is None:
-                estimator, hyperparameters = default_estimator(
+                estimator, learned, read = default_estimator(
                     checked,
                     targets,
                     self.random_state,
@@ -318,9 +319,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                     kernel_of(self),
                     self.hyperparameters,
                 )
-                if hyperparameters is not None:
-                    findings = hyperparameters.findings
-                    self._record = hyperparameters.record
+                if learned is not None and read is not None:
+                    findings = tuple(search_findings([learned], read))
+                    self._record = search_record([learned], read)
             else:
                 check_drawable(self.estimator)
                 estimator = clone(self.estimator)

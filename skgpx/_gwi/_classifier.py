@@ -41,7 +41,12 @@ from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.rows import thinning, weighted_quantiles
-from skgpx._selection import rough_start, row_target
+from skgpx._selection import (
+    rough_start,
+    row_target,
+    search_findings,
+    search_record,
+)
 from skgpx._table import training_rows
 from skgpx._types import RandomState
 from skgpx._validation import (
@@ -198,7 +203,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         With its hyperparameters; where these are averaged it is that of the state of
         the largest weight, as `likelihood_` and `inducing_points_` are.
     likelihood_ : Likelihood
-    hyperparameter_states_ : tuple of HyperparameterState
+    hyperparameter_states_ : tuple of State
         Kernel, likelihood and weight of each state that is averaged, from the largest
         weight; empty where one is chosen.
     mean_model_ : {"net", "svgp"} or estimator
@@ -409,7 +414,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         vars(self).update(problem.attributes(mean))
         clock.end_of("calibration")
         self.stage_seconds_ = clock.seconds
-        conclude(self, [*problem.prior.findings, finding])
+        conclude(self, [*search_findings(problem.process.priors, rows), finding])
         reporter.finish()
         return self
 
@@ -556,7 +561,7 @@ class _Problem:
 
     Attributes
     ----------
-    prior : Hyperparameters
+    process : FittedProcess
     """
 
     def __init__(
@@ -565,7 +570,7 @@ class _Problem:
         rows: Rows,
         process: FittedProcess,
     ):
-        self.prior = process.prior
+        self.process = process
         self._settings = settings
         self._rows = rows
         self._models = process.models
@@ -699,7 +704,7 @@ class _Problem:
         edges = self._edges(mean)
         if not self._settings.calibrate:
             return ClassScale(edge=edges[0])
-        variance_is_free = self.prior.amplitude_is_free
+        variance_is_free = self.process.prior.amplitude_is_free
         scale = fit_class_scale(
             self._prepared,
             self._held_out(mean),
@@ -775,15 +780,16 @@ class _Problem:
             posterior = _with_shared_scores(posterior)
         states = [
             state._replace(likelihood=likelihood)
-            for state, likelihood in zip(self.prior.states, likelihoods, strict=True)
+            for state, likelihood in zip(self.process.priors, likelihoods, strict=True)
         ]
         n_calibration_rows = len(mean.held_out)
         return {
             "posterior_": posterior,
             "likelihood_": likelihoods[0],
-            "hyperparameter_states_": tuple(states) if self.prior.averaged else (),
-            "kernel_": self.prior.kernel,
-            "_record": self.prior.record._replace(calibration_rows=n_calibration_rows),
+            "hyperparameter_states_": tuple(states) if self.process.averaged else (),
+            "kernel_": self.process.prior.kernel,
+            "_record": search_record(self.process.priors, self._rows)
+            | {"calibration_rows": n_calibration_rows},
             "calibration_": scale,
             "mean_model_": mean.name,
             "inducing_points_": self._bases[0].inducing_points,

@@ -19,10 +19,10 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
-    Hyperparameters,
+    State,
     inducing_by_capacity,
     inducing_of_targets,
-    learn_prior,
+    learn,
     regress_targets,
 )
 from skgpx._validation import Rows, kernel_of, row_blocks
@@ -47,12 +47,23 @@ class FittedProcess(NamedTuple):
         process is. A mixture has a model for each state of the hyperparameters.
     noises : float or ndarray
         σ²; (t,) for t targets, or (k,) for the k models of a mixture.
-    prior : Hyperparameters
+    priors : tuple of State
+        The hyperparameters of each model.
     """
 
     model: LatentModel | MixtureModel
     noises: float | Array
-    prior: Hyperparameters
+    priors: tuple[State, ...]
+
+    @property
+    def prior(self) -> State:
+        """Hyperparameters of the largest weight."""
+        return self.priors[0]
+
+    @property
+    def averaged(self) -> tuple[State, ...]:
+        """States that predictions average; none if a single one was chosen."""
+        return self.priors if len(self.priors) > 1 else ()
 
     @property
     def noise_variance(self) -> float | Array:
@@ -75,11 +86,11 @@ class FittedProcess(NamedTuple):
             return (self,)
         noises = np.ravel(self.noises).tolist()
         return tuple(
-            FittedProcess(model, noise, self.prior.at(state))
-            for model, noise, state in zip(
+            FittedProcess(model, noise, (prior,))
+            for model, noise, prior in zip(
                 self.model.models,
                 noises,
-                self.prior.states,
+                self.priors,
                 strict=True,
             )
         )
@@ -118,19 +129,19 @@ def fit_process(
         Noise of the regression; None takes the noise of the likelihood.
     rng : numpy.random.Generator
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
-        As in :func:`~skgpx._selection.learn_prior`.
+        As in :func:`~skgpx._selection.learn`.
     """
     search_rng, select_rng = rng.spawn(2)
     if n_inducing is not None:
         n_inducing = min(n_inducing, len(rows.y))
 
     # 1  Kernel and noise by the evidence.
-    prior = learn_prior(
+    states = learn(
         rows,
         likelihood,
         search_rng,
         kernel=kernel_of(settings),
-        learn=settings.optimizer is not None,
+        fixed=settings.optimizer is None,
         n_inducing=n_inducing,
         n_jobs=settings.n_jobs,
         hyperparameters=hyperparameters,
@@ -140,10 +151,10 @@ def fit_process(
 
     # 2  Inducing points of each state, and regression in their basis.
     processes = []
-    for state in prior.states:
+    for state in states:
         process = _regress(
             rows,
-            prior.at(state),
+            state,
             settings,
             n_inducing,
             noise_variance,
@@ -151,19 +162,19 @@ def fit_process(
         )
         processes.append(process)
     if len(processes) == 1:
-        return processes[0]._replace(prior=prior)
+        return processes[0]
     models = tuple(process.models[0] for process in processes)
-    weights = np.array([state.weight for state in prior.states])
+    weights = np.array([state.weight for state in states])
     return FittedProcess(
         model=MixtureModel(models, np.log(weights)),
         noises=np.array([process.noise_variance for process in processes]),
-        prior=prior,
+        priors=tuple(states),
     )
 
 
 def _regress(
     rows: Rows,
-    prior: Hyperparameters,
+    prior: State,
     settings: GWIRegressor | GWIClassifier,
     n_inducing: int | None,
     noise_variance: float | None,
@@ -210,13 +221,13 @@ def _regress(
     if has_several_targets:
         sums, noise_variances = regress_targets(statistics, prior.likelihood, learn)
         weights = sums.posterior(noise_variances)
-        return FittedProcess(LatentModel(basis, weights), noise_variances, prior)
+        return FittedProcess(LatentModel(basis, weights), noise_variances, (prior,))
     # I + ΦᵀΦ / σ² = L Lᵀ
     L = precision_root(statistics.gram, noise_variance)
     mean = posterior_mean_from(statistics, noise_variance, L)[:, np.newaxis]
     root = solve_lower_transpose(L, np.eye(len(L)))[np.newaxis]
     model = LatentModel(basis, GaussianWeights(mean, root))
-    return FittedProcess(model, noise_variance, prior)
+    return FittedProcess(model, noise_variance, (prior,))
 
 
 def leave_one_out(process: FittedProcess, rows: Rows) -> tuple[Array, Array]:

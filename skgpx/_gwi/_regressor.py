@@ -46,6 +46,7 @@ from skgpx._gwi._noise import (
 from skgpx._gwi._process import FittedProcess, fit_process, leave_one_out
 from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics.variance_scale import fit_scale
+from skgpx._selection import search_findings, search_record
 from skgpx._table import training_rows
 from skgpx._types import RandomState
 from skgpx._validation import (
@@ -242,7 +243,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         For the standardised y; where hyperparameters are averaged it is that of the
         state of the largest weight, as `inducing_points_` are.
-    hyperparameter_states_ : tuple of HyperparameterState
+    hyperparameter_states_ : tuple of State
         Kernel, calibrated noise (in the units of y) and weight of each state that is
         averaged, from the largest weight; empty where one is chosen.
     inducing_points_ : ndarray of shape (m, n_features)
@@ -499,7 +500,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         self.stage_seconds_ = clock.seconds
         prior = None
         noise_of_largest = problem.process.noises
-        if problem.process.prior.averaged:
+        if problem.process.averaged:
             noise_of_largest = float(np.ravel(noise_of_largest)[0])
         if base_model is None and learn_noise_of is None:
             # normal noise around a constant, which a base model is not
@@ -508,7 +509,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
                 noise_of_largest,
                 zero=-problem.shift / problem.scale,
             )
-        findings = [*problem.process.prior.findings]
+        findings = [*search_findings(problem.process.priors, problem.rows)]
         findings += _residual_findings(problem, mean, prior)
         if base_model is not None:
             findings.insert(0, base_model.finding)
@@ -694,7 +695,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         scale = problem.scale
         model = _process_around(mean, problem.process.model)
         likelihoods = _likelihoods_of_models(problem.process, noise_variance, scale)
-        states = zip(prior.averaged, likelihoods, strict=True)
+        states = zip(problem.process.averaged, likelihoods, strict=True)
         noise_of_y = noise_variance * scale**2
         if np.ndim(noise_of_y) == 0:
             noise_of_y = float(noise_of_y)
@@ -717,7 +718,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             "noise_model_": noise_model,
             "_noise_scale": noise_scale,
             "kernel_": prior.kernel,
-            "_record": prior.record._replace(calibration_rows=n_calibration_rows),
+            "_record": search_record(problem.process.priors, problem.rows)
+            | {"calibration_rows": n_calibration_rows},
             "variance_scale_": variance_scale,
             "inducing_points_": problem.process.models[0].basis.inducing_points,
             "n_iter_": 1,
@@ -828,7 +830,7 @@ def _likelihoods_of_models(
     Calibration adds the same variance to the noise of every model, such that its mean
     is `noise_variance`; where this is smaller, it multiplies all by the same factor.
     """
-    if not process.prior.averaged:
+    if not process.averaged:
         return ()
     before = process.noise_variance
     noises = process.noises + np.maximum(noise_variance - before, 0.0)

@@ -31,9 +31,11 @@ from skgpx._numerics.variance_scale import fit_scale
 from skgpx._row_budgets import CHECKED_ROWS, THINNED_ROWS
 from skgpx._selection import (
     MAX_INDUCING_NON_GAUSSIAN,
-    Hyperparameters,
+    State,
     inducing_by_capacity,
-    learn_prior,
+    learn,
+    search_findings,
+    search_record,
 )
 from skgpx._types import RandomState
 from skgpx._validation import (
@@ -68,7 +70,7 @@ class _Solved(NamedTuple):
 
     Attributes
     ----------
-    hyperparameters : Hyperparameters
+    hyperparameters : State
         Hyperparameters for the standardised y.
     units : Units
         Units of y.
@@ -80,7 +82,7 @@ class _Solved(NamedTuple):
     coefficients : ndarray of shape (n, c, 1 + s)
     """
 
-    hyperparameters: Hyperparameters
+    hyperparameters: State
     units: Units
     rows: Rows
     prior: FunctionDraws
@@ -371,12 +373,12 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         search_rng, sparse_rng, draw_rng = generator(self.random_state).spawn(3)
         # 1 kernel and noise
         if previous is None:
-            hyperparameters = learn_prior(
+            (hyperparameters,) = learn(
                 rows,
                 likelihood.prepare(rows.y, rows.weights, rows.known),
                 search_rng,
                 kernel=kernel,
-                learn=self.optimizer is not None,
+                fixed=self.optimizer is None,
                 n_jobs=self.n_jobs,
             )
         else:
@@ -444,10 +446,10 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             noise_level,
             units,
             leave_one_out,
-            noise_is_free=len(hyperparameters.likelihood.theta) > 0,
+            noise_is_free=hyperparameters.noise_is_free,
         )
         return [
-            *hyperparameters.findings,
+            *search_findings([hyperparameters], rows),
             diagnostics.solver_not_converged(solution, self.tol),
             *residual_findings,
         ]
@@ -654,8 +656,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             noise_of_y = float(noise_of_y)
         attributes = {
             "kernel_": kernel,
-            "_hyperparameters": hyperparameters,
-            "_record": hyperparameters.record,
+            "_record": search_record([hyperparameters], solved.rows),
             "_solved": solved,
             "_request": copy.deepcopy(self.kernel),
             "likelihood_": likelihood.with_noise(noise_of_y),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -30,12 +31,14 @@ from skgpx._pls._sampler import (
 )
 from skgpx._selection import (
     MAX_INDUCING_NON_GAUSSIAN,
-    Hyperparameters,
+    State,
     inducing_by_capacity,
     inducing_of_targets,
-    learn_prior,
+    learn,
     most_points,
     most_points_beside_rows,
+    search_findings,
+    search_record,
     with_base_rates,
 )
 from skgpx._validation import (
@@ -147,106 +150,96 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             likelihood = likelihood.with_base(0.0)
         request = copy.deepcopy(kernel)
         continues = self._continues(request)
-        previous = self._hyperparameters if continues else None
+        complete = rows.without_gaps()
         streams = generator(self.random_state).spawn(3)
         search_rng, selection_rng, inference_rng = streams
-        # 1 the prior, kernel and mean, and the likelihood, from the data
-        prior = learn_prior(
-            rows.without_gaps(),
+        # 1 kernel, mean and likelihood from the data: one state, or some to average
+        states = learn(
+            complete,
             likelihood,
             search_rng,
             kernel=kernel,
-            learn=self.optimizer is not None,
+            fixed=self.optimizer is None,
             inducing=self.inducing,
             n_inducing=self._points_of_search(rows, likelihood),
             rough=self._follows_nearest_rows(likelihood, lazy),
             n_jobs=self.n_jobs,
-            previous=previous,
+            previous=self._states[0] if continues else None,
             hyperparameters=self._averaging(likelihood),
             report=reporter.search_round,
         )
-        priors = [prior.at(state) for state in prior.states]
+        priors = states
         if with_mean:
             priors = [
                 state._replace(
                     likelihood=with_base_rates(rows, state.likelihood, state.kernel)
                 )
-                for state in priors
+                for state in states
             ]
         clock.end_of("search")
         # 2 inducing inputs under the fitted lengthscales, and the basis they span
-        n_needed = prior.n_inducing
-        if prior.averaged:
-            # their evidence was that of all rows
-            n_needed = len(rows.y)
-        n_points = self._count_inducing(rows, priors[0].likelihood, n_needed)
+        n_points = self._count_inducing(rows, priors[0].likelihood, states)
         bases = [
-            self._choose_basis(rows, state, n_points, selection_rng, n_rows)
-            for state in priors
+            self._choose_basis(rows, prior, n_points, selection_rng, n_rows)
+            for prior in priors
         ]
         clock.end_of("selection")
-
-        report = partial(
-            self._report_round,
-            reporter=reporter,
-            prior=prior,
+        # 3 mode, Hessian, chains: the posterior of the weights
+        attributes_of = partial(
+            self._fitted_attributes,
+            states=states,
+            record=search_record(states, complete),
             units=units,
             form=form,
         )
-        # 3 mode, Hessian, chains: the posterior of the weights
-        weights = np.array([state.weight for state in prior.states])
+        sampler = Sampler(
+            method=self.method,
+            n_particles=self.n_particles,
+            potential=self.potential,
+            step_size=self.step_size,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_jobs=self.n_jobs,
+            noise_is_free=self.optimizer is not None and len(states) == 1,
+            is_state=len(states) > 1,
+            report=partial(
+                self._report_round, reporter=reporter, attributes_of=attributes_of
+            ),
+        )
         inferences = []
-        for state, weight, (basis, n_neighbors) in zip(
-            priors,
-            weights,
-            bases,
-            strict=True,
-        ):
-            n_particles = self.n_particles
-            if not state.likelihood.has_closed_form:
-                # chains of all states together are about as many as those of one
-                share = int(np.ceil(weight * n_particles))
-                n_particles = min(n_particles, max(share, _FEWEST_CHAINS))
-            sampler = Sampler(
-                method=self.method,
+        for prior, (basis, n_neighbors) in zip(priors, bases, strict=True):
+            state_sampler = sampler._replace(
                 n_neighbors=n_neighbors,
-                n_particles=n_particles,
-                potential=self.potential,
-                init=self._initial_weights(basis, state.likelihood, continues),
-                step_size=self.step_size,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_jobs=self.n_jobs,
-                noise_is_free=self.optimizer is not None and not prior.averaged,
-                is_state=bool(prior.averaged),
-                report=report,
+                n_particles=self._count_particles(prior),
+                init=self._initial_weights(basis, prior.likelihood, continues),
             )
             inferences.append(
-                infer_posterior(basis, rows, state.likelihood, sampler, inference_rng)
+                infer_posterior(
+                    basis, rows, prior.likelihood, state_sampler, inference_rng
+                )
             )
+        weights = np.array([state.weight for state in states])
         inference = Inference.averaged(inferences, weights)
         clock.end_of("inference")
         # 4 its function, in the units of y
-        fitted = self._fitted_attributes(prior, inference, units, form)
         if lazy is None:
             evidence = _evidence_of_y(inference, rows, units.scale, form)
         else:
             evidence = lazy.evidence_of_y(inference)
+        fitted = attributes_of(inference)
         fitted["log_evidence_"] = evidence
         fitted["_request"] = request
         self.__dict__.update(fitted, stage_seconds_=clock.seconds)
         reporter.finish()
-        too_few = self._check_points(rows, n_points, prior, inference)
-        return [*prior.findings, *inference.findings, too_few]
+        too_few = self._check_points(rows, n_points, states[0], inference)
+        return [*search_findings(states, complete), *inference.findings, too_few]
 
     def _report_round(
         self,
         inference: Inference,
         *,
         reporter: RoundReporter,
-        prior: Hyperparameters,
-        units: Units,
-        form: NormalForm | None,
+        attributes_of: Callable[[Inference], dict[str, Any]],
     ) -> bool:
         """Tell callbacks of a round of the inference; whether one asks to stop."""
         sample = inference.sample
@@ -258,10 +251,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if sample.n_iter == 0:
             # rounds given nearest rows, without chains
             figures = {"evidence": inference.log_evidence}
-        return reporter.round(
-            lambda: self._fitted_attributes(prior, inference, units, form),
-            **figures,
-        )
+        return reporter.round(lambda: attributes_of(inference), **figures)
 
     def _distribution(self, X: ArrayLike, **quantities: ArrayLike | None) -> Any:
         """Predictive distribution at rows; a lazy one at rows of dask."""
@@ -379,14 +369,16 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         self,
         rows: Rows,
         likelihood: Likelihood,
-        needed: int = 0,
+        states: Sequence[State] = (),
     ) -> int | None:
         """Number of inducing inputs; None is as many as the data need.
 
-        ``3 √n``, or as many as the search has `needed`, within the budget of a step,
-        and at least 100. Classes are coupled up to a limit.
+        ``3 √n``, or as many as the search has needed, within the budget of a step, and
+        at least 100: the evidence of states to average was that of all rows. Classes
+        are coupled up to a limit.
         """
         n = len(rows.y)
+        needed = n if len(states) > 1 else sum(state.n_inducing for state in states)
         c = likelihood.n_outputs_
         if self.n_inducing != "auto":
             return min(n, int(self.n_inducing))
@@ -404,7 +396,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     def _choose_basis(
         self,
         rows: Rows,
-        prior: Hyperparameters,
+        prior: State,
         n_points: int | None,
         rng: np.random.Generator,
         n_rows: int,
@@ -549,6 +541,13 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
     # ---- 3 Inference -------------------------------------------------------------
 
+    def _count_particles(self, state: State) -> int:
+        """Chains of a state: those of all states are about as many as of one."""
+        if state.likelihood.has_closed_form:
+            return self.n_particles
+        share = int(np.ceil(state.weight * self.n_particles))
+        return min(self.n_particles, max(share, _FEWEST_CHAINS))
+
     def _initial_weights(
         self,
         basis: Nystroem,
@@ -579,11 +578,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
     def _fitted_attributes(
         self,
-        prior: Hyperparameters,
         inference: Inference,
+        *,
+        states: list[State],
+        record: dict[str, Any],
         units: Units,
         form: NormalForm | None,
     ) -> dict[str, Any]:
+        """Fitted attributes of a posterior of the weights, in the units of y."""
         model = inference.posterior
         sample = inference.sample
 
@@ -597,20 +599,22 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 likelihood = form.fitted(likelihood)
             return likelihood
 
-        states = tuple(
-            state._replace(likelihood=in_units_of_y(state.likelihood))
-            for state in prior.averaged
-        )
+        averaged: tuple[State, ...] = ()
+        if len(states) > 1:
+            averaged = tuple(
+                state._replace(likelihood=in_units_of_y(state.likelihood))
+                for state in states
+            )
         likelihoods: tuple[Likelihood, ...] = ()
-        if prior.noise_is_free:
-            likelihoods = tuple(state.likelihood for state in states)
+        if states[0].noise_is_free:
+            likelihoods = tuple(state.likelihood for state in averaged)
         return {
-            "kernel_": prior.kernel,
-            "_hyperparameters": prior,
-            "_record": prior.record,
+            "kernel_": states[0].kernel,
+            "_states": states,
+            "_record": record,
             "likelihood_": in_units_of_y(inference.likelihood),
             "_likelihoods": likelihoods,
-            "hyperparameter_states_": states,
+            "hyperparameter_states_": averaged,
             "unexplained_": inference.unexplained,
             "_divergence_bound": inference.divergence_bound,
             "inducing_points_": _inducing_points(largest_model(model)),
@@ -628,7 +632,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         self,
         rows: Rows,
         requested: int | None,
-        prior: Hyperparameters,
+        prior: State,
         inference: Inference,
     ) -> Finding | None:
         """Whether more inducing points would gain evidence."""
@@ -642,7 +646,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         n_points = len(_inducing_points(model))
         largest = requested or most_points(len(rows.y))
         # fewer than allowed span the whole prior, up to rounding
-        if n_points < largest or n_points >= prior.record.distinct_rows:
+        if n_points < largest or n_points >= self._record["distinct_rows"]:
             return None
         automatic = self.n_inducing == "auto"
         if closed_form and not automatic:

@@ -208,7 +208,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         `particles_`.
     likelihood_ : Likelihood
         Likelihood with its scales, in the units of y.
-    hyperparameter_states_ : tuple of HyperparameterState
+    hyperparameter_states_ : tuple of State
         States that predictions average, those of the most probable family first and by
         their weights, each with its
         `kernel` (for the standardised y), its `likelihood` (in the units of y), its
@@ -866,7 +866,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             noise_share=noise_share,
             # by the name that the user gave it
             likelihood=self.likelihood_,
-            noise_is_free=self._hyperparameters.noise_is_free,
+            noise_is_free=self._states[0].noise_is_free,
             other_noise=other_noise,
             prior=None if noise_is_known else prior,
         )

@@ -82,11 +82,8 @@ class Sampler(NamedTuple):
     Attributes
     ----------
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}
-    n_neighbors : int
-        Nearest rows that complete the inducing points; 0 for none.
     n_particles : int
     potential : {"projected", "optimal"}
-    init : {"laplace", "prior"} or ndarray of shape (m, c, s)
     step_size : float, ndarray of shape (k,) or None
     max_iter : int or None
     tol : float
@@ -99,13 +96,14 @@ class Sampler(NamedTuple):
     report : callable, optional
         Called with the inference so far after each round of steps; True stops the
         chains.
+    n_neighbors : int, default=0
+        Nearest rows that complete the inducing points; 0 for none.
+    init : {"laplace", "prior"} or ndarray of shape (m, c, s)
     """
 
     method: str
-    n_neighbors: int
     n_particles: int
     potential: str
-    init: str | Array
     step_size: float | Array | None
     max_iter: int | None
     tol: float
@@ -113,6 +111,8 @@ class Sampler(NamedTuple):
     noise_is_free: bool
     is_state: bool
     report: Callable[[Inference], bool] | None = None
+    n_neighbors: int = 0
+    init: str | Array = "laplace"
 
 
 def resolved_method(method: str, likelihood: Likelihood) -> str:

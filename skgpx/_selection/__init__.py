@@ -19,13 +19,14 @@ from skgpx._selection._location_and_scale import (
     noise_of_one_scale,
     scale_observations,
 )
+from skgpx._selection._maximise import State
 from skgpx._selection._modes import NO_NOISE
 from skgpx._selection._neighborhoods import NeighborhoodDensity
 from skgpx._selection._prior import (
-    Hyperparameters,
-    SearchRecord,
     counted_once,
-    learn_prior,
+    learn,
+    search_findings,
+    search_record,
     with_base_rates,
 )
 from skgpx._selection._process_evidence import VariationalEvidence, suits_a_normal
@@ -56,11 +57,10 @@ __all__ = [
     "NOISE_PRIOR",
     "NO_NOISE",
     "SETTLED",
-    "Hyperparameters",
     "LatentMoments",
     "NeighborhoodDensity",
     "NoisyValues",
-    "SearchRecord",
+    "State",
     "StudentPrior",
     "VariationalEvidence",
     "WorkingResponses",
@@ -75,7 +75,7 @@ __all__ = [
     "inducing_by_capacity",
     "inducing_of_targets",
     "latent_moments",
-    "learn_prior",
+    "learn",
     "location_noise",
     "most_points",
     "most_points_beside_rows",
@@ -85,6 +85,8 @@ __all__ = [
     "rough_start",
     "row_target",
     "scale_observations",
+    "search_findings",
+    "search_record",
     "sparse_value",
     "stretched",
     "suits_a_normal",

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._row_budgets import (
     ANNEALED_BOUND_ROWS,
@@ -36,7 +35,7 @@ from skgpx._selection._annealing import (
     weighted_draws,
 )
 from skgpx._selection._candidates import Candidate
-from skgpx._selection._maximise import SearchResult
+from skgpx._selection._maximise import State
 from skgpx._selection._modes import (
     Mode,
     draws_near,
@@ -148,25 +147,6 @@ class Effort(NamedTuple):
         )
 
 
-class HyperparameterState(NamedTuple):
-    """A state of kernel and likelihood, and its posterior probability.
-
-    Attributes
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    likelihood : Likelihood
-    weight : float
-        The weights of all states sum to one.
-    name : str
-        Of its candidate.
-    """
-
-    kernel: Kernel
-    likelihood: Likelihood
-    weight: float
-    name: str = ""
-
-
 def average(
     families: Sequence[Sequence[Candidate]],
     split: Split,
@@ -176,7 +156,7 @@ def average(
     trend: bool,
     requested: bool,
     n_jobs: int | None = None,
-) -> tuple[SearchResult, list[HyperparameterState]]:
+) -> list[State]:
     """Draw states from the posterior of the hyperparameters of all candidates.
 
     Candidates have equal prior odds; their hyperpriors are normalised, so that a
@@ -200,11 +180,9 @@ def average(
 
     Returns
     -------
-    result : SearchResult
-        The largest mode.
-    states : list of HyperparameterState
-        Of the most probable candidate first, from the largest weight; equal ones are
-        merged.
+    states : list of State
+        Those of the most probable candidate first, from the largest weight; equal ones
+        are merged. A single one is the largest mode.
     """
     rows = split.rows
     if len(rows.y) < FEWEST_PARALLEL:
@@ -224,24 +202,25 @@ def average(
     if is_few or (draws_states and results[0].gain < NEGLIGIBLE_NATS):
         results += _noise_alone(families[0][0], rows, likelihood)
     results.sort(key=lambda result: result.posterior, reverse=True)
-    result = results[0]
+    largest = results[0].with_exact_noise()
     if not is_few:
-        smallest = result.posterior - NEGLIGIBLE_NATS
+        smallest = largest.posterior - NEGLIGIBLE_NATS
         results = [rival for rival in results if rival.largest_mass >= smallest]
-    if not draws_states:
-        return result, _weighted_modes(results)
     # 2 draws from the posterior
-    population = _draws(results, rows, likelihood, effort, rng, n_jobs)
+    population: Population = []
+    if draws_states:
+        population = _draws(results, rows, likelihood, effort, rng, n_jobs)
     if not population:
-        # hardly any draw has a weight
-        return result, _weighted_modes(results)
-    # 3 some of the particles; equal ones count once, with their number as weight
-    chosen = weighted_draws(population, effort.n_states, rng)
-    return result, _merge(chosen)
+        # too many rows, or hardly any draw has a weight
+        states = _weighted_modes(results)
+    else:
+        # 3 some of the particles; equal ones count once, with their number as weight
+        states = _merge(weighted_draws(population, effort.n_states, rng), largest)
+    return states if len(states) > 1 else [largest]
 
 
 def _draws(
-    results: Sequence[SearchResult],
+    results: Sequence[State],
     rows: Rows,
     likelihood: Likelihood,
     effort: Effort,
@@ -275,7 +254,7 @@ def _noise_alone(
     candidate: Candidate,
     rows: Rows,
     likelihood: Likelihood,
-) -> list[SearchResult]:
+) -> list[State]:
     """Noise around a constant, which the evidence cannot tell from short lengthscales.
 
     It competes with default kernels under Gaussian noise that is free.
@@ -318,7 +297,7 @@ def _from_priors(
     return population if lag <= largest_lag else []
 
 
-def _weighted_modes(results: Sequence[SearchResult]) -> list[HyperparameterState]:
+def _weighted_modes(results: Sequence[State]) -> list[State]:
     """Modes of so many rows that draws near them are not affordable, as states.
 
     Those that hardly count are left out.
@@ -328,7 +307,7 @@ def _weighted_modes(results: Sequence[SearchResult]) -> list[HyperparameterState
     shares[shares < _LEAST_SHARE] = 0.0
     weights = shares / shares.sum()
     return [
-        _state(result, weight)
+        result._replace(weight=weight)
         for result, weight in zip(results, weights.tolist(), strict=True)
         if weight > 0.0
     ]
@@ -387,8 +366,8 @@ def _with_least_noise(likelihood: Likelihood, candidate: Candidate) -> Likelihoo
     return likelihood.with_start(noise_variance=(noise, _LEAST_NOISE * low, high))
 
 
-def _merge(population: Population) -> list[HyperparameterState]:
-    """States of the particles; equal ones are merged.
+def _merge(population: Population, mode: State) -> list[State]:
+    """States of the particles, with the gain of a mode; equal ones are merged.
 
     Those of the most probable candidate come first, in the order of their weights and,
     among equal ones, of their log posterior.
@@ -419,16 +398,14 @@ def _merge(population: Population) -> list[HyperparameterState]:
         candidate = posterior.candidate
         u, scales = np.split(np.frombuffer(buffer), [candidate.n_free])
         likelihood = posterior.likelihood.with_theta(scales)
-        result = SearchResult(candidate, u, likelihood)
-        states.append(_state(result, weight=counts[key] / counts.total()))
+        state = State(
+            candidate=candidate,
+            u=u,
+            likelihood=likelihood,
+            weight=counts[key] / counts.total(),
+            gain=mode.gain,
+            n_rows=mode.n_rows,
+            total_weight=mode.total_weight,
+        )
+        states.append(state)
     return states
-
-
-def _state(result: SearchResult, weight: float) -> HyperparameterState:
-    """Kernel and likelihood of a result."""
-    return HyperparameterState(
-        kernel=result.kernel,
-        likelihood=result.likelihood,
-        weight=weight,
-        name=result.candidate.name,
-    )

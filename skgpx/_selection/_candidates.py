@@ -526,12 +526,15 @@ class Candidate:
         """Fix long lengthscales and the smallest amplitude: y is noise."""
         long = self.starts()[0]
         u = np.where(self.is_length_scale, long, self.bounds[:, 0])
-        p = len(self.offset)
+        fixed = self.without_coordinates(self._log_scales(u))
+        return replace(fixed, name="noise around a constant")
+
+    def without_coordinates(self, offset: Array) -> Candidate:
+        """The kernel at these log-parameters; as it is if there are none."""
         return replace(
             self,
-            name="noise around a constant",
-            offset=self._log_scales(u),
-            ties=np.zeros((p, 0)),
+            offset=offset,
+            ties=np.zeros((len(offset), 0)),
             mean=np.empty(0),
             std=np.empty(0),
             degrees=np.empty(0),

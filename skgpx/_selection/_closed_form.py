@@ -14,7 +14,7 @@ from skgpx._selection._evidence import (
     mean_square,
     with_noise,
 )
-from skgpx._selection._maximise import SearchResult, best_of, maximise
+from skgpx._selection._maximise import State, best_of, maximise
 from skgpx._selection._select import Split, select, subset, train
 from skgpx._selection._sparse import MAX_INDUCING_SEARCHED
 from skgpx._validation import Rows
@@ -29,46 +29,34 @@ def closed_form(
     *,
     inducing: Inducing,
     n_inducing: int | None,
-    start: SearchResult | None,
+    start: State | None,
     trend: bool,
     n_jobs: int | None,
-) -> tuple[SearchResult, float]:
+) -> State:
     """Maximise the exact evidence, of some rows or of neighbourhoods.
 
-    All candidates compete, unless an earlier search is continued from its result,
-    `start`. A model of few inducing points is then searched on by its own bound.
-
-    Returns
-    -------
-    result : SearchResult
-    noise_variance : float
-        Noise of the exact process; NaN without a signal.
+    All candidates compete, unless an earlier search is continued from its end, `start`.
+    A model of few inducing points is then searched on by its own bound.
     """
     if start is not None:
-        result = train([start], split)
+        best = train([start], split)
     else:
-        result = select(families, split, likelihood, n_jobs, trend)
-    noise_variance = noise_of_signal(result)
+        best = select(families, split, likelihood, n_jobs, trend)
+    best = best.with_exact_noise()
     n = len(split.rows.y)
-    if n_inducing is not None and n_inducing < min(n, MAX_INDUCING_SEARCHED):
-        result = _refine_by_bound(result, split.rows, inducing, n_inducing, rng)
-    return result, noise_variance
-
-
-def noise_of_signal(result: SearchResult) -> float:
-    """Noise of an exact process; NaN without a signal or under another likelihood."""
-    if not (result.has_signal and result.likelihood.has_closed_form):
-        return np.nan
-    return float(result.likelihood.variance(0.0))
+    if n_inducing is None or n_inducing >= min(n, MAX_INDUCING_SEARCHED):
+        return best
+    refined = _refine_by_bound(best, split.rows, inducing, n_inducing, rng)
+    return refined._replace(exact_noise=best.exact_noise)
 
 
 def _refine_by_bound(
-    exact: SearchResult,
+    exact: State,
     rows: Rows,
     inducing: Inducing,
     n_inducing: int,
     rng: np.random.Generator,
-) -> SearchResult:
+) -> State:
     """Search on by the collapsed bound of few points, which leave out more.
 
     The noise starts at its value of the exact search or at the variance of y, whichever
@@ -97,7 +85,7 @@ def _refine_by_bound(
     return best
 
 
-def noise_only(result: SearchResult, rows: Rows) -> SearchResult:
+def noise_only(result: State, rows: Rows) -> State:
     """The default kernel with its smallest amplitude; the variance of y as noise.
 
     Without a signal the evidence cannot tell short lengthscales from noise: the

@@ -30,7 +30,7 @@ from skgpx._selection._maximise import (
     MIN_EVIDENCE_GAIN,
     Evidence,
     Objective,
-    SearchResult,
+    State,
     best_of,
     maximise,
 )
@@ -65,21 +65,15 @@ def laplace(
     *,
     inducing: Inducing,
     n_inducing: int | None,
-    start: SearchResult | None,
+    start: State | None,
     trend: bool,
     n_jobs: int | None,
-) -> tuple[SearchResult, int]:
+) -> State:
     """Maximise Laplace's evidence from each start, side by side.
 
     An earlier search is continued from its result, `start`. For one latent function the
     inducing points are doubled while that gains. A likelihood that is close to Gaussian
     may have a `trend` and seasons.
-
-    Returns
-    -------
-    result : SearchResult
-    n_inducing : int
-        Inducing points after which twice as many do not gain; 0 where not counted.
     """
     rows = split.rows
     n = len(rows.y)
@@ -103,7 +97,7 @@ def laplace(
         m = min(m, 100)
     counting_rows = subset(rows, order[:COUNTING_ROWS])
 
-    def count_inducing(candidates: Sequence[SearchResult], largest: int) -> int:
+    def count_inducing(candidates: Sequence[State], largest: int) -> int:
         if likelihood.n_outputs_ > 1:
             return m
         streams = rng.spawn(len(candidates))
@@ -137,7 +131,7 @@ def laplace(
         n_needed = count_inducing([best], _MAX_INDUCING_COUNTED)
         larger = min(n_needed, MAX_INDUCING_SEARCHED)
         if larger <= size:
-            return best, n_needed if n_needed > m else 0
+            return best._replace(n_inducing=n_needed if n_needed > m else 0)
         starts = searches
         size = larger
 
@@ -146,9 +140,9 @@ def _maximise_laplace(
     rows: Rows,
     inducing: Inducing,
     size: int,
-    start: SearchResult,
+    start: State,
     rng: np.random.Generator,
-) -> SearchResult:
+) -> State:
     """Maximise Laplace's evidence of some inducing points, selected at the start.
 
     That of few rows of softmax classes is of all of them, and takes no longer.
@@ -170,7 +164,7 @@ def _maximise_laplace(
     return maximise(start.candidate, [evidence], start.u, max_iter=40)
 
 
-def _maximise_with_signs(evidence: SparseEvidence, start: SearchResult) -> SearchResult:
+def _maximise_with_signs(evidence: SparseEvidence, start: State) -> State:
     """Maximise the evidence of the best signs of f.
 
     The search starts at the most probable multiple of the lengthscales, and goes on as
@@ -205,7 +199,7 @@ def _points_that_suffice(
     inducing: Inducing,
     smallest: int,
     largest: int,
-    start: SearchResult,
+    start: State,
     rng: np.random.Generator,
 ) -> int:
     """Inducing points after which twice as many do not gain."""
@@ -228,7 +222,7 @@ def _start_as_observed(
     likelihood: Likelihood,
     n_jobs: int | None,
     trend: bool,
-) -> SearchResult:
+) -> State:
     """The search for normal noise, bounds taken for values that are a little beyond."""
     values = rough_latent(rows, likelihood)[:, 0]
     rows = rows._replace(y=values, known=None)
@@ -248,7 +242,7 @@ def _starts_by_regression(
     rows: Rows,
     likelihood: Likelihood,
     n_jobs: int | None,
-) -> list[SearchResult]:
+) -> list[State]:
     """Optima of regressions on rough latent values, in the best family.
 
     Candidates of the family that are simpler than its best one are trained as well.
@@ -268,7 +262,7 @@ def _starts_by_regression(
     coordinates = candidate.starts()
     if not candidate.is_given and np.any(values):
         coordinates = coordinates[:1]
-    return [SearchResult(candidate, u, likelihood) for u in coordinates]
+    return [State(candidate, u, likelihood) for u in coordinates]
 
 
 def search_rough_values(
@@ -277,7 +271,7 @@ def search_rough_values(
     values: Array,
     likelihood: Likelihood,
     n_jobs: int | None,
-) -> tuple[list[list[SearchResult]], Rows]:
+) -> tuple[list[list[State]], Rows]:
     """Maximise the exact evidence of a regression on rough latent values.
 
     Normal noise around rough values tells kernels apart at the cost of regression. The
@@ -285,7 +279,7 @@ def search_rough_values(
 
     Returns
     -------
-    results : list of lists of SearchResult
+    results : list of lists of State
         Of each candidate of each family.
     rows : Rows
         With rough values (n, k) as targets. A second function that is zero is left out.
@@ -309,7 +303,7 @@ def search_rough_values(
     return screen_families(families, rows, normal, n_jobs, tolerance=1e-3), rows
 
 
-def _start_of_scale(result: SearchResult, rows: Rows) -> list[SearchResult]:
+def _start_of_scale(result: State, rows: Rows) -> list[State]:
     """Lengthscales that also suit the logarithms of the residuals, if these vary."""
     noise_variance = result.likelihood.variance(0.0)
     C = result.kernel(rows.X)

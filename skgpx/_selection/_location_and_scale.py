@@ -16,7 +16,7 @@ from skgpx._row_budgets import (
     SCORED_ROWS,
 )
 from skgpx._selection._candidates import Candidate
-from skgpx._selection._maximise import SearchResult
+from skgpx._selection._maximise import State
 from skgpx._selection._neighborhoods import NearestOthers
 from skgpx._selection._select import (
     Split,
@@ -58,14 +58,14 @@ class ScaleSearch(NamedTuple):
 
     Attributes
     ----------
-    result : SearchResult
+    result : State
     likelihood : ScaleOfErrors
         With its typical scale.
     log_density : float
         Of rows given their nearest others, in nats an observation.
     """
 
-    result: SearchResult
+    result: State
     likelihood: Any
     log_density: float
 
@@ -80,7 +80,7 @@ def location_and_scale(
     trend: bool,
     n_jobs: int | None,
     report: Callable[..., bool] | None = None,
-) -> tuple[SearchResult, float]:
+) -> State:
     """Kernels of a location and of the logarithm of its scale.
 
     Two regressions alternate [1]_. Given what is known of the scale of every row, the
@@ -108,10 +108,10 @@ def location_and_scale(
 
     Returns
     -------
-    result : SearchResult
-        Of the location; its likelihood has the scales, and the kernel of the log scale.
-    noise_variance : float
-        Harmonic mean of the variances of the noise, in units of the location.
+    state : State
+        Kernel of the location; its likelihood has the scales, and the kernel of the log
+        scale. The exact noise is the harmonic mean of the variances of the noise, in
+        units of the location.
 
     References
     ----------
@@ -196,7 +196,7 @@ def location_and_scale(
             amplitude = float(np.sqrt(variance))
     likelihood = likelihood.with_scale_of(search.likelihood, kernel, amplitude)
     typical_noise = 1.0 / float(np.mean(1.0 / noise))
-    return location_result._replace(likelihood=likelihood), typical_noise
+    return location_result._replace(likelihood=likelihood, exact_noise=typical_noise)
 
 
 def _errors(rows: Rows, kernel: Kernel, noise: Array) -> Rows:
@@ -339,7 +339,7 @@ def _best_scale(
 
 
 def _search_scale(
-    start: SearchResult,
+    start: State,
     errors: Rows,
     likelihood: Any,
     scored: NDArray[np.intp],

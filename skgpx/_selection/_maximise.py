@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._evidence import null_evidence
 from skgpx._validation import Rows
+from skgpx.kernels import rescaled
 from skgpx.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -33,8 +34,8 @@ class Evidence(Protocol):
         """In nats, and the gradient in the log-parameters of kernel and likelihood."""
 
 
-class SearchResult(NamedTuple):
-    """Kernel and likelihood at the end of a search.
+class State(NamedTuple):
+    """Kernel and likelihood with their hyperparameters, and how probable they are.
 
     Attributes
     ----------
@@ -43,29 +44,64 @@ class SearchResult(NamedTuple):
         Coordinates of its kernel.
     likelihood : Likelihood
         With its scales.
+    weight : float
+        Posterior probability; the weights of the states of an average sum to one.
     evidence, posterior : float
         Log evidence of the rows of the search, without and with the log hyperprior.
     gain : float
-        Log evidence less the log evidence of a latent function that is zero.
+        Log evidence less the log evidence of a latent function that is zero; of draws
+        from the posterior, at its largest mode.
     n_rows : int
         Number of rows of the search.
-    weight : float
+    total_weight : float
         Sum of their weights.
+    exact_noise : float
+        Noise variance of an exact process of some rows, or the harmonic mean of the
+        noise variances of working responses; NaN where there is none.
+    n_inducing : int
+        Inducing points after which twice as many do not gain; 0 where not counted.
     """
 
     candidate: Candidate
     u: Array
     likelihood: Likelihood
+    weight: float = 1.0
     evidence: float = np.nan
     posterior: float = np.nan
     gain: float = np.nan
     n_rows: int = 0
-    weight: float = np.nan
+    total_weight: float = np.nan
+    exact_noise: float = np.nan
+    n_inducing: int = 0
+
+    def __repr__(self) -> str:
+        """Kernel, likelihood and weight."""
+        return (
+            f"State(kernel={self.kernel!r}, likelihood={self.likelihood!r}, "
+            f"weight={self.weight:.3g}, name={self.name!r})"
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of the candidate, such as its family."""
+        return self.candidate.name
 
     @property
     def kernel(self) -> Kernel:
         """Kernel with its hyperparameters."""
         return self.candidate.kernel_at(self.u)
+
+    @property
+    def amplitude_is_free(self) -> bool:
+        """Whether the variance of the latent function was learned."""
+        is_default = not self.candidate.is_given
+        is_learned = self.candidate.n_free > 0
+        return is_learned and (is_default or rescaled(self.kernel, 1.0) is not None)
+
+    @property
+    def noise_is_free(self) -> bool:
+        """Whether the scale of the likelihood is a hyperparameter."""
+        return len(self.likelihood.theta) > 0
 
     @property
     def point(self) -> Array:
@@ -87,10 +123,16 @@ class SearchResult(NamedTuple):
         """Whether the latent function gains evidence over pure noise."""
         return self.gain > MIN_EVIDENCE_GAIN
 
+    def with_exact_noise(self) -> State:
+        """Note the noise of this exact process, if it has a signal."""
+        if not (self.has_signal and self.likelihood.has_closed_form):
+            return self
+        return self._replace(exact_noise=float(self.likelihood.variance(0.0)))
 
-def best_of(results: Sequence[SearchResult]) -> SearchResult:
-    """The first result of the largest log posterior."""
-    return max(results, key=lambda result: result.posterior)
+
+def best_of(states: Sequence[State]) -> State:
+    """The first state of the largest log posterior."""
+    return max(states, key=lambda state: state.posterior)
 
 
 class Objective:
@@ -151,7 +193,7 @@ def maximise(
     tolerance: float = 3e-5,
     likelihood: Likelihood | None = None,
     units: Array | None = None,
-) -> SearchResult:
+) -> State:
     """L-BFGS-B on the logarithms from u and the scales of a likelihood.
 
     None stands for the likelihood of the evidences. The search ends where two steps
@@ -173,7 +215,7 @@ def maximise(
     loss, _ = objective(point)
     evidence = -loss - log_prior
     rows = reduce(Rows.followed_by, [block.rows for block in evidences])
-    return SearchResult(
+    return State(
         candidate=candidate,
         u=u,
         likelihood=likelihood,
@@ -181,7 +223,7 @@ def maximise(
         posterior=evidence + log_prior,
         gain=evidence - null_evidence(rows, objective.likelihood),
         n_rows=sum(len(block.rows.y) for block in evidences),
-        weight=weight,
+        total_weight=weight,
     )
 
 

@@ -22,7 +22,7 @@ from skgpx._selection._annealing import (
     Particles,
     Population,
 )
-from skgpx._selection._maximise import SearchResult
+from skgpx._selection._maximise import State
 
 Array = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ class Mode(NamedTuple):
     log_posterior: float
 
     @classmethod
-    def at(cls, result: SearchResult, posterior: LogPosterior, owner: int) -> Mode:
+    def at(cls, result: State, posterior: LogPosterior, owner: int) -> Mode:
         """Laplace's approximation where a search arrived; q + 1 gradients.
 
         No direction has less than half the precision of the priors and bounds.
@@ -137,7 +137,7 @@ class Mode(NamedTuple):
 
 
 def modes_of(
-    results: Sequence[SearchResult],
+    results: Sequence[State],
     forms: Sequence[Form],
     n_jobs: int | None,
 ) -> list[Mode]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from skgpx._row_budgets import (
 )
 from skgpx._selection._averaging import (
     MOST_COORDINATES,
-    HyperparameterState,
     average,
 )
 from skgpx._selection._candidates import (
@@ -36,7 +35,6 @@ from skgpx._selection._candidates import (
 )
 from skgpx._selection._closed_form import (
     closed_form,
-    noise_of_signal,
     noise_only,
 )
 from skgpx._selection._evidence import (
@@ -46,7 +44,7 @@ from skgpx._selection._evidence import (
 )
 from skgpx._selection._laplace import laplace, rough_latent
 from skgpx._selection._location_and_scale import location_and_scale
-from skgpx._selection._maximise import MIN_EVIDENCE_GAIN, SearchResult
+from skgpx._selection._maximise import MIN_EVIDENCE_GAIN, State
 from skgpx._selection._process_evidence import is_softmax
 from skgpx._selection._select import Split
 from skgpx._selection._working_responses import (
@@ -78,120 +76,22 @@ _LARGEST_SCALE_VARIANCE = 36.0
 _MOST_CLASSES = 10
 
 
-class SearchRecord(NamedTuple):
-    """Which rows chose the hyperparameters, and by which criterion.
-
-    Steps that did not happen have an empty entry.
-
-    Attributes
-    ----------
-    criterion : str
-        What the search maximised.
-    distinct_rows : int
-        Rows of positive weight of the fit, repetitions counted once.
-    rows_searched : int or str
-        Rows that the last search read; "all" where it read sums over every row.
-    kernel : str
-        Name of the candidate that was chosen.
-    frequency_rows : int
-        Rows from which frequencies were learned.
-    calibration_rows : int
-        Errors at held-out rows, which chose the size of the variances; a row left out
-        twice counts twice.
-    states : int
-        States of the hyperparameters that predictions average.
-
-    Examples
-    --------
-    >>> from skgpx._selection import SearchRecord
-    >>> SearchRecord("log evidence", 2000, 1500).section()
-    {'criterion': 'log evidence', 'distinct_rows': 2000, 'rows_searched': 1500}
-    """
-
-    criterion: str = "nothing was free"
-    distinct_rows: int = 0
-    rows_searched: int | str = 0
-    kernel: str = ""
-    frequency_rows: int = 0
-    calibration_rows: int = 0
-    states: int = 0
-
-    def section(self) -> dict[str, Any]:
-        """Entries of the steps that happened, by name."""
-        return {name: value for name, value in self._asdict().items() if value}
-
-
-class Hyperparameters(NamedTuple):
-    """Prior and likelihood with their hyperparameters.
-
-    Attributes
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Prior kernel κ with its hyperparameters set.
-    likelihood : Likelihood
-        With its free scales set.
-    record : SearchRecord
-        Which rows searched.
-    search_result : SearchResult or None
-        End of the search, where the next one starts; None without a signal.
-    exact_noise : float
-        Noise variance of an exact process of some rows, or the harmonic mean of the
-        noise variances of working responses; NaN where there is none.
-    n_inducing : int
-        Inducing points after which twice as many do not gain; 0 where not counted.
-    findings : tuple of Finding
-    amplitude_is_free : bool
-        Whether the variance of the latent function was estimated: False for a user's
-        kernel without a search, with fixed amplitudes, or without any.
-    averaged : tuple of HyperparameterState
-        States of kernel and likelihood that predictions average, those of the most
-        probable family first; the first is `kernel` and `likelihood`. Empty where these
-        are chosen.
-    """
-
-    kernel: Kernel
-    likelihood: Any
-    record: SearchRecord = SearchRecord()
-    search_result: SearchResult | None = None
-    exact_noise: float = np.nan
-    n_inducing: int = 0
-    findings: tuple[Finding, ...] = ()
-    amplitude_is_free: bool = True
-    averaged: tuple[HyperparameterState, ...] = ()
-
-    @property
-    def states(self) -> tuple[HyperparameterState, ...]:
-        """States to average; a single one if it was chosen."""
-        if self.averaged:
-            return self.averaged
-        return (HyperparameterState(self.kernel, self.likelihood, 1.0),)
-
-    def at(self, state: HyperparameterState) -> Hyperparameters:
-        """These hyperparameters, with kernel and likelihood of a state."""
-        return self._replace(kernel=state.kernel, likelihood=state.likelihood)
-
-    @property
-    def noise_is_free(self) -> bool:
-        """Whether the scale of the likelihood was estimated."""
-        return len(self.likelihood.theta) > 0
-
-
-def learn_prior(
+def learn(
     rows: Rows,
     likelihood: Likelihood,
     rng: np.random.Generator,
     *,
     kernel: Kernel | None = None,
-    learn: bool = True,
+    fixed: bool = False,
     inducing: Inducing = "greedy",
     n_inducing: int | None = None,
     rough: bool = True,
     n_jobs: int | None = None,
-    previous: Hyperparameters | None = None,
+    previous: State | None = None,
     trend: bool = True,
     hyperparameters: str = "maximise",
     report: Callable[..., bool] | None = None,
-) -> Hyperparameters:
+) -> list[State]:
     """Kernel and likelihood: the maximum a posteriori, or states to average.
 
     Rows with unique inputs get weight at most one: duplicate rows make the
@@ -205,8 +105,8 @@ def learn_prior(
     rng : numpy.random.Generator
     kernel : sklearn.gaussian_process.kernels.Kernel, optional
         None stands for the default candidates, a DefaultKernel too.
-    learn : bool, default=True
-        False leaves kernel and likelihood unchanged.
+    fixed : bool, default=False
+        Whether kernel and likelihood stay as they are.
     inducing : str, array or callable
     n_inducing : int, optional
         Of the model; None is as many as it takes, for Gaussian noise.
@@ -215,8 +115,8 @@ def learn_prior(
         ones do: Matern 1/2 is a default candidate, and rows from all over the data
         compare the candidates where they abound.
     n_jobs : int or None
-    previous : Hyperparameters, optional
-        Of an earlier fit, where the search starts.
+    previous : State, optional
+        End of an earlier fit, where the search starts.
     trend : bool, default=True
         Whether the default kernel may include a linear trend and seasons, for Gaussian
         noise.
@@ -224,6 +124,11 @@ def learn_prior(
         "auto" averages where rows are few and every hyperparameter has a prior.
     report : callable, optional
         Called with figures after each round of a search that has some; True ends them.
+
+    Returns
+    -------
+    states : list of State
+        The first is that of the largest weight in the most probable family.
     """
     # 1 candidate kernels
     unit = latent_scale(rows, likelihood) ** 2
@@ -231,33 +136,24 @@ def learn_prior(
     if kernel is None or isinstance(kernel, DefaultKernel):
         categories = kernel
         families = _default_families(kernel, rows, likelihood, unit, rough)
-        kernel = families[0][-1].kernel
-        amplitude_is_free = True
     else:
-        candidate, likelihood = _user_candidate(kernel, rows, likelihood, unit, learn)
+        candidate, likelihood = _user_candidate(kernel, rows, likelihood, unit, fixed)
         families = [[candidate]]
-        kernel = candidate.kernel
-        amplitude_is_free = learn and rescaled(kernel, 1.0) is not None
-    n_free = len(kernel.theta) + len(likelihood.theta)
-    if not learn or n_free == 0:
-        return Hyperparameters(
-            kernel=kernel,
-            likelihood=likelihood,
-            record=SearchRecord(distinct_rows=len(rows.y)),
-            amplitude_is_free=amplitude_is_free,
-        )
+    candidate = families[0][-1]
+    n_free = len(candidate.kernel.theta) + len(likelihood.theta)
+    if fixed or n_free == 0:
+        return [
+            State(candidate.without_coordinates(np.empty(0)), np.empty(0), likelihood)
+        ]
     # 2 rows
     counted = rows if likelihood.discrete else counted_once(rows)
     split = Split.of(counted, rng, rough)
     start = None
-    if previous is not None and previous.search_result is not None:
-        start = previous.search_result._replace(likelihood=likelihood)
+    if previous is not None and previous.has_signal:
+        start = previous._replace(likelihood=likelihood)
     # 3 the search: by the evidence or, of many rows, by densities of neighbourhoods
-    exact_noise = np.nan
-    n_needed = 0
-    states: list[HyperparameterState] = []
     if _averages(hyperparameters, families, rows, likelihood, n_inducing):
-        result, states = average(
+        states = average(
             families,
             split,
             likelihood,
@@ -266,9 +162,11 @@ def learn_prior(
             requested=hyperparameters == "average",
             n_jobs=n_jobs,
         )
-        exact_noise = noise_of_signal(result)
+        if len(states) > 1:
+            return states
+        state = states[0]
     elif likelihood.has_closed_form:
-        result, exact_noise = closed_form(
+        state = closed_form(
             families,
             split,
             likelihood,
@@ -280,7 +178,7 @@ def learn_prior(
             n_jobs=n_jobs,
         )
     elif not _has_neighborhoods(families, split, likelihood):
-        result, n_needed = _of_both_signs(
+        state = _of_both_signs(
             families,
             rows,
             likelihood,
@@ -295,7 +193,7 @@ def learn_prior(
             n_jobs=n_jobs,
         )
     else:
-        result, exact_noise = _of_neighborhoods(
+        state = _of_neighborhoods(
             families,
             split,
             likelihood,
@@ -306,50 +204,47 @@ def learn_prior(
             n_jobs=n_jobs,
             report=report,
         )
-    # 4 its findings
-    has_signal = result.has_signal
-    is_given = families[0][0].is_given
-    findings = [diagnostics.no_signal(result.gain, MIN_EVIDENCE_GAIN, rows)]
-    if is_given or (has_signal and not likelihood.has_closed_form):
+    # 4 the noise of what was chosen
+    is_noise = not (state.has_signal or state.candidate.is_given)
+    if is_noise and state.total_weight >= _MIN_WEIGHT_OF_NOISE:
+        state = noise_only(state, split.training)
+    likelihood = within_variance(_fix_stated_noise(state), rows)
+    return [state._replace(likelihood=likelihood)]
+
+
+def search_record(states: Sequence[State], rows: Rows) -> dict[str, Any]:
+    """Which rows chose the hyperparameters, and by which criterion, for reports."""
+    state = states[0]
+    if not state.n_rows:
+        return {"criterion": "nothing was free", "distinct_rows": len(rows.y)}
+    record = {
+        "criterion": "log posterior of the hyperparameters",
+        "distinct_rows": len(rows.y),
+        "rows_searched": state.n_rows,
+        "kernel": state.name,
+    }
+    if len(states) > 1:
+        record["criterion"] = "posterior of the hyperparameters, averaged"
+        record["states"] = len(states)
+    return record
+
+
+def search_findings(states: Sequence[State], rows: Rows) -> list[Finding]:
+    """What the search says of signal and bounds."""
+    state = states[0]
+    if not state.n_rows:
+        return []
+    is_given = state.candidate.is_given
+    likelihood = state.likelihood
+    findings = [diagnostics.no_signal(state.gain, MIN_EVIDENCE_GAIN, rows)]
+    if is_given or (state.has_signal and not likelihood.has_closed_form):
         at_bounds = diagnostics.at_bounds(
-            result.kernel,
+            state.kernel,
             default=not is_given,
             log_scale=likelihood.log_scale,
         )
         findings.append(at_bounds)
-    is_averaged = len(states) > 1
-    is_noise = not (has_signal or is_given or is_averaged)
-    if is_noise and result.weight >= _MIN_WEIGHT_OF_NOISE:
-        result = noise_only(result, split.training)
-    record = SearchRecord(
-        criterion="log posterior of the hyperparameters",
-        distinct_rows=len(rows.y),
-        rows_searched=result.n_rows,
-        kernel=result.candidate.name,
-    )
-    chosen = Hyperparameters(
-        kernel=result.kernel,
-        likelihood=within_variance(_fix_stated_noise(result), rows),
-        record=record,
-        search_result=result if has_signal else None,
-        exact_noise=exact_noise,
-        n_inducing=n_needed,
-        findings=tuple(finding for finding in findings if finding is not None),
-        amplitude_is_free=amplitude_is_free,
-    )
-    if not is_averaged:
-        return chosen
-    record = record._replace(
-        criterion="posterior of the hyperparameters, averaged",
-        kernel=states[0].name,
-        states=len(states),
-    )
-    averaged = chosen._replace(
-        record=record,
-        exact_noise=np.nan,
-        averaged=tuple(states),
-    )
-    return averaged.at(states[0])
+    return [finding for finding in findings if finding is not None]
 
 
 def _of_both_signs(
@@ -360,27 +255,27 @@ def _of_both_signs(
     categories: DefaultKernel | None,
     rough: bool,
     **settings: Any,
-) -> tuple[SearchResult, int]:
+) -> State:
     """Search by Laplace's evidence; of f around its base and, if its sign is not known,
     of f around zero, which crosses it.
     """
     # both searches read the same rows
     same_rng = copy.deepcopy(rng)
-    result, n_needed = laplace(families, likelihood=likelihood, rng=rng, **settings)
+    state = laplace(families, likelihood=likelihood, rng=rng, **settings)
     if not likelihood.symmetric or has_both_signs(likelihood):
-        return result, n_needed
+        return state
     centred = likelihood.with_base(0.0)
     if not families[0][0].is_given:
         unit = latent_scale(rows, centred) ** 2
         families = _default_families(categories, rows, centred, unit, rough)
     if settings["start"] is not None:
         settings["start"] = settings["start"]._replace(likelihood=centred)
-    signed, n_signed = laplace(families, likelihood=centred, rng=same_rng, **settings)
-    if signed.posterior <= result.posterior:
-        return result, n_needed
+    signed = laplace(families, likelihood=centred, rng=same_rng, **settings)
+    if signed.posterior <= state.posterior:
+        return state
     # over the noise that the other search has
-    gain = result.gain + signed.evidence - result.evidence
-    return signed._replace(gain=gain), n_signed
+    gain = state.gain + signed.evidence - state.evidence
+    return signed._replace(gain=gain)
 
 
 def _has_neighborhoods(
@@ -416,11 +311,11 @@ def _of_neighborhoods(
     rng: np.random.Generator,
     *,
     categories: DefaultKernel | None,
-    start: SearchResult | None,
+    start: State | None,
     trend: bool,
     n_jobs: int | None,
     report: Callable[..., bool] | None,
-) -> tuple[SearchResult, float]:
+) -> State:
     """Search by the nearest rows, under a likelihood that is not Gaussian."""
     if not likelihood.has_varying_scale:
         return working_responses(
@@ -588,7 +483,7 @@ def _user_candidate(
     rows: Rows,
     likelihood: Likelihood,
     unit: float,
-    learn: bool,
+    fixed: bool,
 ) -> tuple[Candidate, Likelihood]:
     """Candidate of the latent function's kernel; likelihood with the kernel's noise.
 
@@ -604,18 +499,18 @@ def _user_candidate(
             "A WhiteKernel is the noise of a Gaussian likelihood; got one together "
             f"with {type(likelihood).__name__}. Remove the WhiteKernel from `kernel`."
         )
-    if isinstance(bounds, str) or not learn:
+    if isinstance(bounds, str) or fixed:
         return candidate, Gaussian(noise).prepare(rows.y, rows.weights)
     low, high = np.ravel(np.asarray(bounds, dtype=np.float64)).tolist()
     return candidate, likelihood.with_start(noise_variance=(noise, low, high))
 
 
-def _fix_stated_noise(result: SearchResult) -> Likelihood:
+def _fix_stated_noise(state: State) -> Likelihood:
     """Fix a noise that has a stated prior: later estimates do not replace it."""
-    if not any(result.candidate.stated[-1:]):
-        return result.likelihood
-    noise = float(result.likelihood.variance(0.0))
-    return result.likelihood.with_start(noise_variance=(noise, noise, noise))
+    if not any(state.candidate.stated[-1:]):
+        return state.likelihood
+    noise = float(state.likelihood.variance(0.0))
+    return state.likelihood.with_start(noise_variance=(noise, noise, noise))
 
 
 # ---- Units and weights of the rows ---------------------------------------------------

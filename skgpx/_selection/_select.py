@@ -33,7 +33,7 @@ from skgpx._selection._candidates import (
 )
 from skgpx._selection._evidence import with_noise
 from skgpx._selection._maximise import (
-    SearchResult,
+    State,
     best_of,
     maximise,
 )
@@ -132,7 +132,7 @@ def select(
     n_jobs: int | None = None,
     trend: bool = True,
     trained: bool = True,
-) -> SearchResult:
+) -> State:
     """The candidate of the largest log posterior, trained on more rows.
 
     From 4500 rows on its family is trained, on rows from all over the data.
@@ -171,7 +171,7 @@ def screen_families(
     likelihood: Likelihood,
     n_jobs: int | None,
     tolerance: float = 1e-4,
-) -> list[list[SearchResult]]:
+) -> list[list[State]]:
     """Results of each family on some rows, the best family first.
 
     A family starts where the first one, the smoothest, ended.
@@ -188,7 +188,7 @@ def finalists(
     likelihood: Likelihood,
     n_jobs: int | None,
     trend: bool,
-) -> list[SearchResult]:
+) -> list[State]:
     """The most probable candidates, on more and more rows, the best first.
 
     Few rows prefer one lengthscale for all columns, and smooth functions: where
@@ -225,8 +225,8 @@ def finalists(
 
 
 def best_families_first(
-    families: Sequence[list[SearchResult]],
-) -> list[list[SearchResult]]:
+    families: Sequence[list[State]],
+) -> list[list[State]]:
     """Families in the order of the largest log posterior in each."""
     return sorted(
         families,
@@ -236,11 +236,11 @@ def best_families_first(
 
 
 def train_families(
-    families: Sequence[Sequence[SearchResult]],
+    families: Sequence[Sequence[State]],
     rows: Rows,
     previous: Rows,
     margin: float = 0.0,
-) -> list[list[SearchResult]]:
+) -> list[list[State]]:
     """Train the better families on more rows than before, the best one first.
 
     In each the most general candidate, the last one, goes on from where it ended, or a
@@ -269,9 +269,9 @@ def train_families(
 
 
 def starts_of_family(
-    family: Sequence[SearchResult],
+    family: Sequence[State],
     rows: Rows,
-) -> list[SearchResult]:
+) -> list[State]:
     """Where candidates go on: the most general one at its best start."""
     simpler = [evaluated(result, rows) for result in family[:-1]]
     general = family[-1]
@@ -291,13 +291,13 @@ def search(
     max_iter: int = 40,
     tolerance: float = 1e-4,
     units: Array | None = None,
-) -> SearchResult:
+) -> State:
     """Maximise a candidate by the evidence of all of these rows."""
     evidence = process_evidence(rows, candidate.kernel, likelihood)
     return maximise(candidate, [evidence], u, max_iter, tolerance, units=units)
 
 
-def evaluated(result: SearchResult, rows: Rows) -> SearchResult:
+def evaluated(result: State, rows: Rows) -> State:
     """A result with its log posterior on other rows.
 
     It has some noise if that is more probable: where fewer rows show none, more rows
@@ -322,7 +322,7 @@ def evaluated(result: SearchResult, rows: Rows) -> SearchResult:
     )
 
 
-def train_on(start: SearchResult, rows: Rows, previous: Rows) -> SearchResult:
+def train_on(start: State, rows: Rows, previous: Rows) -> State:
     """Maximise the exact evidence of more rows than those of the last search.
 
     Coordinates are in units of their curvature on the fewest rows that tell it.
@@ -342,9 +342,9 @@ def train_on(start: SearchResult, rows: Rows, previous: Rows) -> SearchResult:
 
 
 def with_trends(
-    families: Sequence[list[SearchResult]],
+    families: Sequence[list[State]],
     split: Split,
-) -> list[list[SearchResult]]:
+) -> list[list[State]]:
     """Families, and the best candidates of two with a linear trend, or with seasons.
 
     These are families of their own: they have other parameters. Where there are more
@@ -368,15 +368,15 @@ def screen(
     rows: Rows,
     likelihood: Likelihood,
     family: Sequence[Candidate],
-    counterparts: Sequence[SearchResult] = (),
+    counterparts: Sequence[State] = (),
     tolerance: float = 1e-4,
-) -> list[SearchResult]:
+) -> list[State]:
     """Maximise each candidate of a family on a few rows.
 
     A candidate starts where its counterpart of another family ended, if that found a
     signal: without one a rougher function may be seen that the smooth one has missed.
     """
-    results: list[SearchResult] = []
+    results: list[State] = []
     for position, candidate in enumerate(family):
         until_signal = False
         if counterparts and counterparts[position].has_signal:
@@ -392,7 +392,7 @@ def screen(
             sorted_starts = best_first(candidate, candidate.starts(), rows, likelihood)
             starts = [(u, likelihood) for u in sorted_starts[:2]]
             until_signal = not candidate.is_given
-        searches: list[SearchResult] = []
+        searches: list[State] = []
         for u, start_likelihood in starts:
             result = search(candidate, u, rows, start_likelihood, tolerance=tolerance)
             searches.append(result)
@@ -402,7 +402,7 @@ def screen(
     return results
 
 
-def has_little_noise(result: SearchResult) -> bool:
+def has_little_noise(result: State) -> bool:
     """Whether the noise is less than a hundredth of the variance of y."""
     if not result.likelihood.has_closed_form:
         return False
@@ -410,7 +410,7 @@ def has_little_noise(result: SearchResult) -> bool:
     return noise < _SOME_NOISE * result.candidate.unit
 
 
-def without_noise(result: SearchResult, rows: Rows) -> list[SearchResult]:
+def without_noise(result: State, rows: Rows) -> list[State]:
     """A search that goes on with next to no noise, if the noise is free."""
     candidate = result.candidate
     likelihood = result.likelihood
@@ -457,10 +457,10 @@ def best_first(
 
 
 def train(
-    family: Sequence[SearchResult],
+    family: Sequence[State],
     split: Split,
     trained: bool = True,
-) -> SearchResult:
+) -> State:
     """Refine the best candidate on more rows; for abundant rows refine every one."""
     best = best_of(family)
     if split.abundant and decays(best.kernel, split.rows.X.shape[1]):
@@ -474,7 +474,7 @@ def train(
 # ---- Trends and seasons --------------------------------------------------------------
 
 
-def search_trend(best: SearchResult, rows: Rows) -> SearchResult:
+def search_trend(best: State, rows: Rows) -> State:
     """The best candidate plus a linear trend, from its optimum or long lengthscales."""
     candidate = with_trend(best.candidate, rows)
     slope = candidate.mean[-1]
@@ -485,17 +485,17 @@ def search_trend(best: SearchResult, rows: Rows) -> SearchResult:
 
 
 def search_seasons(
-    best: SearchResult,
-    linear: SearchResult,
+    best: State,
+    linear: State,
     split: Split,
-) -> list[SearchResult]:
+) -> list[State]:
     """Candidates with one season and with two, while the residuals have a wave.
 
     They include a trend and an autoregression: a series without its season is seldom as
     smooth as its trend.
     """
     rows = split.scattered
-    seasons: list[SearchResult] = []
+    seasons: list[State] = []
     long = linear.candidate.starts()[0]
     previous = linear
     while len(seasons) < MOST_SEASONS:
@@ -536,7 +536,7 @@ def _select_of_abundant(
     likelihood: Likelihood,
     trend: bool,
     trained: bool,
-) -> SearchResult:
+) -> State:
     """The candidate of the family that predicts held-out rows best.
 
     The screening rows are far apart: how a function varies nearby, and how rough it is,
@@ -598,10 +598,10 @@ def _select_of_abundant(
 
 
 def _best_predicting(
-    first: SearchResult,
+    first: State,
     others: Sequence[Sequence[Candidate]],
     target: Target,
-) -> SearchResult:
+) -> State:
     """Go to smoother families, or rougher ones, while held-out rows gain density."""
     best = first
     density = target.held_out_density(first)
@@ -669,7 +669,7 @@ class Target(NamedTuple):
         )
         return Target(split, neighborhoods, np.asarray(slopes, dtype=np.float64))
 
-    def search(self, start: SearchResult) -> SearchResult:
+    def search(self, start: State) -> State:
         """Search on from a result; a slope costs ``½ log n`` nats (Schwarz, 1978)."""
         result = _search_nearby([start], self.neighborhoods)
         if self.slopes is None:
@@ -677,15 +677,15 @@ class Target(NamedTuple):
         price = 0.5 * self.slopes.size * np.log(len(self.split.rows.y))
         return result._replace(posterior=result.posterior - price)
 
-    def held_out_density(self, result: SearchResult) -> float:
+    def held_out_density(self, result: State) -> float:
         """Mean log density of held-out rows, as the model of a result predicts them."""
         return self.neighborhoods.held_out_density(result.kernel, result.likelihood)
 
     def restore_trend(
         self,
-        result: SearchResult,
+        result: State,
         neighborhoods: Neighborhoods,
-    ) -> SearchResult:
+    ) -> State:
         """Add a trend with the root mean square of the slopes to the kernel.
 
         The gain is that of neighbourhoods with the trend.
@@ -702,13 +702,13 @@ class Target(NamedTuple):
             max_iter=0,
             likelihood=result.likelihood,
         )
-        return trended._replace(n_rows=result.n_rows, weight=result.weight)
+        return trended._replace(n_rows=result.n_rows, total_weight=result.total_weight)
 
 
 def _search_shapes(
-    family: Sequence[SearchResult],
+    family: Sequence[State],
     split: Split,
-) -> tuple[SearchResult, int]:
+) -> tuple[State, int]:
     """The best candidate of a family by the density of neighbourhoods.
 
     Candidates go from simple to complex. Each starts at its optimum of the screening
@@ -717,11 +717,11 @@ def _search_shapes(
 
     Returns
     -------
-    best : SearchResult
+    best : State
     position : int
         In the family.
     """
-    results: list[SearchResult] = []
+    results: list[State] = []
     # lengthscales in which rows are neighbours
     nearest = best_of(family)
     for screened in family:
@@ -755,11 +755,11 @@ def _search_shapes(
 
 
 def _search_nearby(
-    starts: Sequence[SearchResult],
+    starts: Sequence[State],
     neighborhoods: Neighborhoods,
     max_iter: int = 25,
     tolerance: float = 1e-4,
-) -> SearchResult:
+) -> State:
     """Maximise a candidate on neighbourhoods from the most probable of some starts.
 
     Searches do not leave a noise that is much too small, of which the slope is small:
@@ -784,10 +784,10 @@ def _search_nearby(
 
 
 def search_on(
-    result: SearchResult,
+    result: State,
     split: Split,
     likelihood: Likelihood,
-) -> SearchResult:
+) -> State:
     """Search on from a result, on other values of y.
 
     A second search starts with no lengthscale longer than a medium one: at a long one
@@ -806,7 +806,7 @@ def search_on(
     return best_of([_search_nearby([start], neighborhoods) for start in starts])
 
 
-def train_nearby(result: SearchResult, split: Split) -> SearchResult:
+def train_nearby(result: State, split: Split) -> State:
     """Train a candidate on more neighbourhoods."""
     neighborhoods = _neighborhoods(split, result, TRAINED_NEIGHBORHOODS, phase=0.25)
     return _search_nearby([result], neighborhoods, max_iter=40, tolerance=3e-5)
@@ -814,7 +814,7 @@ def train_nearby(result: SearchResult, split: Split) -> SearchResult:
 
 def _neighborhoods(
     split: Split,
-    result: SearchResult,
+    result: State,
     number: int,
     phase: float,
 ) -> Neighborhoods:
@@ -828,7 +828,7 @@ def _neighborhoods(
     )
 
 
-def _log_posterior(result: SearchResult, evidences: Sequence[Density]) -> float:
+def _log_posterior(result: State, evidences: Sequence[Density]) -> float:
     """Log posterior of kernel and likelihood by these densities."""
     kernel = result.kernel
     noise_variance = float(result.likelihood.variance(0.0))

@@ -22,7 +22,7 @@ from skgpx._numerics.smoothing import smoothed
 from skgpx._row_budgets import PREDECESSOR_ROWS, RESPONSE_ROWS, SCORED_ROWS
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._evidence import row_target, with_noise
-from skgpx._selection._maximise import SearchResult
+from skgpx._selection._maximise import State
 from skgpx._selection._neighborhoods import NearestOthers
 from skgpx._selection._select import (
     Split,
@@ -218,11 +218,11 @@ def working_responses(
     likelihood: Likelihood,
     rng: np.random.Generator,
     *,
-    start: SearchResult | None,
+    start: State | None,
     trend: bool,
     n_jobs: int | None,
     report: Callable[..., bool] | None,
-) -> tuple[SearchResult, float]:
+) -> State:
     """Kernel and scales of one function or of classes, of many rows, as in regression.
 
     Rounds of expectation and maximisation [1]_. Given the kernel, each row has the
@@ -244,12 +244,8 @@ def working_responses(
     The rounds end early where `report`, which gets the mean log density of each, asks
     for it.
 
-    Returns
-    -------
-    result : SearchResult
-    noise_variance : float
-        Harmonic mean of the noise variances of the working responses, of the function
-        with the smallest.
+    The exact noise of the result is the harmonic mean of the noise variances of the
+    working responses, of the function with the smallest.
 
     References
     ----------
@@ -312,8 +308,8 @@ def working_responses(
     likelihood, _ = scales_given_others(rows, likelihood, given_others, scored)
     responses = bounded_responses(rows, likelihood, moments)
     mean_precisions = np.mean(1.0 / responses.noise, axis=0)
-    noise_variance = 1.0 / float(np.max(mean_precisions))
-    return result._replace(likelihood=likelihood), noise_variance
+    exact_noise = 1.0 / float(np.max(mean_precisions))
+    return result._replace(likelihood=likelihood, exact_noise=exact_noise)
 
 
 class NoisyValues(NamedTuple):

@@ -20,7 +20,7 @@ from skgpx._numerics.regression import (
     whitened,
 )
 from skgpx._numerics.rows import sample_distinct_rows
-from skgpx._selection import SearchRecord, counted_once
+from skgpx._selection import counted_once
 from skgpx._spectral_vgp._candidates import (
     MAX_ORDERED_WAVES,
     Parameters,
@@ -204,9 +204,12 @@ class FourierState:
         kernel = kernel_of(rule)
         basis = continue_series(series, kernel, candidates.region)
         model = LatentModel(basis, weights)
-        record = SearchRecord()
+        record: dict[str, Any] = {"criterion": "nothing was free"}
         if candidates.learned or candidates.noise_variance is None:
-            record = SearchRecord(f"bound of {m} Fourier functions", 0, "all")
+            record = {
+                "criterion": f"bound of {m} Fourier functions",
+                "rows_searched": "all",
+            }
         attributes = {
             "posterior_": model.affine(objective.statistics.shift, scale),
             "noise_variance_": noise_variance * scale**2,

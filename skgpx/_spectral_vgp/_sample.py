@@ -22,9 +22,10 @@ from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
     NOISE_PRIOR,
-    SearchRecord,
     inducing_by_capacity,
-    learn_prior,
+    learn,
+    search_findings,
+    search_record,
 )
 from skgpx._spectral_vgp._candidates import Parameters, fixed_noise_variance
 from skgpx._spectral_vgp._credible import effective_dimension
@@ -60,7 +61,7 @@ class SparseState:
         Noise of the standardised y: the start of a search, or fixed.
     noise_bounds : tuple of float or None
         Bounds of the search; None for a fixed noise.
-    record : SearchRecord
+    record : dict
         Which rows chose kernel and noise.
     shift, scale : float or ndarray of shape (t,)
         Standardisation of y, from the rows that chose the basis.
@@ -72,7 +73,7 @@ class SparseState:
     first: WeightStatistics
     noise_variance: float
     noise_bounds: tuple[float, float] | None
-    record: SearchRecord
+    record: dict[str, Any]
     shift: Any
     scale: Any
 
@@ -209,9 +210,9 @@ def fit_sample(
 
     # kernel and noise
     search_rng, basis_rng = rng.spawn(2)
-    learn = parameters["optimizer"] is not None
+    is_learned = parameters["optimizer"] is not None
     kernel = parameters["kernel"]
-    if kernel is None and not learn:
+    if kernel is None and not is_learned:
         kernel = default_kernel(rows.X, rows.weights)
     n_basis = parameters["n_basis"]
     if isinstance(n_basis, str):
@@ -220,20 +221,20 @@ def fit_sample(
     if _are_points(inducing):
         n_basis = len(inducing)
     unit_noise = None if given_noise is None else given_noise / scale**2
-    learned = learn_prior(
+    states = learn(
         rows,
         Gaussian(unit_noise).prepare(rows.y, rows.weights),
         search_rng,
         kernel=kernel,
-        learn=learn,
+        fixed=not is_learned,
         inducing=inducing,
         n_inducing=n_basis,
         n_jobs=n_jobs,
         # few points leave out what is rough
         rough=n_basis is None and len(rows.y) < ABUNDANT_ROWS,
     )
-    kernel = learned.kernel
-    likelihood = learned.likelihood
+    kernel = states[0].kernel
+    likelihood = states[0].likelihood
     noise_variance = float(likelihood.variance(0.0))
     noise_bounds = None
     if fixed_noise_variance(parameters, scale) is None:
@@ -261,7 +262,7 @@ def fit_sample(
             first=sums,
             noise_variance=noise_variance,
             noise_bounds=noise_bounds,
-            record=learned.record,
+            record=search_record(states, rows),
             shift=shift,
             scale=scale,
         )
@@ -270,7 +271,7 @@ def fit_sample(
     if rows.y.ndim > 1 and n_basis is None:
         _, noise_variances = state.regressions()
         state = state_for(float(noise_variances.min()))
-    return state, learned.findings
+    return state, tuple(search_findings(states, rows))
 
 
 def _noise_bounds(likelihood: Gaussian) -> tuple[float, float]:

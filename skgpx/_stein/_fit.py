@@ -12,10 +12,12 @@ from skgpx._callbacks import StageClock
 from skgpx._row_budgets import NOISE_ROWS
 from skgpx._row_statistics import row_statistics
 from skgpx._selection import (
-    Hyperparameters,
+    State,
     inducing_by_capacity,
-    learn_prior,
+    learn,
     regress_targets,
+    search_findings,
+    search_record,
 )
 from skgpx._stein._descent import SteinDescent, calibrated
 from skgpx._stein._start import (
@@ -179,7 +181,7 @@ def fit_stein(
     # 4  The posterior of the weights, given all rows.
     mixture = mixture._replace(noise_variance=noise_variance)
     attributes = solve(mixture, data.rows, descent, variance_factor)
-    attributes["_record"] = prior.record._replace(distinct_rows=len(rows.y), **record)
+    attributes["_record"] = search_record([prior], rows) | record
     clock.end_of("solution")
     return attributes, findings
 
@@ -245,7 +247,7 @@ class _Start(NamedTuple):
 
     Attributes
     ----------
-    prior : Hyperparameters
+    prior : State
         Kernel, and normal noise.
     noise_variance : float or ndarray of shape (t,)
         In standardised units; each target has its own.
@@ -255,7 +257,7 @@ class _Start(NamedTuple):
         Findings of the search for the kernel, unless waves stand out.
     """
 
-    prior: Hyperparameters
+    prior: State
     noise_variance: float | Array
     mixture: WaveMixture
     findings: list[Finding | None]
@@ -290,7 +292,8 @@ def _start(
             n_columns=rows.X.shape[1],
             rng=wave_rng,
         )
-        return _Start(prior, noise_variance, mixture, list(prior.findings))
+        findings: list[Finding | None] = [*search_findings([prior], rows)]
+        return _Start(prior, noise_variance, mixture, findings)
 
     start = learn_kernel(train)
     mixture = start.mixture
@@ -326,26 +329,27 @@ def _learn_prior(
     data: _Data,
     settings: SteinRFFRegressor,
     rng: np.random.Generator,
-) -> Hyperparameters:
+) -> State:
     """Kernel and noise variance that maximise the evidence of some rows."""
     noise_variance = settings.noise_variance
     if noise_variance is not None:
         noise_variance = noise_variance / float(np.mean(data.scale**2))
-    return learn_prior(
+    (prior,) = learn(
         rows,
         Gaussian(noise_variance).prepare(rows.y, rows.weights),
         rng,
         kernel=kernel_of(settings),
-        learn=settings.optimizer is not None,
+        fixed=settings.optimizer is None,
         # frequencies start from the kernel, and the evidence moves them
         rough=False,
         trend=False,
     )
+    return prior
 
 
 def _noise_of_targets(
     rows: Rows,
-    prior: Hyperparameters,
+    prior: State,
     settings: SteinRFFRegressor,
     rng: np.random.Generator,
 ) -> float | Array:
@@ -363,8 +367,8 @@ def _noise_of_targets(
     )
     basis = Nystroem.from_kernel(prior.kernel, inducing_points)
     sums = row_statistics(basis, sample, settings.n_jobs)
-    learn = settings.optimizer is not None
-    return regress_targets(sums, prior.likelihood, learn)[1]
+    is_learned = settings.optimizer is not None
+    return regress_targets(sums, prior.likelihood, is_learned)[1]
 
 
 def _check_residuals(

@@ -133,7 +133,7 @@ def test_leave_one_out_moments_of_states_are_those_of_their_mixture(few):
     errors, variance = leave_one_out(process, rows)
     others = np.arange(40) != 7
     means, variances, densities = [], [], []
-    for state in process.prior.averaged:
+    for state in process.averaged:
         noise = float(state.likelihood.variance(0.0))
         exact = GaussianProcessRegressor(state.kernel, alpha=noise, optimizer=None)
         exact.fit(X[others], rows.y[others])
