@@ -47,6 +47,7 @@ from skgpx._selection._select import (
     NEGLIGIBLE_NATS,
     Split,
     finalists,
+    has_little_noise,
     search,
     subset,
 )
@@ -69,12 +70,18 @@ _LARGE_LAG = 4.0
 _FEWEST_ROUNDS = 2
 _MOST_ROUNDS = 6
 # Most draws near the modes, the least effective size of them, and fewest states that
-# are draws: fewer are modes.
+# are draws: fewer are modes. Predictions cost as much as one state has rows, times
+# their number.
 _MOST_DRAWS = 2000
 _LEAST_SIZE = 4.0
-_FEWEST_DRAWN = 8
+_FEWEST_DRAWN = 4
+# Evaluations that draws take: fewer are affordable from 630 rows on.
+_FEWEST_EVALUATIONS = 16
 # Their probability, in that of the largest one, below which one is left out.
 _LEAST_SHARE = 0.05
+# Rows α of a posterior that allows for errors, and odds that do not count.
+_ROWS_THAT_COUNT = 50.0
+_LEAST_ODDS = 1e-4
 
 
 class Effort(NamedTuple):
@@ -119,6 +126,9 @@ class Effort(NamedTuple):
                 n_states=min(96, 10_000 // n_rows),
             )
         if likelihood.has_closed_form:
+            n_states = 1
+            if evaluations >= _FEWEST_EVALUATIONS:
+                n_states = max(1_200_000 // n_rows**2, _FEWEST_DRAWN)
             # draws near the modes need few steps, but many of them have a weight; a
             # density without its gradient takes less than half as long, a model longer
             return cls(
@@ -126,7 +136,7 @@ class Effort(NamedTuple):
                 n_chains=min(max(int(evaluations / 4), 1), 64),
                 n_steps=4,
                 n_draws=min(int(evaluations / 0.4), _MOST_DRAWS),
-                n_states=min(6000 // n_rows, max(int(evaluations / 2), 1)),
+                n_states=n_states,
             )
         # a bound takes eight evaluations, a softmax more, and a state has its chains
         has_bound = suits_a_normal(likelihood)
@@ -216,7 +226,10 @@ def average(
     else:
         # 3 some of the particles; equal ones count once, with their number as weight
         states = _merge(weighted_draws(population, effort.n_states, rng), largest)
-    return states if len(states) > 1 else [largest]
+    if len(states) == 1:
+        states = [largest]
+    # 4 a state of more noise, where all have next to none
+    return _with_rival(states, _noisier(largest, families, rows, likelihood))
 
 
 def _draws(
@@ -313,6 +326,45 @@ def _weighted_modes(results: Sequence[State]) -> list[State]:
     ]
 
 
+def _noisier(
+    mode: State,
+    families: Sequence[Sequence[Candidate]],
+    rows: Rows,
+    likelihood: Likelihood,
+) -> list[State]:
+    """A mode with noise, where the largest one has next to none."""
+    if mode.candidate.is_given or not has_little_noise(mode):
+        return []
+    candidate = families[len(families) // 2][-1]
+    rival = search(candidate, candidate.starts()[0], rows, likelihood)
+    return [] if has_little_noise(rival) else [rival]
+
+
+def _with_rival(states: list[State], rivals: Sequence[State]) -> list[State]:
+    """Add a rival of the largest mode with its weight in a coarsened posterior.
+
+    Rows in error are too rare to be among few, and far from what functions without
+    noise predict. If the rows follow the model up to such errors only, n of them tell
+    as much as ``α n / (α + n)``: their log densities have the power ``α / (α + n)``
+    [1]_.
+
+    References
+    ----------
+    .. [1] Miller and Dunson, "Robust Bayesian inference via coarsening", Journal of the
+       American Statistical Association 2019.
+    """
+    mode = states[0]
+    for rival in rivals:
+        power = _ROWS_THAT_COUNT / (_ROWS_THAT_COUNT + rival.n_rows)
+        odds = float(np.exp(power * (rival.posterior - mode.posterior)))
+        if odds >= _LEAST_ODDS:
+            states = [
+                state._replace(weight=state.weight / (1.0 + odds)) for state in states
+            ]
+            states.append(rival._replace(weight=odds / (1.0 + odds)))
+    return states
+
+
 def _near(
     modes: Sequence[Mode],
     forms: Sequence[Form],
@@ -367,7 +419,7 @@ def _with_least_noise(likelihood: Likelihood, candidate: Candidate) -> Likelihoo
 
 
 def _merge(population: Population, mode: State) -> list[State]:
-    """States of the particles, with the gain of a mode; equal ones are merged.
+    """States of the particles, with the figures of a mode; equal ones are merged.
 
     Those of the most probable candidate come first, in the order of their weights and,
     among equal ones, of their log posterior.
@@ -403,6 +455,7 @@ def _merge(population: Population, mode: State) -> list[State]:
             u=u,
             likelihood=likelihood,
             weight=counts[key] / counts.total(),
+            posterior=mode.posterior,
             gain=mode.gain,
             n_rows=mode.n_rows,
             total_weight=mode.total_weight,

@@ -2,10 +2,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
+from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from scipy.stats import halfnorm, lognorm, uniform
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgpx import DecoupledSampler, PLSClassifier, PLSRegressor
 from skgpx.kernels import Prior
@@ -309,3 +310,22 @@ def test_processes_of_another_backend_draw_the_same_states(n):
     with parallel_config("loky", n_jobs=2):
         second = PLSRegressor(random_state=0).fit(X, y)
     assert np.array_equal(first.predict(X), second.predict(X))
+
+
+def test_a_state_of_some_noise_stays_beside_functions_without():
+    """Rows in error are rare, and functions without noise leave them no density."""
+    length_scales = [4.0, 2.0, 1.0, 0.3]
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(300, 4))
+    K = 0.5 * Matern(length_scales, nu=1.5)(X) + 1e-10 * np.eye(300)
+    y = np.linalg.cholesky(K) @ rng.normal(size=300) + X @ np.full(4, 0.27)
+    model = PLSRegressor(random_state=0).fit(X[:200], y[:200])
+    *states, noisy = model.hyperparameter_states_
+    weights = [state.weight for state in model.hyperparameter_states_]
+    assert_allclose(sum(weights), 1.0)
+    assert 0.0 < noisy.weight < 0.5
+    # of the largest mode, whose figures all draws have
+    odds = np.exp(50.0 / 250.0 * (noisy.posterior - states[0].posterior))
+    assert_allclose(noisy.weight, odds / (1.0 + odds))
+    noise_shares = [float(state.likelihood.variance(0.0)) for state in states]
+    assert float(noisy.likelihood.variance(0.0)) > np.median(noise_shares)
