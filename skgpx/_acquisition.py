@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr
 
 from skgpx._draws import FunctionDraws, linear_draws
 from skgpx._numerics.mixture import LatentMixture
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
+from skgpx._types import Array, Index
 
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 # Standard deviations below the mean from which the asymptotic series of the tail has

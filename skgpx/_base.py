@@ -14,7 +14,7 @@ from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.rows import far_outside
 from skgpx._predictive_distribution import PredictiveDistribution
 from skgpx._report import Reporting
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import (
     RowReader,
     check_count,
@@ -32,8 +32,6 @@ from skgpx._validation import (
 from skgpx.exceptions import PredictionWarning
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._averaged import averaged
-
-Array = NDArray[np.float64]
 
 # Fewest rows of a fit whose range others are compared with, and the share of the rows
 # of a call that may be far outside of it.
@@ -472,8 +470,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Most probable class of each row, shape (n_rows,)."""
         most_probable = np.argmax(self.predict_proba(X), axis=1)
-        labels: NDArray[Any] = self.classes_[most_probable]
-        return labels
+        return self.classes_[most_probable]
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Class probabilities averaged over the posterior.
@@ -550,8 +547,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             Linear cost in the number of rows.
         """
         codes = self._distribution(X).sample(n_samples, random_state)
-        labels: NDArray[Any] = self.classes_[codes.astype(np.intp)]
-        return labels
+        return self.classes_[codes.astype(np.intp)]
 
     def log_predictive_density(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log probability of each row's label.

@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import BaseCrossValidator
@@ -31,6 +31,7 @@ from skgpx._predictive_distribution import (
 )
 from skgpx._report import Reporting
 from skgpx._table import as_table, is_numeric, training_rows
+from skgpx._types import Array
 from skgpx._validation import (
     StrOptions,
     check_columns,
@@ -43,8 +44,6 @@ from skgpx._validation import (
 from skgpx._wrapped import best_of, is_search, unwrapped
 
 __all__ = ["TemperedRegressor"]
-
-Array = NDArray[np.float64]
 
 
 class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstimator):
@@ -267,8 +266,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         """
         X = self._check(X)
         if not return_std:
-            mean: Array = best_of(self.estimator_).predict(X)
-            return mean
+            return best_of(self.estimator_).predict(X)
         mean, variance, _ = self._moments(X)
         return mean, np.sqrt(variance)
 

@@ -29,8 +29,7 @@ except ImportError:  # scikit-learn < 1.9: fits run without callbacks, and are l
 
 def with_callbacks(method: _Method) -> _Method:
     """scikit-learn's decorator of `fit`, which keeps the type of the method."""
-    decorated: _Method = _with_callbacks(method)
-    return decorated
+    return _with_callbacks(method)
 
 
 Attributes = Callable[[], dict[str, Any]]

@@ -28,12 +28,11 @@ from sklearn.utils.validation import has_fit_parameter
 from skgpx._numerics.rows import distinct_rows
 from skgpx._parallel import parallel_map
 from skgpx._table import Training, row_codes, take_rows
+from skgpx._types import Array, Index, Mask
 from skgpx._validation import check_is_fitted, warn
 from skgpx._wrapped import is_search
 from skgpx.exceptions import DataWarning
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 Predict = Callable[[Any, Any], Array]
 # A number of folds, a splitter or its splits, or "prefit".
 Folds: TypeAlias = int | BaseCrossValidator | Iterable[Any] | str | None
@@ -66,7 +65,7 @@ class CrossFit(NamedTuple):
     positions: Index
     weights: Array
     predictions: Array
-    held_out: NDArray[np.bool_]
+    held_out: Mask
 
 
 def is_given_fitted(estimator: BaseEstimator, cv: Folds) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     ExpSineSquared,
@@ -16,6 +15,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._latent import MixtureModel
 from skgpx._numerics.rows import weighted_quantiles
+from skgpx._types import Array, Index
 from skgpx.bases import Warped
 from skgpx.kernels import (
     Columns,
@@ -25,8 +25,6 @@ from skgpx.kernels import (
     theta_entries,
 )
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 # Parameters of kernels by the names that are shown.
 _KINDS = {
@@ -93,7 +91,7 @@ class AveragedHyperparameters(NamedTuple):
     families: tuple[str, ...]
     column_names: list[str]
     column_std: Array
-    column_order: NDArray[np.intp]
+    column_order: Index
 
     @classmethod
     def of(cls, model: Any) -> AveragedHyperparameters | None:

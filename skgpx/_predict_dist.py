@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
@@ -26,11 +26,9 @@ from skgpx._predictive_distribution import (
     TransformedDistribution,
     normal_distribution,
 )
-from skgpx._types import RandomState
+from skgpx._types import Array, Index, RandomState
 from skgpx._validation import check_is_fitted, take_rows
 from skgpx._wrapped import best_of, is_search, predicts_std, unwrapped
-
-Array = NDArray[np.float64]
 
 
 def predict_dist(
@@ -316,11 +314,11 @@ def cross_val_predict_dist(
     parts = parallel_map(_of_fold, items, n_jobs)
     if isinstance(parts[0], list):
         # of type Predictive for the one target of almost every caller
-        distributions: Any = [
+        joined: Any = [
             JoinedDistribution(parts_of_target, tests)
             for parts_of_target in zip(*parts, strict=True)
         ]
-        return distributions
+        return joined
     return JoinedDistribution(parts, tests)
 
 
@@ -328,8 +326,8 @@ def _of_fold(
     estimator: BaseEstimator,
     X: ArrayLike,
     y: ArrayLike,
-    train: NDArray[np.intp],
-    test: NDArray[np.intp],
+    train: Index,
+    test: Index,
     params: dict[str, Any],
 ) -> Predictive:
     """Distribution of the rows of `test` from a fit to the rows of `train`."""

@@ -16,7 +16,7 @@ from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.crps import LEVELS, continuous_crps, normal_crps
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._parallel import blas_jobs, on_cluster, parallel_stream
-from skgpx._types import RandomState
+from skgpx._types import Array, Index, Mask, RandomState
 from skgpx._validation import (
     check_count,
     check_coverage,
@@ -28,8 +28,6 @@ from skgpx._validation import (
     working_floats,
 )
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 # Floats per row that the predictive functionals of a likelihood need, for any model.
 _PER_ROW = 1500
@@ -676,8 +674,7 @@ class RescaledDistribution(Predictive):
     def _stretched(self, values: Array, power: int = 1) -> Array:
         mean = self._mean[:, np.newaxis]
         factor = self._factor[:, np.newaxis] ** power
-        stretched: Array = mean + factor * (values - mean)
-        return stretched
+        return mean + factor * (values - mean)
 
 
 class TransformedDistribution(Predictive):
@@ -762,7 +759,7 @@ class TransformedDistribution(Predictive):
         log_density = self.inner._log_density(z) - log_slope
         return np.where(in_range[:, 0], log_density, -np.inf)
 
-    def _forward(self, y: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _forward(self, y: Array) -> tuple[Array, Mask]:
         """Transform y to z.
 
         Returns
@@ -824,7 +821,7 @@ class JoinedDistribution(Predictive):
     def __init__(
         self,
         parts: Sequence[Predictive],
-        positions: Sequence[NDArray[np.intp]],
+        positions: Sequence[Index],
     ):
         self.parts = tuple(parts)
         self.positions = tuple(positions)
@@ -869,8 +866,7 @@ class JoinedDistribution(Predictive):
             values_of_part = (values[rows] for values in row_values)
             results.append(function(part, *values_of_part))
         order = np.argsort(np.concatenate(self.positions))
-        joined: NDArray[Any] = np.concatenate(results)[order]
-        return joined
+        return np.concatenate(results)[order]
 
     def _quantiles(self, levels: Array) -> Array:
         return self._joined(lambda part: part._quantiles(levels))

@@ -7,7 +7,6 @@ from functools import reduce
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from skgpx._callbacks import StageClock
@@ -24,11 +23,9 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import blas_jobs, parallel_map, parallel_stream
+from skgpx._types import Array, Index
 from skgpx._validation import Rows, check_is_fitted, copy_to_merge
 from skgpx.bases import NeighborResidual
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Rows with features in memory at a time: fixed, so that sums do not depend on the
 # number of workers.
@@ -240,8 +237,7 @@ class WhitenedRows(NamedTuple):
         """``B⁻¹ ΦᵀWᵀ white``: the mean of the weights given whitened values."""
         L = self.root
         moment = self.features.T @ (self.whitening.T @ white)
-        weights: Array = solve_lower_transpose(L, solve_lower(L, moment))
-        return weights
+        return solve_lower_transpose(L, solve_lower(L, moment))
 
     def weights(self, values: Array) -> GaussianWeights:
         """Distribution of the weights given noisy values (n, t)."""
@@ -270,8 +266,7 @@ class WhitenedRows(NamedTuple):
         W = self.whitening
         # WᵀW (values - Φw), w the mean of the weights given these values
         w = self._mean_weights(W @ values)
-        solution: Array = W.T @ (W @ (values - self.features @ w))
-        return solution
+        return W.T @ (W @ (values - self.features @ w))
 
     def _inverse_diagonal(self, white: Array) -> Array:
         """Diagonal of ``C⁻¹``, (n,), from ``WΦ``."""

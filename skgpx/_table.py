@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
+from skgpx._types import Array
 from skgpx._validation import (
     check_columns,
     check_labels,
@@ -28,9 +29,6 @@ from skgpx._validation import (
 )
 
 __all__ = ["take_rows"]
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class Training(NamedTuple):
@@ -157,8 +155,7 @@ def _columns(frame: Any) -> list[Any]:
 def _ranks(column: NDArray[Any]) -> Array:
     if column.dtype.kind not in "buif":
         column = column.astype(str)
-    ranks: Array = np.unique(column, return_inverse=True)[1].astype(np.float64)
-    return ranks
+    return np.unique(column, return_inverse=True)[1].astype(np.float64)
 
 
 def is_numeric(X: ArrayLike) -> bool:

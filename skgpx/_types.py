@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+# Numbers, positions of rows or columns, and truth values.
+Array: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = NDArray[np.intp]
+Mask: TypeAlias = NDArray[np.bool_]
+# Positions of rows or columns, or a slice of them.
+Selection: TypeAlias = Index | slice
 # What scikit-learn's `check_random_state` accepts, and NumPy's generators.
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None

@@ -34,7 +34,7 @@ from skgpx._numerics.rows import (
     mean_and_spread,
     thinning,
 )
-from skgpx._types import RandomState
+from skgpx._types import Array, Mask, RandomState, Selection
 from skgpx.exceptions import DataWarning
 from skgpx.exceptions import warn as warn
 from skgpx.kernels import (
@@ -58,12 +58,9 @@ from skgpx.likelihoods._ordinal import with_categories_of as with_categories_of
 
 __all__ = ["take_rows"]
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _Estimator = TypeVar("_Estimator", bound=BaseEstimator)
-Selection: TypeAlias = slice | NDArray[np.intp] | NDArray[np.bool_]
 # A column by its number or name, a list or a slice of columns, or a function that
 # chooses columns of a data frame.
 ColumnChoice: TypeAlias = int | str | list[Any] | slice | Callable[..., Any]
@@ -143,7 +140,7 @@ class Rows(NamedTuple):
     weights: Array
     known: Array | None = None
 
-    def take(self, chosen: Selection) -> Rows:
+    def take(self, chosen: Selection | Mask) -> Rows:
         """The rows at these positions."""
         quantity = None
         if self.known is not None:
@@ -168,7 +165,7 @@ class Rows(NamedTuple):
         )
 
     @property
-    def is_known(self) -> NDArray[np.bool_]:
+    def is_known(self) -> Mask:
         """Which targets of which rows are not missing, of the shape of y."""
         return ~np.isnan(self.y)
 
@@ -718,8 +715,7 @@ class RowReader:
             # a frame of dask: scikit-learn does not see the names of its columns
             X = X.compute()
         if hasattr(self.estimator, "_rows_to_predict"):
-            rows: ArrayLike = self.estimator._rows_to_predict(X)
-            return rows
+            return self.estimator._rows_to_predict(X)
         return check_X(self.estimator, X)
 
 

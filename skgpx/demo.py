@@ -19,7 +19,6 @@ from importlib import import_module
 from importlib.util import find_spec
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.gaussian_process import (
@@ -34,11 +33,10 @@ from sklearn.preprocessing import StandardScaler
 from skgpx import metrics
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._predict_dist import predict_dist
+from skgpx._types import Array
 from skgpx.inspection import PredictiveDisplay
 from skgpx.inspection._axes import axes_of
 from skgpx.likelihoods import Poisson, StudentT
-
-Array = NDArray[np.float64]
 
 
 def fitted(

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 from scipy.stats import chi2, kruskal, norm, rankdata
@@ -25,6 +24,7 @@ from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.rows import thinning
 from skgpx._row_budgets import THINNED_ROWS
+from skgpx._types import Array, Index, Mask
 from skgpx._validation import Rows
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
@@ -59,9 +59,6 @@ __all__ = [
     "unadjusted_steps",
     "varying_noise",
 ]
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class Finding(NamedTuple):
@@ -629,7 +626,7 @@ def better_class_process(gain: Array) -> Finding | None:
     )
 
 
-def input_outliers(X: Array, kept: NDArray[np.bool_], column: int) -> Finding | None:
+def input_outliers(X: Array, kept: Mask, column: int) -> Finding | None:
     """Rows that were left out because one column is far from all others.
 
     Parameters

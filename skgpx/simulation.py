@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skgpx._draws import FunctionDraws
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import check_count, check_points, generator
 
 __all__ = ["simulate_ode", "simulate_sde"]
 
-Array = NDArray[np.float64]
 Controls = Callable[[float], ArrayLike]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import qmc
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -20,7 +20,7 @@ from skgpx._draws import FunctionDraws, InputMap, mapped_draws
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._row_budgets import AVERAGED_ROWS
-from skgpx._types import RandomState
+from skgpx._types import Array, Mask, RandomState
 from skgpx._validation import (
     all_or_nothing,
     check_count,
@@ -32,7 +32,6 @@ from skgpx.exceptions import FitWarning
 
 __all__ = ["ThompsonSampler"]
 
-Array = NDArray[np.float64]
 
 ACQUISITIONS = ("auto", "thompson", "expected_improvement")
 
@@ -427,8 +426,7 @@ class ThompsonSampler(OneBlasThread):
         scales = 10.0 ** rng.uniform(-4.0, -0.7, (n_points, 1))
         steps = scales * rng.standard_normal(centres.shape)
         is_moved = rng.random(centres.shape) < 0.5
-        points: Array = np.clip(centres + is_moved * steps, 0.0, 1.0)
-        return points
+        return np.clip(centres + is_moved * steps, 0.0, 1.0)
 
     def _from_unit(self, points: Array) -> Array:
         """Inputs within the bounds, on their levels, from points of the unit box."""
@@ -567,7 +565,7 @@ def _with_means(posterior: Posterior, X: Array, noise_variance: float) -> Poster
     return posterior.condition(X, mean, np.full(len(X), noise_variance))
 
 
-def _is_among(X: Array, tried: Array) -> NDArray[np.bool_]:
+def _is_among(X: Array, tried: Array) -> Mask:
     """Whether each row of X (n, d) is among the rows tried (k, d)."""
     keys = {row.tobytes() for row in tried + 0.0}
     return np.array([row.tobytes() in keys for row in X + 0.0], dtype=bool)

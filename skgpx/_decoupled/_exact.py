@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
@@ -19,14 +19,13 @@ from skgpx._iterative import ExactGPRegressor
 from skgpx._iterative._model import PathwiseModel
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import check_rows, standardisation
 from skgpx.kernels import latent_kernel, noise_variance
 
 if TYPE_CHECKING:
     from skgpx._decoupled._sampler import DecoupledSampler
 
-Array = NDArray[np.float64]
 
 # Rows above which the matrix of a fixed kernel is not factored: there both ways take
 # the same time, and a factor takes twice the memory.

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
@@ -19,7 +19,7 @@ from skgpx._numerics.weights import GaussianWeights, WeightDistribution, WeightP
 from skgpx._pls import PLSRegressor
 from skgpx._row_budgets import AVERAGED_ROWS
 from skgpx._selection import State, learn
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import (
     Rows,
     canonical_rows,
@@ -37,7 +37,6 @@ from skgpx.likelihoods import Gaussian
 if TYPE_CHECKING:
     from skgpx._decoupled._sampler import DecoupledSampler
 
-Array = NDArray[np.float64]
 
 # ---- A process with a given distribution at inducing points --------------------------
 

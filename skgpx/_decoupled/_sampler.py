@@ -39,7 +39,7 @@ from skgpx._parallel import parallel_stream
 from skgpx._predictive_distribution import Predictive, normal_distribution
 from skgpx._report import Reporting
 from skgpx._selection import search_findings, search_record
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import (
     Interval,
     RowReader,
@@ -59,7 +59,6 @@ from skgpx._validation import (
 from skgpx._wrapped import best_of
 from skgpx.diagnostics import Finding, conclude
 
-Array = NDArray[np.float64]
 # Rows of `sample_y` at a time: fixed, so that results do not depend on the workers.
 _ROWS = 1024
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm
 from sklearn.gaussian_process.kernels import (
     ConstantKernel,
@@ -20,6 +19,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics import radial, trigonometry
+from skgpx._types import Array, Index
 from skgpx.kernels import (
     CategoricalKernel,
     Columns,
@@ -30,8 +30,6 @@ from skgpx.kernels import (
     radial_code,
 )
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 # Rows and features that are multiplied in the cache: OpenBLAS copies no factor of a
 # product of at most 10⁶ multiplications.
 _ROWS = 128
@@ -111,8 +109,7 @@ class LinearTerm:
         """Draw i at row i of X (s, d), shape (s, c)."""
         values_at = getattr(self.features, "at", None)
         if values_at is not None:
-            by_features: Array = values_at(X, self.weights)
-            return by_features
+            return values_at(X, self.weights)
         _, c, s = self.weights.shape
         values = np.empty((s, c))
         for rows in self._blocks(len(X)):
@@ -392,8 +389,7 @@ class CategoryFeatures:
         """Features at the rows of X."""
         codes = X[:, self.column, np.newaxis]
         one_hot = codes == np.arange(len(self.root))
-        features: Array = one_hot @ self.root
-        return features
+        return one_hot @ self.root
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) of function ``index[i]`` at row i of X; slopes are zero."""

@@ -14,16 +14,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws._features import FeatureMap
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
+from skgpx._types import Array, Index
 from skgpx.exceptions import PredictionWarning, warn
 from skgpx.kernels import category_columns
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Largest number of points for a Cholesky factor.
 _NEIGHBOURS = 512

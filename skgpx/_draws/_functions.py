@@ -16,10 +16,8 @@ from skgpx._draws._mapped import InputMap
 from skgpx._draws._optima import minimise
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.rows import LARGEST
-from skgpx._types import RandomState
+from skgpx._types import Array, Index, RandomState
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 # Rows, or pairs of a row and a draw, evaluated at a time: bounds the memory used.
 _ROWS = 4096
 

@@ -8,18 +8,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel, WhiteKernel
 
 from skgpx._draws._features import FeatureMap
 from skgpx._draws._frequencies import Conditioning, HeldOutErrors
 from skgpx._numerics import lattice
+from skgpx._types import Array, Index
 from skgpx.exceptions import PredictionWarning, warn
 from skgpx.kernels import Monomial, category_columns, expand
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 # Largest number of nodes that "auto" takes.
 _MAX_NODES = 2**16
 # Rows of interpolation weights at a time.
@@ -174,8 +173,7 @@ class Grid:
             A += (W.T @ F.T).T
         # A C Aᵀ
         A_C = lattice.multiply(self.roots, self.shape, A)
-        covariance: Array = A @ A_C.T
-        return covariance
+        return A @ A_C.T
 
     def draw(self, n_outputs: int, size: int, rng: np.random.Generator) -> GridTerm:
         """Independent draws of each output."""

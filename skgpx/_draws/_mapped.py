@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from skgpx._types import Array
+
 # Maps derivatives in the mapped rows (n, q) to derivatives in the rows (n, d).
 Pullback = Callable[[Array], Array]
 

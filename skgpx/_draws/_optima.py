@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult
 from scipy.optimize import minimize as scipy_minimize
 from scipy.stats import qmc
 
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 
 if TYPE_CHECKING:
     from skgpx._draws._functions import FunctionDraws
-
-Array = NDArray[np.float64]
 
 
 def minimise(
@@ -107,8 +105,7 @@ def _to_cube(candidates: ArrayLike, box: Array) -> Array:
         )
     low, high = box.T
     width = np.where(low < high, high - low, 1.0)
-    cube: Array = np.clip((points - low) / width, 0.0, 1.0)
-    return cube
+    return np.clip((points - low) / width, 0.0, 1.0)
 
 
 def _search(

@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
 from skgpx._draws._features import (
@@ -32,6 +32,7 @@ from skgpx._draws._grid import (
     split_stationary,
 )
 from skgpx._draws._processes import KernelProcess
+from skgpx._types import Array, Index
 from skgpx.kernels import (
     ColumnsSpectrum,
     GREKernel,
@@ -44,9 +45,6 @@ from skgpx.kernels import (
     sample_spectra,
     spectra_of,
 )
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # ---- The independent parts of a process, each with its features ----------------------
 

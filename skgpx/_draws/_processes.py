@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -20,9 +19,7 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._numerics.weights import GaussianWeights
-
-Array = NDArray[np.float64]
-
+from skgpx._types import Array
 
 # ---- Roots of covariances of variables, and their change by observations -------------
 
@@ -221,8 +218,7 @@ class KernelProcess(Process):
         variances = self.kernel.diag(X)
         largest = float(np.max(variances, initial=0.0)) or 1.0
         floor = NUGGET * largest
-        nugget: Array = NUGGET * np.maximum(variances, floor)
-        return nugget
+        return NUGGET * np.maximum(variances, floor)
 
     def extended(self, X: Array) -> Self:
         """Process with the values at mapped rows X as further variables."""

@@ -20,6 +20,7 @@ from sklearn.utils import get_tags
 from skgpx._cross_fitting import CrossFit, cross_fit, is_given_fitted, seeded
 from skgpx._draws import InputMap
 from skgpx._table import Training, as_table, frame_of, is_numeric, take_rows
+from skgpx._types import Array
 from skgpx._validation import (
     check_columns,
     check_is_fitted,
@@ -32,8 +33,6 @@ from skgpx._validation import (
 )
 from skgpx.diagnostics import Finding, frozen_base_model
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 # An array, or a data frame of pandas or polars; a column of one; splits of rows.
 Table: TypeAlias = Any
 Column: TypeAlias = Any
@@ -298,8 +297,7 @@ class BaseModelMixin:
 
     def _rows_to_predict(self, X: ArrayLike) -> NDArray[Any]:
         if isinstance(self.mean, str):
-            checked: NDArray[Any] = super()._rows_to_predict(X)  # type: ignore[misc]
-            return checked
+            return super()._rows_to_predict(X)  # type: ignore[misc]
         check_is_fitted(self)
         X = with_codes(self, X)
         rows = self._form.rows(as_table(X, numbers=self._form.numeric))

@@ -21,12 +21,10 @@ from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.robust_max import probability_and_slopes
 from skgpx._numerics.weights import GaussianWeights
+from skgpx._types import Array, Index
 from skgpx.bases import Nystroem
 from skgpx.kernels import category_columns
 from skgpx.likelihoods import Likelihood, RobustMax
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Nodes of the log loss of several classes, shared by the states; fewest of each.
 _NODES = 128
@@ -154,8 +152,7 @@ class ClassScores:
         scores = np.log((1.0 - self.mixed) * probabilities + uniform)
         if self.n_outputs == 1:
             return scores[:, 1:] - scores[:, :1]
-        centred: Array = scores - scores.mean(axis=1, keepdims=True)
-        return centred
+        return scores - scores.mean(axis=1, keepdims=True)
 
     def _probabilities(self, classifier: Classifier, X: ArrayLike) -> Array:
         """Probabilities of all classes (n, K), zero for those it does not know."""
@@ -198,8 +195,7 @@ class BasisScores:
 
     def __call__(self, X: Array) -> Array:
         """Values (n, c) at the rows of X (n, d)."""
-        values: Array = self.base + self.basis(X) @ self.weights
-        return values
+        return self.base + self.basis(X) @ self.weights
 
 
 # ---- How scores fade away from the data ----------------------------------------------
@@ -418,8 +414,7 @@ def log_losses(
     """Log loss of each row (n,) under the scaled distribution."""
     mixture = held_out.latent(scale)
     if not (likelihood.smooth and likelihood.n_outputs_ > 1):
-        log_loss: Array = -likelihood.predictive_log_density(held_out.codes, mixture)
-        return log_loss
+        return -likelihood.predictive_log_density(held_out.codes, mixture)
     # a rule with fixed nodes: smooth in the factors, and fast
     n_nodes = max(_NODES // len(mixture.weights), _FEWEST_NODES)
     values, weights = atoms(mixture, n_nodes)

@@ -48,7 +48,7 @@ from skgpx._selection import (
     search_record,
 )
 from skgpx._table import training_rows
-from skgpx._types import RandomState
+from skgpx._types import Array, Index, RandomState
 from skgpx._validation import (
     Rows,
     StrOptions,
@@ -64,9 +64,6 @@ from skgpx._validation import (
 from skgpx.bases import Nystroem, Warped
 from skgpx.diagnostics import Finding, better_class_process, conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Fewest rows that calibrate the mode of the process, and the most.
 _FEWEST_ROWS = 20

@@ -9,18 +9,16 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.rows import InputFrame
+from skgpx._types import Array, Index
 
 if TYPE_CHECKING:
     from skgpx._gwi._classifier import GWIClassifier
     from skgpx._gwi._regressor import GWIRegressor
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 # Maps outputs (k, b, c) of k networks at rows (k, b) to the loss (k,) of each and its
 # derivatives in the outputs.
 Loss = Callable[[Array, Index], tuple[Array, Array]]
@@ -52,8 +50,7 @@ class MeanOfNetworks:
 
     def __call__(self, X: Array) -> Array:
         """Values (n, c)."""
-        values: Array = self.network(self.parameters, self.frame(X)).mean(axis=0)
-        return values
+        return self.network(self.parameters, self.frame(X)).mean(axis=0)
 
 
 class TrainedNetworks(NamedTuple):
@@ -309,5 +306,4 @@ def _mean_curve(curves: Array) -> Array:
     if not curves.size:
         return np.empty(0)
     is_trained = np.any(np.isfinite(curves), axis=0)
-    mean: Array = np.nanmean(curves[:, is_trained], axis=0)
-    return mean
+    return np.nanmean(curves[:, is_trained], axis=0)

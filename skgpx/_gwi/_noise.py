@@ -27,11 +27,10 @@ from skgpx._cross_fitting import cross_fit, seeded
 from skgpx._gwi._base_models import PredictionsAtRows, TableForm, predictions_of
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._table import Training, take_rows
+from skgpx._types import Array
 from skgpx._validation import check_likelihood_given
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT
-
-Array = NDArray[np.float64]
 
 # Errors below this part of their root mean square count as that large: the logarithm of
 # an error near zero says little about the scale.
@@ -103,8 +102,7 @@ class NoiseScale:
     def squares(self, h: Array) -> Array:
         """Squared scales (n,) for values of h."""
         clipped = np.clip(h, self.lowest, self.highest)
-        squares: Array = np.exp(2.0 * (self.intercept + self.slope * clipped))
-        return squares
+        return np.exp(2.0 * (self.intercept + self.slope * clipped))
 
     def scaled(self, factor: float) -> NoiseScale:
         """Those of y in units that are smaller by a factor."""

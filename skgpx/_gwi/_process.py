@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from skgpx._latent import LatentModel, MixtureModel
@@ -25,6 +24,7 @@ from skgpx._selection import (
     learn,
     regress_targets,
 )
+from skgpx._types import Array
 from skgpx._validation import Rows, kernel_of, row_blocks
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Likelihood
@@ -32,8 +32,6 @@ from skgpx.likelihoods import Likelihood
 if TYPE_CHECKING:
     from skgpx._gwi._classifier import GWIClassifier
     from skgpx._gwi._regressor import GWIRegressor
-
-Array = NDArray[np.float64]
 
 
 class FittedProcess(NamedTuple):

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -48,7 +48,7 @@ from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics.variance_scale import fit_scale
 from skgpx._selection import search_findings, search_record
 from skgpx._table import training_rows
-from skgpx._types import RandomState
+from skgpx._types import Array, Index, RandomState
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -71,9 +71,6 @@ from skgpx.diagnostics import (
     conclude,
 )
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Constraints that regressor and classifier share.
 CONSTRAINTS: dict[str, Any] = {
@@ -629,8 +626,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             errors = rows.y[held_out] - mean.predictions
             gain = squared_errors[held_out] - errors**2
             gain = gain / (2.0 * variance[held_out])
-            gains: Array = gain.reshape(len(held_out), n_targets).sum(axis=1)
-            return gains
+            return gain.reshape(len(held_out), n_targets).sum(axis=1)
 
         gains_of_rounds: list[float] = []
 

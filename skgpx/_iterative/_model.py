@@ -7,15 +7,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FunctionDraws, section_terms
 from skgpx._iterative._sparse import SparsePosterior
 from skgpx._iterative._variance import VarianceCorrection
 from skgpx._numerics.mixture import LatentMixture
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from skgpx._draws._features import FeatureMap, factor_features
 from skgpx._numerics import kernel_products
 from skgpx._numerics.kernel_products import TILE, RadialTerms
 from skgpx._parallel import WorkerCache, blas_jobs, on_cluster, parallel_stream
+from skgpx._types import Array
 from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
 
-Array = NDArray[np.float64]
 Single = NDArray[np.float32]
 
 # Sums of tiles, which are added in this order, whatever the number of workers.

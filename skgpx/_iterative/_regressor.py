@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
@@ -37,7 +37,7 @@ from skgpx._selection import (
     search_findings,
     search_record,
 )
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import (
     Interval,
     Rows,
@@ -56,8 +56,6 @@ from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import decaying_part, rescaled, split_noise
 from skgpx.likelihoods import Gaussian
-
-Array = NDArray[np.float64]
 
 # Largest number of floats of the features of the preconditioner: half a gigabyte.
 _MOST_FEATURES = 6e7

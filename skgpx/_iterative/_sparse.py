@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from skgpx._numerics.blas_threads import threads_for
@@ -21,9 +20,8 @@ from skgpx._numerics.linalg import (
 from skgpx._numerics.regression import noise_share, precision_root
 from skgpx._parallel import blas_jobs, n_workers, parallel_map, parallel_stream
 from skgpx._row_statistics import neighbor_whitening
+from skgpx._types import Array
 from skgpx.bases import NeighborResidual, Nystroem
-
-Array = NDArray[np.float64]
 
 # Rows with features that are computed at a time.
 _CHUNK = 4096
@@ -211,8 +209,7 @@ class SparseRows:
         weights = self.weights(white)
         with threads_for(len(white)):
             white -= self.features @ weights
-        product: Array = self.whitening.T @ white
-        return product
+        return self.whitening.T @ white
 
     @property
     def inducing_points(self) -> Array:
@@ -226,8 +223,7 @@ class SparseRows:
         log_det -= 2.0 * np.sum(np.log(self.whitening.diagonal()))
         # yᵀ C⁻¹ y
         squares = np.sum(Y * self.precondition(Y), axis=0)
-        density: Array = -0.5 * (squares + log_det + len(Y) * np.log(2.0 * np.pi))
-        return density
+        return -0.5 * (squares + log_det + len(Y) * np.log(2.0 * np.pi))
 
     def start(self, X: Array, B: Array) -> Array | None:
         """Coefficients of kernel sections at X that predict as the sparse process.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 # Rows below which a correction is not estimated.
 _MIN_ROWS = 50
@@ -227,5 +226,4 @@ class VarianceCorrection(NamedTuple):
             log_square = np.log(np.maximum(square, _TINY)) + 0.5 * draw_error
             gain = correction_error / (correction_error + draw_error)
             log_v = log_v + gain * (log_square - log_v)
-        variance: Array = np.minimum(np.exp(log_v), k)
-        return variance
+        return np.minimum(np.exp(log_v), k)

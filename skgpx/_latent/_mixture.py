@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from skgpx._draws import FunctionDraws, MixtureProcess, Process, side_by_side
 from skgpx._latent._model import LatentModel, Mean
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import WeightParticles
-
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index
 
 
 @dataclass(frozen=True)
@@ -176,8 +175,8 @@ class MixtureModel:
 
 def _process_of(
     sets: Sequence[FunctionDraws],
-    chosen: NDArray[np.intp],
-    owner: NDArray[np.intp],
+    chosen: Index,
+    owner: Index,
 ) -> MixtureProcess | None:
     """Processes of the sets of draws of the chosen models; None if one has none."""
     processes = {}

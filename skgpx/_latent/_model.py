@@ -9,17 +9,15 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FunctionDraws, Process, central_differences, linear_draws
 from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx._types import Array, Index
 from skgpx.bases import Basis
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import (
@@ -29,10 +28,8 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._numerics.weights import GaussianWeights
+from skgpx._types import Array, Index
 from skgpx.bases import NeighborCoefficients, NeighborResidual, Nystroem
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FunctionDraws, with_outputs_of
@@ -14,8 +14,7 @@ from skgpx._latent._model import FunctionModel
 from skgpx._latent._neighbors import NeighborModel
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 
 @dataclass(frozen=True)

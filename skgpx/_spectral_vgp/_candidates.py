@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from skgpx._numerics.fourier import Box, FourierIndex, Integers, by_length, moment
@@ -19,6 +18,7 @@ from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import WeightStatistics
 from skgpx._selection import StudentPrior, stretched
 from skgpx._spectral_vgp._domain import Region, kernel_box, widths
+from skgpx._types import Array
 from skgpx.bases import (
     BoostedEigenvalues,
     KernelEigenvalues,
@@ -28,7 +28,6 @@ from skgpx.bases import (
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.kernels import split_noise, stated_log_density, stated_priors
 
-Array = NDArray[np.float64]
 # Parameters of an estimator by name, from "kernel" to "normalize_y".
 Parameters = dict[str, Any]
 
@@ -96,8 +95,7 @@ class Prior(NamedTuple):
         has_one_input = waves.shape[1] == 1
         if has_one_input and np.array_equal(waves[:1], [[1]]):
             waves = waves[1:]
-        frequencies: Array = waves / self.box.period
-        return frequencies
+        return waves / self.box.period
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaincinv
 from scipy.stats import qmc
 
 from skgpx._latent import LatentModel
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 
 def domain_grid(domain: Array, size: int = 1024) -> Array:

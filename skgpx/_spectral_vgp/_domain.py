@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._types import Array
 from skgpx._validation import Rows, warn
 from skgpx.bases import Box, ContinuedSeries, FourierSeries
 from skgpx.diagnostics import Finding, input_outliers
 from skgpx.exceptions import PredictionWarning
 from skgpx.kernels import expand, longest_length_scales
-
-Array = NDArray[np.float64]
-
 
 # Lengthscales between the data and their image beyond the joint, by the number of
 # inputs.
@@ -50,8 +47,7 @@ class Region(NamedTuple):
 def widths(intervals: Array) -> Array:
     """Lengths (d,) of intervals (d, 2)."""
     low, high = intervals.T
-    lengths: Array = high - low
-    return lengths
+    return high - low
 
 
 def input_range(X: Array) -> Array:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import LatentModel
@@ -40,11 +39,11 @@ from skgpx._spectral_vgp._domain import (
 from skgpx._spectral_vgp._score import Objective, objective_for
 from skgpx._spectral_vgp._search import MAX_FUNCTIONS, search
 from skgpx._spectral_vgp._sums import row_sums
+from skgpx._types import Array
 from skgpx._validation import Rows, canonical_rows
 from skgpx.bases import BoostedEigenvalues, FourierSeries, OrderedEigenvalues
 from skgpx.diagnostics import Finding, no_signal, too_few_basis_functions
 
-Array = NDArray[np.float64]
 Fit = tuple[dict[str, Any], tuple[Finding | None, ...]]
 
 # Largest number of waves that sums of fewer rows of one input over its domain hold.

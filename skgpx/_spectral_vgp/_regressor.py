@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -30,7 +30,7 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
 from skgpx._spectral_vgp._population import FourierState, fit_population
 from skgpx._spectral_vgp._sample import SparseState, fit_sample
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -61,8 +61,6 @@ from skgpx.diagnostics import (
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._noise import KnownNoise
-
-Array = NDArray[np.float64]
 
 # Inputs up to which Fourier functions are used.
 _MAX_FOURIER_INPUTS = 3
@@ -511,8 +509,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         for j in range(self.posterior_.n_outputs):
             radius = ball_radius(self.posterior_, coverage, self.domain_, X, j)
             radii.append(inflation * radius)
-        radius_of_targets: Any = np.reshape(radii, self._targets)[()]
-        return radius_of_targets
+        return np.reshape(radii, self._targets)[()]
 
     def credible_band(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import LatentModel
@@ -30,13 +30,12 @@ from skgpx._selection import (
 from skgpx._spectral_vgp._candidates import Parameters, fixed_noise_variance
 from skgpx._spectral_vgp._credible import effective_dimension
 from skgpx._spectral_vgp._domain import input_range, joint_range
+from skgpx._types import Array
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import EmpiricalSpectral, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import default_kernel
 from skgpx.likelihoods import Gaussian
-
-Array = NDArray[np.float64]
 
 # Largest number of functions that "auto" takes.
 _MAX_FUNCTIONS = 2000

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
 from skgpx._numerics.fourier import Box, FourierIndex
@@ -32,11 +31,10 @@ from skgpx._spectral_vgp._candidates import (
 )
 from skgpx._spectral_vgp._domain import Region, widths
 from skgpx._spectral_vgp._sums import row_sums
+from skgpx._types import Array
 from skgpx._validation import Rows
 from skgpx.bases import BoostedEigenvalues
 from skgpx.bases._eigenvalues import EigenvalueRule
-
-Array = NDArray[np.float64]
 
 # Rows and bins of a section of a long series, and number of sections: bins for the
 # functions of a search, rows for hyperparameters to some per cent in all of them.
@@ -224,8 +222,7 @@ class Objective:
         filled = np.maximum(widths(region.seen), 0.1 * widths(region.domain))
         volume_ratio = float(np.prod(prior.box.period / filled))
         density = self.weight * volume_ratio
-        precision: Array = density / noise_variance * eigenvalues
-        return precision
+        return density / noise_variance * eigenvalues
 
     # ---- Climbs ----------------------------------------------------------------------
 

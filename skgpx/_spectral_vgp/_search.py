@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics.regression import best_noise_variance, whitened
 from skgpx._selection import MIN_GAIN
 from skgpx._spectral_vgp._candidates import Prior, kernel_of
 from skgpx._spectral_vgp._score import Objective, in_sections
 from skgpx._spectral_vgp._waves import boost_waves
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 # Largest number of functions in a search, and in a basis.
 MAX_SEARCHED_FUNCTIONS = 501
@@ -263,5 +261,4 @@ def n_functions_needed(objective: Objective, prior: Prior) -> int:
 def _sums_beyond(values: Array, tail: float) -> Array:
     """``Σ_{j>m} values_j + tail`` for m = 0, 1, ..., shape (len(values) + 1,)."""
     from_last = np.append(tail, values[::-1])
-    sums: Array = np.cumsum(from_last)[::-1]
-    return sums
+    return np.cumsum(from_last)[::-1]

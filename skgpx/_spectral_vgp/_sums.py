@@ -6,7 +6,6 @@ import operator
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics.fourier import Box, Integers
 from skgpx._numerics.fourier_sums import (
@@ -17,9 +16,8 @@ from skgpx._numerics.fourier_sums import (
 )
 from skgpx._parallel import parallel_stream
 from skgpx._spectral_vgp._domain import domain_box
+from skgpx._types import Array
 from skgpx._validation import Rows
-
-Array = NDArray[np.float64]
 
 # Rows in one sum: fixed, so that sums do not depend on the number of workers.
 _CHUNK = 1 << 18

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
 from skgpx._numerics.fourier import (
@@ -32,8 +31,7 @@ from skgpx._selection import false_alarm_level
 from skgpx._spectral_vgp._candidates import NOISE_SHARE, Prior, kernel_of
 from skgpx._spectral_vgp._domain import widths
 from skgpx._spectral_vgp._score import Objective
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 # Widths of the data on a box that tells waves apart, and on one where its longest wave
 # is nearly a parabola over the data: a trend.
@@ -250,8 +248,7 @@ def power_of_neighbors(power: Array) -> Array:
         From long to short waves.
     """
     medians = median_filter(power, min(len(power), _NEIGHBORS), mode="nearest")
-    means: Array = np.maximum(medians / np.log(2.0), 1.0)
-    return means
+    return np.maximum(medians / np.log(2.0), 1.0)
 
 
 def list_waves(prior: Prior, table: WaveTable) -> WaveList:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
 from skgpx._numerics.adam import adam_step, cosine_decay
@@ -30,13 +29,13 @@ from skgpx._numerics.wave_evidence import (
 from skgpx._parallel import workers
 from skgpx._stein._frequency_prior import FrequencyPrior
 from skgpx._stein._waves import WIDE, NetworkWarp, Statistics, WaveMixture
+from skgpx._types import Array
 from skgpx._validation import Rows
 from skgpx.kernels import additive_terms
 
 if TYPE_CHECKING:
     from skgpx._stein._regressor import SteinRFFRegressor
 
-Array = NDArray[np.float64]
 
 # Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10

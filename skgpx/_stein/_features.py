@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Kernel
 
 from skgpx._draws import FourierFeatures
 from skgpx._report import Reporting
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import (
     Interval,
     StrOptions,
@@ -43,8 +43,6 @@ from skgpx.kernels import (
 
 # ---- Waves of a stationary kernel: frequencies by any method, and their amplitudes ---
 
-
-Array = NDArray[np.float64]
 
 _SAMPLED = ("halton", "sobol", "orthogonal", "mc")
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._callbacks import StageClock
 from skgpx._row_budgets import NOISE_ROWS
@@ -29,6 +28,7 @@ from skgpx._stein._start import (
     without_waves,
 )
 from skgpx._stein._waves import WIDE, NetworkWarp, SteinState, WaveMixture
+from skgpx._types import Array
 from skgpx._validation import Rows, kernel_of, standardisation
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals
@@ -37,7 +37,6 @@ from skgpx.likelihoods import Gaussian
 if TYPE_CHECKING:
     from skgpx._stein._regressor import SteinRFFRegressor
 
-Array = NDArray[np.float64]
 Attributes = dict[str, Any]
 
 Report = Callable[[Callable[[], Attributes], SteinDescent], bool]

@@ -8,13 +8,12 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._types import Array
 from skgpx._validation import check_kernel
 from skgpx.kernels import spectral_score
-
-Array = NDArray[np.float64]
 
 
 class Density(Protocol):
@@ -180,8 +179,7 @@ def _slopes_of_entries(log_density: Callable[[Array], Array], omega: Array) -> A
     # a density ends where both are -inf
     with np.errstate(invalid="ignore"):
         rise = log_density(omega + steps) - log_density(omega - steps)
-    slopes: Array = rise / (2.0 * steps)
-    return slopes
+    return rise / (2.0 * steps)
 
 
 def _slopes_of_rows(log_density: Callable[[Array], Array], omega: Array) -> Array:

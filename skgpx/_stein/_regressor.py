@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._base import LatentRegressor
@@ -22,7 +22,7 @@ from skgpx._stein._descent import SteinDescent
 from skgpx._stein._fit import fit_stein
 from skgpx._stein._frequency_prior import FrequencyPriorLike, checked_score
 from skgpx._stein._waves import SteinState
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import (
     HasMethods,
     Interval,
@@ -411,7 +411,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         self._check_other(other)
         return self._merged(other)
 
-    def learned_kernel(self, differences: ArrayLike) -> NDArray[np.float64]:
+    def learned_kernel(self, differences: ArrayLike) -> Array:
         """Kernel of each component, as a function of the difference of two inputs.
 
         ``k_m(t) = sum_r a_r² cos(w_mr · t)``: the prior covariance of ``f(x)`` and

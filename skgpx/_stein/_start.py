@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.regression import noise_share, posterior, weight_statistics
@@ -11,9 +10,9 @@ from skgpx._numerics.wave_evidence import Waves
 from skgpx._selection import MIN_GAIN, false_alarm_level
 from skgpx._stein._features import kernel_waves
 from skgpx._stein._waves import WIDE, Centring, WaveMixture
+from skgpx._types import Array
 from skgpx._validation import Rows
 
-Array = NDArray[np.float64]
 Rng = np.random.Generator
 
 # Median of |N(0, 1)|.

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from numbers import Integral, Real
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skgpx._numerics.adam import cosine_decay
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.svgd import svgd_step
+from skgpx._types import Array
 from skgpx._validation import Interval, check_points, validate_params
-
-Array = NDArray[np.float64]
 
 # Steps after which medians are found again: they change slowly.
 _REFRESH = 5

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -18,11 +17,11 @@ from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._numerics.wave_evidence import Waves
 from skgpx._row_statistics import statistics_of_all
+from skgpx._types import Array
 from skgpx._validation import Rows, row_blocks
 from skgpx.bases import Fourier, InputMap, Warped
 from skgpx.likelihoods import Gaussian
 
-Array = NDArray[np.float64]
 Statistics = tuple[WeightStatistics, ...]
 Basis = Fourier | Warped
 

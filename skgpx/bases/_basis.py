@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, Process
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx._types import Array
 
-Array = NDArray[np.float64]
 # Maps rows (n, d) to the mean (n, c, s) of f there, and a variance of that shape.
 Marginals = Callable[[Array], tuple[Array, Array]]
 

@@ -17,18 +17,15 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FiniteProcess, KernelFeatures, LinearTerm
 from skgpx._numerics.fourier import Box, FourierIndex, Integers
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx._types import Array, Index
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._fourier import BoxFourierFeatures, FourierSeries
 from skgpx.kernels import expand
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,7 @@ class Continuation:
         if self._varies and len(steps):
             self.covariance.add_to(values, arguments)
             values = (values - self.level) / self.fresh
-        rho: Array = np.clip(values[:, 0, 0], -1.0, 1.0) * _taper(length)
-        return rho
+        return np.clip(values[:, 0, 0], -1.0, 1.0) * _taper(length)
 
     def slopes(self, X: Array) -> Array:
         """Gradients of ρ, shape (n, d).
@@ -145,14 +141,12 @@ class Continuation:
 def _taper(length: Array) -> Array:
     """``(1 - r)₊³ (1 + 3 r)``, with two continuous derivatives; one at zero."""
     complement = np.maximum(1.0 - length, 0.0)
-    taper: Array = complement**3 * (1.0 + 3.0 * length)
-    return taper
+    return complement**3 * (1.0 + 3.0 * length)
 
 
 def independent_factor(rho: Array) -> Array:
     """Factor of the independent part, ``√(1 - ρ²)``."""
-    factor: Array = np.sqrt((1.0 - rho) * (1.0 + rho))
-    return factor
+    return np.sqrt((1.0 - rho) * (1.0 + rho))
 
 
 class ConstantGivenWeights(NamedTuple):
@@ -211,8 +205,7 @@ class FadingFeatures:
     def __call__(self, X: Array) -> Array:
         """Features at the rows of X, shape (n, 2 R)."""
         inputs, factor, _ = self._place(X)
-        values: Array = factor[:, np.newaxis] * self.features(inputs)
-        return values
+        return factor[:, np.newaxis] * self.features(inputs)
 
     def contract(self, X: Array, weights: Array, out: Array) -> None:
         """Add ``self(X) @ weights`` to out."""
@@ -372,8 +365,7 @@ class ContinuedSeries(FourierSeries):
         edge = rho**2 * edge_variance
         level = (1.0 - rho) ** 2 * self._level.variance
         prior = (1.0 - rho**2) * self.continuation.fresh
-        variance: Array = edge + level + prior
-        return variance
+        return edge + level + prior
 
     def marginals(self, weights: WeightDistribution) -> Marginals:
         """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""

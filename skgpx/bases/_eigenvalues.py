@@ -41,12 +41,10 @@ from skgpx._numerics.fourier import (
     half_space,
 )
 from skgpx._numerics.regression import Spectrum
+from skgpx._types import Array
 from skgpx.kernels import free_slopes, rule_of, with_theta
 
 # ---- Eigenvalues of series priors, and how they depend on their parameters -----------
-
-
-Array = NDArray[np.float64]
 
 
 class EigenvalueRule(Protocol):
@@ -183,8 +181,7 @@ class PolynomialEigenvalues(_InfiniteSequence):
     def _sequence(self, ranks: Array, d: int) -> Array:
         """``j^(-1 - 2α/d)`` at ranks j."""
         exponent = 1.0 + 2.0 * self.regularity / d
-        values: Array = ranks**-exponent
-        return values
+        return ranks**-exponent
 
     def _total(self, d: int) -> float:
         """Sum over all functions."""
@@ -244,8 +241,7 @@ class ExponentialEigenvalues(_InfiniteSequence):
 
     def _sequence(self, ranks: Array, d: int) -> Array:
         """``exp(-c j^(1/d))`` at ranks j."""
-        values: Array = np.exp(-self.rate * ranks ** (1.0 / d))
-        return values
+        return np.exp(-self.rate * ranks ** (1.0 / d))
 
     def _total(self, d: int) -> float:
         """Sum over all functions.
@@ -358,8 +354,7 @@ class OrderedEigenvalues:
     @property
     def theta(self) -> Array:
         """Free parameters of the rule."""
-        theta: Array = self.rule.theta
-        return theta
+        return self.rule.theta
 
     def with_theta(self, theta: Array) -> OrderedEigenvalues:
         """Return the rule with other parameters."""
@@ -409,8 +404,7 @@ class OrderedEigenvalues:
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
-        spectrum: Spectrum = self.rule.spectrum(index, box)
-        return spectrum
+        return self.rule.spectrum(index, box)
 
 
 @dataclass(frozen=True)
@@ -444,8 +438,7 @@ class BoostedEigenvalues:
     @property
     def theta(self) -> Array:
         """Free parameters of the rule."""
-        theta: Array = self.rule.theta
-        return theta
+        return self.rule.theta
 
     def around(self, rule: EigenvalueRule) -> BoostedEigenvalues:
         """Return the same boosted waves around another rule."""
@@ -604,8 +597,7 @@ class KernelEigenvalues:
     @property
     def theta(self) -> Array:
         """``kernel.theta``: logarithms of the free hyperparameters."""
-        theta: Array = self.kernel.theta
-        return theta
+        return self.kernel.theta
 
     def with_theta(self, theta: Array) -> KernelEigenvalues:
         """Return the rule of the kernel with other hyperparameters."""

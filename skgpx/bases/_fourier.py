@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import (
@@ -28,12 +27,10 @@ from skgpx._numerics.fourier import (
     evaluate,
 )
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx._types import Array, Index
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.kernels import sample_frequencies
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Functions that carry the residual, in addition to the basis.
 _MOST_RESIDUAL = 4096

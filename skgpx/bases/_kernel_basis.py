@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -19,10 +18,9 @@ from skgpx._draws import (
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx._types import Array
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.kernels import kernel_matrix
-
-Array = NDArray[np.float64]
 
 # Jitter relative to the prior variance: the usual one, and the least, near rounding.
 _JITTER = 1e-10

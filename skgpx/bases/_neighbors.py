@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
@@ -16,6 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.nearest import predecessors, solve_local
+from skgpx._types import Array, Index
 from skgpx.bases._kernel_basis import Nystroem
 from skgpx.kernels import (
     decaying_part,
@@ -24,9 +24,6 @@ from skgpx.kernels import (
     matrix_and_input_pullback,
     stacked_triangles,
 )
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Numbers in memory for the neighbours of a block of rows, and rows of a block.
 _MAX_NUMBERS = 2**22

@@ -6,14 +6,14 @@ import importlib
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._numerics.linalg import Entries, Index, pivoted_cholesky
+from skgpx._numerics.linalg import Entries, pivoted_cholesky
 from skgpx._numerics.rows import distinct_rows
+from skgpx._types import Array, Index, Selection
 from skgpx.kernels import kernel_matrix, length_scales
 
-Array = NDArray[np.float64]
 Selector = Callable[[Array, Kernel, int, np.random.Generator], ArrayLike]
 # A greedy selection from more distinct rows than this uses a random subset of them.
 _MAX_CANDIDATES = 20_000
@@ -191,7 +191,7 @@ def _greedy(
     kernel: Kernel,
     n_inducing: int,
     rng: np.random.Generator,
-) -> NDArray[np.intp]:
+) -> Index:
     """Pivots of the kernel matrix; ties go to the first row."""
     del weights
     candidates = _sampled(len(rows), _MAX_CANDIDATES, rng)
@@ -203,13 +203,13 @@ def _greedy(
 def _entries(kernel: Kernel, X: Array) -> tuple[Entries, Array]:
     """Evaluation of parts of ``k(X, X)``, and its diagonal."""
 
-    def entries(rows: Index, columns: Index) -> Array:
+    def entries(rows: Selection, columns: Selection) -> Array:
         return kernel_matrix(kernel, X[rows], X[columns])
 
     return entries, kernel.diag(X)
 
 
-def _sampled(n: int, n_largest: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def _sampled(n: int, n_largest: int, rng: np.random.Generator) -> Index:
     """All of n places, or a sorted uniform sample of them."""
     places = np.arange(n)
     if n > n_largest:
@@ -223,7 +223,7 @@ def _determinantal(
     kernel: Kernel,
     n_inducing: int,
     rng: np.random.Generator,
-) -> NDArray[np.intp]:
+) -> Index:
     """Draw from the determinantal point process of m rows, by its eigenvectors.
 
     1. Draw m eigenvectors with probability ∝ the product of their eigenvalues.
@@ -264,7 +264,7 @@ def _determinantal_eigenvectors(
     eigenvalues: Array,
     m: int,
     rng: np.random.Generator,
-) -> NDArray[np.intp]:
+) -> Index:
     """Places of m of N eigenvalues, drawn with probability ∝ their product.
 
     With ``e_l(λ_1..λ_n)`` the elementary symmetric polynomials, in logarithms::
@@ -300,7 +300,7 @@ def _k_means_plus_plus(
     kernel: Kernel,
     n_inducing: int,
     rng: np.random.Generator,
-) -> NDArray[np.intp]:
+) -> Index:
     """Seeds of k-means in the metric of the kernel."""
     n, d = rows.shape
     if n_inducing >= n:
@@ -324,7 +324,7 @@ def _random(
     kernel: Kernel,
     n_inducing: int,
     rng: np.random.Generator,
-) -> NDArray[np.intp]:
+) -> Index:
     """Distinct rows with probabilities proportional to their weights."""
     del kernel
     n = len(rows)

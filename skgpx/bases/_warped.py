@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._draws import FunctionDraws, InputMap, Process, mapped_draws
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
+from skgpx._types import Array
 from skgpx.bases._basis import Basis, Marginals
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skgpx._predict_dist import predict_dist, sample_functions
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import check_count
 from skgpx.inspection._axes import (
     axes_of,
@@ -22,8 +22,6 @@ from skgpx.inspection._axes import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Array = NDArray[np.float64]
 
 
 class PredictiveDisplay:

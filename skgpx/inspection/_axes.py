@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from skgpx._table import column_names, frame_of
+from skgpx._types import Array
 from skgpx._validation import check_count, check_is_fitted
 from skgpx._wrapped import unwrapped
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 
 # ---- Axes to draw into; matplotlib is loaded here, when the first picture is drawn ---
 

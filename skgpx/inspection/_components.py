@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skgpx._types import Array
 from skgpx._validation import check_count
 from skgpx.inspection._axes import (
     fitted_model,
@@ -18,8 +19,6 @@ from skgpx.inspection._axes import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Array = NDArray[np.float64]
 
 
 def _draw_components(

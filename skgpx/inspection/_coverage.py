@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.base import BaseEstimator
 
 from skgpx._predict_dist import predict_dist
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx.inspection._axes import axes_of
 from skgpx.metrics import calibration_error, pit_values
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.container import BarContainer
     from matplotlib.lines import Line2D
 
-Array = NDArray[np.float64]
 
 _KINDS = ("both", "curve", "pit")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skgpx._hyperparameters import AveragedHyperparameters, quantiles
+from skgpx._types import Array
 from skgpx._validation import check_count, check_is_fitted
 from skgpx._wrapped import innermost
 from skgpx.inspection._axes import panels_of
@@ -16,7 +17,6 @@ from skgpx.inspection._axes import panels_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 
 # Columns that are drawn: those with the shortest lengthscales.
 _DRAWN_COLUMNS = 15

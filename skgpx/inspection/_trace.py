@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skgpx._types import Array
 from skgpx._validation import check_is_fitted
 from skgpx._wrapped import innermost
 from skgpx.inspection._axes import axes_of
@@ -15,8 +16,6 @@ from skgpx.inspection._axes import axes_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
-
-Array = NDArray[np.float64]
 
 
 class TraceDisplay:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
+from skgpx._types import Array, Index, Mask
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,
     matrix_and_input_pullback,
@@ -16,7 +17,6 @@ from skgpx.kernels._matrices import (
     stacked_triangles,
 )
 from skgpx.kernels._registry import (
-    Array,
     Bounds,
     RuledKernel,
     ValuesAndPullback,
@@ -174,8 +174,7 @@ class Columns(DerivedKernel):
 
     def diag(self, X: Array) -> Array:
         """Prior variances, shape (n,)."""
-        variances: Array = self.kernel.diag(self.part(X))
-        return variances
+        return self.kernel.diag(self.part(X))
 
     def __repr__(self) -> str:
         columns = self.columns
@@ -297,7 +296,7 @@ class CategoricalKernel(UnitVarianceKernel):
 
     hyperparameter_correlation = RuledKernel._specified("correlation")
 
-    def _differing(self, X: Array, Y: Array | None) -> NDArray[np.bool_]:
+    def _differing(self, X: Array, Y: Array | None) -> Mask:
         """Whether entries differ, by column, (n, m, q)."""
         right = X if Y is None else Y
         if self.n_categories is not None:
@@ -418,7 +417,7 @@ class Coregionalization(UnitVarianceKernel):
         np.fill_diagonal(B, 1.0)
         return B
 
-    def _codes(self, X: Array) -> NDArray[np.intp]:
+    def _codes(self, X: Array) -> Index:
         n_columns = X.shape[1]
         is_code = np.isin(X, np.arange(self.n_categories))
         if n_columns != 1 or not np.all(is_code):

@@ -60,8 +60,7 @@ class Linear(RuledKernel):
         X = np.atleast_2d(X)
         centre = np.asarray(self.centre, dtype=np.float64)
         slopes = self._by_column("slope", X.shape[1])
-        features: Array = (X - centre) * slopes
-        return features
+        return (X - centre) * slopes
 
     def is_stationary(self) -> bool:
         """Return False: the variance grows with the distance from the centre."""
@@ -70,8 +69,7 @@ class Linear(RuledKernel):
     def diag(self, X: Array) -> Array:
         """Prior variances ``k(x_i, x_i)``, shape (n,)."""
         features = self.scaled(X)
-        variances: Array = np.sum(features**2, axis=1)
-        return variances
+        return np.sum(features**2, axis=1)
 
     def _gradient(self, X: Array) -> tuple[Array, Array]:
         left = self.scaled(X)

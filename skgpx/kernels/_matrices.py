@@ -175,8 +175,7 @@ def stacked_triangles(kernel: Kernel, points: Array) -> Array:
         return np.full((s, m, m), float(kernel.constant_value))
     rule = rule_of(kernel, "stacked")
     if rule is not None:
-        K: Array = rule(kernel, points)
-        return K
+        return rule(kernel, points)
     code = radial_code(kernel)
     if code is None:
         return np.stack([kernel(X) for X in points])
@@ -222,8 +221,7 @@ def matrix_and_pullback(
     an (n, m, n_theta) array.
     """
     rule = rule_of(kernel, "pullback") or _blockwise
-    values: ValuesAndPullback = rule(kernel, X, Y)
-    return values
+    return rule(kernel, X, Y)
 
 
 def diagonal_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
@@ -242,8 +240,7 @@ def diagonal_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
         ``pullback(g)`` with ``g`` (n,) returns ``sum_i g_i dk(x_i, x_i)/dtheta``.
     """
     rule = rule_of(kernel, "diagonal_pullback") or _diagonal
-    values: ValuesAndPullback = rule(kernel, X)
-    return values
+    return rule(kernel, X)
 
 
 def matrix_and_input_pullback(
@@ -280,8 +277,7 @@ def matrix_and_input_pullback(
             "Register it with skgpx.kernels.register_kernel("
             f"{type(kernel).__name__}, input_gradient=...)."
         )
-    values: ValuesAndPullback = rule(kernel, X, Z)
-    return values
+    return rule(kernel, X, Z)
 
 
 # ---- Rules for kernels without one of their own --------------------------------------
@@ -292,8 +288,7 @@ def stacked_gradient(kernel: Kernel, X: Array, Y: Array) -> Array:
     n = len(X)
     points = np.concatenate((X, Y))
     _, gradient = kernel(points, eval_gradient=True)
-    between: Array = gradient[:n, n:]
-    return between
+    return gradient[:n, n:]
 
 
 def _blocks(n: int, size: int = 256) -> list[slice]:
@@ -521,8 +516,7 @@ def _distance_matrix(
 def _weighted_differences(P: Array, X: Array, Z: Array) -> Array:
     """``-Σ_j P_ij (x_i - z_j)``, shape (n, d)."""
     row_sums = P.sum(axis=1, keepdims=True)
-    differences: Array = P @ Z - row_sums * X
-    return differences
+    return P @ Z - row_sums * X
 
 
 @is_rule("input_gradient", RBF, Matern, RationalQuadratic)

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+
+from skgpx._types import Array
 
 if TYPE_CHECKING:
     from skgpx.kernels._priors import Prior
 
-Array = NDArray[np.float64]
 # A pair of floats, one pair for each entry, "fixed" or a prior.
 Bounds: TypeAlias = "tuple[float, float] | Array | str | Prior"
 Rule = Callable[..., Any]

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln, logsumexp
 from sklearn.gaussian_process.kernels import RBF, Kernel, Matern, RationalQuadratic
 
@@ -21,11 +20,10 @@ from skgpx._numerics.spectral import (
     STUDENT_T,
     RadialDensity,
 )
+from skgpx._types import Array
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import Rule, free_slopes, is_rule, rule_of
 from skgpx.kernels._terms import expand, merge_rbfs
-
-Array = NDArray[np.float64]
 
 
 @lru_cache(maxsize=32)
@@ -103,8 +101,7 @@ def _elliptical(kernel: Kernel, omega: Array) -> _Elliptical:
 def _log_elliptical_density(kernel: Kernel, omega: Array) -> Array:
     radial = _elliptical(kernel, omega)
     log_volume = np.sum(np.log(radial.scales))
-    log_density: Array = log_volume + radial.log_h
-    return log_density
+    return log_volume + radial.log_h
 
 
 @is_rule("spectral_density", RBF, Matern)
@@ -125,8 +122,7 @@ def elliptical_score(kernel: Kernel, omega: Array) -> Array:
     """``∇ log h(|ℓω|²) = 2 h'/h ℓ ℓω``."""
     radial = _elliptical(kernel, omega)
     slope = radial.slope[:, np.newaxis]
-    score: Array = 2.0 * slope * radial.scales * radial.scaled
-    return score
+    return 2.0 * slope * radial.scales * radial.scaled
 
 
 @is_rule("log_spectral_density", Columns)
@@ -184,8 +180,7 @@ def log_spectral_density(kernel: Kernel, omega: Array) -> Array:
     """
     shares, parts = _mixture(kernel, omega.shape[1])
     log_densities = _log_weighted_densities(shares, parts, omega)
-    log_density: Array = logsumexp(log_densities, axis=0)
-    return log_density
+    return logsumexp(log_densities, axis=0)
 
 
 def _log_weighted_densities(
@@ -231,15 +226,13 @@ def spectral_score(kernel: Kernel, omega: Array) -> Array:
     shares, parts = _mixture(kernel, omega.shape[1])
     scores = np.stack([_required_rule(part, "score")(part, omega) for part in parts])
     if len(parts) == 1:
-        only: Array = scores[0]
-        return only
+        return scores[0]
     # ∇ log Σ_k s_k p_k = Σ_k r_k ∇ log p_k,  r_k = s_k p_k / Σ_l s_l p_l
     log_densities = _log_weighted_densities(shares, parts, omega)
     # a density of zero for every term would divide zero by zero
     log_densities = np.maximum(log_densities, -1e300)
     responsibilities = np.exp(log_densities - logsumexp(log_densities, axis=0))
-    average: Array = np.einsum("kr,krd->rd", responsibilities, scores)
-    return average
+    return np.einsum("kr,krd->rd", responsibilities, scores)
 
 
 def check_spectral_score(kernel: Kernel, omega: Array) -> None:
@@ -340,8 +333,7 @@ def _log_density(part: Kernel, omega: Array) -> Array:
     """Logarithm of the normalised density of one kernel, not a sum or product."""
     rule = rule_of(part, "log_spectral_density")
     if rule is not None:
-        log_density: Array = rule(part, omega)
-        return log_density
+        return rule(part, omega)
     # S = (2π)^d k(0) p
     d = omega.shape[1]
     variance = stationary_variance(part, d)

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 from scipy.special import (
     betaincinv,
@@ -34,12 +33,11 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
+from skgpx._types import Array, Index
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import no_sampler, rule_of
 from skgpx.kernels._spectral_density import stationary_variance, variance_nodes
 from skgpx.kernels._terms import Monomial, expand, latent_kernel, merge_rbfs
-
-Array = NDArray[np.float64]
 
 # ---- Distributions of frequencies, as maps from the unit cube ------------------------
 
@@ -112,8 +110,7 @@ class EllipticalSpectrum:
             log_odds = np.log1p(-tail_below_one) - np.log(tail)
             table = _radius_table(float(self.kernel.alpha), self.d)
             quantile = PchipInterpolator(table.log_odds, table.log_radii)
-            radius: Array = np.exp(quantile(log_odds))
-            return radius
+            return np.exp(quantile(log_odds))
         nu = float(getattr(self.kernel, "nu", np.inf))
         if nu == np.inf:
             # |ℓω|² has a chi-square distribution
@@ -285,7 +282,7 @@ class ColumnsSpectrum:
     """Frequencies of selected columns, and zero for the others."""
 
     inner: Spectrum
-    columns: NDArray[np.intp]
+    columns: Index
     d: int
 
     @property

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from skgpx._numerics.spectral import RadialDensity
 from skgpx._numerics.svgd import median_squares, transport
+from skgpx._types import Array
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import rule_of
 from skgpx.kernels._spectral_density import (
@@ -25,8 +25,6 @@ from skgpx.kernels._spectrum import (
     spectrum_of,
     uniform_points,
 )
-
-Array = NDArray[np.float64]
 
 
 def stein_frequencies(
@@ -97,8 +95,7 @@ def stein_frequencies(
     unit = np.where(unit > 0.0, unit, 1.0)
 
     def score(u: Array) -> Array:
-        slope: Array = rule(kernel, u * unit) * unit
-        return slope
+        return rule(kernel, u * unit) * unit
 
     density: RadialDensity | Callable[[Array], Array] = score
     scales = None
@@ -152,8 +149,7 @@ def _bandwidth_factors(points: Array, variances: Array) -> Array:
 
 def _medians(points: Array) -> Array:
     """Median squared differences of ±points along each axis, (d,)."""
-    medians: Array = median_squares(np.concatenate((points, -points)))
-    return medians
+    return median_squares(np.concatenate((points, -points)))
 
 
 def _correlation_lengths(kernel: Kernel, d: int) -> Array:

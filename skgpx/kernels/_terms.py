@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -25,11 +24,10 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics.rows import InputFrame
+from skgpx._types import Array, Index
 from skgpx.kernels._columns import CategoricalKernel, Columns
 from skgpx.kernels._linear import Linear
 from skgpx.kernels._registry import Bounds
-
-Array = NDArray[np.float64]
 
 # ---- Other hyperparameters -----------------------------------------------------------
 
@@ -264,7 +262,7 @@ def decaying_part(kernel: Kernel, n_features: int) -> Kernel | None:
 def _columns_and_inner(
     factor: Kernel,
     n_features: int,
-) -> tuple[NDArray[np.intp], Kernel]:
+) -> tuple[Index, Kernel]:
     """Columns that a factor sees, and the kernel of them."""
     if type(factor) is Columns:
         return factor.indices(n_features), factor.kernel
@@ -303,8 +301,8 @@ def summands(kernel: Kernel) -> list[Kernel]:
 def parts_with(
     name: str,
     kernel: Kernel,
-    columns: NDArray[np.intp],
-) -> Iterator[tuple[Kernel, NDArray[np.intp]]]:
+    columns: Index,
+) -> Iterator[tuple[Kernel, Index]]:
     """Kernels inside a kernel (itself included) with this attribute, and their columns.
 
     Looks into sums, products, powers, compounds, GREKernels and Columns.
@@ -355,7 +353,7 @@ def category_columns(kernel: Kernel, n_features: int) -> list[int]:
     return sorted({int(column) for _, columns in parts for column in columns})
 
 
-def columns_of_entry(kernel: Kernel, name: str, n_features: int) -> NDArray[np.intp]:
+def columns_of_entry(kernel: Kernel, name: str, n_features: int) -> Index:
     """Columns that a hyperparameter of this name belongs to."""
     columns = np.arange(n_features)
     for part_name in name.split("__"):
@@ -428,8 +426,7 @@ def noise_variance(kernel: Kernel, X: Array) -> Array:
     latent = latent_kernel(kernel)
     if latent is kernel:
         return np.zeros(len(X))
-    difference: Array = kernel.diag(X) - latent.diag(X)
-    return difference
+    return kernel.diag(X) - latent.diag(X)
 
 
 def _without_noise(kernel: Kernel) -> Kernel | None:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
-from skgpx.likelihoods._base import Columns, Index, Likelihood, doubles
-
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index, Selection
+from skgpx.likelihoods._base import Likelihood, doubles
 
 # What likelihoods of one class with different scales have in common.
 _COMMON = (
@@ -96,7 +95,7 @@ class AveragedScales(Likelihood):
         members = [likelihood.at_rows(known) for likelihood in self.likelihoods]
         return self._replace(likelihoods=tuple(members))
 
-    def at_some(self, rows: Index) -> Self:
+    def at_some(self, rows: Selection) -> Self:
         """Distribution of a selection of the rows (k,), with their quantity."""
         members = [likelihood.at_some(rows) for likelihood in self.likelihoods]
         return self._replace(likelihoods=tuple(members))
@@ -107,8 +106,8 @@ class AveragedScales(Likelihood):
 
     def of_models(
         self,
-        owner: NDArray[np.intp] | None,
-    ) -> list[tuple[Likelihood, Columns]]:
+        owner: Index | None,
+    ) -> list[tuple[Likelihood, Selection]]:
         """Likelihood of each model, and the columns (of s) of its latent values."""
         assert owner is not None
         return [
@@ -188,12 +187,12 @@ class AveragedScales(Likelihood):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Index], None],
+        evaluate: Callable[[Cdf, Selection], None],
         mixture: LatentMixture,
     ) -> None:
         parts = self._parts(mixture)
 
-        def cdf(y: Array, rows: Index) -> Array:
+        def cdf(y: Array, rows: Selection) -> Array:
             # Σ_k π_k P_k(Y <= y)
             probability = np.zeros(len(y))
             for part in parts:

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import optimize
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
@@ -17,14 +17,11 @@ from sklearn.exceptions import NotFittedError
 from skgpx._numerics import crps
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.quantiles import Cdf, coordinate_on, quantile
+from skgpx._types import Array, Index, Selection
 from skgpx.likelihoods import _predictive
 
-Array = NDArray[np.float64]
 # Start, lower and upper bound of each scale parameter.
 Scales = dict[str, tuple[float, float, float]]
-# Rows or columns: an array of numbers, or a slice.
-Index = NDArray[np.intp] | slice
-Columns = Index
 
 
 class RowForm(NamedTuple):
@@ -469,7 +466,7 @@ class Likelihood(BaseEstimator):
         """Distribution of rows with this quantity (n,); f then has shape (n, s)."""
         return self._replace(known_=known[:, np.newaxis])
 
-    def at_some(self, rows: Index) -> Self:
+    def at_some(self, rows: Selection) -> Self:
         """Distribution of a selection of the rows (k,), with their quantity."""
         if isinstance(self.known_, float):
             return self
@@ -477,8 +474,8 @@ class Likelihood(BaseEstimator):
 
     def of_models(
         self,
-        owner: NDArray[np.intp] | None,  # noqa: ARG002
-    ) -> list[tuple[Self, Columns]]:
+        owner: Index | None,  # noqa: ARG002
+    ) -> list[tuple[Self, Selection]]:
         """Likelihoods of the models of f, and the columns that each model owns.
 
         Latent values (n, s) or (n, c, s) may come from several models, column j from
@@ -506,8 +503,7 @@ class Likelihood(BaseEstimator):
 
     def _base(self, n_outputs: int) -> Array:
         """Prior mean of the latent function (c,); zeros before `prepare`."""
-        base: Array = getattr(self, "base_latent_", np.zeros(n_outputs))
-        return base
+        return getattr(self, "base_latent_", np.zeros(n_outputs))
 
     def _unset_scales(self) -> tuple[str, ...]:
         """Names of the scale parameters that are None."""
@@ -647,7 +643,7 @@ class Likelihood(BaseEstimator):
     def _cdf_at(self, f: Array) -> Cdf:
         """`row_cdf` at latent values f: of y (k,) and the index of k rows, (k, s)."""
 
-        def cdf(y: Array, rows: Index) -> Array:
+        def cdf(y: Array, rows: Selection) -> Array:
             return self.at_some(rows).row_cdf(y, f[rows])
 
         return cdf
@@ -661,7 +657,7 @@ class Likelihood(BaseEstimator):
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """``E[y]`` and ``Var[y]``, noise included, (n,) each."""
 
-        def evaluate(rows: NDArray[np.intp], f: Array) -> tuple[Array, Array]:
+        def evaluate(rows: Selection, f: Array) -> tuple[Array, Array]:
             of_rows = self.at_some(rows)
             return of_rows.row_mean(f), of_rows.row_variance(f)
 
@@ -677,7 +673,7 @@ class Likelihood(BaseEstimator):
     def _moments_of_mean(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Mean and variance of ``E[y | f]``, (n,) each."""
 
-        def evaluate(rows: NDArray[np.intp], f: Array) -> tuple[Array, float]:
+        def evaluate(rows: Selection, f: Array) -> tuple[Array, float]:
             return self.at_some(rows).row_mean(f), 0.0
 
         mean, variance, _ = _predictive.moments(evaluate, mixture)
@@ -688,7 +684,7 @@ class Likelihood(BaseEstimator):
         y = doubles(y)
         probability = np.empty(len(mixture.mean))
 
-        def evaluate(cdf: Cdf, rows: Index) -> None:
+        def evaluate(cdf: Cdf, rows: Selection) -> None:
             probability[rows] = cdf(y[rows], slice(None))
 
         self._by_cdf(evaluate, mixture)
@@ -696,7 +692,7 @@ class Likelihood(BaseEstimator):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Index], None],
+        evaluate: Callable[[Cdf, Selection], None],
         mixture: LatentMixture,
     ) -> None:
         """Call ``evaluate(cdf, rows)`` with the predictive distribution function.
@@ -734,7 +730,7 @@ class Likelihood(BaseEstimator):
         with np.errstate(over="ignore"):
             quantiles = coordinate.backward(start)
 
-        def evaluate(cdf: Cdf, rows: Index) -> None:
+        def evaluate(cdf: Cdf, rows: Selection) -> None:
             for k, level in enumerate(levels.tolist()):
                 quantiles[rows, k] = quantile(
                     cdf,
@@ -779,7 +775,7 @@ class Likelihood(BaseEstimator):
         if self.discrete:
             score = crps.discrete_crps
 
-        def evaluate(cdf: Cdf, rows: Index) -> None:
+        def evaluate(cdf: Cdf, rows: Selection) -> None:
             def cdf_of_columns(values: Array) -> Array:
                 columns = [cdf(column, slice(None)) for column in values.T]
                 return np.stack(columns, axis=1)

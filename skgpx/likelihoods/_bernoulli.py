@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._types import Array, Index
 from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import doubles
 from skgpx.likelihoods._links import (
@@ -14,8 +15,6 @@ from skgpx.likelihoods._links import (
     Linked,
     log_probability_above_zero,
 )
-
-Array = NDArray[np.float64]
 
 
 class Bernoulli(Linked):
@@ -131,7 +130,7 @@ class Bernoulli(Linked):
                 weights=mixture.weights,
             )
 
-        def evaluate(rows: NDArray[np.intp], f: Array) -> tuple[Array, float]:
+        def evaluate(rows: Index, f: Array) -> tuple[Array, float]:
             probability = expit(sign[rows] * f[:, 0])
             return probability, 0.0
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaln, digamma, expit, logit, zeta
 
+from skgpx._types import Array
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
-
-Array = NDArray[np.float64]
 
 
 class Beta(Likelihood):

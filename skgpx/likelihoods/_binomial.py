@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaln
 
+from skgpx._types import Array
 from skgpx.likelihoods._base import check_integers, doubles
 from skgpx.likelihoods._links import PROBABILITY_LINKS, Linked
-
-Array = NDArray[np.float64]
 
 
 class Binomial(Linked):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._types import Array
 from skgpx.likelihoods._base import Likelihood, Scales, doubles, residuals
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import (
@@ -18,7 +19,6 @@ from skgpx.likelihoods._links import (
 from skgpx.likelihoods._log_rates import check_positive
 from skgpx.likelihoods._noise import NormalNoise, variance_start
 
-Array = NDArray[np.float64]
 _PROBIT = ProbitProbability()
 _LOG = ExpRate()
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._types import Array
 from skgpx.likelihoods._base import Likelihood
 
-Array = NDArray[np.float64]
 Problems = Iterator[str]
 
 # What a function that was written for single numbers raises when it meets an array.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from skgpx._numerics import pointwise
@@ -14,8 +14,8 @@ from skgpx._numerics.expectations import softmax_probabilities
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.robust_max import largest_probabilities
+from skgpx._types import Array, Selection
 from skgpx.likelihoods._base import (
-    Index,
     Likelihood,
     check_integers,
     doubles,
@@ -24,9 +24,6 @@ from skgpx.likelihoods._base import (
 )
 
 # ---- What likelihoods of class numbers share: one latent output for each class -------
-
-
-Array = NDArray[np.float64]
 
 
 class ClassNumbers(Likelihood):
@@ -118,12 +115,12 @@ class ClassNumbers(Likelihood):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Index], None],
+        evaluate: Callable[[Cdf, Selection], None],
         mixture: LatentMixture,
     ) -> None:
         p = self.predict_proba(mixture)
 
-        def cdf(y: Array, rows: Index) -> Array:
+        def cdf(y: Array, rows: Selection) -> Array:
             up_to_y = np.arange(p.shape[1]) <= y[:, np.newaxis]
             return np.asarray(np.sum(p[rows] * up_to_y, axis=1))
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit, ndtr
 
 from skgpx._numerics import pointwise
+from skgpx._types import Array
 from skgpx.likelihoods._base import Scales, doubles, is_number, residuals
 from skgpx.likelihoods._noise import NoiseOfRows, NormalNoise, variance_start
-
-Array = NDArray[np.float64]
 
 
 class Gaussian(NoiseOfRows):

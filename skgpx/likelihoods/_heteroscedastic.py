@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from skgpx._numerics import expectations
@@ -14,6 +14,7 @@ from skgpx._numerics.expectations import student_noise
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import mean_and_spread
+from skgpx._types import Array, Index, Selection
 from skgpx.likelihoods._base import Likelihood, Scales, doubles, several_outputs
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ExpRate
@@ -21,8 +22,6 @@ from skgpx.likelihoods._noise import robust_location_and_spread
 from skgpx.likelihoods._scale_of_errors import ScaleOfErrors
 from skgpx.likelihoods._student_t import StudentT
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 _LOG = ExpRate()
 
 # Nodes for the log scale: under one distribution, and under each of many particles.
@@ -186,7 +185,7 @@ class _Heteroscedastic(Likelihood):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Index], None],
+        evaluate: Callable[[Cdf, Selection], None],
         mixture: LatentMixture,
     ) -> None:
         """Call ``evaluate(cdf, rows)``; see :meth:`Likelihood._by_cdf`."""
@@ -336,7 +335,7 @@ def _cdf_of(
     )
     no_noise = np.zeros(1)
 
-    def cdf(y: Array, rows: Index) -> Array:
+    def cdf(y: Array, rows: Selection) -> Array:
         return expectations.cdf(
             y,
             sums.rows(rows),

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import erfcx, expit, log_ndtr, logit, logsumexp, ndtr, ndtri
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._types import Array
 from skgpx.likelihoods._base import Likelihood, doubles
-
-Array = NDArray[np.float64]
 
 # ---- Rates ---------------------------------------------------------------------------
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaln, expit, gammainc, gammaln
 
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._types import Array
 from skgpx.likelihoods._base import Likelihood, Scales, check_integers, doubles
 from skgpx.likelihoods._links import ExpRate, draw_counts
 
-Array = NDArray[np.float64]
 _LINK = ExpRate()
 
 

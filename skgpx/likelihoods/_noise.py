@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from skgpx._numerics import expectations
@@ -14,9 +14,8 @@ from skgpx._numerics.crps import mixture_crps
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import mean_and_spread, weighted_quantiles
-from skgpx.likelihoods._base import Index, Likelihood, RowForm, doubles
-
-Array = NDArray[np.float64]
+from skgpx._types import Array, Selection
+from skgpx.likelihoods._base import Likelihood, RowForm, doubles
 
 
 class NormalNoise(Likelihood):
@@ -54,7 +53,7 @@ class NormalNoise(Likelihood):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Index], None],
+        evaluate: Callable[[Cdf, Selection], None],
         mixture: LatentMixture,
     ) -> None:
         shift, variance, log_weights = self._row_noise(-32.0)
@@ -122,7 +121,7 @@ def _mixture_cdf(
 ) -> Cdf:
     """Distribution function of a mixture plus noise; see :func:`expectations.cdf`."""
 
-    def cdf(y: Array, rows: Index) -> Array:
+    def cdf(y: Array, rows: Selection) -> Array:
         row_weights = None
         if weights is not None:
             row_weights = weights[rows]

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from skgpx._types import Array
 from skgpx.likelihoods._averaged import AveragedScales
 from skgpx.likelihoods._base import (
     Likelihood,
     check_integers,
     doubles,
 )
-
-Array = NDArray[np.float64]
 
 # Most grades; up to so few of them, most may have no row.
 _MOST_GRADES = 1000

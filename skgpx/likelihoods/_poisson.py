@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, pdtr
 
 from skgpx._numerics.expectations import poisson_cdf
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
-from skgpx.likelihoods._base import Index, RowForm, check_integers, doubles
+from skgpx._types import Array, Selection
+from skgpx.likelihoods._base import RowForm, check_integers, doubles
 from skgpx.likelihoods._links import RATE_LINKS, Linked, draw_counts
-
-Array = NDArray[np.float64]
 
 
 class Poisson(Linked):
@@ -111,7 +110,7 @@ class Poisson(Linked):
         """`row_cdf` at latent values; their rates are computed once."""
         rates = self.row_mean(f)
 
-        def cdf(y: Array, rows: Index) -> Array:
+        def cdf(y: Array, rows: Selection) -> Array:
             return poisson_cdf(np.floor(y), rates[rows])
 
         return cdf
@@ -188,5 +187,4 @@ class Poisson(Linked):
         """Mean and variance of the rate, (n,); in closed form for the exp link."""
         if self.link != "exp":
             return super()._moments_of_mean(mixture)
-        moments: tuple[Array, Array] = self._link().moments(mixture, self.known_)
-        return moments
+        return self._link().moments(mixture, self.known_)

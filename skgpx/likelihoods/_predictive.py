@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from skgpx._numerics.expectations import (
@@ -24,13 +23,11 @@ from skgpx._numerics.expectations import (
 )
 from skgpx._numerics.mixture import LatentMixture, atoms, normal_nodes
 from skgpx._numerics.quantiles import Cdf
+from skgpx._types import Array, Index, Mask, Selection
 
 if TYPE_CHECKING:
     from skgpx.likelihoods._base import Likelihood
 
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 # Values of a block of rows stay in the cache.
 _BLOCK = 200_000
@@ -39,10 +36,10 @@ _BLOCK = 200_000
 
 
 def _refine(
-    evaluate: Callable[[Rows, Array, Array, Array], Mask],
+    evaluate: Callable[[Index, Array, Array, Array], Mask],
     mixture: LatentMixture,
     finest: int,
-) -> Rows:
+) -> Index:
     """Evaluate all rows, then unresolved rows again with twice the nodes.
 
     Parameters
@@ -89,7 +86,7 @@ def _refine(
 
 
 def moments(
-    evaluate: Callable[[Rows, Array], tuple[Array, Array | float]],
+    evaluate: Callable[[Index, Array], tuple[Array, Array | float]],
     mixture: LatentMixture,
 ) -> Array:
     """``E h(f)``, ``Var h(f)`` and ``E g(f)`` of each row, shape (3, n).
@@ -98,7 +95,7 @@ def moments(
     """
     result = np.zeros((3, len(mixture.mean)))
 
-    def average(rows: Rows, f: Array, weights: Array, halves: Array) -> Mask:
+    def average(rows: Index, f: Array, weights: Array, halves: Array) -> Mask:
         h, g = evaluate(rows, f)
         mean = h @ weights
         squares = (h - mean[:, np.newaxis]) ** 2
@@ -124,7 +121,7 @@ def log_density(likelihood: Likelihood, y: Array, mixture: LatentMixture) -> Arr
     """
     result = np.full(len(y), np.nan)
 
-    def average(rows: Rows, f: Array, weights: Array, halves: Array) -> Mask:
+    def average(rows: Index, f: Array, weights: Array, halves: Array) -> Mask:
         log_terms = -likelihood.at_some(rows).row_nll(y[rows], f)
         # log Σ wⱼ exp(tⱼ) = max + log Σ wⱼ exp(tⱼ - max)
         largest = np.max(log_terms, axis=1, keepdims=True)
@@ -243,7 +240,7 @@ def _peak(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
 
 def by_cdf(
     likelihood: Likelihood,
-    evaluate: Callable[[Cdf, Rows | slice], None],
+    evaluate: Callable[[Cdf, Selection], None],
     mixture: LatentMixture,
 ) -> None:
     """Call ``evaluate(cdf, rows)`` for all rows, in parts, again with more nodes.
@@ -351,7 +348,7 @@ def _all_components(mixture: LatentMixture, refinement: int) -> _Rule:
     )
 
 
-def _contrast(weights: Array, part: Rows, first: int, second: int) -> Array:
+def _contrast(weights: Array, part: Index, first: int, second: int) -> Array:
     """Weights of the average over one part of the nodes minus that over another.
 
     For nodes (a,) with weights (n, a) or (a,). Zero if a part is empty.
@@ -370,12 +367,12 @@ def _contrast(weights: Array, part: Rows, first: int, second: int) -> Array:
 
 def _refine_cdf(
     likelihood: Likelihood,
-    evaluate: Callable[[Cdf, Rows | slice], None],
+    evaluate: Callable[[Cdf, Selection], None],
     mixture: LatentMixture,
-    pending: Rows,
+    pending: Index,
     rule: Callable[[LatentMixture, int], _Rule],
     finest: int,
-) -> Rows:
+) -> Index:
     """`by_cdf` of rows by a rule, refined where it must be; returns unresolved rows."""
     refinement = 1
     while len(pending) and refinement <= finest:
@@ -415,7 +412,7 @@ class _AveragedCdf:
         self.rule = rule
         self.unresolved = np.zeros(len(rule.values), dtype=np.bool_)
 
-    def __call__(self, y: Array, rows: Rows | slice) -> Array:
+    def __call__(self, y: Array, rows: Selection) -> Array:
         """``P(Y <= y)`` of a selection of the rows, (k,)."""
         h = self.conditional(y, rows)
         average = _average(h, self.rule.weights, rows)
@@ -449,7 +446,7 @@ class _AveragedCdf:
         return largest / np.maximum(spread, 1e-300)
 
 
-def _average(h: Array, weights: Array, rows: Rows | slice) -> Array:
+def _average(h: Array, weights: Array, rows: Selection) -> Array:
     """Sum of h (k, a) with weights (n, a) of these rows, or (a,) for all rows, (k,)."""
     if weights.ndim == 1:
         return np.asarray(h @ weights)

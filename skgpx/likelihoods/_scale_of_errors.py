@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.scale_evidence import scale_sums
+from skgpx._types import Array
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
-
-Array = NDArray[np.float64]
 
 # Equally spaced nodes for the log scale, in standard deviations: also where an error
 # says much more of it than was known before.
@@ -92,8 +91,7 @@ class ScaleOfErrors(Likelihood):
     def _squared_scale(self, f: Array) -> Array:
         """``scale² exp(2 variation f)``."""
         log_scale = np.log(self._scale("scale")) + self.variation * f
-        bounded: Array = np.exp(2.0 * np.clip(log_scale, -100.0, 100.0))
-        return bounded
+        return np.exp(2.0 * np.clip(log_scale, -100.0, 100.0))
 
     def _log_terms(self, y: Array, variance: Array, noise: Array) -> Array:
         """``log π_k N(e | 0, v + noise_k)``, (n, s, k)."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, stdtr
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import student_noise
+from skgpx._types import Array
 from skgpx.likelihoods._base import Scales, doubles, is_number, residuals
 from skgpx.likelihoods._noise import NoiseOfRows, robust_location_and_spread
-
-Array = NDArray[np.float64]
 
 
 class StudentT(NoiseOfRows):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skgpx._predictive_distribution import Predictive
-from skgpx._types import RandomState
+from skgpx._types import Array, RandomState
 from skgpx._validation import check_coverage, generator
 from skgpx.metrics._scores import interval_coverage
 from skgpx.metrics._targets import (
@@ -14,8 +14,6 @@ from skgpx.metrics._targets import (
     checked_targets,
     checked_weights,
 )
-
-Array = NDArray[np.float64]
 
 
 def pit_values(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skgpx._numerics import crps as formulas
 from skgpx._predictive_distribution import Predictive
+from skgpx._types import Array
 from skgpx._validation import check_coverage
 from skgpx.metrics._targets import (
     averaged,
@@ -15,8 +16,6 @@ from skgpx.metrics._targets import (
     checked_targets,
     not_negative,
 )
-
-Array = NDArray[np.float64]
 
 # ---- Log densities -------------------------------------------------------------------
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skgpx._predictive_distribution import Predictive
+from skgpx._types import Array
 from skgpx._validation import doubles
-
-Array = NDArray[np.float64]
 
 
 def checked_targets(y_true: ArrayLike) -> Array:

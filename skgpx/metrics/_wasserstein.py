@@ -6,14 +6,13 @@ import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower_transpose
+from skgpx._types import Array
 from skgpx._validation import check_points
 from skgpx._wrapped import unwrapped
-
-Array = NDArray[np.float64]
 
 # Largest difference between a covariance and its transpose, in units of the covariance.
 _ASYMMETRY = 1e-8
