@@ -8,7 +8,6 @@ from typing import Protocol, Self
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from skgpx._draws import FunctionDraws, linear_draws
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._types import Array, Index
 
@@ -123,7 +122,3 @@ class LogExpectedImprovement:
         slopes = (values[1 : d + 1] - values[d + 1 :]) / (2.0 * _STEP)
         factor = weights[index]
         return values[0] * factor[:, 0], slopes.T * factor
-
-    def as_draws(self) -> FunctionDraws:
-        """The map as one function that can be minimised."""
-        return linear_draws(self, np.ones((1, 1, 1)))

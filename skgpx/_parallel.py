@@ -113,10 +113,6 @@ class WorkerCache:
             self._sent[client] = client.scatter(self, broadcast=True, hash=False)
         return self._sent[client]
 
-    def forget_sent(self) -> None:
-        """Send the values again when they are needed, as workers may have lost them."""
-        self._sent.clear()
-
     def __getstate__(self) -> dict[str, Any]:
         return {"values": self.values, "_sent": {}}
 
@@ -210,7 +206,8 @@ def _run_on_workers(
         if not _is_loss_of_a_worker(error):
             raise
     for cache in caches:
-        cache.forget_sent()
+        # workers may have lost the values
+        cache._sent.clear()
     try:
         return _send(parallel, backend, caches, function, items)
     except Exception as error:

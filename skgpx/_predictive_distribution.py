@@ -848,12 +848,9 @@ class JoinedDistribution(Predictive):
         if random_state is None:
             return self._joined(lambda part: part.sample(n_samples))
         rng = generator(random_state)
-
-        def sample_part(part: Predictive) -> NDArray[Any]:
-            seed = int(rng.spawn(1)[0].integers(2**31))
-            return part.sample(n_samples, seed)
-
-        return self._joined(sample_part)
+        return self._joined(
+            lambda part: part.sample(n_samples, int(rng.spawn(1)[0].integers(2**31)))
+        )
 
     def _joined(
         self,

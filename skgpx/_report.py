@@ -25,11 +25,6 @@ _LISTED_COLUMNS = 10
 Section = dict[str, Callable[[BaseEstimator], object]]
 
 
-def _n_averaged_states(fit: BaseEstimator) -> int | None:
-    """States of the hyperparameters that are averaged; None if one was chosen."""
-    return len(fit.hyperparameter_states_) or None
-
-
 def _weight_of_state(fit: BaseEstimator) -> float | None:
     """Probability of the kernel in `kernel_`; None if it was chosen."""
     if not fit.hyperparameter_states_:
@@ -50,7 +45,8 @@ _PRIOR: Section = {
     "kernel_of_log_scale": lambda fit: _kernel_of_log_scale(fit),
     "noise_std": lambda fit: np.sqrt(fit.noise_variance_).tolist(),
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
-    "averaged_states": _n_averaged_states,
+    # None if one was chosen
+    "averaged_states": lambda fit: len(fit.hyperparameter_states_) or None,
     "weight_of_this_state": _weight_of_state,
     "cycles_per_unit": lambda fit: np.round(fit.cycles_[:5], 6).tolist() or None,
 }
@@ -67,12 +63,6 @@ def _kernel_of_log_scale(fit: BaseEstimator) -> str | None:
 def _is_closed_form(fit: BaseEstimator) -> bool:
     """Whether a fit ran no chains."""
     return len(fit.energy_curve_) == 0
-
-
-def _kind_of_posterior(fit: BaseEstimator) -> str:
-    if _is_closed_form(fit):
-        return "closed form"
-    return "particles"
 
 
 def _n_particles(fit: BaseEstimator) -> int | None:
@@ -104,7 +94,7 @@ def _of_chains(fit: BaseEstimator, value: float) -> float | None:
 
 
 _INFERENCE: Section = {
-    "posterior": _kind_of_posterior,
+    "posterior": lambda fit: "closed form" if _is_closed_form(fit) else "particles",
     "particles": _n_particles,
     "steps": _n_steps,
     "products": _n_products,

@@ -216,7 +216,9 @@ def check_rows(
         none that is positive; missing labels.
     """
     if not reset:
-        estimator._no_rows = _without_rows(X)
+        # columns of a frame, for kernels that choose them by type
+        frame: Any = X
+        estimator._no_rows = frame[:0] if hasattr(frame, "columns") else None
     table = with_codes(estimator, X, reset)
     check_columns(table, y if numeric else None)
     if not numeric:
@@ -459,12 +461,6 @@ def check_block(door: Door, number: int, columns: dict[str, Any]) -> Rows:
     except ValueError as error:
         raise ValueError(f"In part {number} of the rows: {error}") from error
     return Rows(X, y, weights, quantity).take(has_weight)
-
-
-def _without_rows(X: ArrayLike) -> Any:
-    """The columns of a data frame, for kernels that choose them by type; else None."""
-    frame: Any = X
-    return frame[:0] if hasattr(frame, "columns") else None
 
 
 def validate_data(

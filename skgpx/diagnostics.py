@@ -30,36 +30,6 @@ from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
 from skgpx.likelihoods import Likelihood, NegativeBinomial, StudentT
 
-__all__ = [
-    "CovarianceOfRows",
-    "Finding",
-    "at_bounds",
-    "better_class_process",
-    "better_process",
-    "chains_not_converged",
-    "check_counts",
-    "check_residuals",
-    "conclude",
-    "excess_zeros",
-    "frozen_base_model",
-    "heavy_tails",
-    "input_outliers",
-    "multiplicative_variation",
-    "no_signal",
-    "noise_below_residuals",
-    "overdispersion",
-    "potential_not_resolved",
-    "residual_autocorrelation",
-    "rows_not_converged",
-    "runs_disagree",
-    "several_modes",
-    "solver_not_converged",
-    "too_few_basis_functions",
-    "too_few_inducing_points",
-    "unadjusted_steps",
-    "varying_noise",
-]
-
 
 class Finding(NamedTuple):
     """What a check of a fit has found.
@@ -492,13 +462,12 @@ class CovarianceOfRows(NamedTuple):
 
     def target(self, j: int) -> CovarianceOfRows:
         """Covariance of target j."""
-        noise_variance = np.ravel(self.noise_variance)
-        zero = np.ravel(self.zero)
-        return CovarianceOfRows(
-            self.kernel,
-            float(noise_variance[j % len(noise_variance)]),
-            float(zero[j % len(zero)]),
+        # one number may stand for all targets
+        noise_variance, zero = (
+            np.take(values, j, mode="clip")
+            for values in (self.noise_variance, self.zero)
         )
+        return CovarianceOfRows(self.kernel, noise_variance, zero)
 
 
 def multiplicative_variation(

@@ -16,7 +16,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 
 from skgpx._acquisition import LogExpectedImprovement, Posterior
 from skgpx._decoupled import DecoupledSampler, check_drawable
-from skgpx._draws import FunctionDraws, InputMap, mapped_draws
+from skgpx._draws import FunctionDraws, InputMap, linear_draws, mapped_draws
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._row_budgets import AVERAGED_ROWS
@@ -385,7 +385,8 @@ class ThompsonSampler(OneBlasThread):
                 unit=unit,
             )
             batch = np.concatenate((earlier, X))
-            pending = self._minima(improvement.as_draws(), batch, rng)
+            function = linear_draws(improvement, np.ones((1, 1, 1)))
+            pending = self._minima(function, batch, rng)
             X = np.concatenate((X, pending))
         return X
 

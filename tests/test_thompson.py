@@ -19,7 +19,7 @@ from sklearn.linear_model import Ridge
 
 from skgpx import DecoupledSampler, ExactGPRegressor, _decoupled
 from skgpx._acquisition import LogExpectedImprovement, log_improvement
-from skgpx._draws import FunctionDraws
+from skgpx._draws import FunctionDraws, linear_draws
 from skgpx._latent import MixtureModel
 from skgpx.thompson import ThompsonSampler
 
@@ -295,7 +295,7 @@ def test_improvement_of_a_mixture_is_the_mean_over_its_components():
     rng = np.random.default_rng(0)
     X = rng.random((3, 2))
     improvement = LogExpectedImprovement.below_means(mixture, UNIT, sign=-1.0, unit=1.0)
-    values = -improvement.as_draws()(X)[:, 0]
+    values = -linear_draws(improvement, np.ones((1, 1, 1)))(X)[:, 0]
     # z-scores of the improvements of many draws, above the largest mean
     marginals = mixture.marginals(X)
     gains = []
@@ -312,7 +312,7 @@ def test_improvement_of_a_mixture_is_the_mean_over_its_components():
 def test_slopes_of_the_improvement_are_differences():
     posterior = FIXED.fit(UNIT, quadratic(UNIT)).posterior_
     improvement = LogExpectedImprovement.below_means(posterior, UNIT, 1.0, 1.0)
-    draws = improvement.as_draws()
+    draws = linear_draws(improvement, np.ones((1, 1, 1)))
     X = np.random.default_rng(1).random((5, 2))
     values, slopes = draws.value_and_grad(X)
     assert_allclose(values, draws(X), rtol=1e-12)

@@ -46,7 +46,6 @@ from skgpx._selection._working_responses import (
     LatentMoments,
     NoisyValues,
     WorkingResponses,
-    bounded_responses,
     depends_on_contrasts,
     latent_moments,
 )
@@ -64,7 +63,6 @@ __all__ = [
     "StudentPrior",
     "VariationalEvidence",
     "WorkingResponses",
-    "bounded_responses",
     "counted_errors",
     "counted_once",
     "depends_on_contrasts",

@@ -44,7 +44,27 @@ _COMPILED_ROWS = 250
 # ---- Gaussian regression without an approximation ------------------------------------
 
 
-class ExactEvidence:
+class EvidenceOfPoints:
+    """An evidence at one point, from a method for several at a time."""
+
+    values_and_gradients: Any
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """Evidence in nats, and its gradient in the log-parameters.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If a covariance is not positive definite.
+        """
+        values, gradients = self.values_and_gradients(theta[np.newaxis])
+        value = float(values[0])
+        if np.isnan(value):
+            raise np.linalg.LinAlgError("The covariance is not positive definite.")
+        return value, gradients[0]
+
+
+class ExactEvidence(EvidenceOfPoints):
     """Log marginal likelihood of Gaussian regression in its log-parameters.
 
     With ``C = k(X, X) + diag(noise_variance / ω)`` and ω the precisions of the rows,
@@ -82,28 +102,11 @@ class ExactEvidence:
             return None
         return RadialForm.of(kernel, noise_variance, d)
 
-    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
-        """Evidence in nats, and its gradient in the log-parameters.
-
-        One factorisation, one inverse and one pullback: O(n^3), memory O(n^2).
-
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If the covariance of the rows is not positive definite.
-        """
-        if self._form is None:
-            return self._by_factorisation(theta)
-        values, gradients = self.values_and_gradients(theta[np.newaxis])
-        value = float(values[0])
-        if np.isnan(value):
-            raise np.linalg.LinAlgError("The covariance is not positive definite.")
-        return value, gradients[0]
-
     def values_and_gradients(self, thetas: Array) -> tuple[Array, Array]:
         """Evidence (s,) at points (s, p), and gradients (s, p).
 
-        NaN where the covariance of the rows is not positive definite.
+        NaN where the covariance of the rows is not positive definite. Memory O(n^2),
+        and for each point O(n^3): a factorisation, an inverse and a pullback.
         """
         if self._form is not None:
             log_scales = self._form.log_scales_at(thetas)

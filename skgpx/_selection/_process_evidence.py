@@ -22,6 +22,7 @@ from skgpx._numerics.linalg import cholesky, solve_lower_transpose
 from skgpx._numerics.modes import is_log_concave
 from skgpx._numerics.softmax_evidence import ClassRows, softmax_evidence
 from skgpx._selection._evidence import (
+    EvidenceOfPoints,
     ExactEvidence,
     rough_latent_values,
     rough_start,
@@ -99,7 +100,7 @@ class _Sites(NamedTuple):
         return _Sites(self.precision[chosen], self.shift[chosen])
 
 
-class VariationalEvidence:
+class VariationalEvidence(EvidenceOfPoints):
     """Bound of the evidence of one function by the closest normal distribution.
 
     ``E_q log p(y | f) - KL(q | prior)`` at its largest value over normal q. With the
@@ -136,20 +137,6 @@ class VariationalEvidence:
         self._least_information = 0.0
         if not is_log_concave(self._target):
             self._least_information = _LEAST_INFORMATION
-
-    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
-        """Evidence in nats, and its gradient in the log-parameters.
-
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If a covariance is not positive definite.
-        """
-        values, gradients = self.values_and_gradients(theta[np.newaxis])
-        value = float(values[0])
-        if np.isnan(value):
-            raise np.linalg.LinAlgError("The covariance is not positive definite.")
-        return value, gradients[0]
 
     def values_and_gradients(self, thetas: Array) -> tuple[Array, Array]:
         """Evidence (s,) at points (s, p), and gradients (s, p); NaN where it fails.
