@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.special import expit
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import (
     ExactGPRegressor,
@@ -21,6 +24,8 @@ from skgpx.diagnostics import (
 )
 from skgpx.kernels import CategoricalKernel
 from skgpx.likelihoods import (
+    Beta,
+    Binomial,
     Gaussian,
     NegativeBinomial,
     Poisson,
@@ -279,6 +284,65 @@ def test_the_gain_of_negative_binomial_counts():
     assert abs(found.gain - gains.mean()) < 3.0 * gains.std() / np.sqrt(n)
     y = rng.poisson(exposure * np.exp(f)).astype(float)
     assert overdispersion(y, np.ones(n), known, poisson) is None
+
+
+TRIALS = np.random.default_rng(0).integers(5, 40, 200)
+
+
+def successes(seed, correlation):
+    """Numbers of TRIALS, whose outcomes in a row have this correlation."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (200, 1 + seed % 3))
+    probability = expit(np.sin(2.0 * X[:, 0]) - 0.3)
+    if correlation > 0.0:
+        precision = 1.0 / correlation - 1.0
+        probability = rng.beta(precision * probability, precision * (1.0 - probability))
+    return X, rng.binomial(TRIALS, probability)
+
+
+def test_successes_that_vary_more_than_binomially():
+    model = PLSRegressor(likelihood=Binomial(), random_state=0)
+    for seed in range(20):
+        X, y = successes(seed, 0.0)
+        assert checks(model.fit(X, y, exposure=TRIALS)) == []
+    for seed in range(5):
+        X, y = successes(seed, 0.1)
+        assert checks(model.fit(X, y, exposure=TRIALS)) == ["overdispersion"]
+    assert "likelihood=Beta() of the shares" in model.findings_[0].message
+    # the remedies
+    shares = (y + 0.5) / (TRIALS + 1.0)
+    assert checks(PLSRegressor(likelihood=Beta(), random_state=0).fit(X, shares)) == []
+    of_each_row = ConstantKernel(0.1) * Matern(0.001, "fixed")
+    model.set_params(kernel=ConstantKernel() * RBF() + of_each_row)
+    assert checks(model.fit(X, y, exposure=TRIALS)) == []
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(), Poisson("exp"), Binomial()])
+def test_counts_that_vary_more_have_the_same_mean(likelihood):
+    """Densities sum to one, and are those of the likelihood at a large precision."""
+    y = np.arange(400.0)
+    likelihood = likelihood.at_rows(np.full(400, 399.0))
+    f = np.full((400, 1, 1), 0.02)
+    mean = likelihood.row_mean(f)[:, 0]
+    for precision in (1.0, 30.0):
+        density = np.exp(-likelihood.overdispersed_nll(y, mean / 10.0, precision))
+        assert abs(density.sum() - 1.0) < 1e-3
+    nll = likelihood.overdispersed_nll(y, mean, 1e9)
+    assert_allclose(nll, likelihood.row_nll(y, f)[:, 0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("bounds", ["fixed", (1.0, 10.0)])
+def test_a_kernel_that_is_given_may_be_too_smooth_for_counts(bounds):
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0.0, 5.0, (60, 1)), axis=0)
+    rough = np.linalg.cholesky(Matern(0.3)(X)) @ rng.normal(size=60)
+    y = rng.poisson(np.exp(1.5 + rough))
+    model = PLSRegressor(likelihood=Poisson(), random_state=0).fit(X, y)
+    assert checks(model) == []
+    model.set_params(kernel=ConstantKernel() * RBF(2.0, bounds)).fit(X, y)
+    assert (
+        "it may be too smooth: compare with kernel=None" in model.findings_[-1].message
+    )
 
 
 def test_correlations_of_zero_and_one_cannot_be_given_wider_bounds():

@@ -108,9 +108,10 @@ class Likelihood(BaseEstimator):
     close_to_gaussian : bool
         Class attribute: kernels that are learned as if y had normal noise are good
         starts, so that families of kernels compete on y itself.
-    has_dispersion_test : bool
-        Class attribute: y are counts with a variance equal to their mean, which can be
-        tested against a larger variance.
+    overdispersed_version : str or None
+        Class attribute: what to use instead for counts that vary more; None where that
+        is not tested. The test takes a further method, ``overdispersed_nll(y, mean,
+        precision)``: `nll` (n,) of such counts, which vary the less the more precise.
     has_varying_scale : bool
         Class attribute: the second of two functions is the logarithm of the scale of
         noise around the first. `of_scale` is then the likelihood of errors of the
@@ -200,7 +201,7 @@ class Likelihood(BaseEstimator):
     has_closed_form: ClassVar[bool] = False
     has_residuals: ClassVar[bool] = True
     close_to_gaussian: ClassVar[bool] = False
-    has_dispersion_test: ClassVar[bool] = False
+    overdispersed_version: ClassVar[str | None] = None
     has_varying_scale: ClassVar[bool] = False
     heteroscedastic_version: ClassVar[str | None] = None
     n_outputs: ClassVar[int] = 1

@@ -40,6 +40,10 @@ class Binomial(Linked):
     _links = PROBABILITY_LINKS
     discrete = True
     log_scale = True
+    overdispersed_version = (
+        "likelihood=Beta() of the shares (y + 0.5) / (exposure + 1), or a kernel with "
+        "a further term of very short lengthscale"
+    )
     row_quantity: ClassVar[str | None] = "exposure"
 
     def __init__(self, link: str = "logit") -> None:
@@ -53,9 +57,7 @@ class Binomial(Linked):
         failures = n - y
         log_p = self._link().log_probability(f)
         log_q = self._link().log_probability(-f)
-        # -log C(n, y) = log B(n - y + 1, y + 1) + log(n + 1)
-        constant = betaln(failures + 1.0, y + 1.0) + np.log(np.add(n, 1.0))
-        return np.asarray(constant - y * log_p - failures * log_q)
+        return np.asarray(-y * log_p - failures * log_q - _log_choices(n, y))
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(n - y) (log p)'(-f) - y (log p)'(f)``: both links are symmetric."""
@@ -116,6 +118,18 @@ class Binomial(Linked):
         share = (successes / trials).reshape(np.shape(y))
         return np.asarray(self._link().latent(share))
 
+    def overdispersed_nll(self, y: Array, mean: Array, precision: float) -> Array:
+        """`nll` of beta-binomial numbers: the probability of a row varies around p.
+
+        ``log B(a, b) - log B(y + a, n - y + b) - log C(n, y)``, where the precision is
+        ``a + b`` and p is ``a / (a + b)``.
+        """
+        n = np.ravel(self.known_)
+        a = precision * np.clip(mean / n, 1e-12, 1.0 - 1e-12)
+        b = precision - a
+        log_ratio = betaln(y + a, n - y + b) - betaln(a, b)
+        return -log_ratio - _log_choices(n, y)
+
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is an integer between 0 and the trials."""
         super().check_support(y)
@@ -129,3 +143,8 @@ class Binomial(Linked):
                 "Binomial expects whole numbers of trials, and no more successes than"
                 f" trials; got {y[row]:g} of {trials[row]:g} in row {row}. {remedy}"
             )
+
+
+def _log_choices(n: Array | float, y: Array) -> Array:
+    """``log C(n, y)``."""
+    return np.asarray(-betaln(n - y + 1.0, y + 1.0) - np.log(np.add(n, 1.0)))

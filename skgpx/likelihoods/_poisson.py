@@ -14,6 +14,7 @@ from skgpx._numerics.quantiles import Cdf
 from skgpx._types import Array, Selection
 from skgpx.likelihoods._base import RowForm, check_integers, doubles
 from skgpx.likelihoods._links import RATE_LINKS, Linked, draw_counts
+from skgpx.likelihoods._log_rates import NegativeBinomial
 
 
 class Poisson(Linked):
@@ -44,7 +45,7 @@ class Poisson(Linked):
     _links = RATE_LINKS
     discrete = True
     support: ClassVar[tuple[float, float]] = (0.0, np.inf)
-    has_dispersion_test = True
+    overdispersed_version = "likelihood=NegativeBinomial()"
     row_quantity: ClassVar[str | None] = "exposure"
 
     base_rate_: float
@@ -171,6 +172,11 @@ class Poisson(Linked):
         if self.link == "exp":
             return self.with_base(self._link().centred(self.base_latent_, variance))
         return super().centred(variance)
+
+    def overdispersed_nll(self, y: Array, mean: Array, precision: float) -> Array:
+        """`nll` of negative-binomial counts, whose shape is the precision."""
+        log_mean = np.log(np.maximum(mean, 1e-12))
+        return NegativeBinomial(precision).nll(y, log_mean)
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is a count."""
