@@ -59,9 +59,22 @@ class Finding(NamedTuple):
         )
 
 
-def conclude(estimator: BaseEstimator, findings: Iterable[Finding | None]) -> None:
-    """Keep the findings of a fit as `findings_` and warn once a category."""
-    reported = tuple(finding for finding in findings if finding is not None)
+def conclude(
+    estimator: BaseEstimator,
+    findings: Iterable[Finding | None],
+    sample_weight: object = None,
+) -> None:
+    """Keep the findings of a fit as `findings_` and warn once a category.
+
+    Beside weights of the rows, which are not None, nothing is said of equal rows: they
+    are what an integer weight means.
+    """
+    reported = tuple(
+        finding
+        for finding in findings
+        if finding is not None
+        and (sample_weight is None or finding.check != "equal rows")
+    )
     estimator.findings_ = reported
     for category in (FitWarning, ConvergenceWarning):
         messages = [
@@ -621,6 +634,35 @@ def input_outliers(X: Array, kept: Mask, column: int) -> Finding | None:
 
 
 # ---- Hyperparameters -----------------------------------------------------------------
+
+
+def equal_rows(rows: Rows, n_counted: float) -> Finding | None:
+    """Rows that equal another one in X and y, which the search counts once.
+
+    Fewer than five copies, or than 1 % of the rows, are not reported, nor are those of
+    grades and rounded y, which may agree by chance.
+
+    Parameters
+    ----------
+    rows : Rows
+        Of the search.
+    n_counted : float
+        How many they are without copies.
+    """
+    n_rows = rows.weights.sum()
+    n_copies = n_rows - n_counted
+    if n_copies < max(5.0, 0.01 * n_rows):
+        return None
+    if len(np.unique(rows.y, axis=0)) < 0.5 * n_counted:
+        return None
+    return Finding(
+        "equal rows",
+        f"{n_copies:.0f} of the {n_rows:.0f} rows of the search for hyperparameters "
+        "repeat another one in X and y. It counts equal rows once, since independent "
+        "noise does not agree to the last digit; the posterior counts each, and "
+        "intervals near them are narrower. Drop copies that are no observations, or "
+        "pass numbers of repetitions as sample_weight, which does the same silently.",
+    )
 
 
 def no_signal(

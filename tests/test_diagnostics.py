@@ -7,6 +7,7 @@ from scipy.special import expit
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import (
+    DecoupledSampler,
     ExactGPRegressor,
     GWIRegressor,
     PLSRegressor,
@@ -38,6 +39,51 @@ REGRESSORS = [PLSRegressor, ExactGPRegressor, GWIRegressor, SteinRFFRegressor]
 
 def checks(model):
     return [finding.check for finding in model.findings_]
+
+
+# ---- Equal rows ----------------------------------------------------------------------
+
+
+def of_one_state(estimator):
+    """The estimator with seed 0, which chooses its hyperparameters."""
+    model = estimator(random_state=0)
+    if "hyperparameters" in model.get_params():
+        model.set_params(hyperparameters="maximise")
+    return model
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize(
+    "estimator",
+    [*REGRESSORS, SpectralVGPRegressor, DecoupledSampler],
+)
+def test_equal_rows_count_once_in_the_search_and_each_in_the_posterior(
+    estimator, n_targets
+):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (60, 1))
+    Y = np.sin(2.0 * X + np.arange(n_targets)) + 0.3 * rng.normal(size=(60, n_targets))
+    Y = np.squeeze(Y)
+    X_twice = np.concatenate((X, X))
+    Y_twice = np.concatenate((Y, Y))
+    distinct = of_one_state(estimator).fit(X, Y)
+    copied = of_one_state(estimator).fit(X_twice, Y_twice)
+    assert "equal rows" not in checks(distinct)
+    assert "equal rows" in checks(copied)
+    # four are few
+    few = of_one_state(estimator).fit(X_twice[:64], Y_twice[:64])
+    assert "equal rows" not in checks(few)
+    if estimator is DecoupledSampler:
+        return
+    weighted = of_one_state(estimator).fit(X, Y, np.full(60, 2.0))
+    assert "equal rows" not in checks(weighted)
+    for model in (copied, weighted):
+        assert model.kernel_ == distinct.kernel_
+        # noises of several targets follow the search, and are those of all rows
+        if n_targets == 1:
+            assert_allclose(model.noise_variance_, distinct.noise_variance_)
+    std = [model.predict(X[:10], return_std=True)[1] for model in (copied, distinct)]
+    assert np.all(std[0] < std[1])
 
 
 # ---- Neighbours ----------------------------------------------------------------------

@@ -411,7 +411,8 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         vars(self).update(problem.attributes(mean))
         clock.end_of("calibration")
         self.stage_seconds_ = clock.seconds
-        conclude(self, [*search_findings(problem.process.priors, rows), finding])
+        findings = [*search_findings(problem.process.priors, rows), finding]
+        conclude(self, findings, sample_weight)
         reporter.finish()
         return self
 

@@ -510,7 +510,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         findings += _residual_findings(problem, mean, prior)
         if base_model is not None:
             findings.insert(0, base_model.finding)
-        conclude(self, findings)
+        conclude(self, findings, sample_weight)
         reporter.finish()
         return self
 

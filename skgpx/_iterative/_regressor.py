@@ -354,7 +354,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             previous,
             reporter,
         )
-        conclude(self, findings)
+        conclude(self, findings, sample_weight)
         return self
 
     def _fit_rows(

@@ -268,7 +268,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
             weights[has_weight],
         )
         findings = self._fit_rows(rows, self._class_likelihood(), reporter)
-        conclude(self, findings)
+        conclude(self, findings, sample_weight)
         return self
 
     def predict(self, X: ArrayLike) -> Any:
@@ -307,7 +307,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
                 f"{self.classes_[-1]!r}. Leave rare classes out, or join them."
             )
         findings = self._fit_rows(rows, likelihood, reporter, lazy=lazy)
-        conclude(self, findings)
+        conclude(self, findings, sample_weight)
         return self
 
     def _check_classes(self) -> None:

@@ -473,7 +473,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             lazy = LazyRows.of(self, likelihood, columns | row_quantities)
             self._exposed = exposure is not None
             findings = self._fit_likelihood(likelihood, lazy.sample, reporter, lazy)
-            conclude(self, findings)
+            conclude(self, findings, sample_weight)
             return self
         likelihood = with_categories_of(likelihood, y)
         codes = codes_of_grades(likelihood, y)
@@ -490,7 +490,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             findings = self._choose_tails(rows, reporter)
         else:
             findings = self._fit_likelihood(likelihood, rows, reporter)
-        conclude(self, findings)
+        conclude(self, findings, sample_weight)
         return self
 
     # ---- Rows that come in parts -------------------------------------------------

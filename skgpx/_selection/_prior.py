@@ -230,13 +230,17 @@ def search_record(states: Sequence[State], rows: Rows) -> dict[str, Any]:
 
 
 def search_findings(states: Sequence[State], rows: Rows) -> list[Finding]:
-    """What the search says of signal and bounds."""
+    """What the search says of equal rows, of its signal and of bounds."""
     state = states[0]
     if not state.n_rows:
         return []
     is_given = state.candidate.is_given
     likelihood = state.likelihood
-    findings = [diagnostics.no_signal(state.gain, MIN_EVIDENCE_GAIN, rows)]
+    counted = rows if likelihood.discrete else counted_once(rows)
+    findings = [
+        diagnostics.equal_rows(rows, counted.weights.sum()),
+        diagnostics.no_signal(state.gain, MIN_EVIDENCE_GAIN, rows),
+    ]
     if is_given or (state.has_signal and not likelihood.has_closed_form):
         at_bounds = diagnostics.at_bounds(
             state.kernel,

@@ -56,6 +56,7 @@ from skgpx.diagnostics import (
     Finding,
     check_residuals,
     conclude,
+    equal_rows,
     noise_below_residuals,
 )
 from skgpx.kernels import split_noise
@@ -381,7 +382,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         clock.end_of("solution")
         self._solved(attributes, clock)
         residual_findings = self._check_fit(rows)
-        conclude(self, (*input_findings, *search_findings, *residual_findings))
+        findings = (*input_findings, *search_findings, *residual_findings)
+        conclude(self, findings, sample_weight)
         reporter.finish()
         return self
 
@@ -427,7 +429,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             return self
         rows, self._noise = self._given_rows(X, y, sample_weight)
         self._state, findings = self._sums(rows, adds=True)
-        conclude(self, findings)
+        conclude(self, findings, sample_weight)
         clock.end_of("statistics")
         self._defer(clock)
         return self
@@ -623,7 +625,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if domain is None:
             rows, finding = without_input_outliers(rows)
         state = fit_population(rows, domain, parameters, rng, self.n_jobs, adds)
-        return state, (finding,)
+        return state, (finding, equal_rows(rows, state.searched.weight))
 
     def _check_fit(self, rows: Rows) -> list[Finding | None]:
         """Residuals of at most 1000 of the rows that the functions describe."""

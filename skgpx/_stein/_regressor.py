@@ -342,7 +342,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
                 figures["held_out"] = descent.validation_curve[-1]
             return reporter.round(attributes, **figures)
 
-        self._begin(self._rows(X, y, sample_weight), report)
+        self._begin(self._rows(X, y, sample_weight), sample_weight, report)
         reporter.finish()
         return self
 
@@ -381,7 +381,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         that the posterior is that of all rows, in whatever chunks they came.
         """
         if not hasattr(self, "_state"):
-            self._begin(self._rows(X, y, sample_weight), lambda *_: False)
+            self._begin(
+                self._rows(X, y, sample_weight), sample_weight, lambda *_: False
+            )
             return self
         clock = StageClock()
         rows = self._rows(X, y, sample_weight, reset=False)
@@ -462,7 +464,12 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             checked_score(self.frequency_prior, X.shape[1])
         return canonical_rows(X, y, weights)
 
-    def _begin(self, rows: Rows, report: Callable[..., bool]) -> None:
+    def _begin(
+        self,
+        rows: Rows,
+        sample_weight: object,
+        report: Callable[..., bool],
+    ) -> None:
         if self.non_stationary and self.max_iter == 0:
             raise ValueError(
                 "non_stationary=True needs max_iter of at least 1: the frequencies of "
@@ -479,7 +486,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             report=report,
         )
         self._solved(attributes, clock)
-        conclude(self, findings)
+        conclude(self, findings, sample_weight)
 
     def _checked_layer_sizes(self) -> tuple[int, ...]:
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object))
