@@ -372,7 +372,7 @@ class NeighborProcess(Process):
         n = len(X)
         C = self._given_data(np.concatenate((X, self.points)), output)
         between = C[n:, :n]
-        L = cholesky(C[n:, n:] + np.diag(self.noise[output])).L
+        L = cholesky(C[n:, n:], added=self.noise[output]).L
         explained = solve_lower(L, between)
         variance = self.scale[output] ** 2
         return variance * (C[:n, :n] - explained.T @ explained)
@@ -419,7 +419,7 @@ class NeighborProcess(Process):
         for outputs in process._groups():
             # (C(P, P) + N)⁻¹ (y - f(P) - ε)
             C = process._given_data(process.points, outputs[0])
-            L = cholesky(C + np.diag(process.noise[outputs[0]])).L
+            L = cholesky(C, added=process.noise[outputs[0]]).L
             flat = errors[:, outputs].reshape(len(errors), -1)
             alpha = solve_lower_transpose(L, solve_lower(L, flat))
             change[:, outputs] = alpha.reshape(len(errors), len(outputs), s)

@@ -491,9 +491,8 @@ def projection_start(
     if noise <= 1e-100:
         return np.zeros((features.shape[1], latent.shape[1]))
     # B = I + ΦᵀΦ / σ²,  w = B⁻¹ Φᵀf / σ²
-    B = _gram(features, weights / noise)
-    B[np.diag_indices_from(B)] += 1.0
-    L = cholesky(B, jitter=0.0).L
+    gram = _gram(features, weights / noise)
+    L = cholesky(gram, jitter=0.0, added=1.0).L
     weighted = latent * weights[:, np.newaxis]
     moment = features.T @ weighted / noise
     return solve_lower_transpose(L, solve_lower(L, moment))

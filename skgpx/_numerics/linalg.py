@@ -163,6 +163,7 @@ def cholesky(
     K: Array,
     jitter: float = 1e-10,
     space: Array | None = None,
+    added: float | Array = 0.0,
 ) -> Cholesky:
     """Jittered Cholesky factor of a symmetric positive semi-definite matrix.
 
@@ -175,6 +176,8 @@ def cholesky(
         until the factorisation succeeds, up to 1e-4.
     space : ndarray of shape (m, m), optional
         C-contiguous memory for the factor.
+    added : float or ndarray of shape (m,), default=0.0
+        Belongs to the diagonal of K.
 
     Returns
     -------
@@ -197,11 +200,13 @@ def cholesky(
         L = space
         if L is None:
             L = np.empty(K.shape)
-        L[:] = np.tril(K)
+        L[:] = K
+        diagonal = np.einsum("ii->i", L)
+        diagonal += added
         if relative > 0.0 and m > 0:
-            scale = float(np.mean(np.diagonal(K)))
-            np.einsum("ii->i", L)[:] += relative * scale
-        succeeds = _in_place(lapack.dpotrf, L, clean=0, overwrite_a=1)
+            scale = float(np.mean(diagonal))
+            diagonal += relative * scale
+        succeeds = _in_place(lapack.dpotrf, L, clean=1, overwrite_a=1)
         # a NaN reaches the last entry of the factor
         if succeeds and np.all(np.isfinite(L[-1:, -1:])):
             return Cholesky(L, relative * scale)

@@ -282,9 +282,7 @@ def log_evidence_gradient(
 
 def precision_root(gram: Array, noise_variance: float) -> Array:
     """Lower root of ``B = I + ΦᵀΦ/σ²``; the eigenvalues of B are at least one."""
-    B = gram / noise_variance
-    np.einsum("ii->i", B)[:] += 1.0
-    return cholesky(B, jitter=0.0).L
+    return cholesky(gram / noise_variance, jitter=0.0, added=1.0).L
 
 
 # ---- Several targets with separate noise variances -----------------------------------

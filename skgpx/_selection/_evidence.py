@@ -179,10 +179,8 @@ class ExactEvidence(EvidenceOfPoints):
             K, pullback = triangle_and_pullback(
                 with_theta(self.kernel, theta), self.rows.X
             )
-            C = np.array(K, order="C")
-            C[np.diag_indices_from(C)] += noise[i]
             with suppress(np.linalg.LinAlgError):
-                L = cholesky(C, jitter=0.0).L
+                L = cholesky(K, jitter=0.0, added=noise[i]).L
                 white = solve_lower(L, z[i][:, np.newaxis])
                 log_volume = log_determinant(L)
                 values[i] = -0.5 * (log_volume + float(np.sum(white**2)))
@@ -220,7 +218,10 @@ def _density_slope(L: Array, white: Array) -> Array:
     alpha = solve_lower_transpose(L, white)
     # C⁻¹ in the place of L
     invert_factorised(L)
-    slope: Array = 0.5 * (alpha @ alpha.T - n_targets * L)
+    slope: Array = alpha @ alpha.T
+    L *= n_targets
+    slope -= L
+    slope *= 0.5
     return slope
 
 
@@ -244,10 +245,7 @@ def whiten(
     """
     # C = k(X, X) + diag(σ² / ω) = L Lᵀ
     omega = rows.precisions
-    C = np.array(K, order="C")
-    diagonal = np.diag_indices_from(C)
-    C[diagonal] += noise_variance / omega
-    L = cholesky(C, jitter=0.0).L
+    L = cholesky(K, jitter=0.0, added=noise_variance / omega).L
     targets = rows.y.reshape(len(L), -1)
     white = solve_lower(L, targets)
     # -2 log N(y | 0, C) = Σ 2 log L_ii + log 2π + |L⁻¹y|²
