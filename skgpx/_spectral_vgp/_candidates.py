@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -210,14 +211,20 @@ class Candidates:
             noise_last = np.roll(point, -1)
             value, slopes = stated_log_density(self.stated, noise_last)
             return value, np.roll(slopes, 1)
-        noise = self.noise_hyperprior()
-        mean = np.append(noise.mean, self.rules[0].theta)
-        std = np.full(len(point), _LENGTHSCALE_STD)
-        std[0] = noise.std
-        std[1] = _AMPLITUDE_STD
+        mean, std = self._normal_hyperprior
         z = (point - mean) / std
         value = -0.5 * float(z @ z)
         return value, -z / std
+
+    @cached_property
+    def _normal_hyperprior(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of the hyperprior of the default kernels."""
+        noise = self.noise_hyperprior()
+        mean = np.append(noise.mean, self.rules[0].theta)
+        std = np.full(len(mean), _LENGTHSCALE_STD)
+        std[0] = noise.std
+        std[1] = _AMPLITUDE_STD
+        return mean, std
 
     def noise_hyperprior(self) -> StudentPrior:
         """Hyperprior of ``log σ²`` of one target; flat under a user's kernel."""
@@ -237,7 +244,7 @@ class Candidates:
         kernel = rougher.clone_with_theta(prior.rule.theta)
         kernel = stretched(kernel, np.log(ratio))
         rule = prior.rule.around(KernelEigenvalues(kernel))
-        return prior._replace(rule=rule, family=family)
+        return prior._replace(rule=rule, sums=None, family=family)
 
 
 def candidates_for(

@@ -241,20 +241,23 @@ class Objective:
         can_move = candidates.learned
         can_move = can_move and (candidates.n_inputs == 1 or self.rows is not None)
         prior = start
+        has_sums = start.sums is not None and len(start.functions) == n_functions
         for _ in range(3):
-            placed = self.build_prior(
-                prior.rule,
-                prior.noise_variance,
-                n_functions,
-                prior.box,
-            )
-            prior = self.climb(placed)._replace(family=start.family)
+            if not has_sums:
+                prior = self.build_prior(
+                    prior.rule,
+                    prior.noise_variance,
+                    n_functions,
+                    prior.box,
+                )
+            prior = self.climb(prior)._replace(family=start.family)
             box = candidates.box(prior.rule)
             ratio = box.period / prior.box.period
             fits = np.all((ratio > 0.5) & (ratio < 1.5))
             if fits or prior.score < least_score or len(prior.waves) or not can_move:
                 break
             prior = prior._replace(box=box)
+            has_sums = False
         return prior
 
     def climb(self, start: Prior) -> Prior:

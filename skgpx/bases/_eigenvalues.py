@@ -34,7 +34,6 @@ from sklearn.gaussian_process.kernels import (
 from skgpx._numerics.fourier import (
     Box,
     FourierIndex,
-    Integers,
     boost_waves,
     by_length,
     function_list,
@@ -302,8 +301,30 @@ class GivenEigenvalues(RankedEigenvalues):
         return _proportional_spectrum(eigenvalues, tail=float(np.sum(unlisted)))
 
 
+class _Around:
+    """A rule that follows from another one."""
+
+    rule: Any
+
+    @property
+    def theta(self) -> Array:
+        """Free parameters of the rule."""
+        theta: Array = self.rule.theta
+        return theta
+
+    def with_theta(self, theta: Array) -> Self:
+        """Return the rule with other parameters."""
+        inner = self.rule.with_theta(theta)
+        return replace(self, rule=inner)  # type: ignore[type-var]
+
+    def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
+        """Eigenvalues of listed functions and the variance of all others."""
+        spectrum: Spectrum = self.rule.spectrum(index, box)
+        return spectrum
+
+
 @dataclass(frozen=True)
-class OrderedEigenvalues:
+class OrderedEigenvalues(_Around):
     """A rule that gives its eigenvalues to functions in an order of their own.
 
     ``k(x, y) = Σ_j λ_j φ_(j)(x) φ_(j)(y)``: the largest eigenvalue goes to the function
@@ -351,15 +372,6 @@ class OrderedEigenvalues:
     rule: Any
     order: tuple[int, ...] = field(repr=False)
 
-    @property
-    def theta(self) -> Array:
-        """Free parameters of the rule."""
-        return self.rule.theta
-
-    def with_theta(self, theta: Array) -> OrderedEigenvalues:
-        """Return the rule with other parameters."""
-        return replace(self, rule=self.rule.with_theta(theta))
-
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the functions of the order, then the others by the length of waves."""
         leading = self._checked_order()
@@ -402,13 +414,9 @@ class OrderedEigenvalues:
             )
         return places
 
-    def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
-        """Eigenvalues of listed functions and the variance of all others."""
-        return self.rule.spectrum(index, box)
-
 
 @dataclass(frozen=True)
-class BoostedEigenvalues:
+class BoostedEigenvalues(_Around):
     """A rule in which some waves have a larger variance.
 
     Parameters
@@ -435,18 +443,9 @@ class BoostedEigenvalues:
         n_varying = sum(any(wave) for wave in self.waves)
         return n_inner + 2 * n_varying
 
-    @property
-    def theta(self) -> Array:
-        """Free parameters of the rule."""
-        return self.rule.theta
-
     def around(self, rule: EigenvalueRule) -> BoostedEigenvalues:
         """Return the same boosted waves around another rule."""
         return replace(self, rule=rule)
-
-    def with_theta(self, theta: Array) -> BoostedEigenvalues:
-        """Return the rule with other parameters."""
-        return replace(self, rule=self.rule.with_theta(theta))
 
     def index(self, box: Box, size: int) -> FourierIndex:
         """List the boosted functions, then the others in the order of the rule."""
@@ -464,7 +463,7 @@ class BoostedEigenvalues:
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
-        spectrum: Spectrum = self.rule.spectrum(index, box)
+        spectrum = super().spectrum(index, box)
         eigenvalues = spectrum.eigenvalues
         is_boosted = np.zeros(len(index), bool)
         for wave in self.waves:
@@ -529,11 +528,10 @@ def eigenvalues_and_variance(
     """
     if type(kernel) is ConstantKernel:
         # all variance is at the frequency zero
-        value = float(kernel.constant_value)
-        eigenvalues = np.where(omega.any(axis=1), 0.0, value)
-        values = np.append(eigenvalues, value)
-        n_free = 0 if kernel.hyperparameter_constant_value.fixed else 1
-        return values, np.tile(values[:, np.newaxis], n_free)
+        values = kernel.constant_value * np.append(~omega.any(axis=1), 1.0)
+        return values, free_slopes(
+            kernel.hyperparameter_constant_value, values[:, None]
+        )
     if not has_spectrum(kernel):
         raise ValueError(
             f"{kernel!r} has no known eigenvalues on a box. Fourier functions support "
@@ -548,14 +546,10 @@ def eigenvalues_and_variance(
             return a + b, np.hstack((da, db))
         # the value of a constant kernel is its variance
         if _is_constant(kernel.k1):
-            constant = a[-1]
-            constant_slopes = np.outer(b, da[-1])
-            slopes = np.hstack((constant_slopes, constant * db))
-            return constant * b, slopes
-        constant = b[-1]
-        constant_slopes = np.outer(a, db[-1])
-        slopes = np.hstack((constant * da, constant_slopes))
-        return constant * a, slopes
+            a, da = a[-1:], da[-1:]
+        else:
+            b, db = b[-1:], db[-1:]
+        return a * b, np.hstack((da * b[:, np.newaxis], a[:, np.newaxis] * db))
     # λ_k = S(ω_k) / Π period
     density, gradients = rule_of(kernel, "spectral_density")(kernel, omega)
     volume = np.prod(box.period)
@@ -614,15 +608,17 @@ class KernelEigenvalues:
             reach = np.full(d, side + 1)
         while True:
             waves = half_space(reach)
-            eigenvalues = self._values(waves, box)
+            # eigenvalues decrease in each wave number: look at the next on each axis
+            listed = np.concatenate((waves, np.diag(reach + 1)))
+            omega = box.frequencies(listed)
+            values, _ = eigenvalues_and_variance(self.kernel, omega, box)
+            eigenvalues = values[: len(waves)]
             order = np.argsort(-eigenvalues, kind="stable")[:n_waves]
             suffices = len(waves) >= n_waves
             smallest = -1.0
             if suffices:
                 smallest = eigenvalues[order[-1]]
-            # eigenvalues decrease in each wave number: look at the next on each axis
-            next_eigenvalues = self._values(np.diag(reach + 1), box)
-            is_larger = next_eigenvalues > smallest
+            is_larger = values[len(waves) : -1] > smallest
             if suffices and not np.any(is_larger):
                 functions = function_list(waves[order])
                 return functions.part(slice(size))
@@ -647,11 +643,6 @@ class KernelEigenvalues:
         positive = np.maximum(eigenvalues, np.finfo(float).tiny)
         log_slopes = slopes / positive[:, np.newaxis]
         return Spectrum(eigenvalues, log_slopes, tail, tail_slopes)
-
-    def _values(self, waves: Integers, box: Box) -> Array:
-        omega = box.frequencies(waves)
-        values, _ = eigenvalues_and_variance(self.kernel, omega, box)
-        return values[:-1]
 
 
 # ---- Variance of a stationary kernel made periodic: Σ_n k(n period) ------------------
