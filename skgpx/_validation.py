@@ -646,7 +646,8 @@ def copy_to_merge(estimator: _Estimator, other: BaseEstimator) -> _Estimator:
 def keep_input_range(estimator: Any, X: Array | None, reset: bool) -> None:
     """Keep smallest and largest values of the columns of X, and of rows before."""
     parts = [X] if reset else [X, estimator._input_range]
-    rows = np.concatenate([part for part in parts if part is not None])
+    ends = [(part.min(axis=0), part.max(axis=0)) for part in parts if part is not None]
+    rows = np.concatenate(ends)
     vars(estimator)["_input_range"] = np.stack((rows.min(axis=0), rows.max(axis=0)))
 
 
@@ -899,13 +900,13 @@ def check_range(name: str, values: Array) -> None:
         If a column has a number beyond 1e120, or none, except zero, from 1e-120 on; if
         it has NaN, as of a None that scikit-learn lets through.
     """
-    n_missing = int(np.sum(np.isnan(values)))
-    if n_missing:
+    highest = np.max(values, axis=0, initial=0.0)
+    lowest = np.min(values, axis=0, initial=0.0)
+    if np.any(np.isnan(highest)):
+        n_missing = int(np.sum(np.isnan(values)))
         raise ValueError(
             f"{name} must be finite; got {n_missing} NaN or None. Drop their rows."
         )
-    highest = np.max(values, axis=0, initial=0.0)
-    lowest = np.min(values, axis=0, initial=0.0)
     largest = np.maximum(highest, -lowest)
     small = (largest > 0.0) & (largest < 1.0 / LARGEST)
     if np.any(small) or np.any(largest > LARGEST):
@@ -977,6 +978,8 @@ def check_weights(sample_weight: ArrayLike | None, X: ArrayLike) -> Array:
         dtype=np.float64,
         ensure_non_negative=True,
     )
+    if sample_weight is None:
+        return weights
     if not np.any(weights > 0.0):
         raise ValueError("sample_weight must have at least one positive weight.")
     is_usual = (weights == 0.0) | (weights >= 1.0 / _LARGEST_WEIGHT)

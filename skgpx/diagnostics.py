@@ -335,10 +335,12 @@ def varying_noise(
         order = (rankdata(column) - 0.5) / n
         for number in numbers:
             group_of_row = (number * order).astype(np.intp)
-            gain, sizes, p_value = _gain_of_groups(absolute, group_of_row)
+            gain, sizes, groups = _gain_of_groups(absolute, group_of_row)
+            if gain < _MIN_GAIN:
+                continue
             # Bonferroni
-            p_value *= (d + 1) * len(numbers)
-            if gain >= _MIN_GAIN and p_value < 1e-6:
+            p_value = kruskal(*groups).pvalue * (d + 1) * len(numbers)
+            if p_value < 1e-6:
                 variations.append(Variation(gain, j, sizes))
     if not variations:
         return None
@@ -373,8 +375,11 @@ def varying_noise(
     )
 
 
-def _gain_of_groups(absolute: Array, group_of_row: Index) -> tuple[float, Array, float]:
-    """Gain of a scale for each group of rows, mean sizes, and the p-value of the test.
+def _gain_of_groups(
+    absolute: Array,
+    group_of_row: Index,
+) -> tuple[float, Array, list[Array]]:
+    """Gain of a scale for each group of rows, mean sizes, and the groups.
 
     Groups of fewer than five rows are left out; without two others, and if these have
     not most of the rows, there is no gain.
@@ -383,14 +388,14 @@ def _gain_of_groups(absolute: Array, group_of_row: Index) -> tuple[float, Array,
     groups = [group for group in groups if len(group) >= 5]
     counts = np.array([len(group) for group in groups])
     if len(groups) < 2 or counts.sum() < 0.8 * len(absolute):
-        return 0.0, np.ones(1), 1.0
+        return 0.0, np.ones(1), groups
     shares = counts / counts.sum()
     sizes = np.maximum([np.mean(group) for group in groups], 1e-12)
     gain = float(0.5 * np.log(shares @ sizes**2) - shares @ np.log(sizes))
     # by chance: the squared relative standard errors of the sizes
     spreads = np.array([np.var(group, ddof=1) for group in groups])
     gain -= float(shares @ (spreads / (counts * sizes**2)))
-    return gain, sizes, float(kruskal(*groups).pvalue)
+    return gain, sizes, groups
 
 
 # A likelihood ratio of at least e⁵ is reported, which normal noise exceeds with a
