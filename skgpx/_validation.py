@@ -646,8 +646,10 @@ def copy_to_merge(estimator: _Estimator, other: BaseEstimator) -> _Estimator:
 def keep_input_range(estimator: Any, X: Array | None, reset: bool) -> None:
     """Keep smallest and largest values of the columns of X, and of rows before."""
     parts = [X] if reset else [X, estimator._input_range]
-    ends = [(part.min(axis=0), part.max(axis=0)) for part in parts if part is not None]
-    rows = np.concatenate(ends)
+    extremes = [
+        (part.min(axis=0), part.max(axis=0)) for part in parts if part is not None
+    ]
+    rows = np.concatenate(extremes)
     vars(estimator)["_input_range"] = np.stack((rows.min(axis=0), rows.max(axis=0)))
 
 
