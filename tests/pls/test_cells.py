@@ -309,7 +309,7 @@ def test_sample_of_the_rows_learns_the_kernel(monkeypatch, cells):
     monkeypatch.setattr(_distributed, "SAMPLED_ROWS", 800)
     model = PLSRegressor(RBF(), random_state=0, n_neighbors=12, n_inducing=20)
     lazy = model.fit(*parts(X, Y))
-    assert lazy._record.distinct_rows == 800
+    assert lazy._record["distinct_rows"] == 800
     assert lazy.posterior_.n_rows == len(X)
     memory = clone(model).fit(X, Y)
     assert_allclose(lazy.noise_variance_, memory.noise_variance_, rtol=0.3)
