@@ -29,7 +29,13 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.rows import distinct_rows, row_hashes
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._selection import WorkingResponses, depends_on_contrasts, latent_moments
+from skgpx._selection import (
+    LatentMoments,
+    NoisyValues,
+    ResponsesAt,
+    Sites,
+    latent_moments,
+)
 from skgpx._validation import Rows, Units, canonical_rows
 from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.kernels import decaying_part, length_scales
@@ -427,68 +433,29 @@ class CellResponses(NamedTuple):
         Latent means around which they are.
     columns : ndarray of shape (n, 2 c)
         Values, and variances of their noise.
-    constant : float
-        Log evidence less the log density of the values, in nats.
+    bound : float
+        Of the evidence, less the log density of the values, in nats.
     change : float
-        Sum over rows of the change of the latent means, or of their contrasts, in
-        standard deviations; infinite where there is nothing to compare with.
+        Sum over rows of the squared change of the latent means, in units of their
+        variances; infinite where there is nothing to compare with.
     """
 
     mean: Array
     columns: Array
-    constant: float
+    bound: float
     change: float
+
+    @classmethod
+    def of(cls, sites: Sites, bound: float = 0.0) -> CellResponses:
+        """Observations of the rows."""
+        mean = sites.moments.mean
+        return cls(mean, np.column_stack(sites.values), bound, len(mean) * sites.change)
 
     @classmethod
     def of_nothing(cls, n_functions: int) -> CellResponses:
         """Of a cell without rows."""
         mean = np.empty((0, n_functions))
         return cls(mean, np.empty((0, 2 * n_functions)), 0.0, 0.0)
-
-    @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        likelihood: Likelihood,
-        mean: Array,
-        variance: Array,
-        previous: Array | None = None,
-    ) -> CellResponses:
-        """Of rows, standardised, at moments (n, c) of their latent functions."""
-        responses = WorkingResponses.of(rows, likelihood, mean, variance)
-        constant = responses.constant
-        of_contrasts = depends_on_contrasts(rows, likelihood)
-        if of_contrasts:
-            constant += _contrast_constant(responses)
-        # p(y) where likelihoods are in units of the noise of the rows
-        excess = likelihood.row_form(rows.y, rows.weights, rows.known).constant
-        if excess is not None:
-            constant -= float(rows.weights @ excess)
-        change = np.inf
-        if previous is not None:
-            steps = mean - previous
-            if of_contrasts:
-                steps = steps - steps.mean(axis=1, keepdims=True)
-            distance = np.abs(steps) / np.sqrt(variance)
-            change = float(np.sum(np.mean(distance, axis=1)))
-        return cls(
-            mean=mean,
-            columns=np.column_stack((responses.y, responses.noise)),
-            constant=constant,
-            change=change,
-        )
-
-
-def _contrast_constant(responses: WorkingResponses) -> float:
-    """Evidence of classes, less the log density of zeros over c and a part of rows.
-
-    c independent functions have c - 1 contrasts, on which classes depend, and a
-    divergence from the prior that is larger by the c-th part of
-    ``½ (log det (I + K D⁻¹) - Σ v / D)``.
-    """
-    noise = responses.noise
-    terms = np.log(2.0 * np.pi * noise) + responses.variance / noise
-    return -0.5 * float(np.sum(terms)) / noise.shape[1]
 
 
 def first_responses(
@@ -503,12 +470,8 @@ def first_responses(
     if not np.any(is_own):
         return CellResponses.of_nothing(likelihood.n_outputs_)
     moments, _ = latent_moments(rows, kernel, likelihood)
-    return CellResponses.of(
-        rows.take(is_own),
-        likelihood,
-        moments.mean[is_own],
-        moments.variance[is_own],
-    )
+    responses_at = ResponsesAt.of(rows.take(is_own), likelihood, kernel)
+    return CellResponses.of(responses_at.first_sites(moments.take(is_own)))
 
 
 def next_responses(
@@ -535,15 +498,22 @@ def next_responses(
     own_rows = model.division.units.standardised(rows.take(is_own))
     if not len(own_rows.y):
         return CellResponses.of_nothing(likelihood.n_outputs_)
+    # 1 the moments
     local = model.near(normal, own_rows.X)
     mean, variance = local._whitened_moments(own_rows.X)
-    return CellResponses.of(
-        own_rows,
-        likelihood,
-        mean[:, :, 0],
-        variance[:, :, 0],
-        previous,
-    )
+    moments = LatentMoments(mean[:, :, 0], variance[:, :, 0])
+    # 2 the responses around them
+    own_values = model.normal_rows(normal).take(np.flatnonzero(is_own))
+    values = NoisyValues(own_values.y, own_values.noise)
+    responses_at = ResponsesAt.of(own_rows, likelihood, model.basis.kernel)
+    before = Sites(moments._replace(mean=previous), values)
+    sites = responses_at.next_sites(moments, before)
+    # 3 p(y) where likelihoods are in units of the noise of the rows
+    bound = responses_at.bound_beyond(moments, values, sites.energy)
+    excess = likelihood.row_form(own_rows.y, own_rows.weights, own_rows.known).constant
+    if excess is not None:
+        bound -= float(own_rows.weights @ excess)
+    return CellResponses.of(sites, bound)
 
 
 def columns_for_cells(

@@ -47,7 +47,7 @@ from skgpx._pls._distributed import (
 from skgpx._pls._inference import infer
 from skgpx._pls._sampler import Inference, Sampler, form_constant, prior_mean
 from skgpx._row_budgets import CELL_ROWS, FIRST_ROWS, NOISE_ROWS
-from skgpx._selection import depends_on_contrasts
+from skgpx._selection import depends_on_contrasts, fixed_point
 from skgpx._validation import (
     Door,
     Rows,
@@ -63,11 +63,6 @@ from skgpx.likelihoods import Likelihood, LogNormal, Ordinal
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-
-# Mean change of the latent means, in standard deviations, after which they stay as they
-# are, and the most rounds until then.
-_SETTLED = 0.01
-_MAX_ROUNDS = 20
 
 
 def check_lazy_fit(estimator: Any, likelihood: Likelihood, y: Any) -> None:
@@ -362,29 +357,56 @@ def _closest_normal(
         prior_mean(likelihood),
     )
     # 1 working responses around moments given the nearest rows alone
-    nothing: tuple[Any, ...] = ()
     shared = (rows.division, basis.kernel, likelihood)
-    responses = rows.respond(0, first_responses, [nothing] * len(rows.tables), shared)
-    converged = False
-    for number in range(1, _MAX_ROUNDS + 1):
-        # 2 regression on them
+    nothing: list[tuple[Any, ...]] = [()] * len(rows.tables)
+    first = rows.respond(0, first_responses, nothing, shared)
+
+    # 2 regression on them
+    def regress(responses: Round) -> CellRegression:
         sums = rows.sums(prior, responses.tables)
         model, log_density = prior.given_sums(sums)
-        # 3 the moments of the rows, until they stay
+        return CellRegression(model, log_density, sums, responses.tables)
+
+    # 3 those around its moments
+    def respond(regression: CellRegression, responses: Round) -> Round:
+        if responses.number > 0:
+            rows.store.remove(f"cell-{responses.number - 1}")
         state = list(zip(responses.tables, responses.means, strict=True))
-        following = rows.respond(number, next_responses, state, (model, likelihood))
-        converged = following.change < _SETTLED * model.n_rows
-        if converged or number == _MAX_ROUNDS:
-            break
-        rows.store.remove(f"cell-{number - 1}")
-        responses = following
-    rows.store.remove(f"cell-{number}")
+        return rows.respond(
+            responses.number + 1,
+            next_responses,
+            state,
+            (regression.model, likelihood),
+        )
+
+    regression, following, converged = fixed_point(first, regress, respond)
+    rows.store.remove(f"cell-{following.number}")
     rows.store.remove("rows")
-    evidence = log_density + responses.constant
+    evidence = regression.log_density + following.bound
     if depends_on_contrasts(sample, likelihood):
-        evidence -= prior.given_sums(sums.of_zeros)[1] / likelihood.n_outputs_
-    completed = rows.completed(model, responses.tables)
+        _, density_of_zeros = prior.given_sums(regression.sums.of_zeros)
+        evidence -= density_of_zeros / likelihood.n_outputs_
+    completed = rows.completed(regression.model, regression.tables)
     return Posterior(completed, evidence, converged)
+
+
+class CellRegression(NamedTuple):
+    """Functions given normal values at the rows of all cells.
+
+    Attributes
+    ----------
+    model : CellModel
+    log_density : float
+        Of the values, in nats.
+    sums : CellSums
+    tables : list
+        Of :class:`~skgpx._pls._cells.NormalRows`, one for each cell.
+    """
+
+    model: CellModel
+    log_density: float
+    sums: CellSums
+    tables: list[Any]
 
 
 # ---- Rows in cells, and what workers do with them ------------------------------------
@@ -395,19 +417,22 @@ class Round(NamedTuple):
 
     Attributes
     ----------
+    number : int
+        Of the round, for names of files.
     tables : list
         Of :class:`~skgpx._pls._cells.NormalRows`, one for each cell.
     means : list
         Latent means of the rows of each cell around which the responses are.
-    constant : float
-        Log evidence less the log density of the responses, in nats.
+    bound : float
+        Of the evidence, less the log density of the responses, in nats.
     change : float
-        Sum of the changes of the latent means, in standard deviations.
+        Mean squared change of the latent means, in units of their variances.
     """
 
+    number: int
     tables: list[Any]
     means: list[Any]
-    constant: float
+    bound: float
     change: float
 
 
@@ -524,12 +549,13 @@ class CellRows(NamedTuple):
         figures = [response[n_cells + 1] for response in responses]
         results = self.store.keep(*tables, *means, *figures)
         self.store.remove("piece")
-        constant, change = sum(compute(*results[2 * n_cells :]))
+        bound, change, n_rows = sum(compute(*results[2 * n_cells :]))
         return Round(
+            number=number,
             tables=list(results[:n_cells]),
             means=list(results[n_cells : 2 * n_cells]),
-            constant=float(constant),
-            change=float(change),
+            bound=float(bound),
+            change=float(change / n_rows),
         )
 
 
@@ -562,7 +588,7 @@ def _respond(
     loaded = [load(table) for table in tables]
     responses = function(*loaded, *shared)
     pieces = columns_for_cells(loaded[0], division, responses.columns)
-    figures = np.array([responses.constant, responses.change])
+    figures = np.array([responses.bound, responses.change, len(responses.mean)])
     return [*save(pieces, path, name), responses.mean, figures]
 
 

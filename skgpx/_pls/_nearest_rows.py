@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._latent import FunctionModel, NeighborModel
+from skgpx._latent import FunctionModel, Mean, NeighborModel
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import blas_jobs, n_workers
 from skgpx._pls._chains import independent_draws
@@ -24,12 +23,14 @@ from skgpx._row_statistics import (
     neighbor_whitening,
 )
 from skgpx._selection import (
+    FixedPoint,
+    LatentMoments,
     NeighborhoodDensity,
-    WorkingResponses,
-    depends_on_contrasts,
+    NoisyValues,
+    ResponsesAt,
+    Sites,
+    fixed_point,
     latent_moments,
-    rough_start,
-    row_target,
 )
 from skgpx._validation import Rows
 from skgpx.bases import NeighborResidual, Nystroem
@@ -39,16 +40,6 @@ from skgpx.likelihoods import Gaussian, Likelihood
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Half the squared Newton decrement before the last step to the mean, in nats.
-_TOLERANCE = 1e-3
-# Relative change of the precisions of the rows below which they stay as they are.
-_SETTLED = 0.02
-# Changes of the precisions, and steps to the mean in between.
-_MAX_ROUNDS = 30
-_MAX_STEPS = 30
-# Shortest part of a Newton step, and of a change of a precision.
-_MIN_PART = 1e-3
-_MIN_RATE = 0.05
 # Rows, and predecessors of each, by whose density the noise of a target is estimated.
 _NOISE_ROWS = 2000
 _NOISE_NEIGHBORS = 20
@@ -83,7 +74,7 @@ def nearest_rows(
     Notes
     -----
     O(n N^2 (k N + M) + k n M^2) a round for k different noises. There is one round for
-    Gaussian noise; two or three suffice where the likelihood is log-concave.
+    Gaussian noise; two to eight suffice for other likelihoods.
 
     References
     ----------
@@ -92,72 +83,47 @@ def nearest_rows(
     """
     if likelihood.has_closed_form:
         return _regression(basis, rows, likelihood, sampler, rng)
-    # 1 the precisions of working responses, at a start
-    features = basis(rows.X)
-    responses = _responses_at_start(basis, features, rows, likelihood)
-    # 2 nearest predecessors in a random order
-    residual = NeighborResidual(
-        basis=basis,
-        rows=rows.X,
-        noise=responses.noise,
-        features=features,
-        n_neighbors=sampler.n_neighbors,
-    )
+    # 1 nearest predecessors, in a random order
+    n_functions = likelihood.n_outputs_
+    # the noise of a working response says how often its row counts
+    counted_once = rows._replace(weights=np.ones(len(rows.y)))
     order_rng = rng.spawn(1)[0]
-    n_jobs = sampler.n_jobs
-    nearest, count = residual.predecessors(order_rng, n_workers(blas_jobs(n_jobs)))
+    functions = NearestFunctions.of(
+        basis, counted_once, sampler, order_rng, n_functions
+    )
+    # 2 working responses around moments given the nearest rows alone
+    responses_at = ResponsesAt.of(rows, likelihood, basis.kernel)
+    moments, _ = latent_moments(rows, basis.kernel, likelihood)
 
-    def report(fixed_point: FixedPoint) -> bool:
+    def respond(regression: Regression, sites: Sites) -> Sites:
+        return responses_at.next_sites(regression.moments, sites)
+
+    def report(result: FixedPoint[Regression, Sites]) -> bool:
         if sampler.report is None:
             return False
         # the same draws in every round
-        round_rng = copy.deepcopy(rng)
-        return sampler.report(
-            _inference_at(fixed_point, likelihood, sampler, round_rng)
+        return sampler.report(inference_at(result, copy.deepcopy(rng)))
+
+    def inference_at(
+        result: FixedPoint[Regression, Sites],
+        rng: np.random.Generator,
+    ) -> Inference:
+        regression = result.regression
+        evidence = regression.log_density + responses_at.bound_beyond(
+            regression.moments,
+            regression.values,
+            result.sites.energy,
         )
+        if responses_at.of_contrasts:
+            evidence -= regression.density_of_zeros / n_functions
+        posterior = regression.model(prior_mean(likelihood))
+        return inference_of(posterior, likelihood, evidence, sampler, rng)
 
-    # 3 D, and W, which makes the rows independent given w
-    fixed_point = closest_normal(
-        residual,
-        nearest,
-        count,
-        rows,
-        likelihood,
-        responses,
-        n_jobs,
-        report,
-    )
-    # 4 regression of W z on W Φ
-    return _inference_at(fixed_point, likelihood, sampler, rng)
-
-
-def _inference_at(
-    fixed_point: FixedPoint,
-    likelihood: Likelihood,
-    sampler: Sampler,
-    rng: np.random.Generator,
-) -> Inference:
-    """Posterior of the weights of every function given its working responses."""
-    z = fixed_point.responses.y
-    distributions = [
-        covariance.weights(z[:, [function]])
-        for function, covariance in enumerate(fixed_point.covariances)
-    ]
-    weights = GaussianWeights(
-        mean=np.concatenate([weights_of.mean for weights_of in distributions], axis=1),
-        root=np.concatenate([weights_of.root for weights_of in distributions]),
-    )
-    posterior = NeighborModel(
-        residual=fixed_point.residual,
-        y=z,
-        weights=weights,
-        versions=np.arange(z.shape[1]),
-        mean=prior_mean(likelihood),
-    )
-    evidence = fixed_point.log_evidence
-    inference = inference_of(posterior, likelihood, evidence, sampler, rng)
-    not_converged = rows_not_converged(fixed_point.converged)
-    return inference._replace(findings=(not_converged,))
+    # 3 regression on them, and those around its moments, in turn
+    first = responses_at.first_sites(moments)
+    result = fixed_point(first, functions.given_sites, respond, report)
+    inference = inference_at(result, rng)
+    return inference._replace(findings=(rows_not_converged(result.converged),))
 
 
 def inference_of(
@@ -292,25 +258,6 @@ def _noises_of_targets(
     return noises
 
 
-def _responses_at_start(
-    basis: Nystroem,
-    features: Array,
-    rows: Rows,
-    likelihood: Likelihood,
-) -> WorkingResponses:
-    """Working responses at which the search for the closest distribution starts.
-
-    At moments given nearest rows. Those of classes start at a regression of their rough
-    values, and without variances.
-    """
-    if likelihood.n_outputs_ > 1 and depends_on_contrasts(rows, likelihood):
-        target = row_target(features, rows, likelihood)
-        latent = features @ rough_start(target)
-        return WorkingResponses.of(rows, likelihood, latent)
-    moments, _ = latent_moments(rows, basis.kernel, likelihood)
-    return WorkingResponses.of(rows, likelihood, moments.mean, moments.variance)
-
-
 # ---- Points alone, or nearest rows? --------------------------------------------------
 
 
@@ -368,268 +315,164 @@ def points_are_closer(
     return bool(np.mean(log_ratio) < 0.0 and by_points.mean() < by_neighbors.mean())
 
 
-# ---- The closest normal distribution -------------------------------------------------
+# ---- Functions given noisy values at the rows ----------------------------------------
 
 
-class LatentMean(NamedTuple):
-    """Mean of the latent values of the rows, ``m = K a``, less their base.
-
-    Attributes
-    ----------
-    values, dual : ndarray of shape (n, c)
-        ``m`` and ``a``.
-    """
-
-    values: Array
-    dual: Array
-
-    @classmethod
-    def at_start(
-        cls,
-        responses: WorkingResponses,
-        covariances: Sequence[WhitenedRows],
-    ) -> LatentMean:
-        """Given responses around moments: ``a = C⁻¹ z`` and ``m = z - D a``.
-
-        Functions of which the responses are rough start at their bases.
-        """
-        z = responses.y
-        if not np.any(responses.variance):
-            return cls(np.zeros_like(z), np.zeros_like(z))
-        dual = _solve(covariances, z)
-        return cls(z - responses.noise * dual, dual)
-
-    def moved(self, other: LatentMean, part: float) -> LatentMean:
-        """The mean a part of the way to another one."""
-        values = self.values + part * (other.values - self.values)
-        dual = self.dual + part * (other.dual - self.dual)
-        return LatentMean(values, dual)
-
-    def with_sum_of(self, other: LatentMean) -> LatentMean:
-        """Mean with the sum over the functions of another one."""
-        values = other.values - self.values
-        dual = other.dual - self.dual
-        return LatentMean(
-            values=self.values + values.mean(axis=1, keepdims=True),
-            dual=self.dual + dual.mean(axis=1, keepdims=True),
-        )
-
-
-class FixedPoint(NamedTuple):
-    """Working responses that reproduce their own distribution of f.
+class Regression(NamedTuple):
+    """Independent functions, given noisy values of each at the rows.
 
     Attributes
     ----------
     residual : NeighborResidual
-        With the noise D of the responses.
-    responses : WorkingResponses
+        With their noise.
     covariances : list of c WhitenedRows
-        ``K + D`` of each function.
-    surplus : float
-        Nats by which the divergence of independent functions is above that of their
-        contrasts, on which a likelihood of classes depends.
-    converged : bool
-        Whether the rounds ended by themselves, or by a callback.
+        ``C = K + D`` of each function.
+    values : NoisyValues
+        A row of weight ω stands for ω of them.
+    given_others : LatentMoments
+        Moments at each row, given all observations but one of the row itself.
     """
 
     residual: NeighborResidual
-    responses: WorkingResponses
     covariances: list[WhitenedRows]
-    surplus: float
-    converged: bool
+    values: NoisyValues
+    given_others: LatentMoments
 
     @property
-    def log_evidence(self) -> float:
-        """Variational bound of the evidence, in nats."""
-        z = self.responses.y
-        evidence = self.responses.constant + self.surplus
-        for function, covariance in enumerate(self.covariances):
-            evidence += covariance.log_density(z[:, [function]])
-        return evidence
+    def moments(self) -> LatentMoments:
+        """Given all observations."""
+        return self.given_others.given(self.values)
 
-
-def closest_normal(
-    residual: NeighborResidual,
-    nearest: Index,
-    count: Index,
-    rows: Rows,
-    likelihood: Likelihood,
-    responses: WorkingResponses,
-    n_jobs: int | None,
-    report: Callable[[FixedPoint], bool] | None = None,
-) -> FixedPoint:
-    """Fixed point of the equations of :func:`nearest_rows`.
-
-    A round takes D, and hence the covariance of the rows; Newton's method then finds
-    the mean at these variances. The rounds end where the equations hold: where neither
-    a Newton step nor the precisions ``1 / D`` change, or where `report`, which gets the
-    result so far, asks for it.
-    """
-    features = residual.features
-    precision = 1.0 / responses.noise
-    mean: LatentMean | None = None
-    previous: tuple[Array, Array] | None = None
-    systems = neighbor_systems(residual, nearest, n_jobs)
-    for _ in range(_MAX_ROUNDS):
-        noise = 1.0 / precision
-        residual = replace(residual, noise=noise)
-        # C = K + D, and the variances K - K C⁻¹ K = D - D C⁻¹ D
-        covariances = []
-        inverse_diagonals = []
-        for W in neighbor_whitening(residual, nearest, count, n_jobs, systems):
-            covariance, diagonal = WhitenedRows.with_inverse_diagonal(W, features)
-            covariances.append(covariance)
-            inverse_diagonals.append(diagonal)
-        variance = noise - noise**2 * np.column_stack(inverse_diagonals)
-        variance = np.maximum(variance, 1e-6 * noise.min())
-        if mean is None:
-            mean = LatentMean.at_start(responses, covariances)
-        mean, responses, decrement = _find_mean(
-            rows,
-            likelihood,
-            covariances,
-            variance,
-            mean,
-            noise,
+    def model(self, mean: Mean | None = None) -> NeighborModel:
+        """Posterior of the functions everywhere."""
+        z = self.values.y
+        distributions = [
+            covariance.weights(z[:, [function]])
+            for function, covariance in enumerate(self.covariances)
+        ]
+        means = [weights.mean for weights in distributions]
+        roots = [weights.root for weights in distributions]
+        return NeighborModel(
+            residual=self.residual,
+            y=z,
+            weights=GaussianWeights(
+                mean=np.concatenate(means, axis=1),
+                root=np.concatenate(roots),
+            ),
+            versions=np.arange(z.shape[1]),
+            mean=mean,
         )
-        # precisions of the new moments; rows count by their shares of the information
-        change = 1.0 / responses.noise - precision
-        scale = np.maximum(precision, precision + change)
-        mean_square = np.sum(variance * change**2 / scale) / np.sum(variance * scale)
-        converged = bool(decrement < _TOLERANCE and mean_square < _SETTLED**2)
-        # with the noise to which the covariance belongs
-        of_covariance = responses._replace(noise=noise)
-        fixed_point = FixedPoint(
-            residual=residual,
-            responses=of_covariance,
-            covariances=covariances,
-            surplus=_surplus(rows, likelihood, covariances, of_covariance),
-            converged=converged,
+
+    @property
+    def log_density(self) -> float:
+        """Log density of the values, in nats."""
+        z = self.values.y
+        return sum(
+            covariance.log_density(z[:, [function]])
+            for function, covariance in enumerate(self.covariances)
         )
-        stop = report is not None and report(fixed_point)
-        if converged or stop:
-            return fixed_point._replace(converged=True)
-        step = change
-        if previous is not None:
-            last_precision, last_change = previous
-            rate = _secant_rate(last_precision, last_change, precision, change)
-            step = change * rate
-        previous = (precision, change)
-        precision = precision + step
-    return fixed_point
+
+    @property
+    def density_of_zeros(self) -> float:
+        """Log density of values of zero, in nats."""
+        zeros = np.zeros((len(self.values.y), 1))
+        return sum(covariance.log_density(zeros) for covariance in self.covariances)
+
+    @property
+    def density_beside_rows(self) -> float:
+        """Log density of the values, less those of each row given the others."""
+        z, noise = self.values
+        mean, variance = self.given_others
+        omega = noise / self.residual.noise
+        total = variance + noise
+        given_others = (z - mean) ** 2 / total + np.log(2.0 * np.pi * total)
+        # ω observations of noise D, instead of their mean of noise D / ω
+        volumes = np.log(2.0 * np.pi * noise / omega)
+        volumes = volumes - omega * np.log(2.0 * np.pi * noise)
+        return self.log_density + 0.5 * float(np.sum(omega * given_others + volumes))
 
 
-def _surplus(
-    rows: Rows,
-    likelihood: Likelihood,
-    covariances: Sequence[WhitenedRows],
-    responses: WorkingResponses,
-) -> float:
-    """`surplus` of a :class:`FixedPoint`."""
-    noise = responses.noise
-    if not depends_on_contrasts(rows, likelihood):
-        return 0.0
-    # c equal functions have c - 1 contrasts, and c different ones at most as much
-    # divergence: ½ (log det (I + K D⁻¹) - tr (I + K D⁻¹)⁻¹ K D⁻¹)
-    log_volume = sum(covariance.log_determinant for covariance in covariances)
-    log_volume -= float(np.sum(np.log(noise)))
-    divergence = 0.5 * (log_volume - float(np.sum(responses.variance / noise)))
-    return divergence / noise.shape[1]
+class NearestFunctions(NamedTuple):
+    """Independent functions, before the noise of their values is known.
 
-
-def _secant_rate(
-    previous: Array,
-    previous_change: Array,
-    precision: Array,
-    change: Array,
-) -> Array:
-    """Part of a change, row by row, after which a secant through two has none left.
-
-    Larger precisions make variances smaller, over which a curved likelihood is averaged
-    to smaller precisions: whole steps may overshoot forever. They are taken where the
-    change has not become smaller.
-    """
-    fall = previous_change - change
-    rise = precision - previous
-    rate = np.divide(rise, fall, out=np.ones_like(rise), where=fall * rise > 0.0)
-    return np.clip(rate, _MIN_RATE, 1.0)
-
-
-def _find_mean(
-    rows: Rows,
-    likelihood: Likelihood,
-    covariances: Sequence[WhitenedRows],
-    variance: Array,
-    mean: LatentMean,
-    noise: Array,
-) -> tuple[LatentMean, WorkingResponses, float]:
-    """Minimise ``Σ E nll(f_i) + ½ mᵀK⁻¹m`` in m at fixed variances of f.
-
-    Steps are those of Newton's method with the precisions of the responses, shortened
-    until they go downhill: O(c n (N + M)) each. A sum over classes, on which their
-    probabilities do not depend, stays as it is.
-
-    Parameters
+    Attributes
     ----------
-    rows : Rows
-    likelihood : Likelihood
-    covariances : sequence of c WhitenedRows
-        ``C = K + D`` of noisy values of each function.
-    variance : ndarray of shape (n, c)
-    mean : LatentMean
-        Where the search starts.
-    noise : ndarray of shape (n, c)
-        ``D``.
-
-    Returns
-    -------
-    mean : LatentMean
-    responses : WorkingResponses
-        Around this mean, with the noise that follows from it.
-    decrement : float
-        Half the squared Newton decrement before the last step, in nats.
+    residual : NeighborResidual
+    weights : ndarray of shape (n, 1)
+        Of the rows.
+    nearest : ndarray of shape (1, n, N)
+        Nearest predecessors of the rows.
+    n_predecessors : ndarray of shape (1, n)
+        How many of them there are.
+    systems : list of ndarray or None
+        Covariances among them.
+    n_jobs : int or None
     """
-    centred = depends_on_contrasts(rows, likelihood)
-    # the covariance of another noise is not quite that of the same K
-    dual = _solve(covariances, mean.values + noise * mean.dual)
-    mean = LatentMean(mean.values + noise * (mean.dual - dual), dual)
-    responses = WorkingResponses.of(rows, likelihood, mean.values, variance)
-    energy = _energy(responses, mean)
-    for _ in range(_MAX_STEPS):
-        responses = responses._replace(noise=noise)
-        # a = C⁻¹ z and m = K a = z - D a
-        z = responses.y
-        dual = _solve(covariances, z)
-        newton = LatentMean(z - noise * dual, dual)
-        if centred:
-            newton = newton.with_sum_of(mean)
-        # the gradient is E g + K⁻¹m
-        gradient = responses.slope + mean.dual
-        decrement = 0.5 * abs(float(np.sum(gradient * (newton.values - mean.values))))
-        # halve the step until it goes downhill
-        part = 1.0
-        while True:
-            trial = mean.moved(newton, part)
-            responses = WorkingResponses.of(rows, likelihood, trial.values, variance)
-            trial_energy = _energy(responses, trial)
-            if trial_energy <= energy or part < _MIN_PART:
-                break
-            part *= 0.5
-        mean = trial
-        energy = trial_energy
-        # a step that had to be shortened asks for the precisions of where it ended
-        if decrement < _TOLERANCE or (part < 1.0 and len(covariances) == 1):
-            break
-    responses = WorkingResponses.of(rows, likelihood, mean.values, variance)
-    return mean, responses, decrement
 
+    residual: NeighborResidual
+    weights: Array
+    nearest: Index
+    n_predecessors: Index
+    systems: list[Array] | None
+    n_jobs: int | None
 
-def _solve(covariances: Sequence[WhitenedRows], values: Array) -> Array:
-    """``C⁻¹`` of each function times its values, (n, c)."""
-    columns = zip(covariances, values.T, strict=True)
-    return np.column_stack([covariance.solve(column) for covariance, column in columns])
+    @classmethod
+    def of(
+        cls,
+        basis: Nystroem,
+        rows: Rows,
+        sampler: Sampler,
+        rng: np.random.Generator,
+        n_functions: int = 1,
+    ) -> NearestFunctions:
+        """Order the rows, and search for their nearest predecessors."""
+        residual = NeighborResidual(
+            basis=basis,
+            rows=rows.X,
+            noise=np.ones((len(rows.y), n_functions)),
+            features=basis(rows.X),
+            n_neighbors=sampler.n_neighbors,
+        )
+        n_jobs = sampler.n_jobs
+        nearest, count = residual.predecessors(rng, n_workers(blas_jobs(n_jobs)))
+        systems = neighbor_systems(residual, nearest, n_jobs)
+        weights = rows.weights[:, np.newaxis]
+        return cls(residual, weights, nearest, count, systems, n_jobs)
 
+    def given_sites(self, sites: Sites) -> Regression:
+        """Condition them on observations at the rows."""
+        return self.given(sites.values)
 
-def _energy(responses: WorkingResponses, mean: LatentMean) -> float:
-    """``Σ E nll(f_i) + ½ mᵀK⁻¹m`` around a mean."""
-    return responses.energy + 0.5 * float(np.sum(mean.values * mean.dual))
+    def given(self, values: NoisyValues) -> Regression:
+        """Condition them on noisy values at the rows."""
+        z = values.y
+        noise = values.averages_of(self.weights[:, 0]).noise
+        residual = replace(self.residual, noise=noise)
+        covariances = []
+        duals = []
+        diagonals = []
+        whitening = neighbor_whitening(
+            residual,
+            self.nearest,
+            self.n_predecessors,
+            self.n_jobs,
+            self.systems,
+        )
+        for function, W in enumerate(whitening):
+            covariance, diagonal = WhitenedRows.with_inverse_diagonal(
+                W,
+                residual.features,
+            )
+            covariances.append(covariance)
+            duals.append(covariance.solve(z[:, function]))
+            diagonals.append(diagonal)
+        # the moments of each row without its own observations, from C⁻¹
+        diagonal = np.column_stack(diagonals)
+        without_row = LatentMoments(
+            mean=z - np.column_stack(duals) / diagonal,
+            variance=np.maximum(1.0 / diagonal - noise, 1e-6 * noise),
+        )
+        # and with all but one of them
+        n_left = np.maximum(self.weights - 1.0, 0.0)
+        given_others = without_row.given(values, n_left)
+        return Regression(residual, covariances, values, given_others)

@@ -11,14 +11,14 @@ from skgpx._selection._evidence import (
     row_target,
     sparse_value,
 )
-from skgpx._selection._location_and_scale import (
-    SETTLED,
-    counted_errors,
-    evidence_of,
-    location_noise,
-    noise_of_one_scale,
-    scale_observations,
+from skgpx._selection._fixed_point import (
+    FixedPoint,
+    LatentMoments,
+    NoisyValues,
+    Sites,
+    fixed_point,
 )
+from skgpx._selection._location_and_scale import counted_errors, evidence_of
 from skgpx._selection._maximise import State
 from skgpx._selection._modes import NO_NOISE
 from skgpx._selection._neighborhoods import NeighborhoodDensity
@@ -43,9 +43,7 @@ from skgpx._selection._sparse import (
 )
 from skgpx._selection._waves import false_alarm_level
 from skgpx._selection._working_responses import (
-    LatentMoments,
-    NoisyValues,
-    WorkingResponses,
+    ResponsesAt,
     depends_on_contrasts,
     latent_moments,
 )
@@ -55,34 +53,33 @@ __all__ = [
     "MIN_GAIN",
     "NOISE_PRIOR",
     "NO_NOISE",
-    "SETTLED",
+    "FixedPoint",
     "LatentMoments",
     "NeighborhoodDensity",
     "NoisyValues",
+    "ResponsesAt",
+    "Sites",
     "State",
     "StudentPrior",
     "VariationalEvidence",
-    "WorkingResponses",
     "counted_errors",
     "counted_once",
     "depends_on_contrasts",
     "evidence_of",
     "false_alarm_level",
     "final_noise",
+    "fixed_point",
     "grow",
     "inducing_by_capacity",
     "inducing_of_targets",
     "latent_moments",
     "learn",
-    "location_noise",
     "most_points",
     "most_points_beside_rows",
-    "noise_of_one_scale",
     "regress_targets",
     "rough_latent_values",
     "rough_start",
     "row_target",
-    "scale_observations",
     "search_findings",
     "search_record",
     "sparse_value",

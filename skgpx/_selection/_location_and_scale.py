@@ -16,6 +16,13 @@ from skgpx._row_budgets import (
     SCORED_ROWS,
 )
 from skgpx._selection._candidates import Candidate
+from skgpx._selection._fixed_point import (
+    SETTLED_IN_SEARCH,
+    LatentMoments,
+    NoisyValues,
+    Sites,
+    fixed_point,
+)
 from skgpx._selection._maximise import State
 from skgpx._selection._neighborhoods import NearestOthers
 from skgpx._selection._select import (
@@ -26,8 +33,6 @@ from skgpx._selection._select import (
 )
 from skgpx._selection._sparse import MIN_GAIN
 from skgpx._selection._working_responses import (
-    LatentMoments,
-    NoisyValues,
     normal_regression,
     scales_given_others,
 )
@@ -41,12 +46,6 @@ Families = Sequence[Sequence[Candidate]]
 # Searches for both functions after the first one, and those for the scale in each.
 _MAX_ROUNDS = 4
 _SCALE_ROUNDS = 2
-# Passes over the rows at given kernels, and the mean squared change of the log scale,
-# in units of its variance, after which they end.
-_MAX_PASSES = 10
-SETTLED = 0.01
-# Part of a change of the observations that a pass takes: whole changes may overshoot.
-_PART_OF_CHANGE = 0.7
 # Equal errors that count for the scale, at most.
 _MOST_EQUAL_ERRORS = 1000.0
 # Least squared scale of a row: rows that agree exactly have no noise that can be seen.
@@ -246,19 +245,21 @@ def noise_of_one_scale(rows: Rows, scale: Any) -> Array:
 
 def location_noise(errors: Rows, scale: Any, given_others: LatentMoments) -> Array:
     """Variance of the noise of each row, for the location, (n,)."""
-    evidence = evidence_of(errors, scale, given_others)
-    return np.maximum(evidence.location_noise, _LEAST_SQUARED_SCALE)
+    noise: Array = evidence_of(errors, scale, given_others).location_noise
+    return noise
 
 
 def evidence_of(errors: Rows, scale: Any, given_others: LatentMoments) -> Any:
     """What each error says of the location and of the log scale."""
-    return scale.evidence_of(
+    evidence = scale.evidence_of(
         errors.y,
         errors.known,
         given_others.mean[:, 0],
         given_others.variance[:, 0],
         errors.weights,
     )
+    least_noise = np.maximum(evidence.location_noise, _LEAST_SQUARED_SCALE)
+    return evidence._replace(location_noise=least_noise)
 
 
 def scale_given_others(
@@ -277,30 +278,22 @@ def scale_given_others(
         Normal observations that stand for the errors.
     """
     nearest = NearestOthers.of(errors.X, kernel, PREDECESSOR_ROWS)
-    given_others = LatentMoments.of_prior(kernel, errors, 1)
-    observations = NoisyValues.nothing(len(errors.y), 1)
-    for _ in range(_MAX_PASSES):
-        observations = scale_observations(errors, scale, given_others, observations)
-        previous = given_others
-        given_others = _given_others(errors, nearest, kernel, observations)
-        if given_others.change_from(previous) < SETTLED:
-            break
-    return given_others, observations
 
+    def regress(sites: Sites) -> LatentMoments:
+        return _given_others(errors, nearest, kernel, sites.values)
 
-def scale_observations(
-    errors: Rows,
-    scale: Any,
-    given_others: LatentMoments,
-    previous: NoisyValues,
-) -> NoisyValues:
-    """Next normal observations of the log scale, a part of the way to those of now."""
-    evidence = evidence_of(errors, scale, given_others)
-    observations = NoisyValues(
-        evidence.value[:, np.newaxis],
-        evidence.value_noise[:, np.newaxis],
-    )
-    return previous.moved(observations, _PART_OF_CHANGE)
+    def respond(given_others: LatentMoments, sites: Sites) -> Sites:
+        evidence = evidence_of(errors, scale, given_others)
+        values = NoisyValues(
+            evidence.value[:, np.newaxis],
+            evidence.value_noise[:, np.newaxis],
+        )
+        return sites.moved(given_others, values)
+
+    prior = LatentMoments.of_prior(kernel, errors, 1)
+    first = respond(prior, Sites.nothing(prior))
+    result = fixed_point(first, regress, respond, settled=SETTLED_IN_SEARCH)
+    return result.regression, result.sites.values
 
 
 def _best_scale(

@@ -22,6 +22,13 @@ from skgpx._numerics.smoothing import smoothed
 from skgpx._row_budgets import PREDECESSOR_ROWS, RESPONSE_ROWS, SCORED_ROWS
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._evidence import row_target, with_noise
+from skgpx._selection._fixed_point import (
+    SETTLED_IN_SEARCH,
+    LatentMoments,
+    NoisyValues,
+    Sites,
+    fixed_point,
+)
 from skgpx._selection._maximise import State
 from skgpx._selection._neighborhoods import NearestOthers
 from skgpx._selection._select import (
@@ -40,14 +47,8 @@ Array = NDArray[np.float64]
 # Least information of a row under a likelihood that is not log-concave, as a share of
 # the mean over all rows.
 _LEAST_INFORMATION = 1e-2
-# Rounds of the search, and passes over the rows in each.
+# Rounds of the search.
 _MAX_ROUNDS = 8
-_MAX_PASSES = 10
-# Mean squared change of the latent means, in units of their variances, after which
-# they stay as they are.
-_SETTLED = 0.01
-# Part of a change of responses of classes that a pass takes: whole changes overshoot.
-_PART_OF_CHANGE = 0.7
 # Largest step of a latent mean, in prior standard deviations.
 _LARGEST_STEP = 2.0
 # Nodes for each of two functions, over whose distribution a likelihood is averaged.
@@ -107,18 +108,6 @@ class WorkingResponses(NamedTuple):
     def y(self) -> Array:
         """``z``, less the bases of the latent functions, (n, c)."""
         return self.latent - self.noise * self.slope
-
-    @property
-    def constant(self) -> float:
-        """Log evidence less the log density of z, in nats.
-
-        With variances, the lower bound ``E log p(y | f) - KL`` less that density: at
-        the fixed point the divergence from the prior equals the divergence of the mode
-        with the same noise, less ``½ Σ variance / noise``.
-        """
-        terms = self.noise * self.slope**2 + np.log(2.0 * np.pi * self.noise)
-        terms += self.variance / self.noise
-        return 0.5 * float(np.sum(terms)) - self.energy
 
     def with_equal_noise(self) -> WorkingResponses:
         """With the mean precision of the functions, for each of them."""
@@ -265,7 +254,7 @@ def working_responses(
         middle = families[len(families) // 2][-1]
         kernel = middle.kernel_at(middle.starts()[0])
         prior_moments = LatentMoments.of_prior(kernel, rows, n_functions)
-        responses = bounded_responses(rows, likelihood, prior_moments)
+        responses = bounded_responses(rows, likelihood, *prior_moments)
         if n_functions > 1:
             responses = responses.with_equal_noise()
         scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
@@ -296,98 +285,20 @@ def working_responses(
         if stop or density - previous_density < MIN_GAIN:
             break
         previous_density = density
-        responses = bounded_responses(rows, likelihood, moments)
+        responses = bounded_responses(rows, likelihood, *moments)
         round_split, normal = normal_regression(rows, responses, split, rng)
         result = search_on(result, round_split, normal)
         moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
     # 3 more neighbourhoods
-    responses = bounded_responses(rows, likelihood, moments)
+    responses = bounded_responses(rows, likelihood, *moments)
     last_split, normal = normal_regression(rows, responses, split, rng)
     result = train_nearby(result._replace(likelihood=normal), last_split)
     moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
     likelihood, _ = scales_given_others(rows, likelihood, given_others, scored)
-    responses = bounded_responses(rows, likelihood, moments)
+    responses = bounded_responses(rows, likelihood, *moments)
     mean_precisions = np.mean(1.0 / responses.noise, axis=0)
     exact_noise = 1.0 / float(np.max(mean_precisions))
     return result._replace(likelihood=likelihood, exact_noise=exact_noise)
-
-
-class NoisyValues(NamedTuple):
-    """Values of the latent functions at the rows, and variances of their noise, (n, c).
-
-    Attributes
-    ----------
-    y, noise : ndarray of shape (n, c)
-    """
-
-    y: Array
-    noise: Array
-
-    @classmethod
-    def nothing(cls, n: int, n_functions: int) -> NoisyValues:
-        """Observations that say nothing."""
-        shape = (n, n_functions)
-        return cls(np.zeros(shape), np.full(shape, np.inf))
-
-    def averages_of(self, weights: Array) -> NoisyValues:
-        """One observation for so many (n,) of the same value."""
-        return NoisyValues(self.y, self.noise / weights[:, np.newaxis])
-
-    def moved(self, other: NoisyValues, part: float) -> NoisyValues:
-        """Their log densities, a part of the way to those of other values [1]_.
-
-        References
-        ----------
-        .. [1] Khan and Lin, "Conjugate-computation variational inference", AISTATS
-           2017.
-        """
-        precision = (1.0 - part) / self.noise + part / other.noise
-        total = (1.0 - part) * self.y / self.noise + part * other.y / other.noise
-        return NoisyValues(total / precision, 1.0 / precision)
-
-
-class LatentMoments(NamedTuple):
-    """Moments of the latent functions at the rows, less their bases.
-
-    Attributes
-    ----------
-    mean, variance : ndarray of shape (n, c)
-    """
-
-    mean: Array
-    variance: Array
-
-    @classmethod
-    def of_prior(cls, kernel: Kernel, rows: Rows, n_functions: int) -> LatentMoments:
-        """Of independent functions of mean zero."""
-        variance = np.repeat(kernel.diag(rows.X)[:, np.newaxis], n_functions, axis=1)
-        return cls(np.zeros_like(variance), variance)
-
-    def given(
-        self,
-        values: NoisyValues,
-        number: Array | float = 1.0,
-    ) -> LatentMoments:
-        """These moments, conditioned on so many equal values at the row itself."""
-        noise = values.noise
-        weighted = number * self.variance
-        total = weighted + noise
-        mean = (noise * self.mean + weighted * values.y) / total
-        return LatentMoments(mean, self.variance * noise / total)
-
-    def change_from(self, previous: LatentMoments) -> float:
-        """Mean squared change of the means, in units of the variances.
-
-        That of a row counts as one at most: a few rows of two modes may change between
-        them for ever, by hundreds of standard deviations.
-        """
-        step = self.mean - previous.mean
-        squares = step**2 / self.variance
-        return float(np.mean(np.minimum(squares, 1.0)))
-
-    def contrasts(self) -> LatentMoments:
-        """Of functions whose means add up to zero."""
-        return self._replace(mean=self.mean - self.mean.mean(axis=1, keepdims=True))
 
 
 def latent_moments(
@@ -406,36 +317,117 @@ def latent_moments(
         Given the nearest rows with the row itself, and without it.
     """
     nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
-    prior = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
-    largest_step = _LARGEST_STEP * np.sqrt(prior.variance)
-    moments = start or prior
-    is_of_classes = depends_on_contrasts(rows, likelihood)
-    values: NoisyValues | None = None
-    for _ in range(_MAX_PASSES):
-        responses = bounded_responses(rows, likelihood, moments)
-        new_values = NoisyValues(responses.y, responses.noise)
-        if is_of_classes and values is not None:
-            new_values = values.moved(new_values, _PART_OF_CHANGE)
-        values = new_values
-        given_others = LatentMoments(*nearest.predict(kernel, *values))
-        previous = moments
-        moments = given_others.given(values)
-        if is_of_classes:
-            given_others = given_others.contrasts()
+    responses_at = ResponsesAt.of(rows, likelihood, kernel, bounded_responses)
+
+    def regress(sites: Sites) -> LatentMoments:
+        return LatentMoments(*nearest.predict(kernel, *sites.values))
+
+    def respond(given_others: LatentMoments, sites: Sites) -> Sites:
+        return responses_at.next_sites(given_others.given(sites.values), sites)
+
+    result = fixed_point(
+        responses_at.first_sites(start or responses_at.prior),
+        regress,
+        respond,
+        settled=SETTLED_IN_SEARCH,
+    )
+    given_others = result.regression
+    if responses_at.of_contrasts:
+        given_others = given_others.contrasts()
+    return result.sites.moments, given_others
+
+
+class ResponsesAt(NamedTuple):
+    """Working responses of rows, as observations that follow from moments.
+
+    Attributes
+    ----------
+    rows : Rows
+    likelihood : Likelihood
+    prior : LatentMoments
+    responses : callable
+        :meth:`WorkingResponses.of`, or :func:`bounded_responses`.
+    """
+
+    rows: Rows
+    likelihood: Likelihood
+    prior: LatentMoments
+    responses: Callable[..., WorkingResponses]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        likelihood: Likelihood,
+        kernel: Kernel,
+        responses: Callable[..., WorkingResponses] = WorkingResponses.of,
+    ) -> ResponsesAt:
+        """Of independent functions with a kernel."""
+        prior = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
+        return cls(rows, likelihood, prior, responses)
+
+    @property
+    def of_contrasts(self) -> bool:
+        """Whether the functions are those of classes."""
+        return depends_on_contrasts(self.rows, self.likelihood)
+
+    def bound_beyond(
+        self,
+        moments: LatentMoments,
+        values: NoisyValues,
+        energy: float,
+    ) -> float:
+        """Lower bound of the evidence less the log density of z, in nats.
+
+        The functions, given noisy values z of noise D and with moments m and v, diverge
+        from their prior by::
+
+            KL = ½ (zᵀC⁻¹z - Σ (z - m)² / D + log det C - Σ log D - Σ v / D),  C = K + D
+
+        Of c independent functions of classes there are c - 1 contrasts, of which the
+        logarithms and v have the share ``1 - 1 / c``; those of C are not counted here.
+        First-order errors of m have no effect on the bound.
+
+        Parameters
+        ----------
+        moments, values
+        energy : float
+            ``-E log p(y | f)`` under these moments.
+        """
+        mean, variance = moments
+        z, noise = values
+        share = 1.0
+        if self.of_contrasts:
+            share = 1.0 - 1.0 / noise.shape[1]
+        volume = share * (np.log(2.0 * np.pi * noise) + variance / noise)
+        return 0.5 * float(np.sum((z - mean) ** 2 / noise + volume)) - energy
+
+    def first_sites(self, moments: LatentMoments) -> Sites:
+        """Observations around moments."""
+        return self.next_sites(moments, Sites.nothing(moments))
+
+    def next_sites(self, moments: LatentMoments, sites: Sites) -> Sites:
+        """Observations a part of the way from those before to those around moments.
+
+        Means move by two prior standard deviations at most: Newton's method goes too
+        far for a count that is much above its rate.
+        """
+        if self.of_contrasts:
             moments = moments.contrasts()
-        # Newton's method goes too far for a count that is much above its rate
-        step = np.clip(moments.mean - previous.mean, -largest_step, largest_step)
-        moments = moments._replace(mean=previous.mean + step)
-        change = step**2 / moments.variance
-        if np.mean(change) < _SETTLED:
-            break
-    return moments, given_others
+        largest_step = _LARGEST_STEP * np.sqrt(self.prior.variance)
+        step = moments.mean - sites.moments.mean
+        step = np.clip(step, -largest_step, largest_step)
+        moments = moments._replace(mean=sites.moments.mean + step)
+        responses = self.responses(self.rows, self.likelihood, *moments)
+        values = NoisyValues(responses.y, responses.noise)
+        return sites.moved(moments, values, responses.energy)
 
 
 def bounded_responses(
     rows: Rows,
     likelihood: Likelihood,
-    moments: LatentMoments,
+    latent: Array,
+    variance: Array,
 ) -> WorkingResponses:
     """Working responses with positive precisions, also of outliers.
 
@@ -448,7 +440,7 @@ def bounded_responses(
     .. [1] Palmer, Wipf, Kreutz-Delgado and Rao, "Variational EM algorithms for
        non-Gaussian latent variable models", NeurIPS 2005.
     """
-    responses = WorkingResponses.of(rows, likelihood, moments.mean, moments.variance)
+    responses = WorkingResponses.of(rows, likelihood, latent, variance)
     if not (likelihood.location_scale and likelihood.has_residuals):
         return responses
     precision = 1.0 / responses.noise
