@@ -27,14 +27,12 @@ from skgpx.metrics._scores import (
     neg_log_predictive_density,
 )
 from skgpx.metrics._wasserstein import (
-    WassersteinGradient,
     gaussian_wasserstein_distance,
     process_wasserstein_distance,
 )
 
 __all__ = [
     "PredictiveScorer",
-    "WassersteinGradient",
     "calibration_error",
     "coverage_error",
     "crps",

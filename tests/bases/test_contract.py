@@ -61,7 +61,7 @@ every_basis = pytest.mark.parametrize(
 
 def test_every_public_basis_is_tested():
     public = {getattr(bases, name) for name in bases.__all__}
-    assert {cls for cls in public if hasattr(cls, "residual_covariance")} == set(BASES)
+    assert {cls for cls in public if hasattr(cls, "residual_covariance")} <= set(BASES)
 
 
 def without_white_part(basis, kernel):
