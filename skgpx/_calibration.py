@@ -290,7 +290,10 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         """
         X = self._check(X)
         mean, variance, uncalibrated = self._moments(X)
-        inner = _distribution_of(self.estimator_, X)
+        model, rows = unwrapped(self.estimator_, X)
+        inner = None
+        if hasattr(model, "predict_dist"):
+            inner = model.predict_dist(rows)
         # a distribution of zero variance cannot be stretched
         if inner is None or not np.all(uncalibrated > 0.0):
             return NormalDistribution(mean, np.sqrt(variance))
@@ -395,11 +398,3 @@ def _takes(estimator: object, keyword: str) -> bool:
         else:
             predict = getattr(estimator, "predict", None)
             return predict is not None and keyword in signature(predict).parameters
-
-
-def _distribution_of(estimator: RegressorMixin, X: ArrayLike) -> Predictive | None:
-    """Predictive distribution through pipelines and searches, or None."""
-    estimator, X = unwrapped(estimator, X)
-    if not hasattr(estimator, "predict_dist"):
-        return None
-    return estimator.predict_dist(X)

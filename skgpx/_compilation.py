@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -29,6 +28,7 @@ from skgpx._numerics.softmax_evidence import precision
 from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor, svgd
+from skgpx._types import Array
 from skgpx.likelihoods import (
     Bernoulli,
     Gaussian,
@@ -38,7 +38,6 @@ from skgpx.likelihoods import (
     StudentT,
 )
 
-Array = NDArray[np.float64]
 _LOGGER = logging.getLogger("skgpx")
 
 

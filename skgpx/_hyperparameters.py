@@ -189,7 +189,12 @@ def _of_kernel(
         role = ""
         if any(parts_with("periodicity", term, np.arange(n_features))):
             role = "season_"
-        elif position > 0 and n_features == 1 and _is_autoregression(term):
+        elif (
+            position > 0
+            and n_features == 1
+            and type(term) is Product
+            and getattr(term.k2, "nu", None) == 0.5
+        ):
             role = "autoregression_"
         for name, entries in theta_entries(term):
             kind = role + _kind(term, name)
@@ -208,11 +213,6 @@ def _of_kernel(
                     )
                 numbers[hyperparameter] = float(value)
     return numbers
-
-
-def _is_autoregression(term: Kernel) -> bool:
-    """Whether a summand is an amplitude times a Matern kernel of order 1/2."""
-    return type(term) is Product and getattr(term.k2, "nu", None) == 0.5
 
 
 def _kind(term: Kernel, name: str) -> str:

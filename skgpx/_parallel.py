@@ -101,20 +101,20 @@ class WorkerCache:
     def __init__(self, *values: object):
         self.values = values
         # by the client of the cluster
-        self._sent: dict[Any, Any] = {}
+        self.sent: dict[Any, Any] = {}
 
     def on(self, backend: ParallelBackendBase) -> Any:
         """The values, or a reference to them in the memory of a cluster."""
         client = getattr(backend, "client", None)
         if client is None:
             return self.values
-        if client not in self._sent:
+        if client not in self.sent:
             check_workers(client)
-            self._sent[client] = client.scatter(self, broadcast=True, hash=False)
-        return self._sent[client]
+            self.sent[client] = client.scatter(self, broadcast=True, hash=False)
+        return self.sent[client]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"values": self.values, "_sent": {}}
+        return {"values": self.values, "sent": {}}
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.values)
@@ -207,7 +207,7 @@ def _run_on_workers(
             raise
     for cache in caches:
         # workers may have lost the values
-        cache._sent.clear()
+        cache.sent.clear()
     try:
         return _send(parallel, backend, caches, function, items)
     except Exception as error:

@@ -29,8 +29,6 @@ from skgpx._validation import (
 )
 from skgpx.likelihoods import Likelihood
 
-# Floats per row that the predictive functionals of a likelihood need, for any model.
-_PER_ROW = 1500
 # Normal quantiles and weights at which functions of a transformed target are averaged.
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 _IS_INNER = np.abs(_NODES) < 8.0
@@ -425,10 +423,12 @@ class PredictiveDistribution(Predictive):
 
     def blocks(self) -> list[slice]:
         """Blocks of rows with predictions that fit in scikit-learn's working memory."""
-        return list(row_blocks(self.n_rows, self._floats_per_row()))
+        return row_blocks(self.n_rows, self._floats_per_row())
 
     def _floats_per_row(self) -> int:
-        return self.posterior.floats_per_row + _PER_ROW * self.n_targets
+        # floats per row that the predictive functionals of a likelihood need, for any
+        # model
+        return self.posterior.floats_per_row + 1500 * self.n_targets
 
     def _likelihood_of(self, rows: slice) -> Likelihood:
         return self._at_rows(self.likelihood, rows)

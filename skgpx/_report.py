@@ -25,13 +25,6 @@ _LISTED_COLUMNS = 10
 Section = dict[str, Callable[[BaseEstimator], object]]
 
 
-def _weight_of_state(fit: BaseEstimator) -> float | None:
-    """Probability of the kernel in `kernel_`; None if it was chosen."""
-    if not fit.hyperparameter_states_:
-        return None
-    return fit.hyperparameter_states_[0].weight
-
-
 _MODEL: Section = {
     "estimator": lambda fit: type(fit).__name__,
     "around": lambda fit: type(fit.estimator_).__name__,
@@ -42,22 +35,16 @@ _MODEL: Section = {
 }
 _PRIOR: Section = {
     "kernel": lambda fit: repr(fit.kernel_),
-    "kernel_of_log_scale": lambda fit: _kernel_of_log_scale(fit),
+    "kernel_of_log_scale": lambda fit: (
+        fit.likelihood_.scale_kernel_ and repr(fit.likelihood_.scale_kernel_)
+    ),
     "noise_std": lambda fit: np.sqrt(fit.noise_variance_).tolist(),
     "log_evidence_nats": lambda fit: float(fit.log_evidence_),
     # None if one was chosen
     "averaged_states": lambda fit: len(fit.hyperparameter_states_) or None,
-    "weight_of_this_state": _weight_of_state,
+    "weight_of_this_state": lambda fit: fit.hyperparameter_states_[0].weight,
     "cycles_per_unit": lambda fit: np.round(fit.cycles_[:5], 6).tolist() or None,
 }
-
-
-def _kernel_of_log_scale(fit: BaseEstimator) -> str | None:
-    """Kernel of a scale that varies; None if it is that of the location."""
-    kernel = getattr(fit.likelihood_, "scale_kernel_", None)
-    if kernel is None:
-        return None
-    return repr(kernel)
 
 
 def _is_closed_form(fit: BaseEstimator) -> bool:
@@ -221,6 +208,9 @@ class Reporting(OneBlasThread):
                 "report(X, y), with rows that were held out."
             )
         basis = _basis(self, X)
+        seconds = dict(getattr(self, "stage_seconds_", {}))
+        if seconds:
+            seconds["total"] = sum(seconds.values())
         held_out: dict[str, Any] = {}
         if y is not None:
             held_out = _held_out(self, X, y)
@@ -231,7 +221,7 @@ class Reporting(OneBlasThread):
             "search": _search(self),
             "basis": basis,
             "inference": _read(self, _INFERENCE),
-            "seconds": _seconds(self),
+            "seconds": seconds,
             "held_out": held_out,
             "findings": _findings(self, basis, held_out),
         }
@@ -247,7 +237,7 @@ def _read(fit: BaseEstimator, section: Section) -> dict[str, Any]:
     for name, get in section.items():
         try:
             value = get(fit)
-        except (AttributeError, TypeError):
+        except (AttributeError, IndexError, TypeError):
             continue
         # NaN stands for a diagnostic that does not apply
         if value is not None and value == value:
@@ -283,14 +273,6 @@ def _search(model: BaseEstimator) -> dict[str, Any]:
     if not record:
         return {}
     return {name: value for name, value in record.items() if value}
-
-
-def _seconds(model: BaseEstimator) -> dict[str, float]:
-    """Time of each stage of the fit, and of all together."""
-    seconds = dict(getattr(model, "stage_seconds_", {}))
-    if seconds:
-        seconds["total"] = sum(seconds.values())
-    return seconds
 
 
 def _basis(model: BaseEstimator, X: ArrayLike | None) -> dict[str, Any]:

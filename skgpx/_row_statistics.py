@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -21,6 +21,7 @@ from skgpx._numerics.regression import (
     precision_root,
     weight_statistics,
 )
+from skgpx._numerics.rows import row_slices
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import blas_jobs, parallel_map, parallel_stream
 from skgpx._types import Array, Index
@@ -30,8 +31,6 @@ from skgpx.bases import NeighborResidual
 # Rows with features in memory at a time: fixed, so that sums do not depend on the
 # number of workers.
 _CHUNK = 4096
-# Numbers in memory between passes over the rows: a gigabyte.
-_MOST_STORED = 2**27
 
 
 class Basis(Protocol):
@@ -73,13 +72,12 @@ def statistics_of_all(
     n_rows = len(rows.y)
     precisions = rows.precisions
 
-    def chunks() -> Iterator[tuple[Array, Array, Array]]:
-        for first in range(0, n_rows, _CHUNK):
-            chunk = slice(first, first + _CHUNK)
-            yield rows.X[chunk], rows.y[chunk], precisions[chunk]
-
+    chunks = (
+        (rows.X[chunk], rows.y[chunk], precisions[chunk])
+        for chunk in row_slices(n_rows, _CHUNK)
+    )
     n_workers = blas_jobs(n_jobs) if n_rows > _CHUNK else 1
-    sums = parallel_stream(_chunk_statistics, chunks(), n_workers, tuple(bases))
+    sums = parallel_stream(_chunk_statistics, chunks, n_workers, tuple(bases))
     return reduce(_add, sums)
 
 
@@ -142,7 +140,7 @@ def neighbor_whitening(
     """
     n = len(residual.rows)
     jobs = blas_jobs(n_jobs)
-    slices = _blocks_of_rows(residual)
+    slices = row_slices(n, residual.block_size)
     blocks: list[tuple[Any, ...]] = [(block, nearest, count) for block in slices]
     if systems is not None:
         blocks = [
@@ -178,17 +176,13 @@ def neighbor_systems(
     """
     n_points = nearest.shape[2] + 1
     n_numbers = nearest.shape[0] * nearest.shape[1] * n_points * (n_points + 1) // 2
-    if n_numbers > _MOST_STORED:
+    # numbers in memory between passes over the rows: a gigabyte
+    if n_numbers > 2**27:
         return None
-    blocks = [(block, nearest) for block in _blocks_of_rows(residual)]
+    slices = row_slices(len(residual.rows), residual.block_size)
+    blocks = [(block, nearest) for block in slices]
     jobs = blas_jobs(n_jobs)
     return parallel_map(residual.packed_systems, blocks, jobs, in_threads=True)
-
-
-def _blocks_of_rows(residual: NeighborResidual) -> list[slice]:
-    n = len(residual.rows)
-    size = residual.block_size
-    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
 class WhitenedRows(NamedTuple):
@@ -213,8 +207,8 @@ class WhitenedRows(NamedTuple):
     @classmethod
     def of(cls, whitening: csr_array, features: Array) -> WhitenedRows:
         """Factorise B; O(n M^2)."""
-        starts = range(0, len(features), _CHUNK)
-        gram = _gram(whitening[i : i + _CHUNK] @ features for i in starts)
+        chunks = row_slices(len(features), _CHUNK)
+        gram = _gram(whitening[rows] @ features for rows in chunks)
         return cls(whitening, features, precision_root(gram, 1.0))
 
     @classmethod
@@ -228,8 +222,7 @@ class WhitenedRows(NamedTuple):
         O(n M (N + M)), memory O(n M).
         """
         white = whitening @ features
-        starts = range(0, len(features), _CHUNK)
-        gram = _gram(white[i : i + _CHUNK] for i in starts)
+        gram = _gram(white[rows] for rows in row_slices(len(white), _CHUNK))
         covariance = cls(whitening, features, precision_root(gram, 1.0))
         return covariance, covariance._inverse_diagonal(white)
 
@@ -272,8 +265,7 @@ class WhitenedRows(NamedTuple):
         """Diagonal of ``C⁻¹``, (n,), from ``WΦ``."""
         columns = self.whitening.T.tocsr()
         diagonal = np.empty(len(white))
-        for first in range(0, len(white), _CHUNK):
-            chunk = slice(first, first + _CHUNK)
+        for chunk in row_slices(len(white), _CHUNK):
             W = columns[chunk]
             # |W e_i|² - |L⁻¹ ΦᵀWᵀW e_i|²
             explained = solve_lower(self.root, (W @ white).T)

@@ -32,6 +32,7 @@ from skgpx._numerics.rows import (
     LARGEST,
     distinct_rows,
     mean_and_spread,
+    row_slices,
     thinning,
 )
 from skgpx._types import Array, Mask, RandomState, Selection
@@ -1426,6 +1427,18 @@ def check_coverage(coverage: float) -> float:
     return float(checked)
 
 
+def check_layer_sizes(sizes: ArrayLike) -> tuple[int, ...]:
+    """Numbers of units of the hidden layers of a network."""
+    layers = np.atleast_1d(np.asarray(sizes, dtype=object))
+    for size in layers:
+        if not isinstance(size, Integral) or size is True or size <= 0:
+            raise ValueError(
+                "hidden_layer_sizes must be positive integers, one for each hidden "
+                f"layer, such as (10, 10); got {sizes!r}."
+            )
+    return tuple(int(size) for size in layers)
+
+
 def check_levels(q: ArrayLike, name: str) -> Array:
     """Levels of quantiles, () or (k,).
 
@@ -1462,9 +1475,8 @@ def working_floats() -> int:
     return int(get_config()["working_memory"] * 2**20) // 8
 
 
-def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
+def row_blocks(n_rows: int, floats_per_row: int) -> list[slice]:
     """Blocks of rows within scikit-learn's ``working_memory``; at least 16 rows."""
     affordable = working_floats() // floats_per_row
     size = int(max(16, min(affordable, 16384)))
-    for first in range(0, n_rows, size):
-        yield slice(first, min(first + size, n_rows))
+    return row_slices(n_rows, size)

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 # Rows above which the matrix of a fixed kernel is not factored: there both ways take
 # the same time, and a factor takes twice the memory.
 _MAX_FACTORED_ROWS = 8000
-# Draws that the fit solves for.
-_N_DRAWS = 64
-# Tolerance of the solver: the mean has four digits or more.
-_TOLERANCE = 0.01
 
 # ---- By the Cholesky factor of GaussianProcessRegressor ------------------------------
 
@@ -264,10 +260,12 @@ class IterativeRegressor(LatentRegressor):
         scale: Any = 1.0
         if self.estimator.normalize_y:
             shift, scale = standardisation(y, weights)
+        # draws that the fit solves for
+        # tolerance of the solver: the mean has four digits or more
         solver = ExactGPRegressor(
             latent_kernel(self.kernel_),
-            n_draws=_N_DRAWS,
-            tol=_TOLERANCE,
+            n_draws=64,
+            tol=0.01,
             optimizer=None,
             normalize_y=False,
             n_jobs=self.n_jobs,

@@ -285,7 +285,9 @@ def sections_posterior(
     """
     posterior = getattr(estimator, "posterior_", None)
     models = getattr(posterior, "models", (posterior,))
-    if all(_has_sections(model) for model in models):
+    bases = [model.basis for model in models if isinstance(model, LatentModel)]
+    has_sections = [isinstance(b, Nystroem | EmpiricalSpectral) for b in bases]
+    if len(bases) == len(models) and all(has_sections):
         return posterior
     raise ValueError(
         f"prior={sampler.prior!r} and n_basis={sampler.n_basis!r} say how to draw from "
@@ -293,12 +295,6 @@ def sections_posterior(
         'of its own. Leave both at "auto", or use a GaussianProcessRegressor or '
         "PLSRegressor(n_neighbors=0)."
     )
-
-
-def _has_sections(model: object) -> bool:
-    """Whether this is a latent model on a basis of kernel sections."""
-    sections = Nystroem | EmpiricalSpectral
-    return isinstance(model, LatentModel) and isinstance(model.basis, sections)
 
 
 def check_kernel_of(

@@ -34,6 +34,7 @@ from skgpx._decoupled._regressors import (
 from skgpx._draws import FunctionDraws, box_of_grid, checked_domain, checked_n_basis
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import threads_for
+from skgpx._numerics.rows import row_slices
 from skgpx._numerics.weights import WeightParticles
 from skgpx._parallel import parallel_stream
 from skgpx._predictive_distribution import Predictive, normal_distribution
@@ -58,9 +59,6 @@ from skgpx._validation import (
 )
 from skgpx._wrapped import best_of
 from skgpx.diagnostics import Finding, conclude
-
-# Rows of `sample_y` at a time: fixed, so that results do not depend on the workers.
-_ROWS = 1024
 
 
 def moments_of(
@@ -683,7 +681,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             return self.estimator_.sample_y(rows, n_samples, random_state)
         rng, noise_rng = generator(random_state).spawn(2)
         draws = self._draw(n_samples, rng)
-        blocks = [slice(i, i + _ROWS) for i in range(0, len(checked), _ROWS)]
+        # rows of `sample_y` at a time: fixed, so that results do not depend on the
+        # workers
+        blocks = row_slices(len(checked), 1024)
         streams = noise_rng.spawn(len(blocks))
         items = [
             (checked[block], stream)

@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics import radial, trigonometry
+from skgpx._numerics.rows import row_slices
 from skgpx._types import Array, Index
 from skgpx.kernels import (
     CategoricalKernel,
@@ -122,7 +123,7 @@ class LinearTerm:
         # features of a block take some tens of megabytes
         n_features = max(1, len(self.weights))
         size = max(16, 2**22 // n_features)
-        return [slice(first, first + size) for first in range(0, n, size)]
+        return row_slices(n, size)
 
     def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
@@ -208,8 +209,8 @@ def add_product(
     width = min(_ROWS, -(-n // 64) * 64)
     points = np.zeros((X.shape[1], width))
     total = np.empty((width, k))
-    for first in range(0, n, _ROWS):
-        rows = X[first : first + _ROWS]
+    for block in row_slices(n, _ROWS):
+        rows = X[block]
         points[:, : len(rows)] = rows.T
         total[:] = 0.0
         for part, weights in panels:
@@ -225,7 +226,7 @@ def add_product(
                 trans_b=1,
                 overwrite_c=1,
             )
-        out[first : first + _ROWS] += total[: len(rows)]
+        out[block] += total[: len(rows)]
 
 
 # ---- Waves as features: cosines and sines of given frequencies -----------------------
@@ -295,8 +296,7 @@ class FourierFeatures:
             return
         half = _PANEL // 2
         panels = []
-        for first in range(0, R, half):
-            waves = slice(first, first + half)
+        for waves in row_slices(R, half):
             coefficients = np.concatenate((cosine[waves], sine[waves]))
             panels.append((waves, coefficients))
         add_product(X, panels, self._fill, out)
@@ -499,10 +499,8 @@ class RadialKernelFeatures:
             )
             return
         panels = []
-        for first in range(0, len(weights), _PANEL):
-            part = slice(first, first + _PANEL)
-            weights_of_part = weights[part]
-            panels.append((part, weights_of_part))
+        for part in row_slices(len(weights), _PANEL):
+            panels.append((part, weights[part]))
         add_product(scaled, panels, self._fill, out)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:

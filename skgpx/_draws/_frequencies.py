@@ -18,6 +18,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws._features import FeatureMap
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
+from skgpx._numerics.rows import row_slices
 from skgpx._types import Array, Index
 from skgpx.exceptions import PredictionWarning, warn
 from skgpx.kernels import category_columns
@@ -176,8 +177,7 @@ class HeldOutErrors:
         for variance, feature_map in parts:
             F: Array | float = 0.0
             # a few megabytes of features at a time
-            for first in range(0, len(self.points), _NEIGHBOURS):
-                rows = slice(first, first + _NEIGHBOURS)
+            for rows in row_slices(len(self.points), _NEIGHBOURS):
                 features = feature_map(self.points[rows])
                 F = F + self.functionals[:, rows] @ features
             total += variance * (F @ np.transpose(F))

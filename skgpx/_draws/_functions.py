@@ -15,7 +15,7 @@ from skgpx._draws._features import FeatureMap, LinearTerm, Term, merged, ones
 from skgpx._draws._mapped import InputMap
 from skgpx._draws._optima import minimise
 from skgpx._numerics.blas_threads import OneBlasThread
-from skgpx._numerics.rows import LARGEST
+from skgpx._numerics.rows import LARGEST, row_slices
 from skgpx._types import Array, Index, RandomState
 
 # Rows, or pairs of a row and a draw, evaluated at a time: bounds the memory used.
@@ -181,10 +181,8 @@ class FunctionDraws(OneBlasThread):
         """Values at the rows of X with the output axis kept, shape (n, c, s)."""
         if not isinstance(X, np.ndarray):
             X = self._rows(X)
-        n = X.shape[0]
-        values = np.zeros((n, self.n_outputs, self.n_draws))
-        for start in range(0, n, _ROWS):
-            rows = slice(start, start + _ROWS)
+        values = np.zeros((len(X), self.n_outputs, self.n_draws))
+        for rows in row_slices(len(X), _ROWS):
             for term in self.terms:
                 term.add_to(values[rows], X[rows])
         return values
@@ -250,10 +248,10 @@ class FunctionDraws(OneBlasThread):
         c = self.n_outputs
         values = np.empty((n * s, c))
         gradients = np.empty((n * s, c, d))
-        for start in range(0, n * s, _ROWS):
+        all_pairs = np.arange(n * s)
+        for block in row_slices(n * s, _ROWS):
             # pair i is row i // s and draw i % s
-            stop = min(start + _ROWS, n * s)
-            pairs = np.arange(start, stop)
+            pairs = all_pairs[block]
             rows = X[pairs // s]
             draws = pairs % s
             values[pairs], gradients[pairs] = self._pairs(rows, draws)

@@ -15,14 +15,13 @@ from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel, WhiteKernel
 from skgpx._draws._features import FeatureMap
 from skgpx._draws._frequencies import Conditioning, HeldOutErrors
 from skgpx._numerics import lattice
+from skgpx._numerics.rows import row_slices
 from skgpx._types import Array, Index
 from skgpx.exceptions import PredictionWarning, warn
 from skgpx.kernels import Monomial, category_columns, expand
 
 # Largest number of nodes that "auto" takes.
 _MAX_NODES = 2**16
-# Rows of interpolation weights at a time.
-_ROWS = 4096
 
 # ---- The process on a grid -----------------------------------------------------------
 
@@ -166,8 +165,8 @@ class Grid:
         # A = F W of functionals F and interpolation W
         n_coefficients = int(np.prod(self.shape))
         A = np.zeros((len(functionals), n_coefficients))
-        for first in range(0, len(X), _ROWS):
-            rows = slice(first, first + _ROWS)
+        # rows of interpolation weights at a time
+        for rows in row_slices(len(X), 4096):
             F = functionals[:, rows]
             W = self.interpolation(X[rows])
             A += (W.T @ F.T).T

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.rows import InputFrame
 from skgpx._types import Array, Index
+from skgpx._validation import check_layer_sizes
 
 if TYPE_CHECKING:
     from skgpx._gwi._classifier import GWIClassifier
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 # derivatives in the outputs.
 Loss = Callable[[Array, Index], tuple[Array, Array]]
 
-# Rows of a step of Adam.
-_BATCH = 200
 # Rounds of a training: after each the held-out loss is computed and callbacks run.
 _ROUNDS = 50
 # A network stops after so many rounds without a lower loss.
@@ -156,7 +154,7 @@ def train_networks(
     X = frame(X).astype(np.float32)
 
     # 2  Each network has a start, and a part of the rows that is held out.
-    layers = _layers(settings.hidden_layer_sizes)
+    layers = check_layer_sizes(settings.hidden_layer_sizes)
     network = Perceptron((X.shape[1], *layers, n_outputs))
     n_networks = settings.n_estimators
     part_of_network = np.arange(n_networks) % max(len(parts), 1)
@@ -166,8 +164,9 @@ def train_networks(
     training = np.stack([np.setdiff1d(np.arange(len(X)), part) for part in held_out])
     starts = [network.start(stream) for stream in rng.spawn(n_networks)]
     theta = np.stack(starts).astype(np.float32)
-    # running means of Adam
-    moments = np.zeros((2, *theta.shape), np.float32)
+    # parameters, and their two running means of Adam
+    state = np.stack((theta, np.zeros_like(theta), np.zeros_like(theta)))
+    theta = state[0]
 
     # 3  The best of each network so far, by its held-out loss.
     best_theta = theta.copy()
@@ -198,7 +197,7 @@ def train_networks(
         if not len(active):
             break
         # 4  Epochs of Adam, for all networks that still gain.
-        state = _AdamState(theta[active], moments[0][active], moments[1][active])
+        state_of_active = state.take(active, axis=1)
         training_losses[active, first_epoch:last_epoch] = _train(
             network,
             X,
@@ -207,12 +206,10 @@ def train_networks(
             settings,
             max_iter=max_iter,
             epochs=range(first_epoch, last_epoch),
-            state=state,
+            state=state_of_active,
             rng=rng,
         ).T
-        theta[active] = state.parameters
-        moments[0, active] = state.first_moment
-        moments[1, active] = state.second_moment
+        state[:, active] = state_of_active
 
         # 5  The held-out loss.
         round_losses = np.full(n_networks, np.nan)
@@ -233,14 +230,6 @@ def train_networks(
     return current_result()
 
 
-class _AdamState(NamedTuple):
-    """Parameters of networks (k, p), and the moments of their gradients."""
-
-    parameters: Array
-    first_moment: Array
-    second_moment: Array
-
-
 def _train(
     network: Perceptron,
     X: Array,
@@ -249,15 +238,17 @@ def _train(
     settings: GWIRegressor | GWIClassifier,
     max_iter: int,
     epochs: range,
-    state: _AdamState,
+    state: Array,
     rng: np.random.Generator,
 ) -> Array:
     """Mean losses (epochs, k) of epochs of Adam, which move the state in place.
 
     `training` holds the rows (k, n) of each network.
     """
+    parameters, first_moment, second_moment = state
     n_networks, n = training.shape
-    n_batches = -(-n // _BATCH)
+    # rows of a step of Adam
+    n_batches = -(-n // 200)
     # The L2 penalty of the weights; biases have none.
     penalty = np.zeros(network.n_parameters, np.float32)
     for layer, _ in network.layers(penalty):
@@ -267,10 +258,10 @@ def _train(
         order = rng.permuted(training, axis=1)
         batches = np.array_split(order, n_batches, axis=1)
         for batch, rows in enumerate(batches):
-            outputs, pullback = network.with_pullback(state.parameters, X[rows])
+            outputs, pullback = network.with_pullback(parameters, X[rows])
             values, slopes = loss(outputs, rows)
             gradient, _ = pullback(slopes.astype(penalty.dtype))
-            gradient += penalty * state.parameters
+            gradient += penalty * parameters
             step = epoch * n_batches + batch
             rate = cosine_decay(
                 step,
@@ -278,27 +269,15 @@ def _train(
                 settings.learning_rate_init,
             )
             adam_step(
-                state.parameters,
+                parameters,
                 gradient,
-                state.first_moment,
-                state.second_moment,
+                first_moment,
+                second_moment,
                 step + 1,
                 rate,
             )
             epoch_loss += values * rows.shape[1] / n
     return losses
-
-
-def _layers(sizes: int | Sequence[int]) -> tuple[int, ...]:
-    """Sizes of the hidden layers; a ValueError unless they are positive integers."""
-    layers = np.atleast_1d(np.asarray(sizes, dtype=object))
-    for size in layers:
-        if not isinstance(size, Integral) or int(size) <= 0:
-            raise ValueError(
-                "hidden_layer_sizes must be positive integers, one for each hidden "
-                f"layer, such as (10, 10); got {sizes!r}."
-            )
-    return tuple(int(size) for size in layers)
 
 
 def _mean_curve(curves: Array) -> Array:

@@ -32,13 +32,6 @@ from skgpx._validation import check_likelihood_given
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT
 
-# Errors below this part of their root mean square count as that large: the logarithm of
-# an error near zero says little about the scale.
-_MIN_RELATIVE_ERROR = 1e-3
-# Held-out rows that determine the parameters of the noise: three numbers need no more.
-_MAX_ROWS = 4000
-# Fewer held-out rows do not determine how noise varies.
-_MIN_ROWS = 10
 # Bounds of the parameters, and their start.
 _SLOPES = (0.0, 2.0)
 _START = 0.7
@@ -258,11 +251,14 @@ def learn_noise(
     """
     if isinstance(noise_model, str):
         noise_model = boosted_log_scale()
-    if noise_model is None or len(rows.errors) < _MIN_ROWS:
+    # fewer held-out rows do not determine how noise varies
+    if noise_model is None or len(rows.errors) < 10:
         return _parameters(rows, likelihood, np.zeros(len(rows.errors)), NoiseScale())
     # 1  h: regression of log |e|, and its out-of-fold predictions.
     size = np.abs(rows.errors)
-    smallest = _MIN_RELATIVE_ERROR * np.sqrt(np.average(size**2, weights=rows.weights))
+    # errors below this part of their root mean square count as that large: the
+    # logarithm of an error near zero says little about the scale
+    smallest = 1e-3 * np.sqrt(np.average(size**2, weights=rows.weights))
     target = np.log(np.maximum(size, max(smallest, 1e-12)))
     training = Training(rows.form.table(rows.rows), target, rows.weights)
     fits = cross_fit(
@@ -344,7 +340,9 @@ def _parameters(
     """
     h = np.clip(h, scale.lowest, scale.highest)
     mean_h = float(np.average(h, weights=rows.weights))
-    step = -(-len(h) // _MAX_ROWS)
+    # held-out rows that determine the parameters of the noise: three numbers need no
+    # more
+    step = -(-len(h) // 4000)
     errors = rows.errors[::step]
     weights = rows.weights[::step]
     centred_h = h[::step] - mean_h

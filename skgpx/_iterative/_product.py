@@ -20,10 +20,6 @@ from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
 
 Single = NDArray[np.float32]
 
-# Sums of tiles, which are added in this order, whatever the number of workers.
-_N_SUMS = 16
-# Tiles up to which a second thread saves no time.
-_TILES_OF_ONE_THREAD = 36
 # Coordinates in lengthscales beyond which squares would overflow in single precision.
 _FARTHEST = 1e15
 
@@ -44,13 +40,6 @@ class _RadialFactor(NamedTuple):
     code: int
     shape: float
     points: Array
-
-
-class _RadialTerm(NamedTuple):
-    """``coefficient`` times the product of radial ``factors``."""
-
-    coefficient: float
-    factors: list[_RadialFactor]
 
 
 class _Tiles(NamedTuple):
@@ -136,7 +125,7 @@ class KernelProduct:
         except ValueError:
             monomials = [Monomial(1.0, (kernel,))]
         features: list[Array] = []
-        radial: list[_RadialTerm] = []
+        radial: list[tuple[float, list[_RadialFactor]]] = []
         not_radial: list[Monomial] = []
         terms: list[Monomial] = []
         for term in monomials:
@@ -149,7 +138,7 @@ class KernelProduct:
             if factors is None:
                 not_radial.append(term)
             else:
-                radial.append(_RadialTerm(term.coefficient, factors))
+                radial.append((term.coefficient, factors))
         self._features = np.column_stack([np.empty((len(X), 0)), *features])
         table = None
         if radial:
@@ -168,7 +157,8 @@ class KernelProduct:
         # tiles of the lower triangle, in sums of about as many
         n_rows = -(-n // TILE)
         n_tiles = n_rows * (n_rows + 1) // 2
-        n_sums = min(_N_SUMS, n_tiles)
+        # sums of tiles, which are added in this order, whatever the number of workers
+        n_sums = min(16, n_tiles)
         bounds = np.linspace(0, n_tiles, n_sums + 1).astype(int).tolist()
         # workers of other machines are sent the vectors that their loops read
         vectors = V
@@ -179,7 +169,8 @@ class KernelProduct:
             if self.compiled:
                 vectors = V[:0]
         n_jobs: int | None = 1
-        if n_tiles > _TILES_OF_ONE_THREAD or (n_tiles > 1 and on_cluster()):
+        # tiles up to which a second thread saves no time
+        if n_tiles > 36 or (n_tiles > 1 and on_cluster()):
             n_jobs = blas_jobs(self.n_jobs)
         sums = parallel_stream(
             _Tiles.sum_of_tiles,
@@ -245,13 +236,13 @@ def _radial_factor(kernel: Kernel, X: Array) -> _RadialFactor | None:
     return _RadialFactor(code, shape, points)
 
 
-def _table(terms: list[_RadialTerm], n: int) -> RadialTerms:
+def _table(terms: list[tuple[float, list[_RadialFactor]]], n: int) -> RadialTerms:
     """Radial terms at n rows as arrays of compiled loops."""
     factors: list[_RadialFactor] = []
     term_of_factor = []
-    for position, term in enumerate(terms):
-        factors.extend(term.factors)
-        term_of_factor.extend([position] * len(term.factors))
+    for position, (_, factors_of_term) in enumerate(terms):
+        factors.extend(factors_of_term)
+        term_of_factor.extend([position] * len(factors_of_term))
     # the last entry ends the last term
     term_of_factor.append(len(terms))
     # points of all factors below one another, and zeros up to a whole number of tiles
@@ -263,7 +254,7 @@ def _table(terms: list[_RadialTerm], n: int) -> RadialTerms:
     boundaries = np.cumsum([0, *widths])
     codes = [factor.code for factor in factors]
     shapes = [factor.shape for factor in factors]
-    coefficients = [term.coefficient for term in terms]
+    coefficients = [coefficient for coefficient, _ in terms]
     return RadialTerms(
         points=points,
         ends=boundaries.astype(np.int64),

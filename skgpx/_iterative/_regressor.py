@@ -59,8 +59,6 @@ from skgpx.likelihoods import Gaussian
 
 # Largest number of floats of the features of the preconditioner: half a gigabyte.
 _MOST_FEATURES = 6e7
-# Nearest rows of the preconditioner, by default.
-_NEIGHBORS = 20
 
 
 class _Solved(NamedTuple):
@@ -86,16 +84,6 @@ class _Solved(NamedTuple):
     prior: FunctionDraws
     errors: Array
     coefficients: Array
-
-
-class _LeaveOneOut(NamedTuple):
-    """Leave-one-out errors (r, c) of some rows, and their variances (r,).
-
-    The variances are those of a single observation, whatever the weight of its row.
-    """
-
-    errors: Array
-    variance: Array
 
 
 class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
@@ -398,7 +386,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         if previous is not None and len(sparse.inducing_points) < len(rows.X):
             start = _continue(previous, rows, start, B.shape)
 
-        def finish(solution: Solution) -> tuple[dict[str, Any], _LeaveOneOut]:
+        def finish(solution: Solution) -> tuple[dict[str, Any], Array, Array]:
             coefficients = solution.values.reshape(B.shape)
             solved = _Solved(hyperparameters, units, rows, prior, errors, coefficients)
             return self._fitted_attributes(solved, solution, sparse, noise)
@@ -435,7 +423,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             callback=report,
         )
         clock.end_of("solution")
-        attributes, leave_one_out = finish(solution)
+        attributes, errors_without, variance_without = finish(solution)
         self.__dict__.update(attributes, stage_seconds_=clock.seconds)
         reporter.finish()
         residual_findings = self._check_fit(
@@ -443,7 +431,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             kernel,
             noise_level,
             units,
-            leave_one_out,
+            errors_without,
+            variance_without,
             noise_is_free=hyperparameters.noise_is_free,
         )
         return [
@@ -458,7 +447,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         kernel: Kernel,
         noise_level: float,
         units: Units,
-        leave_one_out: _LeaveOneOut,
+        errors: Array,
+        variance: Array,
         *,
         noise_is_free: bool,
     ) -> list[Finding | None]:
@@ -471,7 +461,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         prior = diagnostics.CovarianceOfRows(kernel, noise_level, zero=-shift / scale)
         # the same for each target, in its units
         noise_variance = float(np.ravel(self.noise_variance_ / scale**2)[0])
-        noise_share = noise_variance / leave_one_out.variance
+        noise_share = noise_variance / variance
         noise_is_known = rows.known is not None
         # the remedy, likelihoods with particles, has one target and fewer points
         has_remedy = (
@@ -479,8 +469,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         )
         return diagnostics.check_residuals(
             checked,
-            residuals=leave_one_out.errors.reshape(checked.y.shape),
-            variance=leave_one_out.variance,
+            residuals=errors.reshape(checked.y.shape),
+            variance=variance,
             noise_share=np.minimum(noise_share, 1.0),
             likelihood=self.likelihood_,
             noise_is_free=noise_is_free,
@@ -511,7 +501,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             n_neighbors = int(self.n_neighbors)
         elif decays and not suffice:
             # the points leave a residual with short correlations
-            n_neighbors = _NEIGHBORS
+            # nearest rows of the preconditioner, by default
+            n_neighbors = 20
         else:
             n_neighbors = 0
         sparse = SparseRows.of(
@@ -598,7 +589,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         solution: Solution,
         sparse: SparseRows,
         noise: Array,
-    ) -> tuple[dict[str, Any], _LeaveOneOut]:
+    ) -> tuple[dict[str, Any], Array, Array]:
         """Attributes of the fit, and leave-one-out errors of some rows."""
         shift, scale, mean_noise = solved.units
         hyperparameters = solved.hyperparameters
@@ -668,7 +659,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         # a row of weight ω stands for ω observations: the variance of one of them
         precisions = solved.rows.take(left_out).precisions
         single = latent_variance + noise[left_out] * precisions
-        return attributes, _LeaveOneOut(errors[:, :, 0], T * single)
+        return attributes, errors[:, :, 0], T * single
 
     @property
     def noise_variance_(self) -> float | Array:

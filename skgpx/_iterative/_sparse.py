@@ -18,6 +18,7 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._numerics.regression import noise_share, precision_root
+from skgpx._numerics.rows import row_slices
 from skgpx._parallel import blas_jobs, n_workers, parallel_map, parallel_stream
 from skgpx._row_statistics import neighbor_whitening
 from skgpx._types import Array
@@ -153,7 +154,7 @@ class SparseRows:
         """
         n = len(X)
         m = basis.n_basis
-        blocks = [slice(i, min(i + _CHUNK, n)) for i in range(0, n, _CHUNK)]
+        blocks = row_slices(n, _CHUNK)
         jobs: int | None = 1
         if len(blocks) > 1:
             jobs = blas_jobs(n_jobs)

@@ -9,12 +9,6 @@ from scipy import optimize
 
 from skgpx._types import Array
 
-# Rows below which a correction is not estimated.
-_MIN_ROWS = 50
-# Residual variances below this fraction of the prior variance count as zero.
-_NEGLIGIBLE = 1e-6
-# Power of r/k by which corrections fade.
-_FADE = 16
 # Prior standard deviations of the coefficients of the correction.
 _WIDTHS = np.array([1.0, 0.5, 0.5])
 # Prior mean and standard deviation of the squared spread around it.
@@ -22,27 +16,6 @@ _SPREAD_MEAN = 0.04
 _SPREAD_STD = 0.04
 # Smallest variance with a logarithm.
 _TINY = 1e-300
-
-
-class _Moments(NamedTuple):
-    """Variances at rows under a correction, and mean squares in their units.
-
-    Attributes
-    ----------
-    v : ndarray of shape (n,)
-        Variance of f given the other rows.
-    share : ndarray of shape (n,)
-        ``v / (v + noise)``.
-    ratio : ndarray of shape (n,)
-        Mean of ``α_i²`` over its variance.
-    error_ratio : ndarray of shape (n,)
-        Mean of ``(ε_i - noise α_i)²`` over its variance.
-    """
-
-    v: Array
-    share: Array
-    ratio: Array
-    error_ratio: Array
 
 
 class VarianceCorrection(NamedTuple):
@@ -113,8 +86,10 @@ class VarianceCorrection(NamedTuple):
         correction : VarianceCorrection
         """
         n_draws = solutions.shape[1]
-        has_residual = r > _NEGLIGIBLE * k
-        if np.sum(has_residual) < _MIN_ROWS:
+        # residual variances below this fraction of the prior variance count as zero
+        has_residual = r > 1e-6 * k
+        # rows below which a correction is not estimated
+        if np.sum(has_residual) < 50:
             return cls(
                 coefficients=np.zeros(3),
                 spread=0.0,
@@ -142,15 +117,13 @@ class VarianceCorrection(NamedTuple):
         )
         base, table = correction._features(h, r, k)
 
-        def moments(beta: Array) -> _Moments:
+        def moments(beta: Array) -> tuple[Array, Array, Array, Array]:
             v = np.exp(np.clip(base + table @ beta, -60.0, 60.0))
             share = v / (v + noise)
-            return _Moments(
-                v,
-                share,
-                ratio=square * (v + noise),
-                error_ratio=square_error / (share * noise),
-            )
+            # mean squares in units of these variances
+            ratio = square * (v + noise)
+            error_ratio = square_error / (share * noise)
+            return v, share, ratio, error_ratio
 
         def loss(beta: Array) -> tuple[float, Array]:
             """Negative log posterior of β, and its gradient."""
@@ -186,7 +159,8 @@ class VarianceCorrection(NamedTuple):
         # the correction fades beyond the largest r of the rows, and towards the prior
         largest_r = np.exp(self.limits[0, 1])
         within_rows = np.minimum(1.0, largest_r / r_positive)
-        share_of_prior = (r / k) ** _FADE
+        # power of r/k by which corrections fade
+        share_of_prior = (r / k) ** 16
         below_prior = np.maximum(1.0 - share_of_prior, 0.0)
         fading = s * within_rows * below_prior
         # 1, log r and log h within the limits of the rows

@@ -122,11 +122,6 @@ class _ValuesOfMean:
         return values, np.einsum("pcd,pc->pd", slopes, chosen)
 
 
-# Floats that a prediction holds for each mixture component of a row, quadrature nodes
-# included.
-_PER_COMPONENT = 120
-
-
 class FunctionModel:
     """What the models of ``f(x) = m(x) + scale h(x)`` share, h of the weights w.
 
@@ -168,7 +163,9 @@ class FunctionModel:
     def floats_of_components(self) -> int:
         """Numbers in memory for the distribution of f at one row."""
         _, c, s = self.weights.shape
-        return _PER_COMPONENT * c * s
+        # floats that a prediction holds for each mixture component of a row,
+        # quadrature nodes included
+        return 120 * c * s
 
     def __getstate__(self) -> dict[str, Any]:
         # without the cached properties, which can be computed again

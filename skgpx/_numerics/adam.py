@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from skgpx._numerics._jit import kernel
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 # β₁, β₂ and ε of the paper. They are not defaults of arguments: a call of compiled code
 # from Python takes 50 µs more where an argument is left out.

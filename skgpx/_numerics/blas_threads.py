@@ -187,5 +187,4 @@ def _libraries() -> list[Any]:
         controller = ThreadpoolController().select(user_api="blas")
         _LOADED["libraries"] = list(controller.lib_controllers)
         _LOADED["modules"] = len(sys.modules)
-    libraries: list[Any] = _LOADED["libraries"]
-    return libraries
+    return _LOADED["libraries"]

@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from skgpx._numerics.rows import thinning
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+from skgpx._types import Array, Index, Mask
 
 # Sample rows with a distance to their nearest rows: in all, and at least in each leaf.
 _MEASURED_ROWS = 20_000

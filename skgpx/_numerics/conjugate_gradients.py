@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 # Products after which the residual is computed again, in double precision.
 _CHECKED = 50
@@ -207,8 +205,7 @@ class _State:
         Q, R, _ = qr(weighted, mode="economic", pivoting=True, check_finite=False)
         pivots = np.abs(np.diagonal(R))
         is_independent = pivots > _DEPENDENT * pivots.max(initial=0.0)
-        basis: Array = np.ascontiguousarray(Q[:, is_independent])
-        return basis
+        return np.ascontiguousarray(Q[:, is_independent])
 
     def _exact_residual(self) -> Array:
         """``B - (K + D) X`` in double precision."""
@@ -285,8 +282,7 @@ class _State:
 
 
 def _column_norms(A: Array) -> Array:
-    norms: Array = np.sqrt(np.sum(A**2, axis=0))
-    return norms
+    return np.sqrt(np.sum(A**2, axis=0))
 
 
 def _solve_factored(L: Array, B: Array) -> Array:

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Array = NDArray[np.float64]
+from skgpx._types import Array
+
 Cdf = Callable[[Array], Array]
 
 # Levels of the quantiles between which the integral is split.

@@ -12,14 +12,11 @@ numba's error message, four seconds of a first fit.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics._jit import inlined, kernel
+from skgpx._types import Array
 
 # ---- Copies and sums of arrays, in kernels -------------------------------------------
-
-
-Array = NDArray[np.float64]
 
 
 @inlined

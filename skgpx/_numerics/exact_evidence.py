@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from skgpx._numerics._jit import reduction
 from skgpx._numerics.radial import profile_and_slope
-
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index
 
 # Kinds of inputs, by their squared distance: that of numbers, one where categories
 # differ, and the squared chord between two points of a cycle.
@@ -51,10 +50,10 @@ class DensityRows(NamedTuple):
         Noise variance of each row, in units of that of the likelihood.
     """
 
-    codes: NDArray[np.intp]
+    codes: Index
     first_factors: NDArray[np.uint64]
     first_inputs: NDArray[np.uint64]
-    kinds: NDArray[np.intp]
+    kinds: Index
     period_slots: NDArray[np.uint64]
     points: Array
     n_lines: int

@@ -13,14 +13,12 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import loggamma, pdtr, roots_genlaguerre, softmax
 
 from skgpx._numerics._jit import inlined, kernel, reduction
 from skgpx._numerics.elementary import erfcx, exp
 from skgpx._numerics.mixture import LatentMixture, normal_nodes
-
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index
 
 # ---- Gauss-Hermite rules -------------------------------------------------------------
 
@@ -72,7 +70,7 @@ def rotated_nodes(n_outputs: int, n_rotations: int) -> tuple[Array, Array]:
 # ---- One rule for all components of a latent mixture ---------------------------------
 
 
-def line_sizes(mixture: LatentMixture) -> NDArray[np.intp]:
+def line_sizes(mixture: LatentMixture) -> Index:
     """Number of nodes that :func:`line_rule` needs for each row, (n,): powers of two.
 
     For one output. The nodes are at most 0.4 of the smallest standard deviation of a
@@ -310,7 +308,7 @@ def condensed_sizes(
     mixture: LatentMixture,
     variance: Array,
     log_shares: Array,
-) -> NDArray[np.intp]:
+) -> Index:
     """Number of components to which :func:`condense` may reduce each row, (n,).
 
     Zero if it should not, or need not. Interpolation of ``Φ(r x)`` on [-1, 1] in D
@@ -519,8 +517,7 @@ def softmax_probabilities(mixture: LatentMixture) -> Array:
     weights = mixture.weights
     n, c, _ = mean.shape
     if normal_nodes(mixture)[0].shape[2] == 1:
-        exact: Array = softmax(mean, axis=1) @ weights
-        return exact
+        return softmax(mean, axis=1) @ weights
     variance = np.broadcast_to(variance, (n, *variance.shape[1:]))
     std = np.sqrt(variance)
     # trapezoidal rules for N(0, 1) and for the Gumbel distribution

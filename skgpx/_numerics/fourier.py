@@ -23,10 +23,9 @@ from scipy import fft
 
 from skgpx._numerics._jit import kernel
 from skgpx._numerics.trigonometry import cos_turns
+from skgpx._types import Array, Index, Mask
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
 
 
 class Box(NamedTuple):
@@ -45,13 +44,11 @@ class Box(NamedTuple):
 
     def turns(self, X: Array) -> Array:
         """Angles of the rows of X (n, d), in turns: 0 to 1 inside the box."""
-        turns: Array = (X - self.origin) / self.period
-        return turns
+        return (X - self.origin) / self.period
 
     def frequencies(self, waves: Integers) -> Array:
         """Angular frequencies ``2π k / period`` of waves (m, d)."""
-        omega: Array = 2.0 * np.pi * waves / self.period
-        return omega
+        return 2.0 * np.pi * waves / self.period
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class FourierIndex:
     """
 
     waves: Integers
-    sine: Booleans
+    sine: Mask
     ranks: Array
 
     def __len__(self) -> int:
@@ -89,7 +86,7 @@ class FourierIndex:
         is_constant = ~self.waves.any(axis=1)
         return np.where(is_constant, np.sqrt(0.5), 1.0)
 
-    def distinct(self) -> tuple[Integers, NDArray[np.intp]]:
+    def distinct(self) -> tuple[Integers, Index]:
         """Distinct waves of the functions.
 
         Returns
@@ -113,8 +110,7 @@ class FourierIndex:
         """Largest wave number of each input, shape (d,)."""
         if not len(self.sine):
             return np.zeros(self.waves.shape[1], np.int64)
-        largest: Integers = np.abs(self.waves).max(axis=0)
-        return largest
+        return np.abs(self.waves).max(axis=0)
 
 
 def function_list(waves: Integers) -> FourierIndex:
@@ -152,8 +148,7 @@ def half_space(reach: Integers) -> Integers:
     grid = grid.reshape(-1, d)
     # the grid is symmetric about its middle, which is zero
     middle = len(grid) // 2
-    waves: Integers = grid[middle + 1 :].astype(np.int64)
-    return waves
+    return grid[middle + 1 :].astype(np.int64)
 
 
 def by_length(d: int, size: int) -> FourierIndex:
@@ -365,8 +360,7 @@ def to_real(values: Complex) -> Array:
         cosine[0] *= 0.5
         coefficients = np.stack((cosine, sine))
         values = np.moveaxis(coefficients, (0, 1), (axis, axis + 1))
-    real: Array = np.ascontiguousarray(values.real)
-    return real
+    return np.ascontiguousarray(values.real)
 
 
 # ---- Gram matrices from sums of waves, and the way back ------------------------------
@@ -451,8 +445,7 @@ def gram(index: FourierIndex, table: WaveTable) -> Array:
 def moment(index: FourierIndex, table: WaveTable) -> Array:
     """``Φᵀ diag(w) y`` from sums of waves times y, shape (m,)."""
     sums = waves_of(table, index.waves)
-    moments: Array = (amplitudes(index) * sums).real
-    return moments
+    return (amplitudes(index) * sums).real
 
 
 def collapse(index: FourierIndex, covariance: Array) -> WaveTable:
@@ -524,8 +517,7 @@ def convolve(sums: WaveTable, function: WaveTable, reach: Integers) -> WaveTable
     lower = middle - reach
     upper = middle + reach + 1
     window = tuple(map(slice, lower, upper))
-    table: WaveTable = convolution[window]
-    return table
+    return convolution[window]
 
 
 def evaluate(tables: Sequence[WaveTable], turns: Array) -> Array:

@@ -29,8 +29,8 @@ from skgpx._numerics.fourier import (
     row_products,
 )
 from skgpx._numerics.regression import WeightStatistics
+from skgpx._types import Array
 
-Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 # Moments of a bin; the compiled loop is written out for them.
@@ -182,8 +182,7 @@ class BinMoments:
 def _sums_of_groups(values: Array, n_groups: int) -> Array:
     """Sums (g, t) over groups of neighbouring rows of values (B, t)."""
     groups = values.reshape(n_groups, -1, values.shape[1])
-    sums: Array = groups.sum(axis=1)
-    return sums
+    return groups.sum(axis=1)
 
 
 def n_bins(largest_wave: int) -> int:
@@ -322,8 +321,7 @@ def _sums_from_moments(moments: Array, size: int, factors: Complex) -> Complex:
     n_waves = factors.shape[1]
     transform = fft.rfft(moments, size, axis=0)
     waves = np.conj(transform[:n_waves])
-    sums: Complex = np.einsum("kq,qk->k", waves, factors)
-    return sums
+    return np.einsum("kq,qk->k", waves, factors)
 
 
 def _exponential_polynomials(a: float, count: int) -> Complex:
@@ -338,8 +336,7 @@ def _exponential_polynomials(a: float, count: int) -> Complex:
     phases = np.outer(nodes + 1.0, np.arange(count))
     waves = np.exp(1j * a * phases)
     powers = np.vander(nodes, increasing=True)
-    coefficients: Complex = np.linalg.solve(powers, waves)
-    return coefficients
+    return np.linalg.solve(powers, waves)
 
 
 def _two_sided(sums: Complex) -> WaveTable:
@@ -447,8 +444,7 @@ def _products(tables: list[Array], weights: Array) -> Array:
     last = waves.pop()
     if not waves:
         return (last @ weights)[np.newaxis]
-    product: Array = row_products(waves) @ (last * weights).T
-    return product
+    return row_products(waves) @ (last * weights).T
 
 
 @dataclass(frozen=True)

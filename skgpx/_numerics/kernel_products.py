@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from skgpx._numerics._jit import inlined, kernel
 from skgpx._numerics.radial import MATERN_12, MATERN_32, RBF
+from skgpx._types import Array
 
-Array = NDArray[np.float64]
 Single = NDArray[np.float32]
 Index = NDArray[np.int64]
 

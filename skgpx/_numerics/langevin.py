@@ -38,13 +38,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics import langevin_loop
 from skgpx._numerics.langevin_loop import ROWS, Density, RandomNumbers, Scheme
 from skgpx._numerics.pointwise import GAUSSIAN, formula_of
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 # Code of a target that is quadratic in z, with matrix `features` and linear term `y`.
 QUADRATIC = -1
@@ -244,8 +242,7 @@ def _by_output(target: Target, w: Array) -> Array:
 
 def latent_values(target: Target, w: Array) -> Array:
     """Latent values ``offset + Φw`` of all rows at weights w (m, c), shape (n, c)."""
-    f: Array = target.features @ w + target.offset
-    return f
+    return target.features @ w + target.offset
 
 
 def start(
@@ -551,8 +548,7 @@ def truncate_drift(
 def _squares(values: Array) -> Array:
     """Sum of squares of each chain, (s,)."""
     flat = values.reshape(-1, values.shape[2])
-    squares: Array = np.einsum("is,is->s", flat, flat)
-    return squares
+    return np.einsum("is,is->s", flat, flat)
 
 
 def _potential_and_gradient(

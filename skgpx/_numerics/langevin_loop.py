@@ -11,13 +11,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics import pointwise
 from skgpx._numerics._jit import kernel
 from skgpx._numerics.elementary import add
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 # Largest numbers of rows and of latent values in a block: the latent values, their
 # gradients and their energies then stay in the cache.

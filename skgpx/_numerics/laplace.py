@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.expectations import expectation_nodes
@@ -25,11 +24,10 @@ from skgpx._numerics.linalg import (
 )
 from skgpx._numerics.regression import EvidenceGradient
 from skgpx._numerics.smoothing import is_smoothed
+from skgpx._types import Array
 
 # ---- Mode of the weights, and the normal approximation around it ---------------------
 
-
-Array = NDArray[np.float64]
 
 # Largest order of a Hessian that couples the weights of all outputs.
 LARGEST_COUPLED = 1500
@@ -229,8 +227,7 @@ def left_out(target: Target, mode: Mode) -> Array:
     f = latent_values(target, mode.weights)
     g = omega * _row_gradient(target, f)[:, :, np.newaxis]
     steps = np.linalg.solve(np.eye(c) - h @ W, h @ g)
-    values: Array = target.features @ mode.weights + steps[:, :, 0]
-    return values
+    return target.features @ mode.weights + steps[:, :, 0]
 
 
 def _inverse_roots(L: Array) -> Array:
@@ -443,8 +440,7 @@ def _gram(features: Array, curvature: Array) -> Array:
             half = features * np.sqrt(curvature)[:, np.newaxis]
             return half.T @ half
         weighted = features * curvature[:, np.newaxis]
-        gram: Array = weighted.T @ features
-        return gram
+        return weighted.T @ features
 
 
 def row_curvature(target: Target, w: Array) -> Array:
@@ -759,8 +755,7 @@ class ContrastLikelihood(NamedTuple):
     @property
     def theta(self) -> Array:
         """Free log-parameters."""
-        theta: Array = self.likelihood.theta
-        return theta
+        return self.likelihood.theta
 
     def with_theta(self, theta: Array) -> ContrastLikelihood:
         """Copy with other log-parameters."""
@@ -769,8 +764,7 @@ class ContrastLikelihood(NamedTuple):
     def row_nll(self, y: Array, f: Array) -> Array:
         """Negative log-likelihood, (n, s)."""
         latent = self.Q @ f
-        nll: Array = self.likelihood.row_nll(y, latent)
-        return nll
+        return self.likelihood.row_nll(y, latent)
 
     def row_gradient(self, y: Array, f: Array) -> Array:
         """``Qᵀ∇``, (n, c - 1, s)."""

@@ -18,11 +18,9 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
+from skgpx._types import Array, Index
 
 # Negligible fraction of the variance in negative eigenvalues.
 _NEGLIGIBLE = 1e-6
@@ -96,8 +94,7 @@ def _eigenvalues(
         lags = [axis[p] for axis, p in zip(axes, positions, strict=True)]
         values[nodes] = covariance(np.column_stack(lags))
     transform = fft.fftn(values.reshape(torus))
-    eigenvalues: Array = transform.real
-    return eigenvalues
+    return transform.real
 
 
 # ---- Processes with these eigenvalues ------------------------------------------------

@@ -10,13 +10,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from skgpx._numerics._jit import kernel, reduction
 from skgpx._numerics.blas_threads import threads_for
-
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index, Selection
 
 # ---- Symmetric matrices; only the lower triangle is computed and read ----------------
 
@@ -319,8 +317,7 @@ def log_determinant(L: Array) -> float:
 # ---- Pivoted Cholesky of an implicit matrix ------------------------------------------
 
 
-Index = NDArray[np.intp] | slice
-Entries = Callable[[Index, Index], Array]
+Entries = Callable[[Selection, Selection], Array]
 
 # Number of candidate rows for the pivots between two updates of all rows.
 _BLOCK = 128
@@ -343,9 +340,9 @@ class PivotedCholesky(NamedTuple):
         Diagonal of ``K - rows.T @ rows``, not negative.
     """
 
-    pivots: NDArray[np.intp]
-    rows: NDArray[np.float64]
-    residual: NDArray[np.float64]
+    pivots: Index
+    rows: Array
+    residual: Array
 
 
 def pivoted_cholesky(
@@ -353,7 +350,7 @@ def pivoted_cholesky(
     diagonal: Array,
     n_pivots: int,
     tolerance: float = 1e-10,
-    priority: NDArray[np.intp] | None = None,
+    priority: Index | None = None,
     trace: float = 0.0,
     trace_per_pivot: float = np.inf,
 ) -> PivotedCholesky:
@@ -441,9 +438,9 @@ def pivoted_cholesky(
 
 def _largest(
     residual: Array,
-    priority: NDArray[np.intp],
+    priority: Index,
     tie: float,
-) -> tuple[NDArray[np.intp], float]:
+) -> tuple[Index, float]:
     """Rows of the largest residuals.
 
     Returns
@@ -477,12 +474,12 @@ def _lowest_tied(residual: Array, tie: float) -> float:
 def _pivots_of_block(
     S: Array,
     residual: Array,
-    priority: NDArray[np.intp],
+    priority: Index,
     *,
     n_pivots: int,
     limit: float,
     tie: float,
-) -> tuple[NDArray[np.intp], Array]:
+) -> tuple[Index, Array]:
     """Pivots of a block with covariance S.
 
     Returns

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index
 
 # Below this fraction of a row's mean square a variance has no effect on a prediction.
 NEGLIGIBLE = 1e-20
@@ -37,7 +36,7 @@ class LatentMixture(NamedTuple):
     mean: Array
     variance: Array
     weights: Array
-    owner: NDArray[np.intp] | None = None
+    owner: Index | None = None
 
     @classmethod
     def joined(
@@ -85,7 +84,7 @@ class LatentMixture(NamedTuple):
             models.append((k, total, mixture))
         return models
 
-    def rows(self, index: slice | NDArray[np.intp]) -> LatentMixture:
+    def rows(self, index: slice | Index) -> LatentMixture:
         """Mixture of some rows, by a slice or an array of their numbers."""
         shape = (len(self.mean), *self.variance.shape[1:])
         variance = np.broadcast_to(self.variance, shape)

@@ -6,16 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import QUADRATIC, Target, latent_values
 from skgpx._numerics.laplace import Mode
 from skgpx._numerics.smoothing import is_smoothed
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Index = NDArray[np.intp]
+from skgpx._types import Array, Index, Mask
 
 # Points of a line through the prior mean, in prior standard deviations.
 PLACES = np.linspace(-4.0, 4.0, 81)
@@ -333,8 +329,7 @@ class Domains(NamedTuple):
         moved = np.pad(self.moves, ((0, 0), (0, 1))) * t
         coupled = moved @ self.energy
         # ½ (t - 2 p)ᵀ M (t - 2 p) - ½ tᵀ M t = 2 pᵀ M p - 2 pᵀ M t
-        changes: Array = 2.0 * np.sum(coupled * moved, axis=1) - 2.0 * coupled @ t
-        return changes
+        return 2.0 * np.sum(coupled * moved, axis=1) - 2.0 * coupled @ t
 
 
 def _signed_modes(

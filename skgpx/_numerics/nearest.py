@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 from skgpx._numerics._jit import inlined, reduction
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+from skgpx._types import Array, Index, Mask
 
 # Points whose predecessors are selected among all distances.
 _FIRST = 1024

@@ -11,9 +11,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 
 class Perceptron(NamedTuple):

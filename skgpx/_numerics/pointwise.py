@@ -11,12 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics._jit import Formula, inlined
 from skgpx._numerics.elementary import erfcx, exp, log, log1p
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 GAUSSIAN = 0
 STUDENT_T = 1

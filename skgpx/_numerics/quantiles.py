@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from skgpx._types import Array, Index, Mask
+
 Cdf = Callable[[Array, Any], Array]
 
 # ---- Coordinates ---------------------------------------------------------------------
@@ -146,7 +145,7 @@ class _Search(NamedTuple):
         Length of a step in the coordinate if the bracket is open.
     """
 
-    rows: NDArray[np.intp]
+    rows: Index
     y: Array
     low: Array
     high: Array

@@ -8,12 +8,10 @@ and centres are divided by the lengthscales beforehand. Values have an absolute 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics._jit import inlined, kernel
 from skgpx._numerics.elementary import exp
-
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index
 
 RBF, MATERN_12, MATERN_32, MATERN_52 = range(4)
 
@@ -129,7 +127,7 @@ def radial_pairs(
     points: Array,
     centres: Array,
     weights: Array,
-    index: NDArray[np.intp],
+    index: Index,
     value: Array,
     gradient: Array,
 ) -> None:

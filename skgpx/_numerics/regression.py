@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, optimize
 
 from skgpx._numerics.linalg import (
@@ -24,8 +23,7 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._numerics.weights import GaussianWeights
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 
 class WeightStatistics(NamedTuple):

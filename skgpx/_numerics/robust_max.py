@@ -13,14 +13,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skgpx._numerics._jit import inlined, kernel
 from skgpx._numerics.elementary import erfcx, exp
 from skgpx._numerics.mixture import LatentMixture
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from skgpx._types import Array, Index
 
 # Range of a normal variable in standard deviations; its tail beyond is below 1e-17.
 _REACH = 8.5
@@ -111,7 +109,7 @@ def _log_cdf(z: float) -> tuple[float, float]:
 def _contenders(
     mean: Array,
     std: Array,
-    chosen: Codes,
+    chosen: Index,
     centred: Array,
     widths: Array,
 ) -> int:
@@ -148,7 +146,7 @@ def _contenders(
 def _rule(
     mean: Array,
     widths: Array,
-    chosen: Codes,
+    chosen: Index,
 ) -> tuple[float, float, int]:
     """First node, step and number of nodes for the maximum of the chosen outputs."""
     low = -np.inf
@@ -168,7 +166,7 @@ def _log_product(
     u: float,
     mean: Array,
     widths: Array,
-    chosen: Codes,
+    chosen: Index,
     z: Array,
     slope: Array,
 ) -> float:
@@ -221,7 +219,7 @@ def _all_outputs(
 
 @kernel
 def _one_output(
-    y: Codes,
+    y: Index,
     mean: Array,
     std: Array,
     probability: Array,
@@ -258,7 +256,7 @@ def _one_output(
 def _add_slopes(
     mass: float,
     observed: int,
-    chosen: Codes,
+    chosen: Index,
     widths: Array,
     z: Array,
     slope: Array,

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index, Mask
 
 
-def distinct_rows(table: Array, weights: Array) -> tuple[NDArray[np.intp], Array]:
+def distinct_rows(table: Array, weights: Array) -> tuple[Index, Array]:
     """Distinct rows of positive weight, in lexicographic order.
 
     Parameters
@@ -51,12 +51,18 @@ def thinning(n_rows: int, largest: int) -> slice:
     return slice(None, None, step)
 
 
+def row_slices(n_rows: int, size: int) -> list[slice]:
+    """Consecutive slices of so many rows; the last may be shorter."""
+    starts = range(0, n_rows, size)
+    return [slice(first, min(first + size, n_rows)) for first in starts]
+
+
 def sample_distinct_rows(
     X: Array,
     y: Array,
     size: int,
     salt: int,
-) -> NDArray[np.intp] | None:
+) -> Index | None:
     """All copies of ``size`` rows (X, y) drawn among the distinct ones.
 
     The sample consists of the rows with the smallest hashes. It depends neither on the
@@ -130,7 +136,7 @@ def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 # ---- Spread of columns ---------------------------------------------------------------
 
 
-def far_outside(X: Array, input_range: Array) -> tuple[NDArray[np.bool_], int]:
+def far_outside(X: Array, input_range: Array) -> tuple[Mask, int]:
     """Rows that are far from those of a fit in at least half of the columns.
 
     In a column they are more than its whole range in the fit below or above it, which
@@ -289,5 +295,4 @@ class InputFrame(NamedTuple):
         moved = self.middle + np.sign(deviation) * new_distance
         # entries inside the fence stay as they are, exactly
         moved = np.where(excess > 0.0, moved, values)
-        framed: Array = (moved - self.centre) / self.scale
-        return framed
+        return (moved - self.centre) / self.scale

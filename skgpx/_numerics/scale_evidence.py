@@ -6,12 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics._jit import reduction
 from skgpx._numerics.elementary import exp
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 
 class ScaleSums(NamedTuple):

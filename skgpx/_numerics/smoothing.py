@@ -12,12 +12,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics.langevin import NUMPY, Target
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from skgpx._types import Array, Mask
 
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 # Half-width h, times the root of the Fisher information.
@@ -63,8 +60,7 @@ class SmoothedLikelihood(NamedTuple):
     @property
     def theta(self) -> Array:
         """Free log-parameters."""
-        theta: Array = self.likelihood.theta
-        return theta
+        return self.likelihood.theta
 
     def with_theta(self, theta: Array) -> SmoothedLikelihood:
         """Copy with other log-parameters."""
@@ -76,8 +72,7 @@ class SmoothedLikelihood(NamedTuple):
         f_at_nodes = f[..., np.newaxis] + self._half_width * _NODES
         nll = self.likelihood.row_nll(y, f_at_nodes.reshape(n, 1, -1))
         nll = nll.reshape(n, -1, len(_NODES))
-        mean: Array = nll @ (0.5 * _NODE_WEIGHTS)
-        return mean
+        return nll @ (0.5 * _NODE_WEIGHTS)
 
     def row_gradient(self, y: Array, f: Array) -> Array:
         """Derivative of this mean, (n, 1, s)."""

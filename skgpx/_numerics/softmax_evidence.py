@@ -17,12 +17,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics._jit import reduction
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 # Half the squared decrement before the last step to the mode, in nats, and steps.
 _TOLERANCE = 1e-5
@@ -93,8 +91,7 @@ class _Precisions(NamedTuple):
         E_u = _products(self.E, u)
         half = solve_lower(self.L, E_u.sum(axis=0))
         M_E_u = solve_lower_transpose(self.L, half)
-        difference: Array = E_u - self.E @ M_E_u
-        return difference
+        return E_u - self.E @ M_E_u
 
 
 def softmax_evidence(
@@ -219,8 +216,7 @@ def _with_energy(rows: ClassRows, alpha: Array, K_alpha: Array) -> _Point:
 
 def _curved(rows: ClassRows, p: Array, u: Array) -> Array:
     """``W u`` for u of shape (c, n)."""
-    curved: Array = rows.weights * p * (u - np.sum(p * u, axis=0))
-    return curved
+    return rows.weights * p * (u - np.sum(p * u, axis=0))
 
 
 def _products(E: Array, u: Array) -> Array:

@@ -10,12 +10,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics._jit import CompiledFormula, Formula, kernel
 from skgpx._numerics.elementary import exp
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 NORMAL, STUDENT_T, NORMAL_MIXTURE = range(3)
 

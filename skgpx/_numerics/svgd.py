@@ -22,7 +22,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 
 from skgpx._numerics import radial
@@ -30,8 +29,8 @@ from skgpx._numerics._jit import CompiledFormula, kernel
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.spectral import RadialDensity
+from skgpx._types import Array, Mask
 
-Array = NDArray[np.float64]
 Score = Callable[[Array], Array]
 
 # Rows of the kernel matrix that are in memory at a time.
@@ -163,7 +162,7 @@ def bandwidths(pool: Array, factors: Array) -> Array:
     return squares
 
 
-def see_others(points: Array, factors: Array) -> NDArray[np.bool_]:
+def see_others(points: Array, factors: Array) -> Mask:
     """Whether the kernel of each point with another point is at least 1e-21, (P,).
 
     The force on a point that sees no other is its own slope, to the last bit. The test
@@ -185,8 +184,7 @@ def see_others(points: Array, factors: Array) -> NDArray[np.bool_]:
     np.fill_diagonal(distances, np.inf)
     nearest = np.min(distances, axis=1)
     # exp(-100 / 2) = 2e-22
-    has_neighbor: NDArray[np.bool_] = nearest < 100.0
-    return has_neighbor
+    return nearest < 100.0
 
 
 @kernel

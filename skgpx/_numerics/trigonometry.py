@@ -9,12 +9,10 @@ the other rows.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics._jit import inlined, kernel
 from skgpx._numerics.elementary import copy
-
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index
 
 # Rows (or pairs of a point and a function) processed at a time.
 _BLOCK = 256
@@ -165,7 +163,7 @@ def cosines_and_sines_at_pairs(
     frequencies: Array,
     amplitudes: Array,
     weights: Array,
-    index: NDArray[np.intp],
+    index: Index,
     value: Array,
     gradient: Array,
 ) -> None:

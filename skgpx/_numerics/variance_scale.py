@@ -8,11 +8,10 @@ are frequencies.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 # Smallest variance, relative to the mean predicted variance.
 _LEAST = 1e-12

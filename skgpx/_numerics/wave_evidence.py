@@ -16,13 +16,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics import linalg, trigonometry
 from skgpx._numerics._jit import kernel
 from skgpx._numerics.regression import WeightStatistics, log_evidence_of
+from skgpx._types import Array
 
-Array = NDArray[np.float64]
 # Rows whose features, and products with S, are in memory at a time: with 200 waves 6 MB
 # each.
 _BLOCK = 2048

@@ -6,9 +6,8 @@ import math
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index
 
 
 class Triangle(NamedTuple):
@@ -52,7 +51,7 @@ class Triangle(NamedTuple):
         return matrices
 
 
-def _triangle(m: int, upper: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _triangle(m: int, upper: bool) -> tuple[Index, Index]:
     """Rows and columns of the entries of a triangle of order m."""
     if upper:
         return np.triu_indices(m)
@@ -96,7 +95,7 @@ class GaussianWeights(NamedTuple):
             return self.mean, self.root
         return self.mean, self.root * self.scales[:, np.newaxis]
 
-    def of_outputs(self, outputs: NDArray[np.intp]) -> GaussianWeights:
+    def of_outputs(self, outputs: Index) -> GaussianWeights:
         """Distribution of the weights of some outputs."""
         root = self.root
         if len(root) > 1:
@@ -128,8 +127,7 @@ class GaussianWeights(NamedTuple):
         half = features @ self.root[output % len(self.root)]
         if self.scales is not None:
             half *= self.scales[output]
-        covariance: Array = half @ half.T
-        return covariance
+        return half @ half.T
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         """Independent draws of the weights, shape (m, c, size)."""
@@ -186,8 +184,7 @@ class WeightParticles(NamedTuple):
         """Covariance of one output of ``Φw`` over the particles, (n, n)."""
         values = features @ self.values[:, output]
         centred = values - values.mean(axis=1, keepdims=True)
-        covariance: Array = centred @ centred.T / values.shape[1]
-        return covariance
+        return centred @ centred.T / values.shape[1]
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         """Particles in random order, each used equally often, (m, c, size)."""
@@ -197,8 +194,7 @@ class WeightParticles(NamedTuple):
         n_rounds = math.ceil(size / s)
         permutations = [rng.permutation(s) for _ in range(n_rounds)]
         chosen = np.concatenate(permutations)[:size]
-        draws: Array = self.values[:, :, chosen]
-        return draws
+        return self.values[:, :, chosen]
 
     def points(self) -> list[GaussianWeights]:
         """Each particle as a degenerate normal distribution, of covariance zero."""

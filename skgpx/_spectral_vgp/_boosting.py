@@ -9,7 +9,6 @@ import numpy as np
 from scipy.ndimage import median_filter
 
 from skgpx._numerics.fourier import (
-    Booleans,
     Integers,
     WaveTable,
     combination,
@@ -31,7 +30,7 @@ from skgpx._selection import false_alarm_level
 from skgpx._spectral_vgp._candidates import NOISE_SHARE, Prior, kernel_of
 from skgpx._spectral_vgp._domain import widths
 from skgpx._spectral_vgp._score import Objective
-from skgpx._types import Array
+from skgpx._types import Array, Mask
 
 # Widths of the data on a box that tells waves apart, and on one where its longest wave
 # is nearly a parabola over the data: a trend.
@@ -173,8 +172,8 @@ class WaveList(NamedTuple):
     waves: Integers
     length: Array
     eigenvalues: Array
-    in_basis: Booleans
-    boosted: Booleans
+    in_basis: Mask
+    boosted: Mask
 
 
 def significant_frequencies(objective: Objective, prior: Prior) -> Integers:
@@ -286,9 +285,9 @@ def fitted_waves(
 def _not_explained(
     tested: WaveList,
     power: Array,
-    exceeds: Booleans,
+    exceeds: Mask,
     precision: Array,
-) -> Booleans:
+) -> Mask:
     """Waves that the data do not determine under the prior as it is.
 
     A wave with ``s_k >= 1`` is known from the data anyway, and counts only if nearly

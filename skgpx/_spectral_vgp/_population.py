@@ -53,8 +53,6 @@ _FIRST_ROWS = {2: 3000, 3: 2000}
 # Rows up to which copies count once in a search: duplicate rows make the likelihood of
 # the noise variance unbounded; functions cannot follow single rows of more.
 _MAX_COUNTED_ONCE = 20_000
-# Functions beyond the basis with eigenvalues that predictions know.
-_LISTED_BEYOND = 4096
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,8 @@ class FourierState:
 
         # sums of all rows for the functions of the basis, and the prior beyond
         statistics = self.statistics.moved(objective.statistics.shift).on(box)
-        index = summed_first(rule.index(box, m + _LISTED_BEYOND), statistics)
+        # functions beyond the basis with eigenvalues that predictions know
+        index = summed_first(rule.index(box, m + 4096), statistics)
         series = FourierSeries.from_rule(rule, box, m, index)
         spectrum = rule.spectrum(series.index, box)
         sums = statistics.normal_equations(series.index, scale)

@@ -18,6 +18,7 @@ from skgpx._callbacks import (
     StageClock,
     with_callbacks,
 )
+from skgpx._draws import checked_domain
 from skgpx._latent import LatentModel
 from skgpx._row_budgets import THINNED_ROWS
 from skgpx._row_statistics import AdditiveModel
@@ -40,7 +41,6 @@ from skgpx._validation import (
     check_coverage,
     check_is_fitted,
     check_kernel,
-    check_points,
     check_rows,
     check_X,
     fit_context,
@@ -620,7 +620,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if self.basis_ != "fourier":
             distinct = canonical_rows(*rows)
             return fit_sample(distinct, self.basis_, parameters, rng, self.n_jobs)
-        domain = self._given_domain()
+        domain = checked_domain(self.domain, self.n_features_in_)
         finding = None
         if domain is None:
             rows, finding = without_input_outliers(rows)
@@ -735,27 +735,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
                 'column(s). Give one of these, or order="frequency".'
             )
 
-    def _given_domain(self) -> Array | None:
-        """The parameter `domain` as an array (d, 2).
-
-        Raises
-        ------
-        ValueError
-            If it has another shape, or bounds that are not in order.
-        """
-        if self.domain is None:
-            return None
-        d = self.n_features_in_
-        domain = np.asarray(self.domain, dtype=np.float64)
-        if d == 1 and domain.shape == (2,):
-            domain = domain[np.newaxis]
-        domain = check_points("domain", domain, (d, 2))
-        if not np.all(domain[:, 0] < domain[:, 1]):
-            raise ValueError(
-                f"Each row of domain must be (lower, upper); got {domain.tolist()}."
-            )
-        return domain
-
     def _solution(self) -> dict[str, Any]:
         return self._attributes(self._state.solve()[0])
 
@@ -771,7 +750,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         solution["noise_variance_"] = noise_variance
         likelihood = Gaussian(1.0).prepare([0.0])
         solution["likelihood_"] = likelihood.with_noise(noise_variance)
-        domain = self._given_domain()
+        domain = checked_domain(self.domain, self.n_features_in_)
         solution["domain_"] = self._state.seen if domain is None else domain
         dimension = np.reshape(solution["effective_dimension_"], self._targets)
         if not dimension.ndim:

@@ -8,9 +8,9 @@ import numpy as np
 
 from skgpx._numerics.regression import best_noise_variance, whitened
 from skgpx._selection import MIN_GAIN
+from skgpx._spectral_vgp._boosting import boost_waves
 from skgpx._spectral_vgp._candidates import Prior, kernel_of
 from skgpx._spectral_vgp._score import Objective, in_sections
-from skgpx._spectral_vgp._waves import boost_waves
 from skgpx._types import Array
 
 # Largest number of functions in a search, and in a basis.

@@ -14,6 +14,7 @@ from skgpx._numerics.fourier_sums import (
     n_bins,
     sketched_statistics,
 )
+from skgpx._numerics.rows import row_slices
 from skgpx._parallel import parallel_stream
 from skgpx._spectral_vgp._domain import domain_box
 from skgpx._types import Array
@@ -55,10 +56,9 @@ def row_sums(
     n_rows = len(rows.y)
     if n_rows <= _CHUNK:
         return _chunk_sums(domain, box, reach, shift, rows)
-    chunks = (slice(first, first + _CHUNK) for first in range(0, n_rows, _CHUNK))
     sums = parallel_stream(
         _chunk_sums,
-        ((rows.take(chunk),) for chunk in chunks),
+        ((rows.take(chunk),) for chunk in row_slices(n_rows, _CHUNK)),
         n_jobs,
         domain,
         box,

@@ -28,7 +28,7 @@ from skgpx._numerics.wave_evidence import (
 )
 from skgpx._parallel import workers
 from skgpx._stein._frequency_prior import FrequencyPrior
-from skgpx._stein._waves import WIDE, NetworkWarp, Statistics, WaveMixture
+from skgpx._stein._wave_mixture import WIDE, NetworkWarp, Statistics, WaveMixture
 from skgpx._types import Array
 from skgpx._validation import Rows
 from skgpx.kernels import additive_terms

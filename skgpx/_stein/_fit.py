@@ -27,7 +27,7 @@ from skgpx._stein._start import (
     with_waves,
     without_waves,
 )
-from skgpx._stein._waves import WIDE, NetworkWarp, SteinState, WaveMixture
+from skgpx._stein._wave_mixture import WIDE, NetworkWarp, SteinState, WaveMixture
 from skgpx._types import Array
 from skgpx._validation import Rows, kernel_of, standardisation
 from skgpx.bases import Nystroem

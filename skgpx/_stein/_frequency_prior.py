@@ -29,9 +29,6 @@ FrequencyPriorLike: TypeAlias = (
     str | Kernel | Density | Callable[[Array], ArrayLike] | None
 )
 
-# Step of central differences of a log density, by the mean size of the frequencies.
-_RELATIVE_STEP = 1e-5
-
 
 class FrequencyPrior(NamedTuple):
     """Slope of a log density of frequencies, and its weight beside the evidence.
@@ -198,4 +195,6 @@ def _difference_steps(omega: Array) -> Array:
     sizes = np.mean(np.abs(omega), axis=0)
     # columns without frequencies, which do not move
     sizes[sizes == 0.0] = 1.0
-    return _RELATIVE_STEP * sizes
+    # step of central differences of a log density, by the mean size of the
+    # frequencies
+    return 1e-5 * sizes

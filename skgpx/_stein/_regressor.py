@@ -21,7 +21,7 @@ from skgpx._row_statistics import AdditiveModel
 from skgpx._stein._descent import SteinDescent
 from skgpx._stein._fit import fit_stein
 from skgpx._stein._frequency_prior import FrequencyPriorLike, checked_score
-from skgpx._stein._waves import SteinState
+from skgpx._stein._wave_mixture import SteinState
 from skgpx._types import Array, RandomState
 from skgpx._validation import (
     HasMethods,
@@ -31,6 +31,7 @@ from skgpx._validation import (
     canonical_rows,
     check_is_fitted,
     check_kernel,
+    check_layer_sizes,
     check_points,
     check_rows,
     fit_context,
@@ -480,24 +481,13 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         attributes, findings = fit_stein(
             rows,
             settings=self,
-            hidden=self._checked_layer_sizes(),
+            hidden=check_layer_sizes(self.hidden_layer_sizes),
             rng=generator(self.random_state),
             clock=clock,
             report=report,
         )
         self._solved(attributes, clock)
         conclude(self, findings, sample_weight)
-
-    def _checked_layer_sizes(self) -> tuple[int, ...]:
-        sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object))
-        for size in sizes:
-            if not isinstance(size, Integral) or size is True or size <= 0:
-                raise ValueError(
-                    "hidden_layer_sizes must be positive integers, one for each hidden "
-                    "layer, such as (32, 32, 32); got "
-                    f"{self.hidden_layer_sizes!r}."
-                )
-        return tuple(int(size) for size in sizes)
 
     def _solution(self) -> dict[str, Any]:
         return self._state.solve()

@@ -6,10 +6,11 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.regression import noise_share, posterior, weight_statistics
+from skgpx._numerics.rows import row_slices
 from skgpx._numerics.wave_evidence import Waves
 from skgpx._selection import MIN_GAIN, false_alarm_level
 from skgpx._stein._features import kernel_waves
-from skgpx._stein._waves import WIDE, Centring, WaveMixture
+from skgpx._stein._wave_mixture import WIDE, Centring, WaveMixture
 from skgpx._types import Array
 from skgpx._validation import Rows
 
@@ -220,8 +221,8 @@ def _periodogram(x: Array, weighted: Array, sizes: Array, omega: Array) -> Array
     A hundred frequencies at a time; zero for a target without residuals.
     """
     blocks = []
-    for start in range(0, len(omega), 100):
-        frequencies = omega[start : start + 100, np.newaxis]
+    for part in row_slices(len(omega), 100):
+        frequencies = omega[part, np.newaxis]
         waves = Waves(frequencies, np.ones(len(frequencies)), 1.0)
         features = waves.features(x[:, np.newaxis])
         sums = (features @ weighted).reshape(2, len(frequencies), -1)

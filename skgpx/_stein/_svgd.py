@@ -14,9 +14,6 @@ from skgpx._numerics.svgd import svgd_step
 from skgpx._types import Array
 from skgpx._validation import Interval, check_points, validate_params
 
-# Steps after which medians are found again: they change slowly.
-_REFRESH = 5
-
 
 @validate_params(
     {
@@ -137,7 +134,8 @@ def svgd(
     means = np.zeros((2, n, d))
     for step in range(n_steps):
         slopes = _checked_score(score(moved.copy()), moved)
-        refresh = widths is None and step % _REFRESH == 0
+        # steps after which medians are found again: they change slowly
+        refresh = widths is None and step % 5 == 0
         rate = cosine_decay(step, n_steps, 1.0)
         with one_blas_thread():
             svgd_step(

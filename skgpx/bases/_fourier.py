@@ -34,8 +34,6 @@ from skgpx.kernels import sample_frequencies
 
 # Functions that carry the residual, in addition to the basis.
 _MOST_RESIDUAL = 4096
-# Fraction of the variance below which the residual is taken as zero.
-_NOTHING = 1e-13
 
 
 class FiniteBasis:
@@ -292,7 +290,8 @@ class FourierSeries(FiniteBasis):
         total = float(np.sum(prior.eigenvalues)) + prior.tail
         # J functions carry all of the variance but for rounding
         variance_after = total - np.cumsum(prior.eigenvalues)
-        n_carrying = 1 + int(np.sum(variance_after > _NOTHING * total))
+        # fraction of the variance below which the residual is taken as zero
+        n_carrying = 1 + int(np.sum(variance_after > 1e-13 * total))
         n_carrying = min(len(functions), n_carrying)
         J = max(m, n_carrying)
         eigenvalues = prior.eigenvalues[:J].copy()

@@ -25,9 +25,6 @@ from skgpx.kernels import kernel_matrix
 # Jitter relative to the prior variance: the usual one, and the least, near rounding.
 _JITTER = 1e-10
 _LEAST_JITTER = 1e-14
-# Points up to which pickles leave the root out: it takes milliseconds to compute again,
-# and a mixture has many.
-_LEFT_OUT = 512
 
 
 @dataclass(frozen=True)
@@ -276,7 +273,9 @@ class Nystroem(KernelBasis):
     def __getstate__(self) -> dict[str, Any]:
         """Attributes, without a root that the kernel gives again to the last bit."""
         state = dict(self.__dict__)
-        if self.root is None or self.n_basis > _LEFT_OUT:
+        # points up to which pickles leave the root out: it takes milliseconds to
+        # compute again, and a mixture has many
+        if self.root is None or self.n_basis > 512:
             return state
         try:
             again = self._again(self.kernel, self.inducing_points)

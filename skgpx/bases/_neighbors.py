@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.nearest import predecessors, solve_local
+from skgpx._numerics.rows import row_slices
 from skgpx._types import Array, Index
 from skgpx.bases._kernel_basis import Nystroem
 from skgpx.kernels import (
@@ -28,8 +29,6 @@ from skgpx.kernels import (
 # Numbers in memory for the neighbours of a block of rows, and rows of a block.
 _MAX_NUMBERS = 2**22
 _MAX_ROWS = 256
-# Rows whose covariances with all others are in memory at a time.
-_COVARIANCE_ROWS = 1024
 
 
 class Neighborhoods(NamedTuple):
@@ -438,8 +437,7 @@ class NeighborResidual:
         count: Index | None = None,
     ) -> Iterator[Neighborhoods]:
         """The rows of X, block by block, with their nearest rows or the ones stated."""
-        for first in range(0, len(X), self.block_size):
-            block = slice(first, first + self.block_size)
+        for block in row_slices(len(X), self.block_size):
             features = self.basis(X[block])
             if nearest is None or count is None:
                 rows, number = self.nearest(X[block])
@@ -529,8 +527,8 @@ class NeighborResidual:
         # A (R + Σ) Aᵀ,  R = k - F Fᵀ
         A_noise = A * std
         covariance: Array = (A_noise @ A_noise.T).toarray()
-        for first in range(0, len(points), _COVARIANCE_ROWS):
-            block = slice(first, first + _COVARIANCE_ROWS)
+        # rows whose covariances with all others are in memory at a time
+        for block in row_slices(len(points), 1024):
             K = kernel_matrix(self.kernel, points, points[block])
             covariance += (A @ K) @ A[:, block].T
         conditional = A @ errors.features

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Columns that are drawn: those with the shortest lengthscales.
-_DRAWN_COLUMNS = 15
 # Kinds in the units of the latent function that are drawn.
 _STANDARD_DEVIATIONS = ("noise_std", "scale", "amplitude")
 
@@ -131,7 +129,8 @@ class HyperparameterDisplay:
         }
         length_scales = {}
         stds = {}
-        for hyperparameter, values in averaged.of_columns(_DRAWN_COLUMNS).items():
+        # columns that are drawn: those with the shortest lengthscales
+        for hyperparameter, values in averaged.of_columns(15).items():
             label = hyperparameter.label(names)
             if hyperparameter.kind == "lengthscale":
                 columns = list(hyperparameter.columns) or slice(None)

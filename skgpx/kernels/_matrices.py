@@ -32,6 +32,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics import radial
 from skgpx._numerics.linalg import inner_product, mirrored, triangle_slopes
+from skgpx._numerics.rows import row_slices
 from skgpx.kernels._registry import (
     Array,
     Pullback,
@@ -291,19 +292,15 @@ def stacked_gradient(kernel: Kernel, X: Array, Y: Array) -> Array:
     return gradient[:n, n:]
 
 
-def _blocks(n: int, size: int = 256) -> list[slice]:
-    return [slice(start, start + size) for start in range(0, n, size)]
-
-
 def _blockwise(kernel: Kernel, X: Array, Y: Array | None) -> ValuesAndPullback:
     """Rule for any kernel, at four times the cost of a direct formula."""
     right = X if Y is None else Y
 
     def pullback(G: Array) -> Array:
         slopes = np.zeros(kernel.n_dims)
-        for rows in _blocks(len(X)):
+        for rows in row_slices(len(X), 256):
             block_rows = X[rows]
-            for columns in _blocks(len(right)):
+            for columns in row_slices(len(right), 256):
                 if Y is None and rows == columns:
                     # white noise counts here
                     _, gradient = kernel(block_rows, eval_gradient=True)
@@ -324,7 +321,7 @@ def _diagonal(kernel: Kernel, X: Array) -> ValuesAndPullback:
             row_slopes: Array = gradient[0, 0]
             return g.sum() * row_slopes
         slopes = np.zeros(kernel.n_dims)
-        for rows in _blocks(len(X), size=64):
+        for rows in row_slices(len(X), 64):
             _, gradient = kernel(X[rows], eval_gradient=True)
             slopes += np.einsum("i,iip->p", g[rows], gradient)
         return slopes

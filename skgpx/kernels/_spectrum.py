@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -109,7 +109,7 @@ class EllipticalSpectrum:
             tail_below_one = np.minimum(tail, 1.0 - 1e-16)
             log_odds = np.log1p(-tail_below_one) - np.log(tail)
             table = _radius_table(float(self.kernel.alpha), self.d)
-            quantile = PchipInterpolator(table.log_odds, table.log_radii)
+            quantile = PchipInterpolator(*table)
             return np.exp(quantile(log_odds))
         nu = float(getattr(self.kernel, "nu", np.inf))
         if nu == np.inf:
@@ -140,15 +140,8 @@ def _directions(uniform: Array, d: int) -> Array:
     return np.hstack((radius * circle, height))
 
 
-class _RadiusTable(NamedTuple):
-    """Log odds ``log P(r' < r) / P(r' > r)`` of a RationalQuadratic, and ``log r``."""
-
-    log_odds: Array
-    log_radii: Array
-
-
 @lru_cache(maxsize=32)
-def _radius_table(alpha: float, d: int) -> _RadiusTable:
+def _radius_table(alpha: float, d: int) -> tuple[Array, Array]:
     half = 0.5 * d
     log_tau, log_weights = variance_nodes(alpha)
     std = np.exp(0.5 * log_tau)
@@ -166,11 +159,7 @@ def _radius_table(alpha: float, d: int) -> _RadiusTable:
     below = below[is_resolved]
     above = above[is_resolved]
     log_odds = np.log(below) - np.log(above)
-    return _RadiusTable(log_odds, log_radii[is_resolved])
-
-
-# Fewer frequencies of a user's sampler are not compared with the kernel.
-_FEWEST_FREQUENCIES = 100
+    return log_odds, log_radii[is_resolved]
 
 
 @dataclass(frozen=True)
@@ -210,7 +199,8 @@ class SampledSpectrum:
             from a third to thrice the typical wave over its circle.
         """
         size = float(np.median(np.linalg.norm(sample, axis=1)))
-        if len(sample) < _FEWEST_FREQUENCIES or size == 0.0:
+        # fewer frequencies of a user's sampler are not compared with the kernel
+        if len(sample) < 100 or size == 0.0:
             return
         directions = np.random.default_rng(0).standard_normal((8, self.d))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)

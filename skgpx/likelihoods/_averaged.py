@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,14 +54,6 @@ def _have_equal_parameters(first: Likelihood, second: Likelihood) -> bool:
         np.array_equal(value, values[name])
         for name, value in first.get_params(deep=False).items()
     )
-
-
-class _Part(NamedTuple):
-    """One model of a mixture: its weight, likelihood and latent distribution."""
-
-    weight: float
-    likelihood: Likelihood
-    latent: LatentMixture
 
 
 class AveragedScales(Likelihood):
@@ -115,17 +107,19 @@ class AveragedScales(Likelihood):
             for k in np.unique(owner).tolist()
         ]
 
-    def _parts(self, mixture: LatentMixture) -> list[_Part]:
+    def _parts(
+        self, mixture: LatentMixture
+    ) -> list[tuple[float, Likelihood, LatentMixture]]:
         return [
-            _Part(weight, self.likelihoods[k], latent)
+            (weight, self.likelihoods[k], latent)
             for k, weight, latent in mixture.of_models()
         ]
 
     def predictive_mean(self, mixture: LatentMixture) -> Array:
         """``E[y] = Σ_k π_k E_k[y]``, shape (n,)."""
         mean = np.zeros(len(mixture.mean))
-        for part in self._parts(mixture):
-            mean += part.weight * part.likelihood.predictive_mean(part.latent)
+        for weight, likelihood, latent in self._parts(mixture):
+            mean += weight * likelihood.predictive_mean(latent)
         return mean
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
@@ -164,9 +158,9 @@ class AveragedScales(Likelihood):
         weights = []
         means = []
         variances = []
-        for part in self._parts(mixture):
-            mean_of_part, variance_of_part = moments(part.likelihood, part.latent)
-            weights.append(part.weight)
+        for weight, likelihood, latent in self._parts(mixture):
+            mean_of_part, variance_of_part = moments(likelihood, latent)
+            weights.append(weight)
             means.append(mean_of_part)
             variances.append(variance_of_part)
         mean = np.zeros(len(mixture.mean))
@@ -180,9 +174,9 @@ class AveragedScales(Likelihood):
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log Σ_k π_k p_k(y)`` of each row at its own y (n,), shape (n,)."""
         log_density = np.full(len(mixture.mean), -np.inf)
-        for part in self._parts(mixture):
-            log_term = part.likelihood.predictive_log_density(y, part.latent)
-            log_density = np.logaddexp(log_density, np.log(part.weight) + log_term)
+        for weight, likelihood, latent in self._parts(mixture):
+            log_term = likelihood.predictive_log_density(y, latent)
+            log_density = np.logaddexp(log_density, np.log(weight) + log_term)
         return log_density
 
     def _by_cdf(
@@ -195,10 +189,10 @@ class AveragedScales(Likelihood):
         def cdf(y: Array, rows: Selection) -> Array:
             # Σ_k π_k P_k(Y <= y)
             probability = np.zeros(len(y))
-            for part in parts:
-                likelihood = part.likelihood.at_some(rows)
-                latent = part.latent.rows(rows)
-                probability += part.weight * likelihood.predictive_cdf(y, latent)
+            for weight, likelihood, latent in parts:
+                of_rows = likelihood.at_some(rows)
+                of_part = of_rows.predictive_cdf(y, latent.rows(rows))
+                probability += weight * of_part
             return probability
 
         evaluate(cdf, slice(None))

@@ -13,7 +13,7 @@ from skgpx._numerics import expectations
 from skgpx._numerics.expectations import student_noise
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
-from skgpx._numerics.rows import mean_and_spread
+from skgpx._numerics.rows import mean_and_spread, row_slices
 from skgpx._types import Array, Index, Selection
 from skgpx.likelihoods._base import Likelihood, Scales, doubles, several_outputs
 from skgpx.likelihoods._gaussian import Gaussian
@@ -199,7 +199,7 @@ class _Heteroscedastic(Likelihood):
         n, _, s = mixture.mean.shape
         n_noises = _MOST_NODES * len(self._unit_noise()[1])
         size = max(1, _BLOCK // (s * n_noises))
-        return [np.arange(i, min(i + size, n)) for i in range(0, n, size)]
+        return [np.arange(n)[rows] for rows in row_slices(n, size)]
 
     def _location_and_noise(
         self,

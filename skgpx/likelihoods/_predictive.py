@@ -23,6 +23,7 @@ from skgpx._numerics.expectations import (
 )
 from skgpx._numerics.mixture import LatentMixture, atoms, normal_nodes
 from skgpx._numerics.quantiles import Cdf
+from skgpx._numerics.rows import row_slices
 from skgpx._types import Array, Index, Mask, Selection
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def _refine(
     while len(pending) and factor <= finest:
         n_rows = max(1, _BLOCK // (n_nodes * factor))
         unresolved = []
-        for i in range(0, len(pending), n_rows):
-            rows = pending[i : i + n_rows]
+        for block in row_slices(len(pending), n_rows):
+            rows = pending[block]
             values, weights = atoms(mixture.rows(rows), refinement=factor)
             # the rule on all nodes, split into even and odd nodes of each component
             n_per_component = len(weights) // n_components
@@ -139,8 +140,8 @@ def log_density(likelihood: Likelihood, y: Array, mixture: LatentMixture) -> Arr
 
     unresolved = _refine(average, mixture, 16)
     n_rows = max(1, 1000 // (4 + len(mixture.weights)))
-    for i in range(0, len(unresolved), n_rows):
-        rows = unresolved[i : i + n_rows]
+    for block in row_slices(len(unresolved), n_rows):
+        rows = unresolved[block]
         of_rows = likelihood.at_some(rows)
         result[rows] = _line_integral(of_rows, y[rows], mixture.rows(rows))
     return result
@@ -316,9 +317,8 @@ def _polynomials(mixture: LatentMixture, refinement: int) -> _Rule:
     block_weights = []
     n_atoms = normal_nodes(mixture)[0].size
     n_rows = max(1, _BLOCK // n_atoms)
-    for i in range(0, len(mixture.mean), n_rows):
-        block = mixture.rows(slice(i, i + n_rows))
-        values, shares = atoms(block)
+    for rows in row_slices(len(mixture.mean), n_rows):
+        values, shares = atoms(mixture.rows(rows))
         nodes, weights = chebyshev_rule(values[:, 0], shares, 32 * refinement)
         block_nodes.append(nodes)
         block_weights.append(weights)
@@ -380,8 +380,8 @@ def _refine_cdf(
         n_nodes = rule(first_row, refinement).values.shape[2]
         n_rows = max(1, _BLOCK // n_nodes)
         unresolved = []
-        for i in range(0, len(pending), n_rows):
-            rows = pending[i : i + n_rows]
+        for block in row_slices(len(pending), n_rows):
+            rows = pending[block]
             nodes = rule(mixture.rows(rows), refinement)
             conditional = likelihood.at_some(rows)._cdf_at(nodes.values)
             cdf = _AveragedCdf(conditional, nodes)

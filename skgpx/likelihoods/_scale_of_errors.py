@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.rows import row_slices
 from skgpx._numerics.scale_evidence import scale_sums
 from skgpx._types import Array
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
@@ -19,10 +20,6 @@ _NODES = np.linspace(-5.0, 5.0, 41)
 _MASSES = softmax(-0.5 * _NODES**2)
 # Least variance given an error, a part of that before it: half the distance of nodes.
 _LEAST_SPREAD = (0.5 * (_NODES[1] - _NODES[0])) ** 2
-# Least part of the information of a row, in the precision before it.
-_LEAST_INFORMATION = 1e-3
-# Equal errors up to which each has the information that it says.
-_FEW = 10.0
 # Numbers in memory for a block of rows.
 _BLOCK = 2_000_000
 
@@ -141,7 +138,6 @@ class ScaleOfErrors(Likelihood):
            2001.
         """
         size = _BLOCK // len(_NODES)
-        blocks = [slice(first, first + size) for first in range(0, len(y), size)]
         parts = [
             self._evidence_of_block(
                 y[block],
@@ -150,7 +146,7 @@ class ScaleOfErrors(Likelihood):
                 scale_variance[block],
                 weights[block],
             )
-            for block in blocks
+            for block in row_slices(len(y), size)
         ]
         columns = zip(*parts, strict=True)
         return Evidence(*[np.concatenate(column) for column in columns])
@@ -180,10 +176,12 @@ class ScaleOfErrors(Likelihood):
         step = sums.shares @ _NODES
         spread = np.maximum(sums.shares @ _NODES**2 - step**2, _LEAST_SPREAD)
         information = 1.0 / spread - 1.0
-        information = np.maximum(information, _LEAST_INFORMATION / weights.clip(1.0))
+        # least part of the information of a row, in the precision before it
+        information = np.maximum(information, 1e-3 / weights.clip(1.0))
         # of many equal errors: without curvature their sum would be a step of any size
         fisher = 2.0 * self.variation**2 * scale_variance * sums.squared_noise_part
-        is_many = np.maximum(1.0 - _FEW / weights.clip(1.0), 0.0)
+        # equal errors up to which each has the information that it says
+        is_many = np.maximum(1.0 - 10.0 / weights.clip(1.0), 0.0)
         information = np.maximum(information, is_many * fisher)
         value_noise = scale_variance / information
         value = scale_mean + std * step * (1.0 + 1.0 / information)

@@ -14,23 +14,9 @@ from skgpx._types import Array
 from skgpx._validation import check_points
 from skgpx._wrapped import unwrapped
 
-# Largest difference between a covariance and its transpose, in units of the covariance.
-_ASYMMETRY = 1e-8
-
 
 class WassersteinGradient(NamedTuple):
-    """Derivatives of the squared distance between two Gaussian distributions.
-
-    Derivatives in covariances are symmetric: a small symmetric change D of a covariance
-    changes the squared distance by ``np.sum(gradient * D)``.
-
-    Attributes
-    ----------
-    first_mean : ndarray of shape (n,)
-    first_covariance : ndarray of shape (n, n)
-    second_mean : ndarray of shape (n,)
-    second_covariance : ndarray of shape (n, n)
-    """
+    """Derivatives of the squared distance between two Gaussian distributions."""
 
     first_mean: Array
     first_covariance: Array
@@ -66,8 +52,10 @@ def gaussian_wasserstein_distance(
     -------
     distance : float
         W, in units of the vectors.
-    gradient : WassersteinGradient
-        Only if `return_gradient`.
+    gradient : namedtuple (first_mean, first_covariance, second_mean, second_covariance)
+        Only if `return_gradient`: derivatives in each argument. Those in covariances
+        are symmetric: a small symmetric change D of a covariance changes the squared
+        distance by ``np.sum(derivative * D)``.
 
     Raises
     ------
@@ -221,7 +209,9 @@ def _checked(name: str, mean: ArrayLike, covariance: ArrayLike) -> tuple[Array, 
     m = check_points(f"{name}_mean", mean, (None,))
     C = check_points(f"{name}_covariance", covariance, (len(m), len(m)))
     size = np.max(np.abs(C))
-    if np.max(np.abs(C - C.T)) > _ASYMMETRY * size or np.min(np.diagonal(C)) < 0.0:
+    # largest difference between a covariance and its transpose, in units of the
+    # covariance
+    if np.max(np.abs(C - C.T)) > 1e-8 * size or np.min(np.diagonal(C)) < 0.0:
         raise ValueError(
             f"{name}_covariance must be symmetric, with no negative number on its "
             "diagonal."

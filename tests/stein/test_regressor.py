@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx import SteinRFFRegressor
 from skgpx._numerics.wave_evidence import Waves, wave_evidence, wave_gradient
-from skgpx._stein._waves import NetworkWarp
+from skgpx._stein._wave_mixture import NetworkWarp
 from skgpx.exceptions import FitWarning
 from skgpx.kernels import Columns
 from tests.numerics.conftest import slopes
