@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numba
-import numpy as np
 from numba import types
 from numba.core import config, event
 from numba.core.base import BaseContext
@@ -29,19 +28,20 @@ from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.sigutils import normalize_signature
-from numpy.typing import NDArray
+
+from skgpx._types import Array
 
 _SOURCES = Path(__file__).parent
 
 # A `Formula` as the kernels take it among their arguments.
 CompiledFormula = Callable[
     [
-        NDArray[np.float64],
-        NDArray[np.float64],
-        NDArray[np.float64],
+        Array,
+        Array,
+        Array,
         bool,
-        NDArray[np.float64],
-        NDArray[np.float64],
+        Array,
+        Array,
     ],
     None,
 ]

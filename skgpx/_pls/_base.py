@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
@@ -41,6 +41,7 @@ from skgpx._selection import (
     search_record,
     with_base_rates,
 )
+from skgpx._types import Array
 from skgpx._validation import (
     Interval,
     Rows,
@@ -57,8 +58,6 @@ from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import decays, with_support
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 _STANDARD_UNITS = Units()
 # Operations of a step of all chains, 4 n m n_particles n_outputs: a third of a second

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FunctionDraws, Process
@@ -36,14 +36,11 @@ from skgpx._selection import (
     Sites,
     latent_moments,
 )
+from skgpx._types import Array, Index, Mask
 from skgpx._validation import Rows, Units, canonical_rows
 from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.kernels import decaying_part, length_scales
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 # Numbers of all rows and their features that are read into one process.
 _MAX_NUMBERS = 2**29

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import (
@@ -20,9 +19,8 @@ from skgpx._numerics.langevin import (
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._parallel import parallel_map, workers
+from skgpx._types import Array, Index
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 Report = Callable[["Sample"], bool]
 Tiers = tuple[tuple[Scheme, ...], ...]
 

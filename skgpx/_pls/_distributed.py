@@ -31,6 +31,7 @@ from skgpx._pls._cells import (
 from skgpx._pls._sampler import form_constant
 from skgpx._row_budgets import SAMPLED_ROWS
 from skgpx._row_statistics import row_statistics
+from skgpx._types import Array
 from skgpx._validation import (
     Door,
     Rows,
@@ -40,9 +41,6 @@ from skgpx._validation import (
 )
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Bytes of rows that lazy predictions are sent with, at most: dask warns of more.
 _SENT_BYTES = 10**7

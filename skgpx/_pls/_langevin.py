@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Scheme, Target
@@ -24,6 +23,7 @@ from skgpx._pls._chains import (
 )
 from skgpx._pls._particles import Landscape, particle_posterior, round_reporter
 from skgpx._pls._sampler import Inference, Sampler, resolved_method
+from skgpx._types import Array, Index
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import (
@@ -34,9 +34,6 @@ from skgpx.diagnostics import (
 )
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Steps by default, of adjusted and of unadjusted schemes.
 _MAX_ITER = 1000

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from skgpx._numerics.cells import CellTree
@@ -48,6 +47,7 @@ from skgpx._pls._inference import infer
 from skgpx._pls._sampler import Inference, Sampler, form_constant, prior_mean
 from skgpx._row_budgets import CELL_ROWS, FIRST_ROWS, NOISE_ROWS
 from skgpx._selection import depends_on_contrasts, fixed_point
+from skgpx._types import Array, Index
 from skgpx._validation import (
     Door,
     Rows,
@@ -60,9 +60,6 @@ from skgpx._validation import (
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Likelihood, LogNormal, Ordinal
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 def check_lazy_fit(estimator: Any, likelihood: Likelihood, y: Any) -> None:

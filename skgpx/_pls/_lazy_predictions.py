@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skgpx._numerics.mixture import LatentMixture
@@ -19,10 +19,8 @@ from skgpx._pls._distributed import (
     is_delayed,
     parts_of,
 )
+from skgpx._types import Array, Index
 from skgpx._validation import check_coverage, check_levels, check_X
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class LazyDistribution:

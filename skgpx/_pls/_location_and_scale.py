@@ -6,7 +6,6 @@ import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._latent import SeparateFunctions
 from skgpx._numerics.expectations import expectation_nodes
@@ -25,8 +24,6 @@ from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 # Inducing points of the log scale, at most: a row says too little of its scale for
 # more.

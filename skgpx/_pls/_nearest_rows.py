@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -32,13 +31,11 @@ from skgpx._selection import (
     fixed_point,
     latent_moments,
 )
+from skgpx._types import Array, Index
 from skgpx._validation import Rows
 from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Gaussian, Likelihood
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Rows, and predecessors of each, by whose density the noise of a target is estimated.
 _NOISE_ROWS = 2000

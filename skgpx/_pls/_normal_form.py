@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skgpx._types import Mask
 from skgpx._validation import Rows, canonical_rows
 from skgpx.likelihoods import Gaussian, Likelihood, LogNormal, Tobit
-
-Mask = NDArray[np.bool_]
 
 
 class NormalForm(NamedTuple):

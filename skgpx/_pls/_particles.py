@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel
 from skgpx._numerics import langevin, laplace
@@ -35,13 +34,11 @@ from skgpx._selection import (
     row_target,
     sparse_value,
 )
+from skgpx._types import Array, Index
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, potential_not_resolved
 from skgpx.likelihoods import Gaussian, Likelihood
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Rows of features computed at a time; fixed, so that sums do not depend on workers.
 _CHUNK = 4096

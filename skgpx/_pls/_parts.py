@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._latent import LatentModel, NeighborModel
 from skgpx._numerics.nearest import predecessors
@@ -24,10 +23,9 @@ from skgpx._pls._cells import (
     neighbor_scales,
     sums_of_first_rows,
 )
+from skgpx._types import Array
 from skgpx._validation import Rows
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 
 class RowSums(NamedTuple):

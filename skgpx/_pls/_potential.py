@@ -14,15 +14,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target
 from skgpx._numerics.laplace import between_classes, contrasts
-
-Array = NDArray[np.float64]
+from skgpx._types import Array
 
 # Nodes of the Gauss-Hermite rules that are tried, of one variable and of each of two;
 # the reference for them is the last of them doubled. Nodes of the quasi-random

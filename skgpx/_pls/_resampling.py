@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
+from skgpx._types import Array, Index
 
 
 def next_temperature(

@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._latent import FunctionModel, Mean, MixtureModel
 from skgpx._pls._chains import Sample
+from skgpx._types import Array
 from skgpx._validation import Rows
 from skgpx.diagnostics import Finding
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 
 class Inference(NamedTuple):

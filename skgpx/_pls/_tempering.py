@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Chains, Target, between_runs
@@ -19,12 +18,11 @@ from skgpx._pls._resampling import (
 )
 from skgpx._pls._sampler import Inference, Sampler
 from skgpx._pls._signs import upright
+from skgpx._types import Array, Index
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import runs_disagree
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 # Independent runs, and particles of each at least: a hundred, or as many up to 400 as
 # a step takes in 1e5 operations.
@@ -215,7 +213,7 @@ def _resample_sorted(
     w: Array,
     log_weights: Array,
     rng: np.random.Generator,
-) -> NDArray[np.intp]:
+) -> Index:
     """Resample particles (p, s) in the order along the direction of largest spread."""
     centred = w - w.mean(axis=1, keepdims=True)
     projection = np.linalg.svd(centred, full_matrices=False)[2][0]

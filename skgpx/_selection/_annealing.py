@@ -19,17 +19,15 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics.linalg import cholesky
 from skgpx._parallel import side_by_side
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._evidence import ExactEvidence
 from skgpx._selection._process_evidence import process_evidence
+from skgpx._types import Array, Index, Mask
 from skgpx._validation import Rows
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 # Effective size, as a share of the population, to which a higher power may reduce it.
 _EFFECTIVE_SHARE = 0.75
@@ -74,7 +72,7 @@ class Particles(NamedTuple):
         of a candidate is proportional to its probability.
     """
 
-    owner: NDArray[np.intp]
+    owner: Index
     log_weight: Array
     points: Array
     log_prior: Array
@@ -90,12 +88,12 @@ class Particles(NamedTuple):
         ]
         return cls(*fields)
 
-    def take(self, indices: NDArray[np.intp]) -> Particles:
+    def take(self, indices: Index) -> Particles:
         """These particles."""
         fields: list[Any] = [field[indices] for field in self]
         return Particles(*fields)
 
-    def moved(self, proposed: Particles, accepts: NDArray[np.bool_]) -> Particles:
+    def moved(self, proposed: Particles, accepts: Mask) -> Particles:
         """The proposals where they are accepted."""
         fields: list[Any] = []
         for field, other in zip(self, proposed, strict=True):
@@ -227,7 +225,7 @@ class Form:
         self.root = np.zeros((n_coordinates, n_coordinates))
         self.step_size = _FIRST_STEP * max(n_coordinates, 1) ** (-1.0 / 6.0)
 
-    def evaluate(self, owner: NDArray[np.intp], points: Array) -> Particles:
+    def evaluate(self, owner: Index, points: Array) -> Particles:
         """Log densities of points (s, q) of these candidates, sorted by their owner."""
         blocks = [
             self.posteriors[position].evaluate(position, points[owner == position])
@@ -543,7 +541,7 @@ def _systematic(
     weights: Array,
     number: int,
     rng: np.random.Generator,
-) -> NDArray[np.intp]:
+) -> Index:
     """Systematic resampling: positions of `number` draws, in increasing order."""
     places = (np.arange(number) + rng.random()) / number
     cumulative = np.cumsum(weights)

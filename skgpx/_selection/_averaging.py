@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._row_budgets import (
     ANNEALED_BOUND_ROWS,
@@ -53,8 +52,6 @@ from skgpx._selection._select import (
 )
 from skgpx._validation import Rows
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 # Coordinates up to which a population of some hundreds knows their variances.
 MOST_COORDINATES = 100

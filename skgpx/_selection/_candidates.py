@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.linalg import block_diag
 from scipy.special import gammaln, ndtr, ndtri
@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import (
     Matern,
 )
 
+from skgpx._types import Array, Index, Mask
 from skgpx._validation import DefaultKernel, Rows
 from skgpx.kernels import (
     Columns,
@@ -34,7 +35,6 @@ from skgpx.kernels import (
 )
 from skgpx.likelihoods import Likelihood
 
-Array = NDArray[np.float64]
 Ties: TypeAlias = Array | sparse.csr_array
 
 
@@ -51,7 +51,7 @@ class StudentPrior:
     degrees: float | Array = np.inf
 
     @cached_property
-    def _has_tails(self) -> NDArray[np.bool_]:
+    def _has_tails(self) -> Mask:
         return np.isfinite(self.degrees)
 
     @cached_property
@@ -165,7 +165,7 @@ class Reference(NamedTuple):
     bounds : ndarray of shape (r, 2)
     """
 
-    positions: NDArray[np.intp]
+    positions: Index
     centre: Array
     bounds: Array
 
@@ -277,8 +277,8 @@ class Candidate:
     mean: Array
     std: Array
     degrees: Array
-    is_length_scale: NDArray[np.bool_]
-    is_correlation: NDArray[np.bool_]
+    is_length_scale: Mask
+    is_correlation: Mask
     log_long: float
     unit: float
     is_given: bool = False
@@ -472,7 +472,7 @@ class Candidate:
             return [u, long]
         return starts
 
-    def short_starts(self, columns: NDArray[np.intp]) -> list[Array]:
+    def short_starts(self, columns: Index) -> list[Array]:
         """Long lengthscales but in one column at a time, where it is short.
 
         `columns` are the coordinates of these lengthscales.
@@ -769,7 +769,7 @@ def _of_order(order: float, rbf: RBF) -> tuple[str, Kernel]:
     return f"Matern {order}", matern
 
 
-def _of_columns(kernel: Kernel, columns: NDArray[np.intp], d: int) -> Kernel:
+def _of_columns(kernel: Kernel, columns: Index, d: int) -> Kernel:
     """The kernel as one of these columns of d."""
     if len(columns) == d:
         return kernel

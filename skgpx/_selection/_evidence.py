@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics import langevin, laplace
@@ -22,6 +22,7 @@ from skgpx._numerics.modes import survey
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
 from skgpx._selection._radial_form import FormDensity, RadialForm
+from skgpx._types import Array
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.bases._selectors import Selector
@@ -33,7 +34,6 @@ from skgpx.kernels import (
 )
 from skgpx.likelihoods import Likelihood
 
-Array = NDArray[np.float64]
 AnyLikelihood = TypeVar("AnyLikelihood", bound=Likelihood)
 # A strategy, the points themselves, or a function that returns them.
 Inducing: TypeAlias = str | ArrayLike | Selector

@@ -12,12 +12,10 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._types import Array, Mask
 from skgpx._validation import Rows
-
-Array = NDArray[np.float64]
 
 # Rounds of regression and response, at most: rows of many repetitions, whose scale is
 # not known, take fifty, most fits five.
@@ -99,7 +97,7 @@ class LatentMoments(NamedTuple):
         means, variances = zip(*functions, strict=True)
         return cls(np.concatenate(means, axis=1), np.concatenate(variances, axis=1))
 
-    def take(self, chosen: NDArray[np.bool_]) -> LatentMoments:
+    def take(self, chosen: Mask) -> LatentMoments:
         """At some of the rows."""
         return LatentMoments(self.mean[chosen], self.variance[chosen])
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._parallel import side_by_side
@@ -43,11 +42,10 @@ from skgpx._selection._select import (
     subset,
 )
 from skgpx._selection._sparse import MAX_INDUCING_SEARCHED, grow
+from skgpx._types import Array
 from skgpx._validation import Rows, standardisation
 from skgpx.bases import select_inducing
 from skgpx.likelihoods import Gaussian, Likelihood
-
-Array = NDArray[np.float64]
 
 # The most inducing points that are counted, for a kernel that ended a search.
 _MAX_INDUCING_COUNTED = 1000

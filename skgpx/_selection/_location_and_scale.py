@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._row_budgets import (
@@ -36,11 +35,11 @@ from skgpx._selection._working_responses import (
     normal_regression,
     scales_given_others,
 )
+from skgpx._types import Array, Index
 from skgpx._validation import Rows
 from skgpx.kernels import rescaled
 from skgpx.likelihoods import Likelihood
 
-Array = NDArray[np.float64]
 Families = Sequence[Sequence[Candidate]]
 
 # Searches for both functions after the first one, and those for the scale in each.
@@ -300,7 +299,7 @@ def _best_scale(
     families: Families,
     errors: Rows,
     likelihood: Any,
-    scored: NDArray[np.intp],
+    scored: Index,
     split: Split,
     rng: np.random.Generator,
 ) -> ScaleSearch:
@@ -335,7 +334,7 @@ def _search_scale(
     start: State,
     errors: Rows,
     likelihood: Any,
-    scored: NDArray[np.intp],
+    scored: Index,
     split: Split,
     rng: np.random.Generator,
 ) -> ScaleSearch:

@@ -7,17 +7,15 @@ from functools import reduce
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._selection._candidates import Candidate
 from skgpx._selection._evidence import null_evidence
+from skgpx._types import Array
 from skgpx._validation import Rows
 from skgpx.kernels import rescaled
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 # Nats of evidence that a latent function must gain over pure noise to be a signal: the
 # price of its amplitude and its lengthscale.

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv, gammaln, logsumexp, ndtri
 from scipy.stats import qmc
 
@@ -23,8 +22,7 @@ from skgpx._selection._annealing import (
     Population,
 )
 from skgpx._selection._maximise import State
-
-Array = NDArray[np.float64]
+from skgpx._types import Array, Index
 
 # Noise of functions without noise, where searches start, in variances of y.
 NO_NOISE = 1e-6
@@ -242,7 +240,7 @@ def in_order(population: Population) -> Population:
     return ordered
 
 
-def _bisected(points: Array, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+def _bisected(points: Array, chosen: Index) -> Index:
     """Positions of the chosen points in the order of a tree of halves."""
     if len(chosen) < 3:
         return chosen

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -18,6 +17,7 @@ from skgpx._row_budgets import (
 )
 from skgpx._selection._evidence import ExactEvidence, normal_density
 from skgpx._selection._sparse import most_points_beside_rows
+from skgpx._types import Array, Index
 from skgpx._validation import Rows
 from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.kernels import (
@@ -28,9 +28,6 @@ from skgpx.kernels import (
     with_theta,
 )
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 # Neighbourhoods whose covariances are in memory at a time.
 _BLOCK = 100

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 
@@ -62,8 +61,6 @@ from skgpx.kernels import (
     theta_entries,
 )
 from skgpx.likelihoods import Gaussian, Likelihood
-
-Array = NDArray[np.float64]
 
 # Observations from which on a search without a signal ends with noise around the mean:
 # fewer leave the function uncertain.

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics import pointwise
@@ -28,11 +27,10 @@ from skgpx._selection._evidence import (
     rough_start,
     row_target,
 )
+from skgpx._types import Array, Index
 from skgpx._validation import Rows
 from skgpx.kernels import matrix_and_pullback, with_theta
 from skgpx.likelihoods import Gaussian, Likelihood
-
-Array = NDArray[np.float64]
 
 # Gain of the bound below which rounds end, in nats, and the most rounds.
 _TOLERANCE = 1e-2
@@ -95,7 +93,7 @@ class _Sites(NamedTuple):
             shift=self.shift + part * (other.shift - self.shift),
         )
 
-    def take(self, chosen: NDArray[np.intp]) -> _Sites:
+    def take(self, chosen: Index) -> _Sites:
         """Those of some of the points."""
         return _Sites(self.precision[chosen], self.shift[chosen])
 

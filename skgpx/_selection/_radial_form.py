@@ -27,11 +27,11 @@ from skgpx._numerics.exact_evidence import (
     log_densities,
 )
 from skgpx._numerics.radial import RBF
+from skgpx._types import Array, Index, Mask
 from skgpx._validation import Rows
 from skgpx.kernels import CategoricalKernel, Columns, Linear, radial_code
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+Indices = Index
 
 # Hyperparameters of kernels that are known beside those of the distance.
 _PARAMETERS = {
@@ -335,8 +335,8 @@ class RadialForm(NamedTuple):
         np.add.at(gradients, self.position[is_free], slopes.T[is_free])
         return gradients.T
 
-    def _is_free(self, p: int) -> NDArray[np.bool_]:
-        is_free: NDArray[np.bool_] = (self.position >= 0) & (self.position < p)
+    def _is_free(self, p: int) -> Mask:
+        is_free: Mask = (self.position >= 0) & (self.position < p)
         return is_free
 
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skgpx._parallel import side_by_side
 from skgpx._row_budgets import (
@@ -41,11 +40,10 @@ from skgpx._selection._modes import NO_NOISE, Mode
 from skgpx._selection._neighborhoods import Density, Neighborhoods
 from skgpx._selection._process_evidence import process_evidence
 from skgpx._selection._waves import significant_period
+from skgpx._types import Array, Index
 from skgpx._validation import Rows
 from skgpx.kernels import category_columns, decays, length_scale_entries
 from skgpx.likelihoods import Likelihood
-
-Array = NDArray[np.float64]
 
 MOST_SEASONS = 2
 # Noise, in variances of y, of which more rows may show so much where fewer show less.
@@ -89,7 +87,7 @@ class Split(NamedTuple):
     scattered: Rows
     training: Rows
     rows: Rows
-    order: NDArray[np.intp]
+    order: Index
     rough: bool = False
 
     @classmethod
@@ -114,7 +112,7 @@ class Split(NamedTuple):
         return len(self.order) >= ABUNDANT_ROWS
 
 
-def subset(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
+def subset(rows: Rows, chosen: Index) -> Rows:
     """Rows drawn by their weights, each counted once; all rows are left unchanged."""
     sample = rows.take(np.sort(chosen))
     if len(sample.y) == len(rows.y):

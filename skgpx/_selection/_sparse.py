@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -30,11 +29,10 @@ from skgpx._selection._evidence import (
     with_noise,
     within_variance,
 )
+from skgpx._types import Array
 from skgpx._validation import Rows
 from skgpx.bases import Nystroem, select_inducing, select_until
 from skgpx.likelihoods import Gaussian
-
-Array = NDArray[np.float64]
 
 # The most inducing points of a model with Gaussian noise, of a model with another
 # likelihood, and of a search for the hyperparameters of either.

@@ -8,15 +8,13 @@ the errors of a start.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.linalg import solve_lower
 from skgpx._selection._evidence import whiten
+from skgpx._types import Array
 from skgpx._validation import Rows
 from skgpx.kernels import triangle_and_pullback
-
-Array = NDArray[np.float64]
 
 # Probability that noise without a wave has a significant one.
 FALSE_ALARMS = 0.01

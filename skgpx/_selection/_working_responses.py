@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -39,10 +38,9 @@ from skgpx._selection._select import (
     train_nearby,
 )
 from skgpx._selection._sparse import MIN_GAIN
+from skgpx._types import Array, Index
 from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian, Likelihood
-
-Array = NDArray[np.float64]
 
 # Least information of a row under a likelihood that is not log-concave, as a share of
 # the mean over all rows.
@@ -494,7 +492,7 @@ def scales_given_others(
     rows: Rows,
     likelihood: Likelihood,
     given_others: LatentMoments,
-    scored: NDArray[np.intp],
+    scored: Index,
 ) -> tuple[Likelihood, float]:
     """Scales under which rows are most probable given their nearest others.
 
