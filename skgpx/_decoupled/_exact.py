@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,10 +22,6 @@ from skgpx._numerics.mixture import LatentMixture
 from skgpx._types import Array, RandomState
 from skgpx._validation import check_rows, standardisation
 from skgpx.kernels import latent_kernel, noise_variance
-
-if TYPE_CHECKING:
-    from skgpx._decoupled._sampler import DecoupledSampler
-
 
 # Rows above which the matrix of a fixed kernel is not factored: there both ways take
 # the same time, and a factor takes twice the memory.
@@ -296,14 +292,14 @@ class IterativeRegressor(LatentRegressor):
 def without_factor(
     regressor: BaseEstimator,
     X: Array,
-    sampler: DecoupledSampler,
+    n_jobs: int | None,
+    random_state: RandomState,
 ) -> BaseEstimator:
     """Replace a regressor with many rows by an :class:`IterativeRegressor`.
 
     Only a GaussianProcessRegressor that keeps its kernel is replaced, if the rows are
-    many, the kernel has features, the white noise is the same everywhere, and the
-    sampler does not set how the prior is drawn. In all other cases the regressor itself
-    is returned.
+    many, the kernel has features, and the white noise is the same everywhere. In all
+    other cases the regressor itself is returned.
 
     Notes
     -----
@@ -312,8 +308,6 @@ def without_factor(
     digits or more, standard deviations to a few percent.
     """
     if type(regressor) is not GaussianProcessRegressor or len(X) <= _MAX_FACTORED_ROWS:
-        return regressor
-    if not sampler.n_basis == sampler.prior == "auto":
         return regressor
     kernel = _prior_kernel(regressor)
     learns_kernel = regressor.optimizer is not None and kernel.n_dims > 0
@@ -327,4 +321,4 @@ def without_factor(
         draw_prior(kernel, X.shape[1], 1, 1, rng, prior="spectral", n_basis=2)
     except ValueError:
         return regressor
-    return IterativeRegressor(regressor, sampler.n_jobs, sampler.random_state)
+    return IterativeRegressor(regressor, n_jobs, random_state)

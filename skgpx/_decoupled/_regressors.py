@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,10 +33,6 @@ from skgpx._wrapped import is_search
 from skgpx.bases import EmpiricalSpectral, Nystroem
 from skgpx.kernels import latent_kernel, noise_variance
 from skgpx.likelihoods import Gaussian
-
-if TYPE_CHECKING:
-    from skgpx._decoupled._sampler import DecoupledSampler
-
 
 # ---- A process with a given distribution at inducing points --------------------------
 
@@ -274,9 +270,10 @@ def check_drawable(estimator: object) -> None:
 
 def sections_posterior(
     estimator: BaseEstimator,
-    sampler: DecoupledSampler,
+    prior: str,
+    n_basis: int | str,
 ) -> LatentModel | MixtureModel:
-    """Posterior of a regressor, each model with a residual that the sampler can draw.
+    """Posterior of a regressor, each model with a residual that can be drawn.
 
     Raises
     ------
@@ -290,18 +287,14 @@ def sections_posterior(
     if len(bases) == len(models) and all(has_sections):
         return posterior
     raise ValueError(
-        f"prior={sampler.prior!r} and n_basis={sampler.n_basis!r} say how to draw from "
+        f"prior={prior!r} and n_basis={n_basis!r} say how to draw from "
         f"a Gaussian process, and {estimator!r} has none to draw from, only functions "
         'of its own. Leave both at "auto", or use a GaussianProcessRegressor or '
         "PLSRegressor(n_neighbors=0)."
     )
 
 
-def check_kernel_of(
-    estimator: BaseEstimator,
-    X: Array,
-    sampler: DecoupledSampler,
-) -> None:
+def check_kernel_of(sampler: BaseEstimator, estimator: BaseEstimator, X: Array) -> None:
     """Refuse a kernel, fitted or not, without finite sections."""
     kernel = getattr(estimator, "kernel_", getattr(estimator, "kernel", None))
     if isinstance(kernel, Kernel):

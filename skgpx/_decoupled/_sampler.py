@@ -322,8 +322,15 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             else:
                 check_drawable(self.estimator)
                 estimator = clone(self.estimator)
-            check_kernel_of(estimator, checked, self)
-            estimator = without_factor(estimator, checked, self)
+            check_kernel_of(self, estimator, checked)
+            # unless a parameter sets how the prior is drawn
+            if self.n_basis == self.prior == "auto":
+                estimator = without_factor(
+                    estimator,
+                    checked,
+                    self.n_jobs,
+                    self.random_state,
+                )
             clock.end_of("search")
             rows = self._rows_for(estimator, X, checked)
             with reporter.around(estimator), threads_for(len(checked)):
@@ -360,7 +367,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         elif self.estimator is None:
             self.posterior_ = model.posterior_
         elif not self.prior == self.n_basis == "auto":
-            self.posterior_ = sections_posterior(model, self)
+            self.posterior_ = sections_posterior(model, self.prior, self.n_basis)
 
     def _rows_for(self, estimator: BaseEstimator, X: ArrayLike, checked: Array) -> Any:
         """Rows as the estimator inside takes them, with the names of the columns."""
@@ -392,7 +399,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                 f"X has {self.n_features_in_} features, but the frozen "
                 f"{type(self.estimator_).__name__} was fitted with {n_fitted}."
             )
-        check_kernel_of(self.estimator_, checked, self)
+        check_kernel_of(self, self.estimator_, checked)
         if self._reader.columns:
             # refuses columns that are not those of its own fit
             self._reader(X)

@@ -13,7 +13,7 @@ from scipy.optimize import OptimizeResult
 
 from skgpx._draws._features import FeatureMap, LinearTerm, Term, merged, ones
 from skgpx._draws._mapped import InputMap
-from skgpx._draws._optima import minimise
+from skgpx._draws._optima import checked_box, minimise
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.rows import LARGEST, row_slices
 from skgpx._types import Array, Index, RandomState
@@ -311,7 +311,26 @@ class FunctionDraws(OneBlasThread):
             If the draws have several outputs, bounds are not finite or not in order, or
             candidates do not have d columns.
         """
-        return minimise(self, bounds, n_starts, n_mesh, random_state, candidates)
+        if self.n_outputs != 1:
+            raise ValueError(
+                f"Only functions with one output have a minimum; got {self.n_outputs} "
+                "outputs."
+            )
+        if hasattr(bounds, "columns") and hasattr(bounds, "T"):
+            # the index of a frame of pandas names the columns
+            bounds = np.asarray(self._read(bounds.T)).T
+        box = checked_box(bounds)
+        self._rows(box.T)
+        return minimise(
+            lambda X: self.values(X)[:, 0],
+            self._pairs,
+            self.n_draws,
+            box,
+            n_starts,
+            n_mesh,
+            random_state,
+            None if candidates is None else self._read(candidates),
+        )
 
     def maximize(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,38 +10,31 @@ from scipy.optimize import OptimizeResult
 from scipy.optimize import minimize as scipy_minimize
 from scipy.stats import qmc
 
-from skgpx._types import Array, RandomState
+from skgpx._types import Array, Index, RandomState
 
-if TYPE_CHECKING:
-    from skgpx._draws._functions import FunctionDraws
+# Values (p, 1) and gradients (p, 1, d) of one draw at each of p points.
+Pairs = Callable[[Array, Index], tuple[Array, Array]]
 
 
 def minimise(
-    draws: FunctionDraws,
-    bounds: ArrayLike,
+    values: Callable[[Array], Array],
+    pairs: Pairs,
+    n_draws: int,
+    box: Array,
     n_starts: int,
     n_mesh: int,
     random_state: RandomState,
     candidates: ArrayLike | None = None,
 ) -> OptimizeResult:
-    """Minimum of each draw in a box: x (s, d), and its value fun (s,).
+    """Minimum of each draw in a box (d, 2): x (s, d), and its value fun (s,).
+
+    `values` gives all draws at rows, (n, s).
 
     Raises
     ------
     ValueError
-        If the draws have several outputs or no gradient, or if bounds, numbers or
-        candidates are invalid.
+        If the draws have no gradient, or if numbers or candidates are invalid.
     """
-    if draws.n_outputs != 1:
-        raise ValueError(
-            f"Only functions with one output have a minimum; got {draws.n_outputs} "
-            "outputs."
-        )
-    if hasattr(bounds, "columns") and hasattr(bounds, "T"):
-        # the index of a frame of pandas names the columns
-        bounds = np.asarray(draws._read(bounds.T)).T
-    box = _box(bounds)
-    draws._rows(box.T)
     if n_starts < 1 or n_mesh < n_starts:
         raise ValueError(
             "n_starts must be at least 1 and n_mesh at least n_starts; got "
@@ -49,7 +42,7 @@ def minimise(
         )
     # draws without gradients raise here, before they are evaluated on the mesh
     centre = box.mean(axis=1)[np.newaxis]
-    draws._pairs(centre, np.zeros(1, np.intp))
+    pairs(centre, np.zeros(1, np.intp))
 
     # scrambled Sobol mesh of the unit cube
     d = len(box)
@@ -57,22 +50,21 @@ def minimise(
     rng = np.random.default_rng(random_state)
     mesh = qmc.Sobol(d, seed=rng).random_base2(n_bits)[:n_mesh]
     if candidates is not None:
-        mesh = np.concatenate((mesh, _to_cube(draws._read(candidates), box)))
+        mesh = np.concatenate((mesh, _to_cube(candidates, box)))
 
     # the best mesh points of each draw start a search
-    values = draws.values(_to_box(mesh, box))[:, 0, :]
-    order = np.argpartition(values, n_starts - 1, axis=0)
+    order = np.argpartition(values(_to_box(mesh, box)), n_starts - 1, axis=0)
     best = order[:n_starts]
-    x = np.empty((draws.n_draws, d))
-    fun = np.empty(draws.n_draws)
-    for i in range(draws.n_draws):
+    x = np.empty((n_draws, d))
+    fun = np.empty(n_draws)
+    for i in range(n_draws):
         starts = mesh[best[:, i]]
-        u, fun[i] = _search(draws, i, starts, box)
+        u, fun[i] = _search(pairs, i, starts, box)
         x[i] = _to_box(u, box)
     return OptimizeResult(x=x, fun=fun)
 
 
-def _box(bounds: ArrayLike) -> Array:
+def checked_box(bounds: ArrayLike) -> Array:
     """Bounds as an array of shape (d, 2)."""
     box = np.asarray(bounds, dtype=np.float64)
     if box.ndim != 2 or box.shape[1] != 2:
@@ -109,7 +101,7 @@ def _to_cube(candidates: ArrayLike, box: Array) -> Array:
 
 
 def _search(
-    draws: FunctionDraws,
+    pairs: Pairs,
     draw: int,
     starts: Array,
     box: Array,
@@ -127,7 +119,7 @@ def _search(
 
     def values_and_slopes(points: Array) -> tuple[Array, Array]:
         X = _to_box(points, box)
-        value, slope = draws._pairs(X, np.full(len(points), draw))
+        value, slope = pairs(X, np.full(len(points), draw))
         return value[:, 0], slope[:, 0] * width
 
     def sum_and_slopes(flat: Array) -> tuple[float, Array]:

@@ -464,10 +464,13 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         process = fit_process(
             rows,
             smooth.prepare(rows.y, rows.weights),
-            settings=self,
+            rng,
+            kernel=kernel_of(self),
+            is_learned=self.optimizer is not None,
+            inducing=self.inducing,
             n_inducing=n_inducing,
             noise_variance=noise_variance,
-            rng=rng,
+            n_jobs=self.n_jobs,
             hyperparameters=self._averaging(),
         )
         return _Problem(self, rows, process)
@@ -637,7 +640,10 @@ class _Problem:
             parts,
             loss=loss,
             n_outputs=likelihood.n_outputs_,
-            settings=self._settings,
+            n_networks=self._settings.n_estimators,
+            hidden_layer_sizes=self._settings.hidden_layer_sizes,
+            alpha=self._settings.alpha,
+            learning_rate=self._settings.learning_rate_init,
             max_iter=max_iter,
             rng=rng,
             report=report,

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.rows import InputFrame
 from skgpx._types import Array, Index
 from skgpx._validation import check_layer_sizes
-
-if TYPE_CHECKING:
-    from skgpx._gwi._classifier import GWIClassifier
-    from skgpx._gwi._regressor import GWIRegressor
 
 # Maps outputs (k, b, c) of k networks at rows (k, b) to the loss (k,) of each and its
 # derivatives in the outputs.
@@ -122,7 +119,10 @@ def train_networks(
     parts: Index,
     loss: Loss,
     n_outputs: int,
-    settings: GWIRegressor | GWIClassifier,
+    n_networks: int,
+    hidden_layer_sizes: ArrayLike,
+    alpha: float,
+    learning_rate: float,
     max_iter: int,
     rng: np.random.Generator,
     report: Callable[[Callable[[], TrainedNetworks]], bool],
@@ -139,8 +139,12 @@ def train_networks(
         its training.
     loss : callable
     n_outputs : int
-    settings : GWIRegressor or GWIClassifier
-        With the parameters of its networks.
+    n_networks : int
+    hidden_layer_sizes : array-like of int
+    alpha : float
+        Penalty of squared weights.
+    learning_rate : float
+        Of the first step of Adam.
     max_iter : int
         Largest number of epochs.
     rng : numpy.random.Generator
@@ -154,9 +158,8 @@ def train_networks(
     X = frame(X).astype(np.float32)
 
     # 2  Each network has a start, and a part of the rows that is held out.
-    layers = check_layer_sizes(settings.hidden_layer_sizes)
+    layers = check_layer_sizes(hidden_layer_sizes)
     network = Perceptron((X.shape[1], *layers, n_outputs))
-    n_networks = settings.n_estimators
     part_of_network = np.arange(n_networks) % max(len(parts), 1)
     held_out = np.empty((n_networks, 0), np.intp)
     if len(parts):
@@ -203,7 +206,8 @@ def train_networks(
             X,
             training[active],
             loss,
-            settings,
+            alpha=alpha,
+            learning_rate=learning_rate,
             max_iter=max_iter,
             epochs=range(first_epoch, last_epoch),
             state=state_of_active,
@@ -235,7 +239,8 @@ def _train(
     X: Array,
     training: Index,
     loss: Loss,
-    settings: GWIRegressor | GWIClassifier,
+    alpha: float,
+    learning_rate: float,
     max_iter: int,
     epochs: range,
     state: Array,
@@ -252,7 +257,7 @@ def _train(
     # The L2 penalty of the weights; biases have none.
     penalty = np.zeros(network.n_parameters, np.float32)
     for layer, _ in network.layers(penalty):
-        layer[:] = settings.alpha
+        layer[:] = alpha
     losses = np.zeros((len(epochs), n_networks))
     for epoch, epoch_loss in zip(epochs, losses, strict=True):
         order = rng.permuted(training, axis=1)
@@ -266,7 +271,7 @@ def _train(
             rate = cosine_decay(
                 step,
                 max_iter * n_batches,
-                settings.learning_rate_init,
+                learning_rate,
             )
             adam_step(
                 parameters,

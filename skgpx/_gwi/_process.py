@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import softmax
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.linalg import solve_lower_transpose
@@ -25,13 +27,9 @@ from skgpx._selection import (
     regress_targets,
 )
 from skgpx._types import Array
-from skgpx._validation import Rows, kernel_of, row_blocks
+from skgpx._validation import Rows, row_blocks
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Likelihood
-
-if TYPE_CHECKING:
-    from skgpx._gwi._classifier import GWIClassifier
-    from skgpx._gwi._regressor import GWIRegressor
 
 
 class FittedProcess(NamedTuple):
@@ -104,10 +102,14 @@ class FittedProcess(NamedTuple):
 def fit_process(
     rows: Rows,
     likelihood: Likelihood,
-    settings: GWIRegressor | GWIClassifier,
+    rng: np.random.Generator,
+    *,
+    kernel: Kernel | None,
+    is_learned: bool,
+    inducing: str | ArrayLike,
     n_inducing: int | None,
     noise_variance: float | None,
-    rng: np.random.Generator,
+    n_jobs: int | None,
     hyperparameters: str = "maximise",
 ) -> FittedProcess:
     """Prior by the evidence, inducing points, and regression in their basis.
@@ -119,13 +121,16 @@ def fit_process(
     rows : Rows
     likelihood : Likelihood
         Prepared, and smooth.
-    settings : GWIRegressor or GWIClassifier
-        With `kernel`, `optimizer`, `inducing` and `n_jobs`.
+    rng : numpy.random.Generator
+    kernel : Kernel or None
+    is_learned : bool
+        Whether hyperparameters are learned.
+    inducing : str or array-like of shape (m, d)
     n_inducing : int or None
         None: as many as the kernel needs.
     noise_variance : float or None
         Noise of the regression; None takes the noise of the likelihood.
-    rng : numpy.random.Generator
+    n_jobs : int or None
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
         As in :func:`~skgpx._selection.learn`.
     """
@@ -138,10 +143,10 @@ def fit_process(
         rows,
         likelihood,
         search_rng,
-        kernel=kernel_of(settings),
-        fixed=settings.optimizer is None,
+        kernel=kernel,
+        fixed=not is_learned,
         n_inducing=n_inducing,
-        n_jobs=settings.n_jobs,
+        n_jobs=n_jobs,
         hyperparameters=hyperparameters,
         # few points leave out what is rough
         rough=n_inducing is None and len(rows.y) < ABUNDANT_ROWS,
@@ -153,10 +158,12 @@ def fit_process(
         process = _regress(
             rows,
             state,
-            settings,
-            n_inducing,
-            noise_variance,
             select_rng,
+            is_learned=is_learned,
+            inducing=inducing,
+            n_inducing=n_inducing,
+            noise_variance=noise_variance,
+            n_jobs=n_jobs,
         )
         processes.append(process)
     if len(processes) == 1:
@@ -173,13 +180,15 @@ def fit_process(
 def _regress(
     rows: Rows,
     prior: State,
-    settings: GWIRegressor | GWIClassifier,
+    rng: np.random.Generator,
+    *,
+    is_learned: bool,
+    inducing: str | ArrayLike,
     n_inducing: int | None,
     noise_variance: float | None,
-    rng: np.random.Generator,
+    n_jobs: int | None,
 ) -> FittedProcess:
     """Inducing points for a prior, and the regression in their basis."""
-    learn = settings.optimizer is not None
     has_several_targets = rows.y.ndim > 1
     kernel = prior.kernel
     if noise_variance is None:
@@ -188,7 +197,7 @@ def _regress(
     # 1  Inducing points Z.
     if n_inducing is not None:
         inducing_points = select_inducing(
-            settings.inducing,
+            inducing,
             rows.X,
             kernel,
             n_inducing,
@@ -200,24 +209,26 @@ def _regress(
             rows,
             kernel,
             prior.likelihood,
-            settings.inducing,
+            inducing,
             rng,
-            learn,
+            is_learned,
         )
     else:
         inducing_points, _ = inducing_by_capacity(
             rows,
             kernel,
             noise_variance,
-            settings.inducing,
+            inducing,
             rng,
         )
 
     # 2  Regression in the basis φ(x) = L⁻¹ k(Z, x).
     basis = Nystroem.from_kernel(kernel, inducing_points, noise_variance)
-    statistics = row_statistics(basis, rows, settings.n_jobs)
+    statistics = row_statistics(basis, rows, n_jobs)
     if has_several_targets:
-        sums, noise_variances = regress_targets(statistics, prior.likelihood, learn)
+        sums, noise_variances = regress_targets(
+            statistics, prior.likelihood, is_learned
+        )
         weights = sums.posterior(noise_variances)
         return FittedProcess(LatentModel(basis, weights), noise_variances, (prior,))
     # I + ΦᵀΦ / σ² = L Lᵀ

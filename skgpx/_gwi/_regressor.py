@@ -563,10 +563,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         process = fit_process(
             rows,
             Gaussian(noise_variance).prepare(rows.y, rows.weights),
-            settings=self,
+            rng,
+            kernel=kernel_of(self),
+            is_learned=self.optimizer is not None,
+            inducing=self.inducing,
             n_inducing=None if isinstance(n_inducing, str) else n_inducing,
             noise_variance=noise_variance,
-            rng=rng,
+            n_jobs=self.n_jobs,
             hyperparameters=hyperparameters,
         )
         errors, variance = leave_one_out(process, rows)
@@ -644,7 +647,10 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             parts,
             loss=squared_error(targets.reshape(n, n_targets), rows.weights),
             n_outputs=n_targets,
-            settings=self,
+            n_networks=self.n_estimators,
+            hidden_layer_sizes=self.hidden_layer_sizes,
+            alpha=self.alpha,
+            learning_rate=self.learning_rate_init,
             max_iter=max_iter,
             rng=train_rng,
             report=report,

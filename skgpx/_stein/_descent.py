@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.expectations import log_density
@@ -27,21 +28,39 @@ from skgpx._numerics.wave_evidence import (
     wave_gradient,
 )
 from skgpx._parallel import workers
-from skgpx._stein._frequency_prior import FrequencyPrior
+from skgpx._stein._frequency_prior import FrequencyPrior, FrequencyPriorLike
 from skgpx._stein._wave_mixture import WIDE, NetworkWarp, Statistics, WaveMixture
 from skgpx._types import Array
 from skgpx._validation import Rows
 from skgpx.kernels import additive_terms
-
-if TYPE_CHECKING:
-    from skgpx._stein._regressor import SteinRFFRegressor
-
 
 # Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10
 # Weight of the log prior of a network, and its learning rate over that of frequencies.
 _PRIOR_WEIGHT = 0.3
 _NETWORK_RATE = 0.025
+
+
+class Settings(NamedTuple):
+    """Parameters of :class:`~skgpx.SteinRFFRegressor` that its fit reads."""
+
+    kernel: Kernel | None
+    n_components: int
+    n_frequencies: int
+    repulsion: float | None
+    frequency_prior: FrequencyPriorLike
+    frequency_prior_weight: float | str
+    max_iter: int
+    learning_rate: float
+    hidden_layer_sizes: tuple[int, ...]
+    non_stationary: bool
+    optimizer: str | None
+    noise_variance: float | None
+    validation_fraction: float | str
+    early_stopping: bool
+    n_learning_rows: int
+    normalize_y: bool
+    n_jobs: int | None
 
 
 class SteinDescent:
@@ -51,7 +70,7 @@ class SteinDescent:
     ----------
     start : WaveMixture
     rows : Rows
-    settings : SteinRFFRegressor
+    settings : Settings
         Its repulsion, its prior of the frequencies, and n_jobs: threads over
         components, with the same bits for every number.
     max_iter : int
@@ -78,7 +97,7 @@ class SteinDescent:
         self,
         start: WaveMixture,
         rows: Rows,
-        settings: SteinRFFRegressor,
+        settings: Settings,
         max_iter: int,
         learning_rate: float,
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from skgpx._selection import (
     search_findings,
     search_record,
 )
-from skgpx._stein._descent import SteinDescent, calibrated
+from skgpx._stein._descent import Settings, SteinDescent, calibrated
 from skgpx._stein._start import (
     as_pairs,
     leave_one_out,
@@ -29,13 +29,10 @@ from skgpx._stein._start import (
 )
 from skgpx._stein._wave_mixture import WIDE, NetworkWarp, SteinState, WaveMixture
 from skgpx._types import Array
-from skgpx._validation import Rows, kernel_of, standardisation
+from skgpx._validation import Rows, standardisation
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals
 from skgpx.likelihoods import Gaussian
-
-if TYPE_CHECKING:
-    from skgpx._stein._regressor import SteinRFFRegressor
 
 Attributes = dict[str, Any]
 
@@ -44,8 +41,7 @@ Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
 
 def fit_stein(
     rows: Rows,
-    settings: SteinRFFRegressor,
-    hidden: tuple[int, ...],
+    settings: Settings,
     rng: np.random.Generator,
     clock: StageClock,
     report: Report,
@@ -56,10 +52,7 @@ def fit_stein(
     ----------
     rows : Rows
         In canonical order.
-    settings : SteinRFFRegressor
-        Its parameters.
-    hidden : tuple of int
-        Sizes of the hidden layers of a network.
+    settings : Settings
     rng : numpy.random.Generator
     clock : StageClock
     report : callable
@@ -84,7 +77,6 @@ def fit_stein(
         data,
         learning_rows,
         settings,
-        hidden=hidden,
         search_rng=search_rng,
         wave_rng=wave_rng,
         network_rng=network_rng,
@@ -206,7 +198,7 @@ class _Data(NamedTuple):
 
 def _standardise_and_split(
     rows: Rows,
-    settings: SteinRFFRegressor,
+    settings: Settings,
     rng: np.random.Generator,
 ) -> _Data:
     """Hold out validation rows, and standardise y by the others.
@@ -265,8 +257,7 @@ class _Start(NamedTuple):
 def _start(
     data: _Data,
     learning_rows: Rows,
-    settings: SteinRFFRegressor,
-    hidden: tuple[int, ...],
+    settings: Settings,
     search_rng: np.random.Generator,
     wave_rng: np.random.Generator,
     network_rng: np.random.Generator,
@@ -296,10 +287,10 @@ def _start(
 
     start = learn_kernel(train)
     mixture = start.mixture
-    if hidden:
+    if settings.hidden_layer_sizes:
         # φ(x + ℓ g(x)), a network g in front of the waves
         warp = NetworkWarp(
-            hidden,
+            settings.hidden_layer_sizes,
             train.X,
             train.weights,
             unit=mixture.length_scale,
@@ -326,7 +317,7 @@ def _start(
 def _learn_prior(
     rows: Rows,
     data: _Data,
-    settings: SteinRFFRegressor,
+    settings: Settings,
     rng: np.random.Generator,
 ) -> State:
     """Kernel and noise variance that maximise the evidence of some rows."""
@@ -337,7 +328,7 @@ def _learn_prior(
         rows,
         Gaussian(noise_variance).prepare(rows.y, rows.weights),
         rng,
-        kernel=kernel_of(settings),
+        kernel=settings.kernel,
         fixed=settings.optimizer is None,
         # frequencies start from the kernel, and the evidence moves them
         rough=False,
@@ -349,7 +340,7 @@ def _learn_prior(
 def _noise_of_targets(
     rows: Rows,
     prior: State,
-    settings: SteinRFFRegressor,
+    settings: Settings,
     rng: np.random.Generator,
 ) -> float | Array:
     """Noise variance; of several targets, by the evidence of each in one basis."""

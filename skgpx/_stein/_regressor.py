@@ -18,7 +18,7 @@ from skgpx._callbacks import (
     with_callbacks,
 )
 from skgpx._row_statistics import AdditiveModel
-from skgpx._stein._descent import SteinDescent
+from skgpx._stein._descent import Settings, SteinDescent
 from skgpx._stein._fit import fit_stein
 from skgpx._stein._frequency_prior import FrequencyPriorLike, checked_score
 from skgpx._stein._wave_mixture import SteinState
@@ -478,10 +478,12 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
                 "max_iter=0."
             )
         clock = StageClock()
+        parameters = {name: getattr(self, name) for name in Settings._fields}
+        parameters["kernel"] = kernel_of(self)
+        parameters["hidden_layer_sizes"] = check_layer_sizes(self.hidden_layer_sizes)
         attributes, findings = fit_stein(
             rows,
-            settings=self,
-            hidden=check_layer_sizes(self.hidden_layer_sizes),
+            settings=Settings(**parameters),
             rng=generator(self.random_state),
             clock=clock,
             report=report,

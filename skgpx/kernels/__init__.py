@@ -22,7 +22,7 @@ from skgpx.kernels._matrices import (
     stacked_triangles,
     triangle_and_pullback,
 )
-from skgpx.kernels._priors import Prior, stated_log_density, stated_priors
+from skgpx.kernels._priors import Prior, stated_log_density
 from skgpx.kernels._registry import free_slopes, no_sampler, register_kernel, rule_of
 from skgpx.kernels._spectral_density import (
     check_spectral_score,
@@ -57,6 +57,7 @@ from skgpx.kernels._terms import (
     parts_with,
     rescaled,
     split_noise,
+    stated_priors,
     summands,
     theta_entries,
     with_theta,

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
-from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx.kernels._registry import Array
-from skgpx.kernels._terms import split_noise, theta_entries
+from skgpx._types import Array
 
 
 class Prior:
@@ -107,41 +105,6 @@ def _summary_of(distribution: Any) -> tuple[float, ...]:
     # short of the limits of the support, where the density may be zero
     low, high = (median + 0.999 * (limit - median) for limit in support)
     return max(low, 1e-5 * median), min(high, 1e5 * median), median, log_density
-
-
-def stated_priors(kernel: Kernel) -> list[Any]:
-    """Prior distributions of theta, then of the noise, (p + 1,); None without one.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Theta refers to the latent function's kernel, without the white noise.
-
-    Raises
-    ------
-    ValueError
-        If a prior has another number of distributions than the hyperparameter entries.
-    """
-    latent, _, noise_bounds = split_noise(kernel)
-    parameters = latent.get_params()
-    parameters["noise_level_bounds"] = noise_bounds
-    noise_entry = ("noise_level", slice(0, 1))
-    stated: list[Any] = []
-    for name, entries in (*theta_entries(latent), noise_entry):
-        size = entries.stop - entries.start
-        bounds = parameters.get(f"{name}_bounds")
-        if not isinstance(bounds, Prior):
-            stated += [None] * size
-            continue
-        n_distributions = len(bounds.distributions)
-        if n_distributions not in (1, size):
-            raise ValueError(
-                f"The prior of {name}, which has {size} entries, holds "
-                f"{n_distributions} distributions. Give one for all entries, or a "
-                "list of one for each."
-            )
-        stated += bounds.distributions * (size // n_distributions)
-    return stated
 
 
 def stated_log_density(stated: Sequence[Any], theta: Array) -> tuple[Any, Array]:

@@ -7,15 +7,13 @@ is a subclass of ``RBF``), and therefore inherits no rule.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from skgpx._types import Array
-
-if TYPE_CHECKING:
-    from skgpx.kernels._priors import Prior
+from skgpx.kernels._priors import Prior
 
 # A pair of floats, one pair for each entry, "fixed" or a prior.
 Bounds: TypeAlias = "tuple[float, float] | Array | str | Prior"

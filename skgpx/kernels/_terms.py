@@ -27,6 +27,7 @@ from skgpx._numerics.rows import InputFrame
 from skgpx._types import Array, Index
 from skgpx.kernels._columns import CategoricalKernel, Columns
 from skgpx.kernels._linear import Linear
+from skgpx.kernels._priors import Prior
 from skgpx.kernels._registry import Bounds
 
 # ---- Other hyperparameters -----------------------------------------------------------
@@ -546,3 +547,38 @@ def split_noise(kernel: Kernel) -> tuple[Kernel, float | None, Bounds | None]:
         return kernel, None, None
     noise = noises[0]
     return reduce(Sum, latent_terms), float(noise.noise_level), noise.noise_level_bounds
+
+
+def stated_priors(kernel: Kernel) -> list[Any]:
+    """Prior distributions of theta, then of the noise, (p + 1,); None without one.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Theta refers to the latent function's kernel, without the white noise.
+
+    Raises
+    ------
+    ValueError
+        If a prior has another number of distributions than the hyperparameter entries.
+    """
+    latent, _, noise_bounds = split_noise(kernel)
+    parameters = latent.get_params()
+    parameters["noise_level_bounds"] = noise_bounds
+    noise_entry = ("noise_level", slice(0, 1))
+    stated: list[Any] = []
+    for name, entries in (*theta_entries(latent), noise_entry):
+        size = entries.stop - entries.start
+        bounds = parameters.get(f"{name}_bounds")
+        if not isinstance(bounds, Prior):
+            stated += [None] * size
+            continue
+        n_distributions = len(bounds.distributions)
+        if n_distributions not in (1, size):
+            raise ValueError(
+                f"The prior of {name}, which has {size} entries, holds "
+                f"{n_distributions} distributions. Give one for all entries, or a "
+                "list of one for each."
+            )
+        stated += bounds.distributions * (size // n_distributions)
+    return stated

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -26,8 +26,16 @@ from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import row_slices
 from skgpx._types import Array, Index, Mask, Selection
 
-if TYPE_CHECKING:
-    from skgpx.likelihoods._base import Likelihood
+
+class _Likelihood(Protocol):
+    """What averages need of a likelihood."""
+
+    symmetric: bool
+
+    def at_some(self, rows: Selection) -> Self: ...
+    def initial_latent(self, y: Array) -> Array: ...
+    def row_nll(self, y: Array, f: Array) -> Array: ...
+    def _cdf_at(self, f: Array) -> Cdf: ...
 
 
 # Values of a block of rows stay in the cache.
@@ -114,7 +122,7 @@ def moments(
     return result
 
 
-def log_density(likelihood: Likelihood, y: Array, mixture: LatentMixture) -> Array:
+def log_density(likelihood: _Likelihood, y: Array, mixture: LatentMixture) -> Array:
     """``log p(y)`` of each row at its own y (n,), in nats, shape (n,).
 
     Rows of one output that 16 times the nodes do not resolve have the integral along
@@ -147,7 +155,7 @@ def log_density(likelihood: Likelihood, y: Array, mixture: LatentMixture) -> Arr
     return result
 
 
-def _line_integral(likelihood: Likelihood, y: Array, mixture: LatentMixture) -> Array:
+def _line_integral(likelihood: _Likelihood, y: Array, mixture: LatentMixture) -> Array:
     """``log ∫ p(y | f) p(f) df`` of each row, (n,), for one output.
 
     Gauss-Legendre rules on panels of equal length, and on panels that halve in length
@@ -240,7 +248,7 @@ def _peak(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
 
 
 def by_cdf(
-    likelihood: Likelihood,
+    likelihood: _Likelihood,
     evaluate: Callable[[Cdf, Selection], None],
     mixture: LatentMixture,
 ) -> None:
@@ -366,7 +374,7 @@ def _contrast(weights: Array, part: Index, first: int, second: int) -> Array:
 
 
 def _refine_cdf(
-    likelihood: Likelihood,
+    likelihood: _Likelihood,
     evaluate: Callable[[Cdf, Selection], None],
     mixture: LatentMixture,
     pending: Index,
