@@ -73,8 +73,8 @@ from skgpx import (
     SteinRFFRegressor,
     compile_kernels,
 )
-from skgpx._parallel import workers
 from skgpx._pls import _lazy_fit
+from skgpx._shell.parallel import workers
 from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
 Array = NDArray[np.float64]

@@ -104,7 +104,7 @@ class Listener(event.Listener):
 
 event.register("numba:compile", Listener())
 import numpy as np
-from skgpx._compilation import _draws, _likelihoods, _series
+from skgpx._front.compilation import _draws, _likelihoods, _series
 for stage in (_likelihoods, _series, _draws):
     kernels.clear()
     start = time.process_time()

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.problems import NOISE_VARIANCE, SHIFT, STUDENT_T, Problem
+from skgpx._hyperparameters import rough_start, row_target
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Scheme, Target
 from skgpx._pls import _chains
-from skgpx._selection import rough_start, row_target
-from skgpx._validation import Rows
+from skgpx._shell.validation import Rows
 from skgpx.likelihoods import (
     Bernoulli,
     Gaussian,

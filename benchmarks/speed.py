@@ -52,10 +52,10 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinRFFRegressor,
 )
+from skgpx._hyperparameters import rough_start, row_target
 from skgpx._iterative._product import KernelProduct
 from skgpx._numerics import langevin, laplace
-from skgpx._selection import rough_start, row_target
-from skgpx._validation import Rows
+from skgpx._shell.validation import Rows
 from skgpx.likelihoods import (
     Bernoulli,
     Categorical,

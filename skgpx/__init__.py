@@ -3,19 +3,19 @@
 from importlib import import_module
 from typing import Any
 
-from skgpx._calibration import TemperedRegressor
-from skgpx._compilation import compile_kernels
 from skgpx._decoupled import DecoupledSampler
 from skgpx._draws import FunctionDraws
-from skgpx._gwi import GWIClassifier, GWIRegressor
-from skgpx._iterative import ExactGPRegressor
-from skgpx._pls import PLSClassifier, PLSRegressor
-from skgpx._predict_dist import (
+from skgpx._front.calibration import TemperedRegressor
+from skgpx._front.compilation import compile_kernels
+from skgpx._front.predict_dist import (
     cross_val_predict_dist,
     predict_dist,
     sample_functions,
 )
-from skgpx._predictive_distribution import PredictiveDistribution
+from skgpx._gwi import GWIClassifier, GWIRegressor
+from skgpx._iterative import ExactGPRegressor
+from skgpx._pls import PLSClassifier, PLSRegressor
+from skgpx._prediction.distribution import PredictiveDistribution
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor, svgd
 from skgpx._version import __version__ as __version__

@@ -31,8 +31,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from skgpx import metrics
+from skgpx._front.predict_dist import predict_dist
 from skgpx._pls import PLSClassifier, PLSRegressor
-from skgpx._predict_dist import predict_dist
 from skgpx._types import Array
 from skgpx.inspection import PredictiveDisplay
 from skgpx.inspection._axes import axes_of

@@ -24,8 +24,8 @@ from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.rows import thinning
 from skgpx._row_budgets import THINNED_ROWS
+from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index, Mask
-from skgpx._validation import Rows
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
 from skgpx.likelihoods import Likelihood, StudentT

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgpx._draws import FunctionDraws
+from skgpx._shell.validation import check_count, check_points, generator
 from skgpx._types import Array, RandomState
-from skgpx._validation import check_count, check_points, generator
 
 __all__ = ["simulate_ode", "simulate_sde"]
 

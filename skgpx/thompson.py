@@ -14,20 +14,20 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 
-from skgpx._acquisition import LogExpectedImprovement, Posterior
 from skgpx._decoupled import DecoupledSampler, check_drawable
 from skgpx._draws import FunctionDraws, InputMap, linear_draws, mapped_draws
+from skgpx._front.acquisition import LogExpectedImprovement, Posterior
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._row_budgets import AVERAGED_ROWS
-from skgpx._types import Array, Mask, RandomState
-from skgpx._validation import (
+from skgpx._shell.validation import (
     all_or_nothing,
     check_count,
     check_points,
     check_same_names,
     generator,
 )
+from skgpx._types import Array, Mask, RandomState
 from skgpx.exceptions import FitWarning
 
 __all__ = ["ThompsonSampler"]

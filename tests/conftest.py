@@ -31,7 +31,7 @@ import numpy as np  # noqa: E402
 @pytest.fixture
 def few_neighborhoods(monkeypatch):
     """A fraction of the neighbourhoods that choose the kernel of many rows."""
-    select = "skgpx._selection._select"
+    select = "skgpx._hyperparameters._select"
     monkeypatch.setattr(f"{select}.COMPARED_NEIGHBORHOODS", 100)
     monkeypatch.setattr(f"{select}.TRAINED_NEIGHBORHOODS", 200)
 
@@ -40,7 +40,7 @@ def few_neighborhoods(monkeypatch):
 def abundant_early(monkeypatch, few_neighborhoods):
     """The search of many rows, from 1500 on."""
     for module in ("_prior", "_select", "_sparse"):
-        monkeypatch.setattr(f"skgpx._selection.{module}.ABUNDANT_ROWS", 1500)
+        monkeypatch.setattr(f"skgpx._hyperparameters.{module}.ABUNDANT_ROWS", 1500)
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from skgpx._numerics.blas_threads import (
     one_blas_thread,
     threads_for,
 )
-from skgpx._parallel import workers
-from skgpx._predictive_distribution import NormalDistribution
+from skgpx._prediction.distribution import NormalDistribution
+from skgpx._shell.parallel import workers
 
 
 def threads(*_):

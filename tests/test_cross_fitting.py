@@ -19,8 +19,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgpx._cross_fitting import cross_fit, seeded, weight_keyword
-from skgpx._table import Training, row_codes
+from skgpx._shell.cross_fitting import cross_fit, seeded, weight_keyword
+from skgpx._shell.tables import Training, row_codes
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))

@@ -15,7 +15,7 @@ from skgpx import (
     SteinRFFRegressor,
 )
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._validation import canonical_rows
+from skgpx._shell.validation import canonical_rows
 from skgpx.diagnostics import (
     at_bounds,
     heavy_tails,

@@ -14,9 +14,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import PLSClassifier, PLSRegressor
+from skgpx._hyperparameters import with_base_rates
 from skgpx._pls._langevin import nystroem_root
-from skgpx._selection import with_base_rates
-from skgpx._validation import Rows
+from skgpx._shell.validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import (

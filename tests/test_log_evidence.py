@@ -14,9 +14,9 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinRFFRegressor,
 )
+from skgpx._hyperparameters import row_target
 from skgpx._numerics import laplace
-from skgpx._selection import row_target
-from skgpx._validation import Rows
+from skgpx._shell.validation import Rows
 from skgpx.likelihoods import Poisson, StudentT
 from tests.pls.test_neighbors import variational_bound
 

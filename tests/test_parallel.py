@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skgpx._parallel import (
+from skgpx._shell.parallel import (
     WorkerCache,
     blas_jobs,
     parallel_map,

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import skgpx
 from skgpx import DecoupledSampler, PLSRegressor, SpectralVGPRegressor
-from skgpx._predictive_distribution import NormalDistribution, TransformedDistribution
+from skgpx._prediction.distribution import NormalDistribution, TransformedDistribution
 from skgpx.likelihoods import Poisson, StudentT
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -33,9 +33,9 @@ from skgpx import (
     TemperedRegressor,
     metrics,
 )
-from skgpx._selection import State
-from skgpx._selection._candidates import of_kernel
-from skgpx._validation import canonical_rows
+from skgpx._hyperparameters import State
+from skgpx._hyperparameters._candidates import of_kernel
+from skgpx._shell.validation import canonical_rows
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import Linear
 from skgpx.likelihoods import Gaussian, Poisson

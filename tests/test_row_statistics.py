@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF
 
-from skgpx import _row_statistics
 from skgpx._numerics.regression import weight_statistics
-from skgpx._row_statistics import row_statistics
-from skgpx._validation import Rows
+from skgpx._shell import row_statistics as module
+from skgpx._shell.row_statistics import row_statistics
+from skgpx._shell.validation import Rows
 from skgpx.bases import Nystroem
 
 
@@ -24,7 +24,7 @@ def problem(n, m=20, seed=0):
 @pytest.mark.parametrize("n", [99, 100, 101, 250])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_blocks_are_one_sum(n, n_jobs, monkeypatch):
-    monkeypatch.setattr(_row_statistics, "_CHUNK", 100)
+    monkeypatch.setattr(module, "_CHUNK", 100)
     basis, rows = problem(n)
     found = row_statistics(basis, rows, n_jobs)
     features = basis(rows.X)
@@ -43,7 +43,7 @@ def test_blocks_are_one_sum(n, n_jobs, monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_memory_does_not_grow_with_the_number_of_blocks(n_jobs, monkeypatch):
-    monkeypatch.setattr(_row_statistics, "_CHUNK", 50)
+    monkeypatch.setattr(module, "_CHUNK", 50)
     peaks = []
     for n_blocks in (16, 160):
         basis, rows = problem(50 * n_blocks, m=200)

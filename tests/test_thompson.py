@@ -18,8 +18,8 @@ from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 from sklearn.linear_model import Ridge
 
 from skgpx import DecoupledSampler, ExactGPRegressor, _decoupled
-from skgpx._acquisition import LogExpectedImprovement, log_improvement
 from skgpx._draws import FunctionDraws, linear_draws
+from skgpx._front.acquisition import LogExpectedImprovement, log_improvement
 from skgpx._latent import MixtureModel
 from skgpx.thompson import ThompsonSampler
 

@@ -35,7 +35,7 @@ REVEALED = [
     "skgpx._spectral_vgp._regressor.SpectralVGPRegressor",
     "skgpx._decoupled._sampler.DecoupledSampler",
     *(ARRAY, PAIR, ARRAY),
-    "skgpx._predictive_distribution.PredictiveDistribution",
+    "skgpx._prediction.distribution.PredictiveDistribution",
     ARRAY,
 ]
 

@@ -48,8 +48,8 @@ from skgpx import SteinRFFRegressor
 from skgpx._latent import MixtureModel
 from skgpx._numerics.svgd import bandwidths, move, stein_force
 from skgpx._numerics.wave_evidence import wave_gradient
+from skgpx._shell.validation import Rows
 from skgpx._stein._wave_mixture import WaveMixture
-from skgpx._validation import Rows
 from skgpx.likelihoods import Gaussian
 
 Array = np.ndarray

@@ -13,14 +13,14 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 from sklearn.utils import Tags
 
-from skgpx._base import LatentRegressor
 from skgpx._draws import Conditioning, FunctionDraws, KernelProcess, draw_prior
 from skgpx._iterative import ExactGPRegressor
 from skgpx._iterative._model import PathwiseModel
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._prediction.base import LatentRegressor
+from skgpx._shell.validation import check_rows, standardisation
 from skgpx._types import Array, RandomState
-from skgpx._validation import check_rows, standardisation
 from skgpx.kernels import latent_kernel, noise_variance
 
 # Rows above which the matrix of a fixed kernel is not factored: there both ways take

@@ -13,14 +13,13 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
 from skgpx._draws import check_sections
+from skgpx._hyperparameters import State, learn
 from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution, WeightParticles
 from skgpx._pls import PLSRegressor
 from skgpx._row_budgets import AVERAGED_ROWS
-from skgpx._selection import State, learn
-from skgpx._types import Array, RandomState
-from skgpx._validation import (
+from skgpx._shell.validation import (
     Rows,
     canonical_rows,
     check_kernel,
@@ -29,7 +28,8 @@ from skgpx._validation import (
     kernel_of,
     standardisation,
 )
-from skgpx._wrapped import is_search
+from skgpx._shell.wrapped import is_search
+from skgpx._types import Array, RandomState
 from skgpx.bases import EmpiricalSpectral, Nystroem
 from skgpx.kernels import latent_kernel, noise_variance
 from skgpx.likelihoods import Gaussian

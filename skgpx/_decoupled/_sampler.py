@@ -15,12 +15,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import Tags, get_tags
 
-from skgpx._callbacks import (
-    CallbackSupportMixin,
-    RoundReporter,
-    StageClock,
-    with_callbacks,
-)
 from skgpx._decoupled._exact import ExactPosterior, regressor_posterior, without_factor
 from skgpx._decoupled._regressors import (
     GivenWeights,
@@ -32,16 +26,21 @@ from skgpx._decoupled._regressors import (
     sparse_process,
 )
 from skgpx._draws import FunctionDraws, box_of_grid, checked_domain, checked_n_basis
+from skgpx._hyperparameters import search_findings, search_record
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.rows import row_slices
 from skgpx._numerics.weights import WeightParticles
-from skgpx._parallel import parallel_stream
-from skgpx._predictive_distribution import Predictive, normal_distribution
-from skgpx._report import Reporting
-from skgpx._selection import search_findings, search_record
-from skgpx._types import Array, RandomState
-from skgpx._validation import (
+from skgpx._prediction.distribution import Predictive, normal_distribution
+from skgpx._reports.report import Reporting
+from skgpx._shell.callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    StageClock,
+    with_callbacks,
+)
+from skgpx._shell.parallel import parallel_stream
+from skgpx._shell.validation import (
     Interval,
     RowReader,
     StrOptions,
@@ -57,7 +56,8 @@ from skgpx._validation import (
     validate_data,
     with_codes,
 )
-from skgpx._wrapped import best_of
+from skgpx._shell.wrapped import best_of
+from skgpx._types import Array, RandomState
 from skgpx.diagnostics import Finding, conclude
 
 

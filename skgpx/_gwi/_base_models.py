@@ -17,11 +17,10 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from skgpx._cross_fitting import CrossFit, cross_fit, is_given_fitted, seeded
 from skgpx._draws import InputMap
-from skgpx._table import Training, as_table, frame_of, is_numeric, take_rows
-from skgpx._types import Array
-from skgpx._validation import (
+from skgpx._shell.cross_fitting import CrossFit, cross_fit, is_given_fitted, seeded
+from skgpx._shell.tables import Training, as_table, frame_of, is_numeric, take_rows
+from skgpx._shell.validation import (
     check_columns,
     check_is_fitted,
     check_range,
@@ -31,6 +30,7 @@ from skgpx._validation import (
     validate_data,
     with_codes,
 )
+from skgpx._types import Array
 from skgpx.diagnostics import Finding, frozen_base_model
 
 # An array, or a data frame of pandas or polars; a column of one; splits of rows.

@@ -12,13 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import check_classification_targets
 
-from skgpx._base import LatentClassifier
-from skgpx._callbacks import (
-    CallbackSupportMixin,
-    RoundReporter,
-    StageClock,
-    with_callbacks,
-)
 from skgpx._draws import InputMap
 from skgpx._gwi._base_models import BaseModel, BaseModelMixin, Splits
 from skgpx._gwi._class_scores import (
@@ -37,19 +30,25 @@ from skgpx._gwi._class_scores import (
 from skgpx._gwi._networks import TrainedNetworks, hold_out, train_networks
 from skgpx._gwi._process import FittedProcess, fit_process, leave_one_out
 from skgpx._gwi._regressor import CONSTRAINTS
-from skgpx._latent import LatentModel, Mean, MixtureModel
-from skgpx._numerics import laplace
-from skgpx._numerics.langevin import Target
-from skgpx._numerics.rows import thinning, weighted_quantiles
-from skgpx._selection import (
+from skgpx._hyperparameters import (
     rough_start,
     row_target,
     search_findings,
     search_record,
 )
-from skgpx._table import training_rows
-from skgpx._types import Array, Index, RandomState
-from skgpx._validation import (
+from skgpx._latent import LatentModel, Mean, MixtureModel
+from skgpx._numerics import laplace
+from skgpx._numerics.langevin import Target
+from skgpx._numerics.rows import thinning, weighted_quantiles
+from skgpx._prediction.base import LatentClassifier
+from skgpx._shell.callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    StageClock,
+    with_callbacks,
+)
+from skgpx._shell.tables import training_rows
+from skgpx._shell.validation import (
     Rows,
     StrOptions,
     canonical_rows,
@@ -61,6 +60,7 @@ from skgpx._validation import (
     kernel_of,
     row_blocks,
 )
+from skgpx._types import Array, Index, RandomState
 from skgpx.bases import Nystroem, Warped
 from skgpx.diagnostics import Finding, better_class_process, conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.rows import InputFrame
+from skgpx._shell.validation import check_layer_sizes
 from skgpx._types import Array, Index
-from skgpx._validation import check_layer_sizes
 
 # Maps outputs (k, b, c) of k networks at rows (k, b) to the loss (k,) of each and its
 # derivatives in the outputs.

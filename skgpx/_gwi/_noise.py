@@ -23,12 +23,12 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._cross_fitting import cross_fit, seeded
 from skgpx._gwi._base_models import PredictionsAtRows, TableForm, predictions_of
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._table import Training, take_rows
+from skgpx._shell.cross_fitting import cross_fit, seeded
+from skgpx._shell.tables import Training, take_rows
+from skgpx._shell.validation import check_likelihood_given
 from skgpx._types import Array
-from skgpx._validation import check_likelihood_given
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT
 

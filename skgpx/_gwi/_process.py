@@ -9,6 +9,13 @@ from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._hyperparameters import (
+    State,
+    inducing_by_capacity,
+    inducing_of_targets,
+    learn,
+    regress_targets,
+)
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.regression import (
@@ -18,16 +25,9 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_budgets import ABUNDANT_ROWS
-from skgpx._row_statistics import row_statistics
-from skgpx._selection import (
-    State,
-    inducing_by_capacity,
-    inducing_of_targets,
-    learn,
-    regress_targets,
-)
+from skgpx._shell.row_statistics import row_statistics
+from skgpx._shell.validation import Rows, row_blocks
 from skgpx._types import Array
-from skgpx._validation import Rows, row_blocks
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.likelihoods import Likelihood
 
@@ -132,7 +132,7 @@ def fit_process(
         Noise of the regression; None takes the noise of the likelihood.
     n_jobs : int or None
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
-        As in :func:`~skgpx._selection.learn`.
+        As in :func:`~skgpx._hyperparameters.learn`.
     """
     search_rng, select_rng = rng.spawn(2)
     if n_inducing is not None:

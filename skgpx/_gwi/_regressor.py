@@ -13,13 +13,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._base import LatentRegressor
-from skgpx._callbacks import (
-    CallbackSupportMixin,
-    RoundReporter,
-    StageClock,
-    with_callbacks,
-)
 from skgpx._draws import InputMap
 from skgpx._gwi._base_models import (
     BaseModel,
@@ -44,12 +37,18 @@ from skgpx._gwi._noise import (
     likelihood_of_errors,
 )
 from skgpx._gwi._process import FittedProcess, fit_process, leave_one_out
+from skgpx._hyperparameters import search_findings, search_record
 from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics.variance_scale import fit_scale
-from skgpx._selection import search_findings, search_record
-from skgpx._table import training_rows
-from skgpx._types import Array, Index, RandomState
-from skgpx._validation import (
+from skgpx._prediction.base import LatentRegressor
+from skgpx._shell.callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    StageClock,
+    with_callbacks,
+)
+from skgpx._shell.tables import training_rows
+from skgpx._shell.validation import (
     HasMethods,
     Interval,
     Rows,
@@ -62,6 +61,7 @@ from skgpx._validation import (
     kernel_of,
     standardisation,
 )
+from skgpx._types import Array, Index, RandomState
 from skgpx.bases import Warped
 from skgpx.diagnostics import (
     CovarianceOfRows,

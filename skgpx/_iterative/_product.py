@@ -14,7 +14,7 @@ from skgpx._draws import ones
 from skgpx._draws._features import FeatureMap, factor_features
 from skgpx._numerics import kernel_products
 from skgpx._numerics.kernel_products import TILE, RadialTerms
-from skgpx._parallel import WorkerCache, blas_jobs, on_cluster, parallel_stream
+from skgpx._shell.parallel import WorkerCache, blas_jobs, on_cluster, parallel_stream
 from skgpx._types import Array
 from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
 

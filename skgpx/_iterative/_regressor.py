@@ -12,14 +12,15 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
-from skgpx._base import LatentRegressor
-from skgpx._callbacks import (
-    CallbackSupportMixin,
-    RoundReporter,
-    StageClock,
-    with_callbacks,
-)
 from skgpx._draws import Conditioning, FunctionDraws, draw_prior
+from skgpx._hyperparameters import (
+    MAX_INDUCING_NON_GAUSSIAN,
+    State,
+    inducing_by_capacity,
+    learn,
+    search_findings,
+    search_record,
+)
 from skgpx._iterative._model import PathwiseModel
 from skgpx._iterative._product import KernelProduct
 from skgpx._iterative._sparse import SparseRows
@@ -28,17 +29,15 @@ from skgpx._numerics.conjugate_gradients import Progress, Solution, solve
 from skgpx._numerics.linalg import NUGGET
 from skgpx._numerics.rows import thinning
 from skgpx._numerics.variance_scale import fit_scale
+from skgpx._prediction.base import LatentRegressor
 from skgpx._row_budgets import CHECKED_ROWS, THINNED_ROWS
-from skgpx._selection import (
-    MAX_INDUCING_NON_GAUSSIAN,
-    State,
-    inducing_by_capacity,
-    learn,
-    search_findings,
-    search_record,
+from skgpx._shell.callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    StageClock,
+    with_callbacks,
 )
-from skgpx._types import Array, RandomState
-from skgpx._validation import (
+from skgpx._shell.validation import (
     Interval,
     Rows,
     StrOptions,
@@ -52,6 +51,7 @@ from skgpx._validation import (
     refuse_categories,
     row_quantity,
 )
+from skgpx._types import Array, RandomState
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import decaying_part, rescaled, split_noise

@@ -19,8 +19,8 @@ from skgpx._numerics.linalg import (
 )
 from skgpx._numerics.regression import noise_share, precision_root
 from skgpx._numerics.rows import row_slices
-from skgpx._parallel import blas_jobs, n_workers, parallel_map, parallel_stream
-from skgpx._row_statistics import neighbor_whitening
+from skgpx._shell.parallel import blas_jobs, n_workers, parallel_map, parallel_stream
+from skgpx._shell.row_statistics import neighbor_whitening
 from skgpx._types import Array
 from skgpx.bases import NeighborResidual, Nystroem
 

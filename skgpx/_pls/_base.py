@@ -13,23 +13,9 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
-from skgpx._base import LatentEstimator
-from skgpx._callbacks import CallbackSupportMixin, RoundReporter, StageClock
-from skgpx._latent import FunctionModel, MixtureModel
-from skgpx._numerics.laplace import LARGEST_COUPLED
-from skgpx._pls._distributed import frame_of, is_lazy
-from skgpx._pls._inference import infer
-from skgpx._pls._lazy_fit import LazyRows
-from skgpx._pls._lazy_predictions import LazyDistribution
-from skgpx._pls._nearest_rows import points_are_closer
-from skgpx._pls._normal_form import NormalForm
-from skgpx._pls._sampler import (
-    Inference,
-    Sampler,
-    form_constant,
-    resolved_method,
-)
-from skgpx._selection import (
+from skgpx._cells._distributed import frame_of, is_lazy
+from skgpx._cells._lazy_predictions import LazyDistribution
+from skgpx._hyperparameters import (
     MAX_INDUCING_NON_GAUSSIAN,
     State,
     inducing_by_capacity,
@@ -41,8 +27,21 @@ from skgpx._selection import (
     search_record,
     with_base_rates,
 )
-from skgpx._types import Array
-from skgpx._validation import (
+from skgpx._latent import FunctionModel, MixtureModel
+from skgpx._numerics.laplace import LARGEST_COUPLED
+from skgpx._pls._inference import infer
+from skgpx._pls._lazy_fit import LazyRows
+from skgpx._pls._normal_form import NormalForm
+from skgpx._posterior._nearest_rows import points_are_closer
+from skgpx._posterior._sampler import (
+    Inference,
+    Sampler,
+    form_constant,
+    resolved_method,
+)
+from skgpx._prediction.base import LatentEstimator
+from skgpx._shell.callbacks import CallbackSupportMixin, RoundReporter, StageClock
+from skgpx._shell.validation import (
     Interval,
     Rows,
     StrOptions,
@@ -54,6 +53,7 @@ from skgpx._validation import (
     generator,
     kernel_of,
 )
+from skgpx._types import Array
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import decays, with_support

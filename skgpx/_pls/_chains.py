@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from skgpx._numerics.langevin import (
     split_r_hat,
 )
 from skgpx._numerics.smoothing import smoothed
-from skgpx._numerics.weights import GaussianWeights
-from skgpx._parallel import parallel_map, workers
+from skgpx._posterior._sampler import Sample
+from skgpx._shell.parallel import parallel_map, workers
 from skgpx._types import Array, Index
 
-Report = Callable[["Sample"], bool]
+Report = Callable[[Sample], bool]
 Tiers = tuple[tuple[Scheme, ...], ...]
 
 # Steps between the first two checks of convergence.
@@ -57,53 +57,6 @@ LOCAL: Tiers = tuple(
     tuple(langevin.without_centre(h) for h in tier)
     for tier in (_LARGE_STEPS, _SMALL_STEPS)
 )
-
-
-class Sample(NamedTuple):
-    """Particles and the diagnostics of the chains that produced them.
-
-    Attributes
-    ----------
-    z : ndarray of shape (g, p, s)
-        Particles in the coordinates of the target.
-    acceptance : float
-        Accepted fraction of the proposals; 1 without a Metropolis test.
-    r_hat, ess : ndarray of shape (g * p,)
-        Split R-hat of each coordinate, and the effective number of independent states.
-    energy_curve : ndarray of shape (n_rounds,)
-        Mean potential of the particles after each round, up to a constant.
-    n_iter : int
-        Evaluations of the gradient by each chain; one for a single step.
-    stopped : bool
-        Whether a callback ended the chains.
-    """
-
-    z: Array
-    acceptance: float
-    r_hat: Array
-    ess: Array
-    energy_curve: Array
-    n_iter: int
-    stopped: bool = False
-
-
-def independent_draws(
-    weights: GaussianWeights,
-    n_particles: int,
-    rng: np.random.Generator,
-) -> tuple[Array, Sample]:
-    """Independent draws of the weights (m, c, s), and these in the form of chains."""
-    particles = weights.draw(n_particles, rng)
-    n_weights = weights.mean.size
-    sample = Sample(
-        z=particles.transpose(1, 0, 2).reshape(1, n_weights, -1),
-        acceptance=1.0,
-        r_hat=np.ones(n_weights),
-        ess=np.full(n_weights, n_particles).astype(np.float64),
-        energy_curve=np.array([]),
-        n_iter=0,
-    )
-    return particles, sample
 
 
 def chain_blocks(n_particles: int, size: int = 50) -> list[slice]:

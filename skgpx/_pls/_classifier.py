@@ -10,18 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import check_classification_targets
 
-from skgpx._base import LatentClassifier
-from skgpx._callbacks import RoundReporter, with_callbacks
+from skgpx._cells._distributed import is_lazy, lazy_classes
 from skgpx._pls._base import ProjectedLangevin
-from skgpx._pls._distributed import is_lazy, lazy_classes
 from skgpx._pls._lazy_fit import LazyRows, check_lazy_fit
-from skgpx._types import RandomState
-from skgpx._validation import (
+from skgpx._prediction.base import LatentClassifier
+from skgpx._shell.callbacks import RoundReporter, with_callbacks
+from skgpx._shell.validation import (
     canonical_rows,
     check_likelihood_given,
     check_rows,
     fit_context,
 )
+from skgpx._types import RandomState
 from skgpx.diagnostics import conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from skgpx._pls._closed_form import closed_form
+from skgpx._hyperparameters import suits_a_normal
 from skgpx._pls._langevin import projected_langevin
-from skgpx._pls._location_and_scale import location_and_scale
-from skgpx._pls._nearest_rows import nearest_rows
-from skgpx._pls._normal_states import normal_state
 from skgpx._pls._particles import Landscape, explore
-from skgpx._pls._sampler import Inference, Sampler, resolved_method
 from skgpx._pls._tempering import tempering
-from skgpx._selection import suits_a_normal
-from skgpx._validation import Rows
+from skgpx._posterior._closed_form import closed_form
+from skgpx._posterior._location_and_scale import location_and_scale
+from skgpx._posterior._nearest_rows import nearest_rows
+from skgpx._posterior._normal_states import normal_state
+from skgpx._posterior._sampler import Inference, Sampler, resolved_method
+from skgpx._shell.validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Likelihood
 

@@ -14,7 +14,6 @@ from skgpx._numerics.smoothing import smoothed
 from skgpx._pls._chains import (
     ADJUSTED,
     CORRELATED,
-    Sample,
     adapt,
     change_coordinates,
     run_chains,
@@ -22,9 +21,9 @@ from skgpx._pls._chains import (
     share_accepted,
 )
 from skgpx._pls._particles import Landscape, particle_posterior, round_reporter
-from skgpx._pls._sampler import Inference, Sampler, resolved_method
+from skgpx._posterior._sampler import Inference, Sample, Sampler, resolved_method
+from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index
-from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import (
     Finding,

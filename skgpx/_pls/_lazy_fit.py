@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier
 
-from skgpx._numerics.cells import CellTree
-from skgpx._pls._cells import (
+from skgpx._cells._cells import (
     CellModel,
     CellResponses,
     CellSums,
@@ -24,9 +23,7 @@ from skgpx._pls._cells import (
     whitened_sums,
     with_responses,
 )
-from skgpx._pls._chains import independent_draws
-from skgpx._pls._closed_form import from_statistics
-from skgpx._pls._distributed import (
+from skgpx._cells._distributed import (
     Partitions,
     Store,
     Summary,
@@ -43,12 +40,19 @@ from skgpx._pls._distributed import (
     save,
     sum_of,
 )
+from skgpx._hyperparameters import depends_on_contrasts, fixed_point
+from skgpx._numerics.cells import CellTree
 from skgpx._pls._inference import infer
-from skgpx._pls._sampler import Inference, Sampler, form_constant, prior_mean
+from skgpx._posterior._closed_form import from_statistics
+from skgpx._posterior._sampler import (
+    Inference,
+    Sampler,
+    form_constant,
+    independent_draws,
+    prior_mean,
+)
 from skgpx._row_budgets import CELL_ROWS, FIRST_ROWS, NOISE_ROWS
-from skgpx._selection import depends_on_contrasts, fixed_point
-from skgpx._types import Array, Index
-from skgpx._validation import (
+from skgpx._shell.validation import (
     Door,
     Rows,
     Units,
@@ -57,6 +61,7 @@ from skgpx._validation import (
     keep_input_range,
     row_quantity,
 )
+from skgpx._types import Array, Index
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Likelihood, LogNormal, Ordinal
@@ -342,8 +347,8 @@ def _closest_normal(
 ) -> Posterior:
     """The closest normal distribution, by rounds of regression.
 
-    As in :func:`~skgpx._pls._nearest_rows.nearest_rows`, but for the moments of the
-    rows: they are those that the model predicts there, which a cell computes alone.
+    As in :func:`~skgpx._posterior._nearest_rows.nearest_rows`, but for the moments of
+    the rows: they are those that the model predicts there, which a cell computes alone.
     """
     rows = rows.kept()
     prior = CellModel.of_prior(
@@ -397,7 +402,7 @@ class CellRegression(NamedTuple):
         Of the values, in nats.
     sums : CellSums
     tables : list
-        Of :class:`~skgpx._pls._cells.NormalRows`, one for each cell.
+        Of :class:`~skgpx._cells._cells.NormalRows`, one for each cell.
     """
 
     model: CellModel
@@ -417,7 +422,7 @@ class Round(NamedTuple):
     number : int
         Of the round, for names of files.
     tables : list
-        Of :class:`~skgpx._pls._cells.NormalRows`, one for each cell.
+        Of :class:`~skgpx._cells._cells.NormalRows`, one for each cell.
     means : list
         Latent means of the rows of each cell around which the responses are.
     bound : float
@@ -439,7 +444,7 @@ class CellRows(NamedTuple):
     Attributes
     ----------
     tables : list
-        Of :meth:`~skgpx._pls._cells.Division.join`, one for each cell.
+        Of :meth:`~skgpx._cells._cells.Division.join`, one for each cell.
     division : Division
     store : Store
     """

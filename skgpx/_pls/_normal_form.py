@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgpx._shell.validation import Rows, canonical_rows
 from skgpx._types import Mask
-from skgpx._validation import Rows, canonical_rows
 from skgpx.likelihoods import Gaussian, Likelihood, LogNormal, Tobit
 
 

@@ -7,6 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgpx._hyperparameters import (
+    rough_latent_values,
+    rough_start,
+    row_target,
+    sparse_value,
+)
 from skgpx._latent import LatentModel
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
@@ -20,22 +26,15 @@ from skgpx._numerics.modes import (
 from skgpx._numerics.regression import posterior
 from skgpx._numerics.smoothing import smoothed
 from skgpx._numerics.weights import WeightParticles
-from skgpx._parallel import blas_jobs, parallel_map
-from skgpx._pls._chains import Sample
-from skgpx._pls._closed_form import collapsed_bound
 from skgpx._pls._potential import Quadrature, divergence_bound, optimal_target
 from skgpx._pls._resampling import resample
-from skgpx._pls._sampler import Inference, Sampler, prior_mean
 from skgpx._pls._signs import of_both_signs
-from skgpx._row_statistics import row_statistics
-from skgpx._selection import (
-    rough_latent_values,
-    rough_start,
-    row_target,
-    sparse_value,
-)
+from skgpx._posterior._closed_form import collapsed_bound
+from skgpx._posterior._sampler import Inference, Sample, Sampler, prior_mean
+from skgpx._shell.parallel import blas_jobs, parallel_map
+from skgpx._shell.row_statistics import row_statistics
+from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index
-from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, potential_not_resolved
 from skgpx.likelihoods import Gaussian, Likelihood

@@ -14,21 +14,19 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.metaestimators import available_if
 
 from skgpx import diagnostics
-from skgpx._base import LatentRegressor
-from skgpx._callbacks import RoundReporter, with_callbacks
+from skgpx._cells._distributed import is_lazy
+from skgpx._cells._parts import RowSums, add_rows, rows_of_model, same_functions
+from skgpx._hyperparameters import MAX_INDUCING_NON_GAUSSIAN, NO_NOISE
 from skgpx._latent import LatentModel, NeighborModel
 from skgpx._numerics.blas_threads import with_one_blas_thread
 from skgpx._pls._base import ProjectedLangevin, largest_model
-from skgpx._pls._chains import independent_draws
-from skgpx._pls._distributed import is_lazy
 from skgpx._pls._lazy_fit import LazyRows, check_lazy_fit
 from skgpx._pls._normal_form import NormalForm
-from skgpx._pls._parts import RowSums, add_rows, rows_of_model, same_functions
-from skgpx._pls._sampler import resolved_method
+from skgpx._posterior._sampler import independent_draws, resolved_method
+from skgpx._prediction.base import LatentRegressor
 from skgpx._row_budgets import AVERAGED_ROWS, CHECKED_ROWS
-from skgpx._selection import MAX_INDUCING_NON_GAUSSIAN, NO_NOISE
-from skgpx._types import RandomState
-from skgpx._validation import (
+from skgpx._shell.callbacks import RoundReporter, with_callbacks
+from skgpx._shell.validation import (
     Rows,
     Units,
     canonical_rows,
@@ -46,6 +44,7 @@ from skgpx._validation import (
     with_categories_of,
     with_gaps,
 )
+from skgpx._types import RandomState
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT

@@ -7,8 +7,7 @@ import numpy as np
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Chains, Target, between_runs
 from skgpx._numerics.smoothing import smoothed
-from skgpx._parallel import parallel_map
-from skgpx._pls._chains import LOCAL, ROUND, Report, Sample, adapt, run_chains
+from skgpx._pls._chains import LOCAL, ROUND, Report, adapt, run_chains
 from skgpx._pls._particles import Landscape, particle_posterior, round_reporter
 from skgpx._pls._resampling import (
     effective_size,
@@ -16,10 +15,11 @@ from skgpx._pls._resampling import (
     resample,
     reweight,
 )
-from skgpx._pls._sampler import Inference, Sampler
 from skgpx._pls._signs import upright
+from skgpx._posterior._sampler import Inference, Sample, Sampler
+from skgpx._shell.parallel import parallel_map
+from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index
-from skgpx._validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import runs_disagree
 from skgpx.likelihoods import Likelihood

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import median_filter
 
+from skgpx._hyperparameters import false_alarm_level
 from skgpx._numerics.fourier import (
     Integers,
     WaveTable,
@@ -26,8 +27,7 @@ from skgpx._numerics.regression import (
     precision_root,
     whitened,
 )
-from skgpx._selection import false_alarm_level
-from skgpx._spectral_vgp._candidates import NOISE_SHARE, Prior, kernel_of
+from skgpx._spectral_vgp._candidates import NOISE_SHARE, FourierPrior, kernel_of
 from skgpx._spectral_vgp._domain import widths
 from skgpx._spectral_vgp._score import Objective
 from skgpx._types import Array, Mask
@@ -47,7 +47,7 @@ _NEIGHBORS = 129
 _MAX_TESTS = 9
 
 
-def boost_waves(objective: Objective, prior: Prior) -> Prior:
+def boost_waves(objective: Objective, prior: FourierPrior) -> FourierPrior:
     """Boost significant waves, and with them a trend, where these pay.
 
     Under a kernel of one input a trend joins the waves if it gains more than its price.
@@ -68,16 +68,16 @@ def boost_waves(objective: Objective, prior: Prior) -> Prior:
 
 def search_waves(
     objective: Objective,
-    prior: Prior,
+    prior: FourierPrior,
     n_widths: float,
     n_trends: int,
-) -> Prior:
+) -> FourierPrior:
     """Boost waves that are significant under the fit, until no more are, if it pays.
 
     Parameters
     ----------
     objective : Objective
-    prior : Prior
+    prior : FourierPrior
         Without waves.
     n_widths : float
         Width of the box in widths of the data, on which waves are told apart down to
@@ -95,7 +95,7 @@ def search_waves(
     if not prior.only_noise:
         starts.append((prior.rule.rule, prior.noise_variance))
 
-    best: Prior | None = None
+    best: FourierPrior | None = None
     waves = prior.waves
     new_waves = np.ones((n_trends, d), np.int64)
     for _ in range(_MAX_TESTS):
@@ -127,7 +127,7 @@ def search_waves(
 
 def spectrum_objective(
     objective: Objective,
-    prior: Prior,
+    prior: FourierPrior,
     n_widths: float,
 ) -> Objective:
     """The objective on sums of one wide box, which tell waves apart."""
@@ -176,7 +176,7 @@ class WaveList(NamedTuple):
     boosted: Mask
 
 
-def significant_frequencies(objective: Objective, prior: Prior) -> Integers:
+def significant_frequencies(objective: Objective, prior: FourierPrior) -> Integers:
     """Waves (r, d) with more power than the fit expects, the strongest first.
 
     Notes
@@ -250,7 +250,7 @@ def power_of_neighbors(power: Array) -> Array:
     return np.maximum(medians / np.log(2.0), 1.0)
 
 
-def list_waves(prior: Prior, table: WaveTable) -> WaveList:
+def list_waves(prior: FourierPrior, table: WaveTable) -> WaveList:
     """All waves of a table, with their prior variances."""
     waves = half_space(reach_of(table))
     length = np.sum(waves**2, axis=1)
@@ -271,7 +271,7 @@ def list_waves(prior: Prior, table: WaveTable) -> WaveList:
 
 
 def fitted_waves(
-    prior: Prior,
+    prior: FourierPrior,
     regression: WeightStatistics,
     eigenvalues: Array,
     noise_variance: float,

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
+from skgpx._hyperparameters import StudentPrior, stretched
 from skgpx._numerics.fourier import Box, FourierIndex, Integers, by_length, moment
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import WeightStatistics
-from skgpx._selection import StudentPrior, stretched
 from skgpx._spectral_vgp._domain import Region, kernel_box, widths
 from skgpx._types import Array
 from skgpx.bases import (
@@ -51,7 +51,7 @@ _LENGTHSCALE_STD = 1.5
 _FAMILIES = {np.inf: 1.0, 2.5: 1.5, 1.5: 2.0, 0.5: 4.0}
 
 
-class Prior(NamedTuple):
+class FourierPrior(NamedTuple):
     """Point of a search: hyperparameters, the functions of the basis and the bound.
 
     Attributes
@@ -233,7 +233,7 @@ class Candidates:
             return StudentPrior(mean, _NOISE_STD)
         return StudentPrior(mean, np.inf)
 
-    def next_family(self, prior: Prior) -> Prior | None:
+    def next_family(self, prior: FourierPrior) -> FourierPrior | None:
         """A prior of the next, rougher family that resembles this one, if any."""
         family = prior.family + 1
         if not self.is_default or family >= len(self.rules):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._hyperparameters import counted_once
 from skgpx._latent import LatentModel
 from skgpx._numerics.fourier import Box, FourierIndex, Integers
 from skgpx._numerics.fourier_sums import SeriesStatistics
@@ -19,11 +20,11 @@ from skgpx._numerics.regression import (
     whitened,
 )
 from skgpx._numerics.rows import sample_distinct_rows
-from skgpx._selection import counted_once
+from skgpx._shell.validation import Rows, canonical_rows
 from skgpx._spectral_vgp._candidates import (
     MAX_ORDERED_WAVES,
+    FourierPrior,
     Parameters,
-    Prior,
     fixed_noise_variance,
     kernel_of,
 )
@@ -40,7 +41,6 @@ from skgpx._spectral_vgp._score import Objective, objective_for
 from skgpx._spectral_vgp._search import MAX_FUNCTIONS, search
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._types import Array
-from skgpx._validation import Rows, canonical_rows
 from skgpx.bases import BoostedEigenvalues, FourierSeries, OrderedEigenvalues
 from skgpx.diagnostics import Finding, no_signal, too_few_basis_functions
 
@@ -70,7 +70,7 @@ class FourierState:
     statistics : SeriesStatistics
     searched : SeriesStatistics
         Without copies of rows: what the search reads.
-    start : Prior or None
+    start : FourierPrior or None
         With several inputs, what the first rows chose: the box is theirs.
     """
 
@@ -80,7 +80,7 @@ class FourierState:
     parameters: Parameters
     statistics: SeriesStatistics
     searched: SeriesStatistics
-    start: Prior | None = None
+    start: FourierPrior | None = None
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> FourierState:
         """State after more rows."""
@@ -160,7 +160,7 @@ class FourierState:
         region = Region(self.domain, core, self.seen)
         objective = objective_for(self.searched, self.parameters, region)
 
-        def report_prior(prior: Prior) -> bool:
+        def report_prior(prior: FourierPrior) -> bool:
             log_units = float(np.log(objective.scale).sum())
             evidence = prior.bound - objective.weight * log_units
             return report(prior, evidence, lambda: self._solution(objective, prior)[0])
@@ -168,7 +168,7 @@ class FourierState:
         prior = search(objective, self.start, report_prior)
         return self._solution(objective, prior)
 
-    def _solution(self, objective: Objective, prior: Prior) -> Fit:
+    def _solution(self, objective: Objective, prior: FourierPrior) -> Fit:
         """Posterior and bound of a prior, for all rows."""
         candidates = objective.candidates
         scale = objective.scale
@@ -320,7 +320,7 @@ def search_on_rows(
     domain: Array,
     parameters: Parameters,
     n_jobs: int | None,
-) -> tuple[Objective, Prior]:
+) -> tuple[Objective, FourierPrior]:
     """Prior of rows of several inputs, on boxes of its own choice."""
     smallest_reach = np.ones(len(domain), np.int64)
     sums = row_sums(rows, domain, domain_box(domain), smallest_reach, n_jobs)
@@ -361,7 +361,7 @@ def reach_of_line(parameters: Parameters, n_rows: int | None) -> Integers:
 
 def reach_with_room(
     objective: Objective,
-    prior: Prior,
+    prior: FourierPrior,
     rule_reach: Integers,
 ) -> Integers:
     """Largest wave numbers, (d,), of a prior, with room for others if it is learned."""

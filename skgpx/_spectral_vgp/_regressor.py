@@ -11,28 +11,18 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._base import LatentRegressor
-from skgpx._callbacks import (
+from skgpx._draws import checked_domain
+from skgpx._latent import LatentModel
+from skgpx._prediction.base import LatentRegressor
+from skgpx._row_budgets import THINNED_ROWS
+from skgpx._shell.callbacks import (
     CallbackSupportMixin,
     RoundReporter,
     StageClock,
     with_callbacks,
 )
-from skgpx._draws import checked_domain
-from skgpx._latent import LatentModel
-from skgpx._row_budgets import THINNED_ROWS
-from skgpx._row_statistics import AdditiveModel
-from skgpx._spectral_vgp._candidates import Parameters, Prior
-from skgpx._spectral_vgp._credible import (
-    ball_radius,
-    domain_grid,
-    simultaneous_factor,
-)
-from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
-from skgpx._spectral_vgp._population import FourierState, fit_population
-from skgpx._spectral_vgp._sample import SparseState, fit_sample
-from skgpx._types import Array, RandomState
-from skgpx._validation import (
+from skgpx._shell.row_statistics import AdditiveModel
+from skgpx._shell.validation import (
     HasMethods,
     Interval,
     Rows,
@@ -49,6 +39,16 @@ from skgpx._validation import (
     known_noise,
     row_quantity,
 )
+from skgpx._spectral_vgp._candidates import FourierPrior, Parameters
+from skgpx._spectral_vgp._credible import (
+    ball_radius,
+    domain_grid,
+    simultaneous_factor,
+)
+from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
+from skgpx._spectral_vgp._population import FourierState, fit_population
+from skgpx._spectral_vgp._sample import SparseState, fit_sample
+from skgpx._types import Array, RandomState
 from skgpx.bases import RankedEigenvalues, has_spectrum
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.diagnostics import (
@@ -365,7 +365,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self._state, input_findings = self._sums(rows, adds=False)
 
         def report(
-            prior: Prior,
+            prior: FourierPrior,
             evidence: float,
             attributes: Callable[[], dict[str, Any]],
         ) -> bool:

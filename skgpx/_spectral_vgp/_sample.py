@@ -10,6 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._hyperparameters import (
+    NOISE_PRIOR,
+    inducing_by_capacity,
+    learn,
+    search_findings,
+    search_record,
+)
 from skgpx._latent import LatentModel
 from skgpx._numerics.regression import (
     TargetRegressions,
@@ -19,19 +26,12 @@ from skgpx._numerics.regression import (
     posterior,
 )
 from skgpx._row_budgets import ABUNDANT_ROWS
-from skgpx._row_statistics import row_statistics
-from skgpx._selection import (
-    NOISE_PRIOR,
-    inducing_by_capacity,
-    learn,
-    search_findings,
-    search_record,
-)
+from skgpx._shell.row_statistics import row_statistics
+from skgpx._shell.validation import Rows, standardisation
 from skgpx._spectral_vgp._candidates import Parameters, fixed_noise_variance
 from skgpx._spectral_vgp._credible import effective_dimension
 from skgpx._spectral_vgp._domain import input_range, joint_range
 from skgpx._types import Array
-from skgpx._validation import Rows, standardisation
 from skgpx.bases import EmpiricalSpectral, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import default_kernel

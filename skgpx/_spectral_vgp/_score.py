@@ -20,10 +20,11 @@ from skgpx._numerics.regression import (
     series_evidence,
     whitened,
 )
+from skgpx._shell.validation import Rows
 from skgpx._spectral_vgp._candidates import (
     Candidates,
+    FourierPrior,
     Parameters,
-    Prior,
     candidates_for,
     families,
     innermost_kernel,
@@ -32,7 +33,6 @@ from skgpx._spectral_vgp._candidates import (
 from skgpx._spectral_vgp._domain import Region, widths
 from skgpx._spectral_vgp._sums import row_sums
 from skgpx._types import Array
-from skgpx._validation import Rows
 from skgpx.bases import BoostedEigenvalues
 from skgpx.bases._eigenvalues import EigenvalueRule
 
@@ -77,7 +77,7 @@ class Objective:
         noise_variance: float | Array,
         n_functions: int,
         box: Box | None = None,
-    ) -> Prior:
+    ) -> FourierPrior:
         """Functions and sums of a rule, in whole pairs, on its own box by default."""
         if box is None:
             box = self.candidates.box(rule)
@@ -97,7 +97,7 @@ class Objective:
         with_sums = np.flatnonzero(np.all(is_within, axis=1))
         functions = functions.part(with_sums)
         sums = self.normal_equations(statistics, functions)
-        return Prior(rule, noise_variance, box, functions, sums)
+        return FourierPrior(rule, noise_variance, box, functions, sums)
 
     def normal_equations(
         self,
@@ -122,7 +122,7 @@ class Objective:
 
     def evidence(
         self,
-        prior: Prior,
+        prior: FourierPrior,
         rule: EigenvalueRule,
         noise_variance: float,
     ) -> tuple[float, Array]:
@@ -155,14 +155,14 @@ class Objective:
 
     def regression_evidence(
         self,
-        prior: Prior,
+        prior: FourierPrior,
         spectrum: Spectrum,
         noise_variance: float,
     ) -> tuple[float, Array]:
         """Collapsed bound of a spectrum on the functions of a prior, and gradient."""
         return series_evidence(prior.sums, spectrum, noise_variance)
 
-    def score(self, prior: Prior) -> Prior:
+    def score(self, prior: FourierPrior) -> FourierPrior:
         """The prior with its bound and its score."""
         bound, _ = self.evidence(prior, prior.rule, prior.noise_variance)
         log_noise = np.log(prior.noise_variance)
@@ -170,7 +170,7 @@ class Objective:
         log_hyperprior, _ = self.candidates.log_hyperprior(point)
         return prior._replace(bound=bound, score=bound + log_hyperprior)
 
-    def noise_only_prior(self, rule: BoostedEigenvalues) -> Prior:
+    def noise_only_prior(self, rule: BoostedEigenvalues) -> FourierPrior:
         """Noise around a function that is zero, except for its level."""
         candidates = self.candidates
         zero = shrink(rule, 1e-8 * candidates.variance)
@@ -186,7 +186,7 @@ class Objective:
         bounds = noise_bounds(self.candidates.variance, 1.0)
         return np.log(np.clip(bounds, *self.candidates.noise_range))
 
-    def noise_of_targets(self, prior: Prior) -> float | Array:
+    def noise_of_targets(self, prior: FourierPrior) -> float | Array:
         """Noise variance of each target given the prior; of one, that of the search.
 
         A free noise has its own evidence and the hyperprior of the search.
@@ -208,7 +208,7 @@ class Objective:
 
     def data_precision(
         self,
-        prior: Prior,
+        prior: FourierPrior,
         eigenvalues: Array,
         noise_variance: float,
     ) -> Array:
@@ -228,10 +228,10 @@ class Objective:
 
     def maximise(
         self,
-        start: Prior,
+        start: FourierPrior,
         n_functions: int,
         least_score: float = -np.inf,
-    ) -> Prior:
+    ) -> FourierPrior:
         """Largest score from a start, on a box that suits it, unless waves are boosted.
 
         A climb that ends below `least_score` is not repeated on another box, which is
@@ -260,7 +260,7 @@ class Objective:
             has_sums = False
         return prior
 
-    def climb(self, start: Prior) -> Prior:
+    def climb(self, start: FourierPrior) -> FourierPrior:
         """Largest score from a start, with its functions."""
         candidates = self.candidates
         noise_variance = candidates.noise_variance or start.noise_variance
@@ -357,7 +357,7 @@ class SectionObjective(Objective):
 
     def regression_evidence(
         self,
-        prior: Prior,
+        prior: FourierPrior,
         spectrum: Spectrum,
         noise_variance: float,
     ) -> tuple[float, Array]:

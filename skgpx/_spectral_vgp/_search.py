@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from skgpx._hyperparameters import MIN_GAIN
 from skgpx._numerics.regression import best_noise_variance, whitened
-from skgpx._selection import MIN_GAIN
 from skgpx._spectral_vgp._boosting import boost_waves
-from skgpx._spectral_vgp._candidates import Prior, kernel_of
+from skgpx._spectral_vgp._candidates import FourierPrior, kernel_of
 from skgpx._spectral_vgp._score import Objective, in_sections
 from skgpx._types import Array
 
@@ -24,15 +24,15 @@ _MAX_INFLATION = 0.02
 
 def search(
     objective: Objective,
-    start: Prior | None = None,
-    report: Callable[[Prior], bool] = lambda _: False,
-) -> Prior:
+    start: FourierPrior | None = None,
+    report: Callable[[FourierPrior], bool] = lambda _: False,
+) -> FourierPrior:
     """Choose the rule, its parameters, the noise and the functions.
 
     Parameters
     ----------
     objective : Objective
-    start : Prior, optional
+    start : FourierPrior, optional
         Chosen by some of the rows: its box, waves and family are kept.
     report : callable
         Called with the prior of each round; True stops the search.
@@ -52,10 +52,10 @@ def search(
 
 def refine(
     objective: Objective,
-    prior: Prior,
-    report: Callable[[Prior], bool],
+    prior: FourierPrior,
+    report: Callable[[FourierPrior], bool],
     tries_families: bool,
-) -> tuple[Prior, bool]:
+) -> tuple[FourierPrior, bool]:
     """Rougher families and more functions while they gain; whether to stop there."""
     stop = report(prior)
     while not stop and not prior.only_noise:
@@ -71,7 +71,7 @@ def refine(
     return prior, stop
 
 
-def is_cut_short(objective: Objective, prior: Prior) -> bool:
+def is_cut_short(objective: Objective, prior: FourierPrior) -> bool:
     """Whether rows of one input may know more functions than a search can have."""
     candidates = objective.candidates
     is_free = candidates.grows and candidates.learned
@@ -86,7 +86,7 @@ def is_cut_short(objective: Objective, prior: Prior) -> bool:
     return bool(objective.weight * last >= prior.noise_variance)
 
 
-def search_in_sections(objective: Objective, prior: Prior) -> Prior:
+def search_in_sections(objective: Objective, prior: FourierPrior) -> FourierPrior:
     """The prior with the kernel and the noise that sections of the series choose."""
     sections = in_sections(objective)
     if sections is None:
@@ -107,7 +107,7 @@ def search_in_sections(objective: Objective, prior: Prior) -> Prior:
     return objective.score(prior_of_series._replace(family=prior_of_sections.family))
 
 
-def initial_prior(objective: Objective) -> Prior:
+def initial_prior(objective: Objective) -> FourierPrior:
     """The smoothest candidate, from several starts, the most promising first."""
     candidates = objective.candidates
     rule = candidates.boost(candidates.rules[0])
@@ -122,7 +122,7 @@ def initial_prior(objective: Objective) -> Prior:
         starts.append(objective.score(start))
     starts.sort(key=lambda start: -start.score)
 
-    maxima: list[Prior] = []
+    maxima: list[FourierPrior] = []
     for start in starts:
         maximum = objective.maximise(start, candidates.n_functions)
         maxima.append(maximum)
@@ -138,7 +138,9 @@ def initial_prior(objective: Objective) -> Prior:
     return best._replace(only_noise=candidates.noise_variance is None)
 
 
-def try_rougher_family(objective: Objective, prior: Prior) -> Prior | None:
+def try_rougher_family(
+    objective: Objective, prior: FourierPrior
+) -> FourierPrior | None:
     """The next family from where this one ended, if it is better by a nat."""
     candidates = objective.candidates
     start = candidates.next_family(prior)
@@ -155,7 +157,9 @@ def try_rougher_family(objective: Objective, prior: Prior) -> Prior | None:
     return None
 
 
-def try_more_functions(objective: Objective, prior: Prior) -> Prior | None:
+def try_more_functions(
+    objective: Objective, prior: FourierPrior
+) -> FourierPrior | None:
     """Twice as many functions, if they gain enough."""
     n_functions = len(prior.functions)
     if not objective.candidates.grows or n_functions >= MAX_SEARCHED_FUNCTIONS:
@@ -174,7 +178,7 @@ def try_more_functions(objective: Objective, prior: Prior) -> Prior | None:
     return None
 
 
-def finalize(objective: Objective, prior: Prior) -> Prior:
+def finalize(objective: Objective, prior: FourierPrior) -> FourierPrior:
     """The prior with as many functions as the posterior needs, on its own box."""
     candidates = objective.candidates
     box = prior.box
@@ -207,7 +211,7 @@ def finalize(objective: Objective, prior: Prior) -> Prior:
     )
 
 
-def refit_noise(objective: Objective, prior: Prior) -> float:
+def refit_noise(objective: Objective, prior: FourierPrior) -> float:
     """Noise variance of the largest evidence, given the rule and the functions."""
     spectrum = prior.rule.spectrum(prior.functions, prior.box)
     if objective.candidates.tail_is_noise:
@@ -223,7 +227,7 @@ def refit_noise(objective: Objective, prior: Prior) -> float:
     return float(np.clip(total - white, low, high))
 
 
-def n_functions_needed(objective: Objective, prior: Prior) -> int:
+def n_functions_needed(objective: Objective, prior: FourierPrior) -> int:
     """Number of functions beyond which the posterior changes by a few per cent.
 
     Notes

@@ -15,10 +15,10 @@ from skgpx._numerics.fourier_sums import (
     sketched_statistics,
 )
 from skgpx._numerics.rows import row_slices
-from skgpx._parallel import parallel_stream
+from skgpx._shell.parallel import parallel_stream
+from skgpx._shell.validation import Rows
 from skgpx._spectral_vgp._domain import domain_box
 from skgpx._types import Array
-from skgpx._validation import Rows
 
 # Rows in one sum: fixed, so that sums do not depend on the number of workers.
 _CHUNK = 1 << 18

@@ -27,11 +27,11 @@ from skgpx._numerics.wave_evidence import (
     Workspace,
     wave_gradient,
 )
-from skgpx._parallel import workers
+from skgpx._shell.parallel import workers
+from skgpx._shell.validation import Rows
 from skgpx._stein._frequency_prior import FrequencyPrior, FrequencyPriorLike
 from skgpx._stein._wave_mixture import WIDE, NetworkWarp, Statistics, WaveMixture
 from skgpx._types import Array
-from skgpx._validation import Rows
 from skgpx.kernels import additive_terms
 
 # Steps of a round; after each, validation rows are scored and callbacks run.

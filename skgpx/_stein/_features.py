@@ -16,9 +16,8 @@ from sklearn.base import (
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Kernel
 
 from skgpx._draws import FourierFeatures
-from skgpx._report import Reporting
-from skgpx._types import Array, RandomState
-from skgpx._validation import (
+from skgpx._reports.report import Reporting
+from skgpx._shell.validation import (
     Interval,
     StrOptions,
     check_columns,
@@ -30,6 +29,7 @@ from skgpx._validation import (
     row_blocks,
     validate_data,
 )
+from skgpx._types import Array, RandomState
 from skgpx.kernels import (
     Monomial,
     noise_variance,

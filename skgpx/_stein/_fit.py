@@ -7,10 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skgpx._callbacks import StageClock
-from skgpx._row_budgets import NOISE_ROWS
-from skgpx._row_statistics import row_statistics
-from skgpx._selection import (
+from skgpx._hyperparameters import (
     State,
     inducing_by_capacity,
     learn,
@@ -18,6 +15,10 @@ from skgpx._selection import (
     search_findings,
     search_record,
 )
+from skgpx._row_budgets import NOISE_ROWS
+from skgpx._shell.callbacks import StageClock
+from skgpx._shell.row_statistics import row_statistics
+from skgpx._shell.validation import Rows, standardisation
 from skgpx._stein._descent import Settings, SteinDescent, calibrated
 from skgpx._stein._start import (
     as_pairs,
@@ -29,7 +30,6 @@ from skgpx._stein._start import (
 )
 from skgpx._stein._wave_mixture import WIDE, NetworkWarp, SteinState, WaveMixture
 from skgpx._types import Array
-from skgpx._validation import Rows, standardisation
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals
 from skgpx.likelihoods import Gaussian

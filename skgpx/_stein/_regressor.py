@@ -10,20 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._base import LatentRegressor
-from skgpx._callbacks import (
+from skgpx._prediction.base import LatentRegressor
+from skgpx._shell.callbacks import (
     CallbackSupportMixin,
     RoundReporter,
     StageClock,
     with_callbacks,
 )
-from skgpx._row_statistics import AdditiveModel
-from skgpx._stein._descent import Settings, SteinDescent
-from skgpx._stein._fit import fit_stein
-from skgpx._stein._frequency_prior import FrequencyPriorLike, checked_score
-from skgpx._stein._wave_mixture import SteinState
-from skgpx._types import Array, RandomState
-from skgpx._validation import (
+from skgpx._shell.row_statistics import AdditiveModel
+from skgpx._shell.validation import (
     HasMethods,
     Interval,
     Rows,
@@ -39,6 +34,11 @@ from skgpx._validation import (
     kernel_of,
     refuse_categories,
 )
+from skgpx._stein._descent import Settings, SteinDescent
+from skgpx._stein._fit import fit_stein
+from skgpx._stein._frequency_prior import FrequencyPriorLike, checked_score
+from skgpx._stein._wave_mixture import SteinState
+from skgpx._types import Array, RandomState
 from skgpx.diagnostics import conclude
 
 

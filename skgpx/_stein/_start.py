@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._hyperparameters import MIN_GAIN, false_alarm_level
 from skgpx._numerics.regression import noise_share, posterior, weight_statistics
 from skgpx._numerics.rows import row_slices
 from skgpx._numerics.wave_evidence import Waves
-from skgpx._selection import MIN_GAIN, false_alarm_level
+from skgpx._shell.validation import Rows
 from skgpx._stein._features import kernel_waves
 from skgpx._stein._wave_mixture import WIDE, Centring, WaveMixture
 from skgpx._types import Array
-from skgpx._validation import Rows
 
 Rng = np.random.Generator
 

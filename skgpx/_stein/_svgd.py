@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from skgpx._numerics.adam import cosine_decay
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.svgd import svgd_step
+from skgpx._shell.validation import Interval, check_points, validate_params
 from skgpx._types import Array
-from skgpx._validation import Interval, check_points, validate_params
 
 
 @validate_params(

@@ -16,9 +16,9 @@ from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._numerics.wave_evidence import Waves
-from skgpx._row_statistics import statistics_of_all
+from skgpx._shell.row_statistics import statistics_of_all
+from skgpx._shell.validation import Rows, row_blocks
 from skgpx._types import Array
-from skgpx._validation import Rows, row_blocks
 from skgpx.bases import Fourier, InputMap, Warped
 from skgpx.likelihoods import Gaussian
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from skgpx._predict_dist import predict_dist, sample_functions
+from skgpx._front.predict_dist import predict_dist, sample_functions
+from skgpx._shell.validation import check_count
 from skgpx._types import Array, RandomState
-from skgpx._validation import check_count
 from skgpx.inspection._axes import (
     axes_of,
     draw_data,

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from skgpx._table import column_names, frame_of
+from skgpx._shell.tables import column_names, frame_of
+from skgpx._shell.validation import check_count, check_is_fitted
+from skgpx._shell.wrapped import unwrapped
 from skgpx._types import Array
-from skgpx._validation import check_count, check_is_fitted
-from skgpx._wrapped import unwrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

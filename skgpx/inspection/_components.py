@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skgpx._shell.validation import check_count
 from skgpx._types import Array
-from skgpx._validation import check_count
 from skgpx.inspection._axes import (
     fitted_model,
     optional_array,

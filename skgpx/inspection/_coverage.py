@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.base import BaseEstimator
 
-from skgpx._predict_dist import predict_dist
+from skgpx._front.predict_dist import predict_dist
 from skgpx._types import Array, RandomState
 from skgpx.inspection._axes import axes_of
 from skgpx.metrics import calibration_error, pit_values

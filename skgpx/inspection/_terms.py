@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
+from skgpx._shell.validation import check_count, check_coverage
 from skgpx._types import Array
-from skgpx._validation import check_count, check_coverage
 from skgpx.inspection._axes import fitted_model, panels_of, rows_and_names, say_fixed
 from skgpx.kernels import additive_terms, category_columns
 

@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import log_loss
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from skgpx._predict_dist import predict_dist
-from skgpx._predictive_distribution import Predictive
-from skgpx._validation import codes_of_grades
-from skgpx._wrapped import innermost
+from skgpx._front.predict_dist import predict_dist
+from skgpx._prediction.distribution import Predictive
+from skgpx._shell.validation import codes_of_grades
+from skgpx._shell.wrapped import innermost
 from skgpx.metrics._calibration import calibration_error, coverage_error, pit_values
 from skgpx.metrics._scores import crps, interval_score, neg_log_predictive_density
 

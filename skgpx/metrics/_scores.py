@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgpx._numerics import crps as formulas
-from skgpx._predictive_distribution import Predictive
+from skgpx._prediction.distribution import Predictive
+from skgpx._shell.validation import check_coverage
 from skgpx._types import Array
-from skgpx._validation import check_coverage
 from skgpx.metrics._targets import (
     averaged,
     broadcast_to_targets,

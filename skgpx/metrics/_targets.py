@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skgpx._predictive_distribution import Predictive
+from skgpx._prediction.distribution import Predictive
+from skgpx._shell.validation import doubles
 from skgpx._types import Array
-from skgpx._validation import doubles
 
 
 def checked_targets(y_true: ArrayLike) -> Array:

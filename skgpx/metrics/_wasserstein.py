@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower_transpose
+from skgpx._shell.validation import check_points
+from skgpx._shell.wrapped import unwrapped
 from skgpx._types import Array
-from skgpx._validation import check_points
-from skgpx._wrapped import unwrapped
 
 
 class WassersteinGradient(NamedTuple):

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.weights import GaussianWeights, WeightParticles
-from skgpx._predictive_distribution import PredictiveDistribution
+from skgpx._prediction.distribution import PredictiveDistribution
 from skgpx.bases import EmpiricalSpectral, Fourier, InputMap, Nystroem, Warped
 from skgpx.likelihoods import Gaussian
 

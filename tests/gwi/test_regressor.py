@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 
 from skgpx import GWIRegressor, PLSRegressor
 from skgpx._gwi._process import fit_process, leave_one_out
-from skgpx._validation import Rows
+from skgpx._shell.validation import Rows
 from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Gaussian
 

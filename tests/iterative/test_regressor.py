@@ -17,8 +17,8 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import ExactGPRegressor
+from skgpx._hyperparameters import _select
 from skgpx._iterative import _regressor
-from skgpx._selection import _select
 from skgpx.exceptions import ConvergenceWarning, FitWarning
 from skgpx.kernels import Columns, Linear
 

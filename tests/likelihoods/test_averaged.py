@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import PLSRegressor
 from skgpx._latent import MixtureModel
-from skgpx._predictive_distribution import PredictiveDistribution
+from skgpx._prediction.distribution import PredictiveDistribution
 from skgpx.likelihoods import (
     Bernoulli,
     Gamma,

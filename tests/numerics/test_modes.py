@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from skgpx._hyperparameters import rough_latent_values, rough_start, row_target
 from skgpx._numerics import langevin, laplace, modes
 from skgpx._numerics.modes import is_log_concave
 from skgpx._numerics.smoothing import SmoothedLikelihood, is_smoothed, smoothed
-from skgpx._selection import rough_latent_values, rough_start, row_target
-from skgpx._validation import Rows
+from skgpx._shell.validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import (
     Bernoulli,

@@ -3,11 +3,11 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
+from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin
 from skgpx._pls import _chains, _tempering
 from skgpx._pls._signs import of_both_signs, upright
-from skgpx._selection import row_target
-from skgpx._validation import Rows
+from skgpx._shell.validation import Rows
 from skgpx.likelihoods import Gaussian, Poisson
 from tests.numerics.conftest import moment_scores
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from skgpx._hyperparameters import rough_start, row_target
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.expectations import expectation_nodes
-from skgpx._selection import rough_start, row_target
-from skgpx._validation import Rows
+from skgpx._shell.validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import HeteroscedasticGaussian, HeteroscedasticStudentT
 from tests.likelihoods.test_contract import CATEGORICAL, SCALAR, targets

@@ -8,10 +8,10 @@ from scipy.special import expit
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import PLSClassifier, PLSRegressor
+from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin
 from skgpx._pls._potential import optimal_target
-from skgpx._selection import row_target
-from skgpx._validation import Rows
+from skgpx._shell.validation import Rows
 from skgpx.likelihoods import (
     Categorical,
     Gaussian,

@@ -9,9 +9,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, RationalQuadra
 from sklearn.metrics import roc_auc_score
 
 from skgpx import DecoupledSampler, GWIRegressor, PLSClassifier, PLSRegressor
-from skgpx._selection._evidence import ExactEvidence, SparseEvidence
-from skgpx._selection._process_evidence import LaplaceEvidence, VariationalEvidence
-from skgpx._validation import canonical_rows
+from skgpx._hyperparameters._evidence import ExactEvidence, SparseEvidence
+from skgpx._hyperparameters._process_evidence import (
+    LaplaceEvidence,
+    VariationalEvidence,
+)
+from skgpx._shell.validation import canonical_rows
 from skgpx.kernels import Prior
 from skgpx.likelihoods import (
     Bernoulli,

@@ -8,8 +8,8 @@ from scipy.stats import kstest, multivariate_normal, norm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpx import PLSRegressor
-from skgpx._selection import _evidence
-from skgpx._selection._annealing import (
+from skgpx._hyperparameters import _evidence
+from skgpx._hyperparameters._annealing import (
     Form,
     LogPosterior,
     Particles,
@@ -19,14 +19,14 @@ from skgpx._selection._annealing import (
     move,
     weighted_draws,
 )
-from skgpx._selection._candidates import (
+from skgpx._hyperparameters._candidates import (
     default_candidates,
     of_kernel,
     with_trend,
 )
-from skgpx._selection._maximise import Objective, best_of, maximise
-from skgpx._selection._modes import Mode, draws_near, in_order, modes_of
-from skgpx._validation import DefaultKernel, Rows
+from skgpx._hyperparameters._maximise import Objective, best_of, maximise
+from skgpx._hyperparameters._modes import Mode, draws_near, in_order, modes_of
+from skgpx._shell.validation import DefaultKernel, Rows
 from skgpx.kernels import CategoricalKernel
 from skgpx.likelihoods import Gaussian
 

@@ -15,21 +15,21 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpx._numerics import laplace
-from skgpx._numerics.regression import weight_statistics
-from skgpx._selection import _evidence
-from skgpx._selection._candidates import default_candidates, of_kernel
-from skgpx._selection._evidence import (
+from skgpx._hyperparameters import _evidence
+from skgpx._hyperparameters._candidates import default_candidates, of_kernel
+from skgpx._hyperparameters._evidence import (
     ExactEvidence,
     SparseEvidence,
     null_evidence,
     sparse_value,
 )
-from skgpx._selection._maximise import Objective, maximise
-from skgpx._selection._neighborhoods import NeighborhoodDensity, Neighborhoods
-from skgpx._selection._sparse import best_noise
-from skgpx._selection._waves import false_alarm_level, wave_gains
-from skgpx._validation import Rows
+from skgpx._hyperparameters._maximise import Objective, maximise
+from skgpx._hyperparameters._neighborhoods import NeighborhoodDensity, Neighborhoods
+from skgpx._hyperparameters._sparse import best_noise
+from skgpx._hyperparameters._waves import false_alarm_level, wave_gains
+from skgpx._numerics import laplace
+from skgpx._numerics.regression import weight_statistics
+from skgpx._shell.validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.kernels import (
     CategoricalKernel,

@@ -9,7 +9,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgpx import PLSRegressor
-from skgpx._selection import StudentPrior
+from skgpx._hyperparameters import StudentPrior
 from skgpx.kernels import Prior
 from skgpx.likelihoods import Gaussian, StudentT
 

@@ -9,7 +9,7 @@ from scipy import integrate
 from scipy.stats import qmc
 
 from skgpx import DecoupledSampler, GWIRegressor, PLSRegressor, SpectralVGPRegressor
-from skgpx._selection import NOISE_PRIOR
+from skgpx._hyperparameters import NOISE_PRIOR
 from skgpx.bases import Nystroem, select_until
 
 

@@ -11,8 +11,8 @@ from skgpx import (
     PLSRegressor,
     SteinRFFRegressor,
 )
-from skgpx._selection import _candidates
-from skgpx._selection._evidence import ExactEvidence
+from skgpx._hyperparameters import _candidates
+from skgpx._hyperparameters._evidence import ExactEvidence
 
 rng = np.random.default_rng(0)
 WIDE = rng.normal(size=(20, 3000))

@@ -15,11 +15,11 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import SpectralVGPRegressor
+from skgpx._shell.validation import Rows
 from skgpx._spectral_vgp._domain import (
     input_range,
     without_input_outliers,
 )
-from skgpx._validation import Rows
 from skgpx.exceptions import FitWarning
 from tests.spectral_vgp.conftest import FIXED, wave
 

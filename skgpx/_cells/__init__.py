@@ -1,0 +1,1 @@
+"""Rows that are stored elsewhere, and come in cells of space or in parts."""

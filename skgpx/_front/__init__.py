@@ -1,0 +1,1 @@
+"""What takes any regressor, and what knows every estimator."""

@@ -1,0 +1,89 @@
+"""Kernel, noise and scales from the data, before a method begins."""
+
+from skgpx._hyperparameters._candidates import (
+    NOISE_PRIOR,
+    StudentPrior,
+    stretched,
+)
+from skgpx._hyperparameters._evidence import (
+    rough_latent_values,
+    rough_start,
+    row_target,
+    sparse_value,
+)
+from skgpx._hyperparameters._fixed_point import (
+    FixedPoint,
+    LatentMoments,
+    NoisyValues,
+    Sites,
+    fixed_point,
+)
+from skgpx._hyperparameters._maximise import State
+from skgpx._hyperparameters._modes import NO_NOISE
+from skgpx._hyperparameters._neighborhoods import NeighborhoodDensity
+from skgpx._hyperparameters._prior import (
+    counted_once,
+    learn,
+    search_findings,
+    search_record,
+    with_base_rates,
+)
+from skgpx._hyperparameters._process_evidence import VariationalEvidence, suits_a_normal
+from skgpx._hyperparameters._sparse import (
+    MAX_INDUCING_NON_GAUSSIAN,
+    MIN_GAIN,
+    final_noise,
+    grow,
+    inducing_by_capacity,
+    inducing_of_targets,
+    most_points,
+    most_points_beside_rows,
+    regress_targets,
+)
+from skgpx._hyperparameters._varying_scale_search import counted_errors, evidence_of
+from skgpx._hyperparameters._waves import false_alarm_level
+from skgpx._hyperparameters._working_responses import (
+    ResponsesAt,
+    depends_on_contrasts,
+    latent_moments,
+)
+
+__all__ = [
+    "MAX_INDUCING_NON_GAUSSIAN",
+    "MIN_GAIN",
+    "NOISE_PRIOR",
+    "NO_NOISE",
+    "FixedPoint",
+    "LatentMoments",
+    "NeighborhoodDensity",
+    "NoisyValues",
+    "ResponsesAt",
+    "Sites",
+    "State",
+    "StudentPrior",
+    "VariationalEvidence",
+    "counted_errors",
+    "counted_once",
+    "depends_on_contrasts",
+    "evidence_of",
+    "false_alarm_level",
+    "final_noise",
+    "fixed_point",
+    "grow",
+    "inducing_by_capacity",
+    "inducing_of_targets",
+    "latent_moments",
+    "learn",
+    "most_points",
+    "most_points_beside_rows",
+    "regress_targets",
+    "rough_latent_values",
+    "rough_start",
+    "row_target",
+    "search_findings",
+    "search_record",
+    "sparse_value",
+    "stretched",
+    "suits_a_normal",
+    "with_base_rates",
+]

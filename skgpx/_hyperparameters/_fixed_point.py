@@ -1,0 +1,231 @@
+"""Normal observations that stand for a likelihood, and where they reproduce themselves.
+
+The moments of functions given such observations say what these have to be: two steps in
+turn, regression and response, up to a fixed point. Who does the regression, by nearest
+rows in memory, by the cells of rows that are stored elsewhere, or row by row from the
+nearest others, and which functions there are, is no matter here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgpx._shell.validation import Rows
+from skgpx._types import Array, Mask
+
+# Rounds of regression and response, at most: rows of many repetitions, whose scale is
+# not known, take fifty, most fits five.
+_MAX_ROUNDS = 60
+# Mean squared change of the means, in units of the variances, after which observations
+# stay as they are: a third of a percent of a standard deviation, and some percent of it
+# at single rows.
+_SETTLED = 1e-5
+# The same while a kernel is searched: rounds of the search go on from where they were,
+# and a posterior from the result.
+SETTLED_IN_SEARCH = 1e-2
+# Part of the way to the next observations that a round goes, from the second one on:
+# whole steps overshoot, under classes and scales, and half ones take longer.
+_PART = 0.7
+
+
+class NoisyValues(NamedTuple):
+    """Values of the latent functions at the rows, and variances of their noise, (n, c).
+
+    Attributes
+    ----------
+    y, noise : ndarray of shape (n, c)
+    """
+
+    y: Array
+    noise: Array
+
+    @classmethod
+    def nothing(cls, n: int, n_functions: int) -> NoisyValues:
+        """Observations that say nothing."""
+        shape = (n, n_functions)
+        return cls(np.zeros(shape), np.full(shape, np.inf))
+
+    def averages_of(self, weights: Array) -> NoisyValues:
+        """One observation for so many (n,) of the same value."""
+        return NoisyValues(self.y, self.noise / weights[:, np.newaxis])
+
+    def moved(self, other: NoisyValues) -> NoisyValues:
+        """Their log densities, a part of the way to those of other values [1]_.
+
+        From nothing, the whole way.
+
+        References
+        ----------
+        .. [1] Khan and Lin, "Conjugate-computation variational inference", AISTATS
+           2017.
+        """
+        if np.all(np.isinf(self.noise)):
+            return other
+        precision_before = (1.0 - _PART) / self.noise
+        precision_after = _PART / other.noise
+        precision = precision_before + precision_after
+        return NoisyValues(
+            y=(precision_before * self.y + precision_after * other.y) / precision,
+            noise=1.0 / precision,
+        )
+
+
+class LatentMoments(NamedTuple):
+    """Moments of the latent functions at the rows, less their bases.
+
+    Attributes
+    ----------
+    mean, variance : ndarray of shape (n, c)
+    """
+
+    mean: Array
+    variance: Array
+
+    @classmethod
+    def of_prior(cls, kernel: Kernel, rows: Rows, n_functions: int) -> LatentMoments:
+        """Of independent functions of mean zero."""
+        variance = np.repeat(kernel.diag(rows.X)[:, np.newaxis], n_functions, axis=1)
+        return cls(np.zeros_like(variance), variance)
+
+    @classmethod
+    def of_functions(cls, *functions: LatentMoments) -> LatentMoments:
+        """Of several functions together."""
+        means, variances = zip(*functions, strict=True)
+        return cls(np.concatenate(means, axis=1), np.concatenate(variances, axis=1))
+
+    def take(self, chosen: Mask) -> LatentMoments:
+        """At some of the rows."""
+        return LatentMoments(self.mean[chosen], self.variance[chosen])
+
+    def given(
+        self,
+        values: NoisyValues,
+        number: Array | float = 1.0,
+    ) -> LatentMoments:
+        """These moments, conditioned on so many equal values at the row itself."""
+        noise = values.noise
+        weighted = number * self.variance
+        total = weighted + noise
+        mean = (noise * self.mean + weighted * values.y) / total
+        return LatentMoments(mean, self.variance * noise / total)
+
+    def change_from(self, previous: LatentMoments) -> float:
+        """Mean squared change of the means, in units of the variances.
+
+        That of a row counts as one at most: a few rows of two modes may change between
+        them for ever, by hundreds of standard deviations.
+        """
+        step = self.mean - previous.mean
+        squares = step**2 / self.variance
+        return float(np.mean(np.minimum(squares, 1.0)))
+
+    def contrasts(self) -> LatentMoments:
+        """Of functions whose means add up to zero."""
+        return self._replace(mean=self.mean - self.mean.mean(axis=1, keepdims=True))
+
+
+class Sites(NamedTuple):
+    """Normal observations in the place of a likelihood.
+
+    Attributes
+    ----------
+    moments : LatentMoments
+        Of the functions, around which they stand for it.
+    values : NoisyValues
+    change : float
+        Mean squared change of these moments since the observations before them.
+    energy : float
+        ``-Σ ω E log p(y | f)`` under these moments, where it is of use.
+    """
+
+    moments: LatentMoments
+    values: NoisyValues
+    change: float = np.inf
+    energy: float = 0.0
+
+    @classmethod
+    def nothing(cls, moments: LatentMoments) -> Sites:
+        """Observations that say nothing, around moments."""
+        return cls(moments, NoisyValues.nothing(*moments.mean.shape))
+
+    def moved(
+        self,
+        moments: LatentMoments,
+        values: NoisyValues,
+        energy: float = 0.0,
+    ) -> Sites:
+        """A part of the way to the observations around other moments."""
+        return Sites(
+            moments=moments,
+            values=self.values.moved(values),
+            change=moments.change_from(self.moments),
+            energy=energy,
+        )
+
+
+class Observations(Protocol):
+    """:class:`Sites`, here or elsewhere."""
+
+    @property
+    def change(self) -> float:
+        """Mean squared change of the moments, in units of the variances."""
+
+
+S = TypeVar("S", bound=Observations)
+R = TypeVar("R")
+
+
+class FixedPoint(NamedTuple, Generic[R, S]):
+    """Observations that reproduce the moments around which they are.
+
+    Attributes
+    ----------
+    regression : object
+        Of the functions on the observations.
+    sites : Sites
+        The next observations, of the moments that it has.
+    converged : bool
+        Whether these moments no longer change, or a callback has ended the rounds.
+    """
+
+    regression: R
+    sites: S
+    converged: bool
+
+
+def fixed_point(
+    sites: S,
+    regress: Callable[[S], R],
+    respond: Callable[[R, S], S],
+    report: Callable[[FixedPoint[R, S]], bool] | None = None,
+    settled: float = _SETTLED,
+) -> FixedPoint[R, S]:
+    """Observations that reproduce the moments of the functions given them.
+
+    Parameters
+    ----------
+    sites : Sites
+        The first observations.
+    regress : callable
+        ``regress(sites)``: the functions given these observations.
+    respond : callable
+        ``respond(regression, sites)``: the observations that follow, a part of the way
+        from the present ones to those around the moments of the regression.
+    report : callable, optional
+        Gets the result of each round; True ends them.
+    settled : float, default=1e-5
+        Mean squared change of the moments, in units of the variances, at which they
+        end.
+    """
+    for _ in range(_MAX_ROUNDS):
+        regression = regress(sites)
+        sites = respond(regression, sites)
+        result = FixedPoint(regression, sites, converged=sites.change < settled)
+        stop = report is not None and report(result)
+        if result.converged or stop:
+            return result._replace(converged=True)
+    return result

@@ -1,0 +1,557 @@
+"""Prior kernel and scales of the likelihood, before a method begins."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
+
+from skgpx import diagnostics
+from skgpx._hyperparameters._averaging import (
+    MOST_COORDINATES,
+    average,
+)
+from skgpx._hyperparameters._candidates import (
+    ALL_ORDERS,
+    SMOOTH_ORDERS,
+    Candidate,
+    default_candidates,
+    has_log_odds,
+    of_kernel,
+)
+from skgpx._hyperparameters._evidence import (
+    Inducing,
+    has_both_signs,
+    within_variance,
+)
+from skgpx._hyperparameters._exact_search import (
+    exact_search,
+    noise_only,
+)
+from skgpx._hyperparameters._laplace_search import laplace_search, rough_latent
+from skgpx._hyperparameters._maximise import MIN_EVIDENCE_GAIN, State
+from skgpx._hyperparameters._process_evidence import is_softmax
+from skgpx._hyperparameters._select import Split
+from skgpx._hyperparameters._varying_scale_search import varying_scale_search
+from skgpx._hyperparameters._working_responses import (
+    depends_on_contrasts,
+    working_responses,
+)
+from skgpx._row_budgets import (
+    ABUNDANT_ROWS,
+    AVERAGED_CLASS_ROWS,
+    AVERAGED_ROWS,
+    CLASS_VALUES,
+    SCREENING_ROWS,
+    SEARCHED_ROWS,
+)
+from skgpx._shell.validation import DefaultKernel, Rows
+from skgpx.diagnostics import Finding
+from skgpx.kernels import (
+    GREKernel,
+    decays,
+    rescaled,
+    split_noise,
+    stated_priors,
+    theta_entries,
+)
+from skgpx.likelihoods import Gaussian, Likelihood
+
+# Observations from which on a search without a signal ends with noise around the mean:
+# fewer leave the function uncertain.
+_MIN_WEIGHT_OF_NOISE = 100.0
+# Prior variance of the logarithm of a scale that varies, before its own hyperprior.
+_SCALE_UNIT = 0.3
+# Its largest value, a standard deviation of 6 nats.
+_LARGEST_SCALE_VARIANCE = 36.0
+# The most classes whose kernel comes from all rows: each has working responses.
+_MOST_CLASSES = 10
+
+
+def learn(
+    rows: Rows,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    *,
+    kernel: Kernel | None = None,
+    fixed: bool = False,
+    inducing: Inducing = "greedy",
+    n_inducing: int | None = None,
+    rough: bool = True,
+    n_jobs: int | None = None,
+    previous: State | None = None,
+    trend: bool = True,
+    hyperparameters: str = "maximise",
+    report: Callable[..., bool] | None = None,
+) -> list[State]:
+    """Kernel and likelihood: the maximum a posteriori, or states to average.
+
+    Rows with unique inputs get weight at most one: duplicate rows make the
+    likelihood of the noise variance unbounded. Larger weights enter the posterior only.
+
+    Parameters
+    ----------
+    rows : Rows
+    likelihood : Likelihood
+        Prepared.
+    rng : numpy.random.Generator
+    kernel : sklearn.gaussian_process.kernels.Kernel, optional
+        None stands for the default candidates, a DefaultKernel too.
+    fixed : bool, default=False
+        Whether kernel and likelihood stay as they are.
+    inducing : str, array or callable
+    n_inducing : int, optional
+        Of the model; None is as many as it takes, for Gaussian noise.
+    rough : bool, default=True
+        Whether the model follows rough functions, as those of nearest rows and exact
+        ones do: Matern 1/2 is a default candidate, and rows from all over the data
+        compare the candidates where they abound.
+    n_jobs : int or None
+    previous : State, optional
+        End of an earlier fit, where the search starts.
+    trend : bool, default=True
+        Whether the default kernel may include a linear trend and seasons, for Gaussian
+        noise.
+    hyperparameters : {"maximise", "average", "auto"}, default="maximise"
+        "auto" averages where rows are few and every hyperparameter has a prior.
+    report : callable, optional
+        Called with figures after each round of a search that has some; True ends them.
+
+    Returns
+    -------
+    states : list of State
+        The first is that of the largest weight in the most probable family.
+    """
+    # 1 candidate kernels
+    unit = latent_scale(rows, likelihood) ** 2
+    categories: DefaultKernel | None = None
+    if kernel is None or isinstance(kernel, DefaultKernel):
+        categories = kernel
+        families = _default_families(kernel, rows, likelihood, unit, rough)
+    else:
+        candidate, likelihood = _user_candidate(kernel, rows, likelihood, unit, fixed)
+        families = [[candidate]]
+    candidate = families[0][-1]
+    n_free = len(candidate.kernel.theta) + len(likelihood.theta)
+    if fixed or n_free == 0:
+        return [
+            State(candidate.without_coordinates(np.empty(0)), np.empty(0), likelihood)
+        ]
+    # 2 rows
+    counted = rows if likelihood.discrete else counted_once(rows)
+    split = Split.of(counted, rng, rough)
+    start = None
+    if previous is not None and previous.has_signal:
+        start = previous._replace(likelihood=likelihood)
+    # 3 the search: by the evidence or, of many rows, by densities of neighbourhoods
+    if _averages(hyperparameters, families, rows, likelihood, n_inducing):
+        states = average(
+            families,
+            split,
+            likelihood,
+            rng,
+            trend=trend,
+            requested=hyperparameters == "average",
+            n_jobs=n_jobs,
+        )
+        if len(states) > 1:
+            return states
+        state = states[0]
+    elif likelihood.has_closed_form:
+        state = exact_search(
+            families,
+            split,
+            likelihood,
+            rng,
+            inducing=inducing,
+            n_inducing=n_inducing,
+            start=start,
+            trend=trend,
+            n_jobs=n_jobs,
+        )
+    elif not _has_neighborhoods(families, split, likelihood):
+        state = _of_both_signs(
+            families,
+            rows,
+            likelihood,
+            rng,
+            categories,
+            rough,
+            split=split,
+            inducing=inducing,
+            n_inducing=n_inducing,
+            start=start,
+            trend=trend,
+            n_jobs=n_jobs,
+        )
+    else:
+        state = _of_neighborhoods(
+            families,
+            split,
+            likelihood,
+            rng,
+            categories=categories,
+            start=start,
+            trend=trend,
+            n_jobs=n_jobs,
+            report=report,
+        )
+    # 4 the noise of what was chosen
+    is_noise = not (state.has_signal or state.candidate.is_given)
+    if is_noise and state.total_weight >= _MIN_WEIGHT_OF_NOISE:
+        state = noise_only(state, split.training)
+    likelihood = within_variance(_fix_stated_noise(state), rows)
+    return [state._replace(likelihood=likelihood)]
+
+
+def search_record(states: Sequence[State], rows: Rows) -> dict[str, Any]:
+    """Which rows chose the hyperparameters, and by which criterion, for reports."""
+    state = states[0]
+    if not state.n_rows:
+        return {"criterion": "nothing was free", "distinct_rows": len(rows.y)}
+    record = {
+        "criterion": "log posterior of the hyperparameters",
+        "distinct_rows": len(rows.y),
+        "rows_searched": state.n_rows,
+        "kernel": state.name,
+    }
+    if len(states) > 1:
+        record["criterion"] = "posterior of the hyperparameters, averaged"
+        record["states"] = len(states)
+    return record
+
+
+def search_findings(states: Sequence[State], rows: Rows) -> list[Finding]:
+    """What the search says of equal rows, of its signal and of bounds."""
+    state = states[0]
+    if not state.n_rows:
+        return []
+    is_given = state.candidate.is_given
+    likelihood = state.likelihood
+    counted = rows if likelihood.discrete else counted_once(rows)
+    findings = [
+        diagnostics.equal_rows(rows, counted.weights.sum()),
+        diagnostics.no_signal(state.gain, MIN_EVIDENCE_GAIN, rows),
+    ]
+    if is_given or (state.has_signal and not likelihood.has_closed_form):
+        at_bounds = diagnostics.at_bounds(
+            state.kernel,
+            default=not is_given,
+            log_scale=likelihood.log_scale,
+        )
+        findings.append(at_bounds)
+    return [finding for finding in findings if finding is not None]
+
+
+def _of_both_signs(
+    families: Sequence[Sequence[Candidate]],
+    rows: Rows,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    categories: DefaultKernel | None,
+    rough: bool,
+    **settings: Any,
+) -> State:
+    """Search by Laplace's evidence; of f around its base and, if its sign is not known,
+    of f around zero, which crosses it.
+    """
+    # both searches read the same rows
+    same_rng = copy.deepcopy(rng)
+    state = laplace_search(families, likelihood=likelihood, rng=rng, **settings)
+    if not likelihood.symmetric or has_both_signs(likelihood):
+        return state
+    centred = likelihood.with_base(0.0)
+    if not families[0][0].is_given:
+        unit = latent_scale(rows, centred) ** 2
+        families = _default_families(categories, rows, centred, unit, rough)
+    if settings["start"] is not None:
+        settings["start"] = settings["start"]._replace(likelihood=centred)
+    signed = laplace_search(families, likelihood=centred, rng=same_rng, **settings)
+    if signed.posterior <= state.posterior:
+        return state
+    # over the noise that the other search has
+    gain = state.gain + signed.evidence - state.evidence
+    return signed._replace(gain=gain)
+
+
+def _has_neighborhoods(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+) -> bool:
+    """Whether working responses of many rows can train the kernel."""
+    n_columns = split.rows.X.shape[1]
+    kernels = [family[-1].kernel for family in families]
+    all_decay = all(decays(kernel, n_columns) for kernel in kernels)
+    # working responses are those of one mode
+    suits = split.abundant and likelihood.n_outputs_ == 1 and not likelihood.symmetric
+    if likelihood.n_outputs_ > 1 and split.rough:
+        # a log scale has a kernel of its own, for which there are no chains; on few
+        # points classes need longer lengthscales than all rows show
+        is_of_classes = _has_few_classes(split.rows, likelihood)
+        suits = likelihood.has_varying_scale or (split.abundant and is_of_classes)
+    return suits and all_decay
+
+
+def _has_few_classes(rows: Rows, likelihood: Likelihood) -> bool:
+    """Whether there are at most ten latent functions, of classes of so many rows."""
+    is_few = 1 < likelihood.n_outputs_ <= _MOST_CLASSES
+    is_few = is_few and len(rows.y) * likelihood.n_outputs_ <= CLASS_VALUES
+    return is_few and depends_on_contrasts(rows, likelihood)
+
+
+def _of_neighborhoods(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    *,
+    categories: DefaultKernel | None,
+    start: State | None,
+    trend: bool,
+    n_jobs: int | None,
+    report: Callable[..., bool] | None,
+) -> State:
+    """Search by the nearest rows, under a likelihood that is not Gaussian."""
+    if not likelihood.has_varying_scale:
+        return working_responses(
+            families,
+            split,
+            likelihood,
+            rng,
+            start=start,
+            trend=trend,
+            n_jobs=n_jobs,
+            report=report,
+        )
+    location_families = families
+    if not families[0][0].is_given:
+        location_families = _location_families(split.rows, likelihood, categories)
+    scale_families = _scale_families(families, split.rows, likelihood, categories)
+    return varying_scale_search(
+        location_families,
+        scale_families,
+        split,
+        likelihood,
+        rng,
+        trend=trend,
+        n_jobs=n_jobs,
+        report=report,
+    )
+
+
+def _location_families(
+    rows: Rows,
+    likelihood: Likelihood,
+    categories: DefaultKernel | None,
+) -> list[list[Candidate]]:
+    """Families of a location, as in regression."""
+    y = likelihood.initial_latent(rows.y)[:, 0]
+    normal = Gaussian().prepare(y, rows.weights)
+    return _default_families(categories, rows, normal, 1.0, rough=True)
+
+
+def _scale_families(
+    families: Sequence[Sequence[Candidate]],
+    rows: Rows,
+    likelihood: Likelihood,
+    categories: DefaultKernel | None,
+) -> Sequence[Sequence[Candidate]]:
+    """Families of a log scale that varies by half a nat: a smooth and a rough one.
+
+    Or the kernel of the user, with an amplitude of the log scale if it has none that is
+    free. A stated variation is the prior standard deviation of the log scale: default
+    kernels then have variance one.
+    """
+    variation_is_free = "variation" in likelihood.free_
+    candidate = families[0][0]
+    if candidate.is_given:
+        if not variation_is_free or rescaled(candidate.kernel, 1.0) is not None:
+            return families
+        bounds = (1e-3 * _SCALE_UNIT, _LARGEST_SCALE_VARIANCE)
+        amplitude = ConstantKernel(_SCALE_UNIT, bounds)
+        product = of_kernel(amplitude * candidate.kernel, rows, 1.0)
+        return [[replace(product, stated=[None, *candidate.stated])]]
+    scale = likelihood.of_scale()
+    orders = SMOOTH_ORDERS[::2]
+    if len(rows.y) >= ABUNDANT_ROWS:
+        orders = ALL_ORDERS[::3]
+    families = default_candidates(rows, scale, _SCALE_UNIT, categories, orders)
+    if variation_is_free:
+        return families
+    return [[_of_variance_one(family[-1], rows)] for family in families]
+
+
+def _of_variance_one(candidate: Candidate, rows: Rows) -> Candidate:
+    """A default candidate whose amplitude is fixed at one."""
+    kernel = clone(candidate.kernel)
+    names = [name for name, _ in theta_entries(kernel)]
+    amplitude = next(name for name in names if name.endswith("constant_value"))
+    kernel.set_params(**{amplitude: 1.0, f"{amplitude}_bounds": "fixed"})
+    return of_kernel(kernel, rows, 1.0, name=candidate.name, is_given=False)
+
+
+def _averages(
+    hyperparameters: str,
+    families: Sequence[Sequence[Candidate]],
+    rows: Rows,
+    likelihood: Likelihood,
+    n_inducing: int | None,
+) -> bool:
+    """Whether hyperparameters are averaged.
+
+    "auto": of few rows of a location under noise, which few rows may choose to be next
+    to nothing, with intervals that are as narrow, and of classes, of which few rows do
+    not tell the columns that matter; if there are not too many hyperparameters and all
+    of them have a prior, by default or stated by the user, and targets differ.
+
+    Raises
+    ------
+    ValueError
+        If they should be averaged and cannot be.
+    """
+    # contrasts between classes multiply the number of latent values
+    n_contrasts = max(likelihood.n_outputs_ - 1, 1)
+    largest = SEARCHED_ROWS
+    if not likelihood.has_closed_form:
+        largest = AVERAGED_ROWS // n_contrasts
+    n_targets = rows.y.size // len(rows.y)
+    possible = rows.y.ndim == 1 and len(rows.y) <= largest
+    if hyperparameters == "average" and not possible:
+        raise ValueError(
+            'hyperparameters="average" is for one target and at most '
+            f"{largest} rows under {likelihood!r}; got {n_targets} targets and "
+            f'{len(rows.y)} rows. Use hyperparameters="auto", which averages where it '
+            "can."
+        )
+    varies = bool(np.any(rows.y != rows.y[0]))
+    if hyperparameters == "average" and not varies:
+        raise ValueError(
+            'hyperparameters="average" needs targets that differ; got '
+            f'{rows.weights.sum():g} equal ones. Use hyperparameters="auto", which '
+            "then chooses."
+        )
+    if hyperparameters != "auto":
+        return hyperparameters == "average"
+    gains = likelihood.location_scale or has_log_odds(likelihood)
+    if likelihood.n_outputs_ > 1:
+        gains = is_softmax(likelihood)
+    if not (possible and varies and gains):
+        return False
+    candidate = families[0][-1]
+    # the noise has a default prior
+    is_proper = True
+    if candidate.is_given:
+        is_proper = None not in candidate.stated[: candidate.n_free]
+    largest = AVERAGED_ROWS
+    if likelihood.has_closed_form and n_inducing is None:
+        largest = SEARCHED_ROWS
+    if has_log_odds(likelihood):
+        largest = AVERAGED_CLASS_ROWS // n_contrasts
+    is_affordable = candidate.n_free <= MOST_COORDINATES
+    return is_proper and is_affordable and len(rows.y) <= largest
+
+
+def _default_families(
+    kernel: DefaultKernel | None,
+    rows: Rows,
+    likelihood: Likelihood,
+    unit: float,
+    rough: bool,
+) -> list[list[Candidate]]:
+    """Families of the default kernel, rough ones as well if the model follows them.
+
+    Few rows take noise for roughness, and under other likelihoods than the Gaussian all
+    but abundant ones.
+    """
+    suits = likelihood.n_outputs_ == 1 or _has_few_classes(rows, likelihood)
+    fewest = ABUNDANT_ROWS
+    if likelihood.has_closed_form:
+        fewest = SCREENING_ROWS
+    orders = None
+    if rough and suits and len(rows.y) >= fewest:
+        orders = ALL_ORDERS
+    return default_candidates(rows, likelihood, unit, kernel, orders)
+
+
+def _user_candidate(
+    kernel: Kernel,
+    rows: Rows,
+    likelihood: Likelihood,
+    unit: float,
+    fixed: bool,
+) -> tuple[Candidate, Likelihood]:
+    """Candidate of the latent function's kernel; likelihood with the kernel's noise.
+
+    Without a search that noise is fixed.
+    """
+    stated = stated_priors(kernel)
+    kernel, noise, bounds = split_noise(clone(kernel))
+    candidate = replace(of_kernel(kernel, rows, unit), stated=stated)
+    if noise is None:
+        return candidate, likelihood
+    if not likelihood.has_closed_form:
+        raise ValueError(
+            "A WhiteKernel is the noise of a Gaussian likelihood; got one together "
+            f"with {type(likelihood).__name__}. Remove the WhiteKernel from `kernel`."
+        )
+    if isinstance(bounds, str) or fixed:
+        return candidate, Gaussian(noise).prepare(rows.y, rows.weights)
+    low, high = np.ravel(np.asarray(bounds, dtype=np.float64)).tolist()
+    return candidate, likelihood.with_start(noise_variance=(noise, low, high))
+
+
+def _fix_stated_noise(state: State) -> Likelihood:
+    """Fix a noise that has a stated prior: later estimates do not replace it."""
+    if not any(state.candidate.stated[-1:]):
+        return state.likelihood
+    noise = float(state.likelihood.variance(0.0))
+    return state.likelihood.with_start(noise_variance=(noise, noise, noise))
+
+
+# ---- Units and weights of the rows ---------------------------------------------------
+
+
+def counted_once(rows: Rows) -> Rows:
+    """Limit weights to one where no other row has the same inputs."""
+    X = rows.X
+    order = np.lexsort(X.T[::-1])
+    equals_next = np.all(X[order[1:]] == X[order[:-1]], axis=1)
+    is_unique = np.ones(len(X), dtype=bool)
+    is_unique[order[1:]] &= ~equals_next
+    is_unique[order[:-1]] &= ~equals_next
+    limited = np.minimum(rows.weights, 1.0)
+    return rows._replace(weights=np.where(is_unique, limited, rows.weights))
+
+
+def latent_scale(rows: Rows, likelihood: Likelihood) -> float:
+    """Root mean square of the rough latent values: the unit of the default kernel.
+
+    One for latent functions of known scale: standardised targets, log odds and log
+    rates.
+    """
+    if likelihood.location_scale or likelihood.log_scale:
+        return 1.0
+    square = np.mean(rough_latent(rows, likelihood) ** 2, axis=1)
+    scale = float(np.sqrt(np.average(square, weights=rows.weights)))
+    if not np.isfinite(scale) or scale <= 0.0:
+        return 1.0
+    return scale
+
+
+def with_base_rates(rows: Rows, likelihood: Likelihood, kernel: Kernel) -> Likelihood:
+    """Likelihood that expects its base value far from the data.
+
+    The variance there is the prior variance of a stationary kernel, or of the
+    background of a GRE kernel; of other kernels the mean over the rows.
+    """
+    if isinstance(kernel, GREKernel):
+        variance = kernel.background * kernel.background_kernel().diag(rows.X)
+    else:
+        variance = kernel.diag(rows.X)
+    return likelihood.centred(float(np.average(variance, weights=rows.weights)))

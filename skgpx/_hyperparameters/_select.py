@@ -1,0 +1,835 @@
+"""Choice among candidate kernels: the only place where one is preferred to another.
+
+Every candidate is maximised a posteriori by the exact evidence of a few rows; the one
+of the largest log posterior is trained on more. Log evidence and log hyperprior charge
+for parameters by themselves. Of abundant rows the family is preferred that predicts
+held-out rows best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from skgpx._hyperparameters._annealing import LogPosterior
+from skgpx._hyperparameters._candidates import (
+    Candidate,
+    with_autoregression,
+    with_season,
+    with_trend,
+)
+from skgpx._hyperparameters._evidence import with_noise
+from skgpx._hyperparameters._maximise import (
+    State,
+    best_of,
+    maximise,
+)
+from skgpx._hyperparameters._modes import NO_NOISE, Mode
+from skgpx._hyperparameters._neighborhoods import Density, Neighborhoods
+from skgpx._hyperparameters._process_evidence import process_evidence
+from skgpx._hyperparameters._waves import significant_period
+from skgpx._row_budgets import (
+    ABUNDANT_ROWS,
+    COMPARED_NEIGHBORHOODS,
+    SCATTERED_ROWS,
+    SCREENING_ROWS,
+    SEARCHED_ROWS,
+    TRAINED_NEIGHBORHOODS,
+    affordable_finalists,
+)
+from skgpx._shell.parallel import side_by_side
+from skgpx._shell.validation import Rows
+from skgpx._types import Array, Index
+from skgpx.kernels import category_columns, decays, length_scale_entries
+from skgpx.likelihoods import Likelihood
+
+MOST_SEASONS = 2
+# Noise, in variances of y, of which more rows may show so much where fewer show less.
+_SOME_NOISE = 1e-2
+# Nats an observation that two more steps of training must gain each.
+_TRAINING_TOLERANCE = 3e-4
+# Nats below the best candidate at which another one does not count.
+NEGLIGIBLE_NATS = 10.0
+# Noise variances where searches on neighbourhoods start, as multiples of the last one.
+_NOISE_FACTORS = (1.0, 3.0, 10.0, 100.0)
+# The most columns in each of which a search may start at a short lengthscale.
+_MOST_SHORT_COLUMNS = 100
+
+
+# ---- What the searches read ----------------------------------------------------------
+
+
+class Split(NamedTuple):
+    """Rows in a random order, and the first of them.
+
+    Attributes
+    ----------
+    screening : Rows
+        The first rows, on which searches start.
+    scattered : Rows
+        The first, more numerous ones: they compare candidates, and of abundant rows
+        they are a term of the density that trains them.
+    training : Rows
+        The first, most numerous rows, on which searches end.
+    rows : Rows
+        All of them.
+    order : ndarray of shape (n,)
+        Their positions in the random order.
+    rough : bool
+        Whether the families, and Matern 1/2 among them, compete by rows from all over
+        the data where these abound: for models that follow rough functions, as those of
+        nearest rows and exact ones do.
+    """
+
+    screening: Rows
+    scattered: Rows
+    training: Rows
+    rows: Rows
+    order: Index
+    rough: bool = False
+
+    @classmethod
+    def of(cls, rows: Rows, rng: np.random.Generator, rough: bool = False) -> Split:
+        """Draw the order, in which rows of larger weight tend to come first."""
+        # by y: the order of the columns of X does not matter
+        by_y = np.lexsort(np.atleast_2d(rows.y.T)[::-1])
+        keys = rng.exponential(size=len(by_y)) / rows.weights[by_y]
+        order = by_y[np.argsort(keys, kind="stable")]
+        return cls(
+            screening=subset(rows, order[:SCREENING_ROWS]),
+            scattered=subset(rows, order[:SCATTERED_ROWS]),
+            training=subset(rows, order[:SEARCHED_ROWS]),
+            rows=rows,
+            order=order,
+            rough=rough,
+        )
+
+    @property
+    def abundant(self) -> bool:
+        """Whether there are too many rows for their joint density."""
+        return len(self.order) >= ABUNDANT_ROWS
+
+
+def subset(rows: Rows, chosen: Index) -> Rows:
+    """Rows drawn by their weights, each counted once; all rows are left unchanged."""
+    sample = rows.take(np.sort(chosen))
+    if len(sample.y) == len(rows.y):
+        return sample
+    return sample._replace(weights=np.minimum(sample.weights, 1.0))
+
+
+# ---- The choice ----------------------------------------------------------------------
+
+
+def select(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    n_jobs: int | None = None,
+    trend: bool = True,
+    trained: bool = True,
+) -> State:
+    """The candidate of the largest log posterior, trained on more rows.
+
+    From 4500 rows on its family is trained, on rows from all over the data.
+
+    Parameters
+    ----------
+    families : sequence of sequences of Candidate
+        In each family candidates go from simple to complex: a complex one starts, among
+        other places, where the simple one ended.
+    split : Split
+    likelihood : Gaussian
+        Prepared.
+    n_jobs : int or None
+        Searches side by side; see :func:`skgpx._shell.parallel.side_by_side`.
+    trend : bool, default=True
+        Whether the best candidate also competes with itself plus a linear trend and,
+        with one input, plus seasons if its residuals have significant waves.
+    trained : bool, default=True
+        Whether the best candidate of abundant rows is trained on more of them.
+    """
+    n_columns = split.rows.X.shape[1]
+    if split.abundant and split.rough and len(families) > 1 and n_columns > 1:
+        return _select_of_abundant(families, split, likelihood, trend, trained)
+    if not split.abundant:
+        return best_of(finalists(families, split, likelihood, n_jobs, trend))
+    screened = screen_families(families, split.scattered, likelihood, n_jobs)
+    # nearest rows cannot tell a trend from a smooth function
+    if n_columns == 1 and trend:
+        screened = with_trends(screened, split)
+    return train(screened[0], split, trained)
+
+
+def screen_families(
+    families: Sequence[Sequence[Candidate]],
+    rows: Rows,
+    likelihood: Likelihood,
+    n_jobs: int | None,
+    tolerance: float = 1e-4,
+) -> list[list[State]]:
+    """Results of each family on some rows, the best family first.
+
+    A family starts where the first one, the smoothest, ended.
+    """
+    screened = [screen(rows, likelihood, families[0], tolerance=tolerance)]
+    tasks = [(family, screened[0], tolerance) for family in families[1:]]
+    screened += side_by_side(screen, tasks, n_jobs, rows, likelihood)
+    return best_families_first(screened)
+
+
+def finalists(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    n_jobs: int | None,
+    trend: bool,
+) -> list[State]:
+    """The most probable candidates, on more and more rows, the best first.
+
+    Few rows prefer one lengthscale for all columns, and smooth functions: where
+    searches on few rows ended is judged by more of them, which train the candidates
+    that are more probable there, as many as the budget affords. The best one of 500
+    rows may have a linear trend and, in one column, seasons.
+    """
+    # 1 every candidate on few rows
+    rivals = screen_families(families, split.screening, likelihood, n_jobs)
+    for family in rivals:
+        family[-1] = best_of([family[-1], *without_noise(family[-1], split.screening)])
+    # 2 the better families on more; candidates that are nearly as probable count
+    rivals = train_families(
+        rivals, split.scattered, split.screening, margin=NEGLIGIBLE_NATS
+    )
+    if trend and likelihood.has_closed_form:
+        rivals = with_trends(rivals, split)
+    # 3 the best ones on as many as the search has
+    rivals = train_families(rivals, split.training, split.scattered)
+    results = [result for family in rivals for result in family]
+    results.sort(key=lambda result: result.posterior, reverse=True)
+    # 4 to the end where that costs little
+    if len(split.training.y) == len(split.scattered.y):
+        best = results[0]
+        results[0] = search(
+            best.candidate,
+            best.u,
+            split.training,
+            best.likelihood,
+            max_iter=100,
+            tolerance=1e-5,
+        )
+    return results
+
+
+def best_families_first(
+    families: Sequence[list[State]],
+) -> list[list[State]]:
+    """Families in the order of the largest log posterior in each."""
+    return sorted(
+        families,
+        key=lambda family: best_of(family).posterior,
+        reverse=True,
+    )
+
+
+def train_families(
+    families: Sequence[Sequence[State]],
+    rows: Rows,
+    previous: Rows,
+    margin: float = 0.0,
+) -> list[list[State]]:
+    """Train the better families on more rows than before, the best one first.
+
+    In each the most general candidate, the last one, goes on from where it ended, or a
+    simpler one, such as one lengthscale for all columns. Simpler ones are trained if
+    they are then less than `margin` below it.
+    """
+    if len(rows.y) == len(previous.y):
+        return best_families_first([list(family) for family in families])
+    # 1 by the log posterior of the rows
+    starts = [starts_of_family(family, rows) for family in families]
+    starts = best_families_first(starts)
+    # 2 the better ones
+    trained = []
+    for *simpler, general in starts[: affordable_finalists(len(rows.y))]:
+        best = train_on(general, rows, previous)
+        if margin > 0.0 and has_little_noise(best):
+            # a rougher function without noise may explain more rows better
+            best = best_of([best, *without_noise(best, rows)])
+        close = [
+            train_on(simple, rows, previous)
+            for simple in simpler
+            if simple.posterior > best.posterior - margin
+        ]
+        trained.append([*close, best])
+    return best_families_first(trained)
+
+
+def starts_of_family(
+    family: Sequence[State],
+    rows: Rows,
+) -> list[State]:
+    """Where candidates go on: the most general one at its best start."""
+    simpler = [evaluated(result, rows) for result in family[:-1]]
+    general = family[-1]
+    starts = [evaluated(general, rows)]
+    for simple in simpler:
+        u = general.candidate.coordinates_of(simple.kernel)
+        start = general._replace(u=u, likelihood=simple.likelihood)
+        starts.append(evaluated(start, rows))
+    return [*simpler, best_of(starts)]
+
+
+def search(
+    candidate: Candidate,
+    u: Array,
+    rows: Rows,
+    likelihood: Likelihood,
+    max_iter: int = 40,
+    tolerance: float = 1e-4,
+    units: Array | None = None,
+) -> State:
+    """Maximise a candidate by the evidence of all of these rows."""
+    evidence = process_evidence(rows, candidate.kernel, likelihood)
+    return maximise(candidate, [evidence], u, max_iter, tolerance, units=units)
+
+
+def evaluated(result: State, rows: Rows) -> State:
+    """A result with its log posterior on other rows.
+
+    It has some noise if that is more probable: where fewer rows show none, more rows
+    may contradict each other.
+    """
+    likelihoods = [result.likelihood]
+    if has_little_noise(result):
+        some_noise = _SOME_NOISE * result.candidate.unit
+        likelihoods.append(with_noise(result.likelihood, some_noise))
+    posterior = LogPosterior(result.candidate, rows, result.likelihood)
+    points = np.stack(
+        [np.append(result.u, likelihood.theta) for likelihood in likelihoods]
+    )
+    # bounds are inside but for rounding
+    points = np.clip(points, *posterior.bounds.T)
+    particles = posterior.evaluate(0, points, with_slopes=False)
+    log_posteriors = particles.log_densities(1.0)
+    best = int(np.argmax(log_posteriors))
+    return result._replace(
+        likelihood=likelihoods[best],
+        posterior=float(log_posteriors[best]),
+    )
+
+
+def train_on(start: State, rows: Rows, previous: Rows) -> State:
+    """Maximise the exact evidence of more rows than those of the last search.
+
+    Coordinates are in units of their curvature on the fewest rows that tell it.
+    """
+    screening = previous.thinned(SCREENING_ROWS)
+    posterior = LogPosterior(start.candidate, screening, start.likelihood)
+    units = Mode.at(start, posterior, owner=0).units
+    return search(
+        start.candidate,
+        start.u,
+        rows,
+        start.likelihood,
+        max_iter=100,
+        tolerance=_TRAINING_TOLERANCE,
+        units=units * np.sqrt(len(screening.y) / len(rows.y)),
+    )
+
+
+def with_trends(
+    families: Sequence[list[State]],
+    split: Split,
+) -> list[list[State]]:
+    """Families, and the best candidates of two with a linear trend, or with seasons.
+
+    These are families of their own: they have other parameters. Where there are more
+    rows, these judge a trend that gains too little here.
+    """
+    best = best_of(families[0])
+    if best.candidate.is_given or not length_scale_entries(best.kernel):
+        return list(families)
+    rows = split.scattered
+    linear = [search_trend(best_of(family), rows) for family in families[:2]]
+    threshold = best.posterior
+    if len(split.training.y) > len(rows.y):
+        threshold -= NEGLIGIBLE_NATS
+    trends = [trended for trended in linear if trended.posterior > threshold]
+    if rows.X.shape[1] == 1:
+        trends += search_seasons(best_of([best, *trends]), linear[0], split)
+    return best_families_first([*families, *([trended] for trended in trends)])
+
+
+def screen(
+    rows: Rows,
+    likelihood: Likelihood,
+    family: Sequence[Candidate],
+    counterparts: Sequence[State] = (),
+    tolerance: float = 1e-4,
+) -> list[State]:
+    """Maximise each candidate of a family on a few rows.
+
+    A candidate starts where its counterpart of another family ended, if that found a
+    signal: without one a rougher function may be seen that the smooth one has missed.
+    """
+    results: list[State] = []
+    for position, candidate in enumerate(family):
+        until_signal = False
+        if counterparts and counterparts[position].has_signal:
+            counterpart = counterparts[position]
+            starts = [(counterpart.u, counterpart.likelihood)]
+        elif results and candidate.n_free > family[0].n_free:
+            # one lengthscale a column: from one for all columns, and from long ones
+            simple = best_of(results)
+            u = candidate.coordinates_of(simple.kernel)
+            starts = [(u, simple.likelihood)]
+            starts.append((best_long_start(candidate, rows, likelihood), likelihood))
+        else:
+            sorted_starts = best_first(candidate, candidate.starts(), rows, likelihood)
+            starts = [(u, likelihood) for u in sorted_starts[:2]]
+            until_signal = not candidate.is_given
+        searches: list[State] = []
+        for u, start_likelihood in starts:
+            result = search(candidate, u, rows, start_likelihood, tolerance=tolerance)
+            searches.append(result)
+            if until_signal and result.has_signal:
+                break
+        results.append(best_of(searches))
+    return results
+
+
+def has_little_noise(result: State) -> bool:
+    """Whether the noise is less than a hundredth of the variance of y."""
+    if not result.likelihood.has_closed_form:
+        return False
+    noise = float(result.likelihood.variance(0.0))
+    return noise < _SOME_NOISE * result.candidate.unit
+
+
+def without_noise(result: State, rows: Rows) -> list[State]:
+    """A search that goes on with next to no noise, if the noise is free."""
+    candidate = result.candidate
+    likelihood = result.likelihood
+    is_free = likelihood.has_closed_form and len(likelihood.theta) > 0
+    if candidate.is_given or not is_free:
+        return []
+    likelihood = with_noise(likelihood, NO_NOISE * candidate.unit)
+    return [search(candidate, result.u, rows, likelihood)]
+
+
+def best_long_start(
+    candidate: Candidate,
+    rows: Rows,
+    likelihood: Likelihood,
+) -> Array:
+    """Long lengthscales, or long ones but in the one column where that is best.
+
+    Of many columns it is one of the hundred with the largest gains, by the slope of the
+    log posterior at long lengthscales.
+    """
+    long = candidate.starts()[0]
+    columns = np.flatnonzero(candidate.is_length_scale)
+    posterior = LogPosterior(candidate, rows, likelihood)
+    point = np.clip(np.append(long, likelihood.theta), *posterior.bounds.T)
+    slopes = posterior.evaluate(0, point[np.newaxis]).slopes(1.0)[0, columns]
+    steepest = np.argsort(slopes, kind="stable")[:_MOST_SHORT_COLUMNS]
+    starts = [long, *candidate.short_starts(np.sort(columns[steepest]))]
+    return best_first(candidate, starts, rows, likelihood)[0]
+
+
+def best_first(
+    candidate: Candidate,
+    starts: Sequence[Array],
+    rows: Rows,
+    likelihood: Likelihood,
+) -> list[Array]:
+    """Starts within the bounds, in the order of their log posterior."""
+    posterior = LogPosterior(candidate, rows, likelihood)
+    points = np.stack([np.append(u, likelihood.theta) for u in starts])
+    points = np.clip(points, *posterior.bounds.T)
+    particles = posterior.evaluate(0, points, with_slopes=False)
+    order = np.argsort(particles.log_densities(1.0), kind="stable")[::-1]
+    return [points[i, : candidate.n_free] for i in order]
+
+
+def train(
+    family: Sequence[State],
+    split: Split,
+    trained: bool = True,
+) -> State:
+    """Refine the best candidate on more rows; for abundant rows refine every one."""
+    best = best_of(family)
+    if split.abundant and decays(best.kernel, split.rows.X.shape[1]):
+        best, _ = _search_shapes(family, split)
+        if not trained:
+            return best
+        return train_nearby(best, split)
+    return train_on(best, split.training, previous=split.scattered)
+
+
+# ---- Trends and seasons --------------------------------------------------------------
+
+
+def search_trend(best: State, rows: Rows) -> State:
+    """The best candidate plus a linear trend, from its optimum or long lengthscales."""
+    candidate = with_trend(best.candidate, rows)
+    slope = candidate.mean[-1]
+    long = best.candidate.starts()[0]
+    starts = [np.append(u, slope) for u in (best.u, long)]
+    u = best_first(candidate, starts, rows, best.likelihood)[0]
+    return search(candidate, u, rows, best.likelihood)
+
+
+def search_seasons(
+    best: State,
+    linear: State,
+    split: Split,
+) -> list[State]:
+    """Candidates with one season and with two, while the residuals have a wave.
+
+    They include a trend and an autoregression: a series without its season is seldom as
+    smooth as its trend.
+    """
+    rows = split.scattered
+    seasons: list[State] = []
+    long = linear.candidate.starts()[0]
+    previous = linear
+    while len(seasons) < MOST_SEASONS:
+        period = significant_period(
+            rows,
+            best.kernel,
+            noise_variance=float(best.likelihood.variance(0.0)),
+            searched=split.training.X,
+        )
+        if period is None:
+            break
+        candidate = previous.candidate
+        if not seasons:
+            candidate = with_autoregression(candidate, rows, period)
+        candidate = with_season(candidate, rows, period)
+        # from the optimum without this season, and from long lengthscales
+        new_part = candidate.coordinates_of(candidate.kernel)[len(previous.u) :]
+        starts = [
+            np.concatenate((u, previous.u[len(u) :], new_part))
+            for u in (previous.u, long)
+        ]
+        u = best_first(candidate, starts, rows, best.likelihood)[0]
+        season = search(candidate, u, rows, best.likelihood, max_iter=100)
+        if season.posterior <= best.posterior:
+            break
+        best = season
+        previous = season
+        seasons.append(season)
+    return seasons
+
+
+# ---- Of abundant rows: the density of neighbourhoods given their predecessors --------
+
+
+def _select_of_abundant(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    trend: bool,
+    trained: bool,
+) -> State:
+    """The candidate of the family that predicts held-out rows best.
+
+    The screening rows are far apart: how a function varies nearby, and how rough it is,
+    is seen in rows that are neighbours. Their density given predecessors trains each
+    family; it does not choose one, since these are fewer than the rows of the model.
+
+    Parameters
+    ----------
+    families : sequence of sequences of Candidate
+        From smooth to rough; candidates at the same position have the same shape.
+    split : Split
+    likelihood : Gaussian
+        Prepared.
+    trend : bool
+        Whether a linear trend may be added.
+    trained : bool
+        Whether the best candidate is trained on more rows. Working responses, on which
+        it is not, are compared by the density that trains them.
+    """
+    # 1 one lengthscale or several, in a family between smooth and rough
+    middle = len(families) // 2
+    screened = screen(split.scattered, likelihood, families[middle])
+    best, shape = _search_shapes(screened, split)
+    neighborhoods = _neighborhoods(split, best, COMPARED_NEIGHBORHOODS, phase=0.5)
+    # 2 y less a linear trend, or y itself
+    targets = [Target(split, neighborhoods)]
+    trend = trend and bool(length_scale_entries(best.kernel))
+    if trend:
+        targets.append(targets[0].less_trend(best.candidate))
+    searches = [target.search(best) for target in targets]
+    chosen = int(np.argmax([search.posterior for search in searches]))
+    best = searches[chosen]
+    # 3 the other families
+    first = best
+    smoother = [family[shape] for family in families[:middle][::-1]]
+    rougher = [family[shape] for family in families[middle + 1 :]]
+    if trained:
+        best = _best_predicting(first, [smoother, rougher], targets[chosen])
+    else:
+        # noise that working responses understate would pass for roughness
+        rivals = [first]
+        for candidate in (*smoother[::-1], *rougher):
+            start = first._replace(candidate=candidate)
+            rivals.append(targets[chosen].search(start))
+        best = best_of(rivals)
+    # 4 another family may need a trend, or none
+    if trend and best is not first:
+        rival = targets[1 - chosen].search(best)
+        if rival.posterior > best.posterior:
+            best = rival
+            chosen = 1 - chosen
+    # 5 more rows
+    target = targets[chosen]
+    if trained:
+        best = train_nearby(best, target.split)
+    if target.slopes is None:
+        return best
+    return target.restore_trend(best, neighborhoods)
+
+
+def _best_predicting(
+    first: State,
+    others: Sequence[Sequence[Candidate]],
+    target: Target,
+) -> State:
+    """Go to smoother families, or rougher ones, while held-out rows gain density."""
+    best = first
+    density = target.held_out_density(first)
+    for candidates in others:
+        for candidate in candidates:
+            rival = target.search(best._replace(candidate=candidate))
+            density_of_rival = target.held_out_density(rival)
+            if density_of_rival <= density:
+                break
+            best = rival
+            density = density_of_rival
+        if best is not first:
+            break
+    return best
+
+
+class Target(NamedTuple):
+    """y of many rows, or y less a trend, and neighbourhoods that compare kernels.
+
+    Nearest rows alone do not tell a trend from a smooth function. All rows together
+    determine it: it is subtracted, and becomes a part of the kernel in the end.
+
+    Attributes
+    ----------
+    split : Split
+    neighborhoods : Neighborhoods
+    slopes : ndarray of shape (d, t) or None
+        Of the trend of each of t targets that has been subtracted, for the columns that
+        are numbers.
+    """
+
+    split: Split
+    neighborhoods: Neighborhoods
+    slopes: Array | None = None
+
+    def less_trend(self, candidate: Candidate) -> Target:
+        """Subtract the linear function of least squares."""
+        rows = self.split.rows
+        n_columns = rows.X.shape[1]
+        categories = category_columns(candidate.kernel, n_columns)
+        numeric = np.setdiff1d(np.arange(n_columns), categories)
+        omega = rows.precisions
+        centre = np.average(rows.X[:, numeric], axis=0, weights=omega)
+        targets = rows.y.reshape(len(rows.y), -1)
+        level = np.average(targets, axis=0, weights=omega)
+        root = np.sqrt(omega)[:, np.newaxis]
+        slopes = np.linalg.lstsq(
+            root * (rows.X[:, numeric] - centre),
+            root * (targets - level),
+        )[0]
+
+        def subtract(rows: Rows) -> Rows:
+            trend = (rows.X[:, numeric] - centre) @ slopes
+            return rows._replace(y=rows.y - trend.reshape(rows.y.shape))
+
+        split = self.split._replace(
+            rows=subtract(self.split.rows),
+            screening=subtract(self.split.screening),
+            scattered=subtract(self.split.scattered),
+            training=subtract(self.split.training),
+        )
+        neighborhoods = self.neighborhoods._replace(
+            rows=subtract(self.neighborhoods.rows),
+            scattered=subtract(self.neighborhoods.scattered),
+        )
+        return Target(split, neighborhoods, np.asarray(slopes, dtype=np.float64))
+
+    def search(self, start: State) -> State:
+        """Search on from a result; a slope costs ``½ log n`` nats (Schwarz, 1978)."""
+        result = _search_nearby([start], self.neighborhoods)
+        if self.slopes is None:
+            return result
+        price = 0.5 * self.slopes.size * np.log(len(self.split.rows.y))
+        return result._replace(posterior=result.posterior - price)
+
+    def held_out_density(self, result: State) -> float:
+        """Mean log density of held-out rows, as the model of a result predicts them."""
+        return self.neighborhoods.held_out_density(result.kernel, result.likelihood)
+
+    def restore_trend(
+        self,
+        result: State,
+        neighborhoods: Neighborhoods,
+    ) -> State:
+        """Add a trend with the root mean square of the slopes to the kernel.
+
+        The gain is that of neighbourhoods with the trend.
+        """
+        candidate = with_trend(result.candidate, self.split.scattered)
+        slopes = np.asarray(self.slopes)
+        units = np.exp(candidate.offset[-len(slopes) :])
+        log_slope = 0.5 * np.log(np.mean((slopes.T / units) ** 2))
+        u = candidate.clip(np.append(result.u, log_slope))
+        trended = maximise(
+            candidate,
+            neighborhoods.evidences(candidate.kernel, result.likelihood),
+            u,
+            max_iter=0,
+            likelihood=result.likelihood,
+        )
+        return trended._replace(n_rows=result.n_rows, total_weight=result.total_weight)
+
+
+def _search_shapes(
+    family: Sequence[State],
+    split: Split,
+) -> tuple[State, int]:
+    """The best candidate of a family by the density of neighbourhoods.
+
+    Candidates go from simple to complex. Each starts at its optimum of the screening
+    rows or at a simpler candidate's optimum of the neighbourhoods, and a second time at
+    other lengthscales.
+
+    Returns
+    -------
+    best : State
+    position : int
+        In the family.
+    """
+    results: list[State] = []
+    # lengthscales in which rows are neighbours
+    nearest = best_of(family)
+    for screened in family:
+        candidate = screened.candidate
+        neighborhoods = _neighborhoods(
+            split,
+            nearest,
+            COMPARED_NEIGHBORHOODS,
+            phase=0.5,
+        )
+        optima = [screened]
+        for simpler in results:
+            u = candidate.coordinates_of(simpler.kernel)
+            optima.append(simpler._replace(candidate=candidate, u=u))
+        defaults = [screened._replace(u=u) for u in candidate.starts()]
+        searches = [
+            _search_nearby(starts, neighborhoods) for starts in (optima, defaults)
+        ]
+        nearest = best_of(searches)
+        results.append(nearest)
+    # the last neighbourhoods compare them all
+    log_posteriors = [
+        _log_posterior(
+            result,
+            neighborhoods.evidences(result.kernel, result.likelihood),
+        )
+        for result in results
+    ]
+    position = int(np.argmax(log_posteriors))
+    return results[position], position
+
+
+def _search_nearby(
+    starts: Sequence[State],
+    neighborhoods: Neighborhoods,
+    max_iter: int = 25,
+    tolerance: float = 1e-4,
+) -> State:
+    """Maximise a candidate on neighbourhoods from the most probable of some starts.
+
+    Searches do not leave a noise that is much too small, of which the slope is small:
+    they may start at a larger one.
+    """
+    candidate = starts[0].candidate
+    evidences = neighborhoods.evidences(candidate.kernel, starts[0].likelihood)
+    clipped = [start._replace(u=candidate.clip(start.u)) for start in starts]
+    start = max(clipped, key=lambda start: _log_posterior(start, evidences))
+    noise_variance = float(start.likelihood.variance(0.0))
+    noisier = [with_noise(start.likelihood, f * noise_variance) for f in _NOISE_FACTORS]
+    starts = [start._replace(likelihood=likelihood) for likelihood in noisier]
+    start = max(starts, key=lambda start: _log_posterior(start, evidences))
+    return maximise(
+        candidate,
+        evidences,
+        start.u,
+        max_iter=max_iter,
+        tolerance=tolerance,
+        likelihood=start.likelihood,
+    )
+
+
+def search_on(
+    result: State,
+    split: Split,
+    likelihood: Likelihood,
+) -> State:
+    """Search on from a result, on other values of y.
+
+    A second search starts with no lengthscale longer than a medium one: at a long one
+    the slope is nothing, also in a column that other values of y depend on.
+    """
+    neighborhoods = _neighborhoods(split, result, COMPARED_NEIGHBORHOODS, phase=0.5)
+    start = result._replace(likelihood=likelihood)
+    candidate = result.candidate
+    medium = candidate.starts()[1 % len(candidate.starts())]
+    shortened = np.where(
+        candidate.is_length_scale,
+        np.minimum(start.u, medium),
+        start.u,
+    )
+    starts = [start, start._replace(u=shortened)]
+    return best_of([_search_nearby([start], neighborhoods) for start in starts])
+
+
+def train_nearby(result: State, split: Split) -> State:
+    """Train a candidate on more neighbourhoods."""
+    neighborhoods = _neighborhoods(split, result, TRAINED_NEIGHBORHOODS, phase=0.25)
+    return _search_nearby([result], neighborhoods, max_iter=40, tolerance=3e-5)
+
+
+def _neighborhoods(
+    split: Split,
+    result: State,
+    number: int,
+    phase: float,
+) -> Neighborhoods:
+    """Neighbourhoods in the lengthscales of a result."""
+    return Neighborhoods.of(
+        split.rows.take(split.order),
+        scattered=split.scattered,
+        kernel=result.kernel,
+        number=number,
+        phase=phase,
+    )
+
+
+def _log_posterior(result: State, evidences: Sequence[Density]) -> float:
+    """Log posterior of kernel and likelihood by these densities."""
+    kernel = result.kernel
+    noise_variance = float(result.likelihood.variance(0.0))
+    point = np.append(result.u, result.likelihood.theta)
+    log_prior = result.candidate.log_prior(point, result.likelihood)[0]
+    return log_prior + sum(block.value(kernel, noise_variance) for block in evidences)

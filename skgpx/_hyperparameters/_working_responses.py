@@ -1,0 +1,532 @@
+"""Any likelihood as normal noise around working responses, and a search with these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgpx._hyperparameters._candidates import Candidate
+from skgpx._hyperparameters._evidence import row_target, with_noise
+from skgpx._hyperparameters._fixed_point import (
+    SETTLED_IN_SEARCH,
+    LatentMoments,
+    NoisyValues,
+    Sites,
+    fixed_point,
+)
+from skgpx._hyperparameters._maximise import State
+from skgpx._hyperparameters._neighborhoods import NearestOthers
+from skgpx._hyperparameters._select import (
+    Split,
+    search_on,
+    select,
+    subset,
+    train_nearby,
+)
+from skgpx._hyperparameters._sparse import MIN_GAIN
+from skgpx._numerics import laplace
+from skgpx._numerics.expectations import (
+    expectation_nodes,
+    product_nodes,
+    rotated_nodes,
+)
+from skgpx._numerics.langevin import Target
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.smoothing import smoothed
+from skgpx._row_budgets import PREDECESSOR_ROWS, RESPONSE_ROWS, SCORED_ROWS
+from skgpx._shell.validation import Rows
+from skgpx._types import Array, Index
+from skgpx.likelihoods import Gaussian, Likelihood
+
+# Least information of a row under a likelihood that is not log-concave, as a share of
+# the mean over all rows.
+_LEAST_INFORMATION = 1e-2
+# Rounds of the search.
+_MAX_ROUNDS = 8
+# Largest step of a latent mean, in prior standard deviations.
+_LARGEST_STEP = 2.0
+# Nodes for each of two functions, over whose distribution a likelihood is averaged.
+_PAIR_NODES = 5
+# Rotations of the nodes for more functions.
+_ROTATIONS = 8
+
+
+class WorkingResponses(NamedTuple):
+    """Normal observations to which a likelihood is equal, to second order around f.
+
+    ::
+
+        Σ ω log p(y | f) = constant + Σ log N(z | f, noise) + O((f - f̂)³)
+        z = f̂ - g / c,   noise = 1 / (ω c)
+
+    with the gradient g and the curvature c of the negative log-likelihood. The mean of
+    f given z is the next step of Newton's method, and at its fixed point the process
+    given z is Laplace's approximation.
+
+    With ``g`` and ``c`` averaged over ``N(f̂, variance)``, where f̂ and `variance` are
+    the moments of the process given z itself, that process is the normal distribution
+    that is closest to the posterior, in Kullback-Leibler divergence from it [1]_.
+
+    Several functions have independent noise, whose precision is the diagonal of the
+    averaged curvature. Softmax probabilities depend on contrasts between classes only:
+    with the shares ``s = v / Σ v`` of the variances ``v = E p (1 - p)`` of the classes
+    the precision is ``ω v / (1 - Σ s²)``, under which contrasts between independent
+    functions have the variances of the coupled ones; for two classes, or equal
+    variances, without an error.
+
+    Attributes
+    ----------
+    latent, variance : ndarray of shape (n, c)
+        ``f̂``, less the base of each latent function, and its variances; the latter are
+        zero in Laplace's approximation.
+    slope : ndarray of shape (n, c)
+        ``ω g``.
+    noise : ndarray of shape (n, c)
+        Variances around z.
+    energy : float
+        ``-Σ ω log p(y | f̂)``, averaged over ``N(f̂, variance)``.
+
+    References
+    ----------
+    .. [1] Opper and Archambeau, "The variational Gaussian approximation revisited",
+       Neural Computation 2009.
+    """
+
+    latent: Array
+    variance: Array
+    slope: Array
+    noise: Array
+    energy: float
+
+    @property
+    def y(self) -> Array:
+        """``z``, less the bases of the latent functions, (n, c)."""
+        return self.latent - self.noise * self.slope
+
+    def with_equal_noise(self) -> WorkingResponses:
+        """With the mean precision of the functions, for each of them."""
+        noise = 1.0 / np.mean(1.0 / self.noise, axis=1, keepdims=True)
+        return self._replace(noise=np.repeat(noise, self.noise.shape[1], axis=1))
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        likelihood: Likelihood,
+        latent: Array,
+        variance: Array | None = None,
+    ) -> WorkingResponses:
+        """Of rows at latent values (n, c), less the bases of their functions."""
+        n = len(latent)
+        feature = np.ones((n, 1))
+        target = smoothed(row_target(feature, rows, likelihood))
+        factor = target.features
+        omega = target.weights[:, np.newaxis]
+        # negative log-likelihood of each row, its gradient and its curvature
+        f = target.offset + factor * latent
+        if variance is None:
+            variance = np.zeros_like(latent)
+            nll, slope, curvature = laplace.row_averages(target, f)
+        else:
+            target = target._replace(std=factor * np.sqrt(variance))
+            nll, slope, curvature = _averages(target, f)
+        if depends_on_contrasts(rows, likelihood):
+            shares = curvature / np.sum(curvature, axis=1, keepdims=True)
+            curvature = curvature / (1.0 - np.sum(shares**2, axis=1, keepdims=True))
+        curvature = factor**2 * curvature
+        # a row without curvature has little information, but some: it may have
+        # curvature at the place to which its mean goes
+        positive = np.maximum(curvature, 0.0)
+        information = np.average(positive, axis=0, weights=target.weights)
+        curvature = np.maximum(curvature, _LEAST_INFORMATION * information)
+        return cls(
+            latent=latent,
+            variance=variance,
+            slope=omega * factor * slope,
+            noise=1.0 / (omega * curvature),
+            energy=float(target.weights @ nll),
+        )
+
+
+def _averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
+    """Row averages over ``N(f, std²)``, see :func:`laplace.row_averages`.
+
+    One function has Gauss's rule, and so does each of two. For more, every k-th row has
+    another rotation of a spherical rule: in sums over rows their errors nearly cancel.
+    """
+    n, c = f.shape
+    if c == 1:
+        nodes, masses = expectation_nodes(1)
+        rotations = nodes[np.newaxis]
+    elif c == 2:
+        # two classes of `Categorical` or `RobustMax`, or a likelihood of the user's own
+        nodes, masses = product_nodes(2, _PAIR_NODES)
+        rotations = nodes[np.newaxis]
+    else:
+        rotations, masses = rotated_nodes(c, _ROTATIONS)
+    if len(rotations) == 1:
+        ruled = target._replace(nodes=rotations[0], node_weights=masses)
+        return laplace.row_averages(ruled, f)
+    nll = np.empty(n)
+    slope = np.empty((n, c))
+    second = np.empty((n, c))
+    for first, nodes in enumerate(rotations):
+        part = slice(first, None, len(rotations))
+        ruled = target._replace(
+            likelihood=target.likelihood.at_some(part),
+            y=target.y[part],
+            weights=target.weights[part],
+            std=target.std[part],
+            nodes=nodes,
+            node_weights=masses,
+        )
+        nll[part], slope[part], second[part] = laplace.row_averages(ruled, f[part])
+    return nll, slope, second
+
+
+def depends_on_contrasts(rows: Rows, likelihood: Likelihood) -> bool:
+    """Whether a number may be added to all functions, as to those of classes."""
+    few_rows = rows.take(slice(4))
+    feature = np.ones((len(few_rows.y), 1))
+    target = row_target(feature, few_rows, likelihood)
+    return laplace.between_classes(target) is not None
+
+
+# ---- The search ----------------------------------------------------------------------
+
+
+def working_responses(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    *,
+    start: State | None,
+    trend: bool,
+    n_jobs: int | None,
+    report: Callable[..., bool] | None,
+) -> State:
+    """Kernel and scales of one function or of classes, of many rows, as in regression.
+
+    Rounds of expectation and maximisation [1]_. Given the kernel, each row has the
+    latent moments of its nearest rows and, around them, a working response. Given
+    these, the kernel maximises the density of neighbourhoods; the gradient of their
+    density is that of the variational bound of the evidence. Scales of the likelihood
+    maximise the density of each row given its nearest others [2]_. At most 40 000 rows
+    are read, and of c > 2 classes 80 000 / c.
+
+    The first responses are those under the prior. All families compete for them with
+    the noise of a location as a free parameter, so that what a smooth function leaves
+    does not pass for outliers.
+
+    Classes have one kernel, of which each shows a part of the neighbourhoods. Their
+    responses add up to zero, as those of one function less: times ``√(c / (c - 1))``
+    they have the variance of c independent functions. For the first ones the noise of
+    a row is the same for all classes.
+
+    The rounds end early where `report`, which gets the mean log density of each, asks
+    for it.
+
+    The exact noise of the result is the harmonic mean of the noise variances of the
+    working responses, of the function with the smallest.
+
+    References
+    ----------
+    .. [1] Adam, Chang, Khan and Solin, "Dual parameterization of sparse variational
+       Gaussian processes", NeurIPS 2021.
+    .. [2] Sundararajan and Keerthi, "Predictive approaches for choosing hyperparameters
+       in Gaussian processes", Neural Computation 2001.
+    """
+    n_functions = likelihood.n_outputs_
+    n_rows = RESPONSE_ROWS * 2 // max(n_functions, 2)
+    rows = subset(split.rows, split.order[:n_rows])
+    order = rng.permutation(len(rows.y))
+    scored = np.sort(order[:SCORED_ROWS])
+    # 1 kernel and scale of the first responses, under the prior
+    result = start
+    if result is None:
+        middle = families[len(families) // 2][-1]
+        kernel = middle.kernel_at(middle.starts()[0])
+        prior_moments = LatentMoments.of_prior(kernel, rows, n_functions)
+        responses = bounded_responses(rows, likelihood, *prior_moments)
+        if n_functions > 1:
+            responses = responses.with_equal_noise()
+        scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
+        first_split, normal = normal_regression(
+            rows, responses, split, rng, scale_is_free
+        )
+        result = select(
+            families,
+            first_split,
+            normal,
+            n_jobs,
+            trend,
+            trained=False,
+        )
+        if scale_is_free:
+            ratio = result.likelihood.variance(0.0) / normal.variance(0.0)
+            scaled = likelihood.scaled(float(ratio) ** 0.5)
+            theta = np.clip(scaled.theta, *likelihood.theta_bounds.T)
+            likelihood = likelihood.with_theta(theta)
+    # 2 rounds, while they gain
+    previous_density = -np.inf
+    moments, given_others = latent_moments(rows, result.kernel, likelihood)
+    for _ in range(_MAX_ROUNDS):
+        likelihood, density = scales_given_others(
+            rows, likelihood, given_others, scored
+        )
+        stop = report is not None and report(density=density)
+        if stop or density - previous_density < MIN_GAIN:
+            break
+        previous_density = density
+        responses = bounded_responses(rows, likelihood, *moments)
+        round_split, normal = normal_regression(rows, responses, split, rng)
+        result = search_on(result, round_split, normal)
+        moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
+    # 3 more neighbourhoods
+    responses = bounded_responses(rows, likelihood, *moments)
+    last_split, normal = normal_regression(rows, responses, split, rng)
+    result = train_nearby(result._replace(likelihood=normal), last_split)
+    moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
+    likelihood, _ = scales_given_others(rows, likelihood, given_others, scored)
+    responses = bounded_responses(rows, likelihood, *moments)
+    mean_precisions = np.mean(1.0 / responses.noise, axis=0)
+    exact_noise = 1.0 / float(np.max(mean_precisions))
+    return result._replace(likelihood=likelihood, exact_noise=exact_noise)
+
+
+def latent_moments(
+    rows: Rows,
+    kernel: Kernel,
+    likelihood: Likelihood,
+    start: LatentMoments | None = None,
+) -> tuple[LatentMoments, LatentMoments]:
+    """Moments that reproduce themselves by the working responses around them.
+
+    The sum of all functions of classes, on which nothing depends, stays at zero.
+
+    Returns
+    -------
+    moments, given_others : LatentMoments
+        Given the nearest rows with the row itself, and without it.
+    """
+    nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
+    responses_at = ResponsesAt.of(rows, likelihood, kernel, bounded_responses)
+
+    def regress(sites: Sites) -> LatentMoments:
+        return LatentMoments(*nearest.predict(kernel, *sites.values))
+
+    def respond(given_others: LatentMoments, sites: Sites) -> Sites:
+        return responses_at.next_sites(given_others.given(sites.values), sites)
+
+    result = fixed_point(
+        responses_at.first_sites(start or responses_at.prior),
+        regress,
+        respond,
+        settled=SETTLED_IN_SEARCH,
+    )
+    given_others = result.regression
+    if responses_at.of_contrasts:
+        given_others = given_others.contrasts()
+    return result.sites.moments, given_others
+
+
+class ResponsesAt(NamedTuple):
+    """Working responses of rows, as observations that follow from moments.
+
+    Attributes
+    ----------
+    rows : Rows
+    likelihood : Likelihood
+    prior : LatentMoments
+    responses : callable
+        :meth:`WorkingResponses.of`, or :func:`bounded_responses`.
+    """
+
+    rows: Rows
+    likelihood: Likelihood
+    prior: LatentMoments
+    responses: Callable[..., WorkingResponses]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        likelihood: Likelihood,
+        kernel: Kernel,
+        responses: Callable[..., WorkingResponses] = WorkingResponses.of,
+    ) -> ResponsesAt:
+        """Of independent functions with a kernel."""
+        prior = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
+        return cls(rows, likelihood, prior, responses)
+
+    @property
+    def of_contrasts(self) -> bool:
+        """Whether the functions are those of classes."""
+        return depends_on_contrasts(self.rows, self.likelihood)
+
+    def bound_beyond(
+        self,
+        moments: LatentMoments,
+        values: NoisyValues,
+        energy: float,
+    ) -> float:
+        """Lower bound of the evidence less the log density of z, in nats.
+
+        The functions, given noisy values z of noise D and with moments m and v, diverge
+        from their prior by::
+
+            KL = ½ (zᵀC⁻¹z - Σ (z - m)² / D + log det C - Σ log D - Σ v / D),  C = K + D
+
+        Of c independent functions of classes there are c - 1 contrasts, of which the
+        logarithms and v have the share ``1 - 1 / c``; those of C are not counted here.
+        First-order errors of m have no effect on the bound.
+
+        Parameters
+        ----------
+        moments, values
+        energy : float
+            ``-E log p(y | f)`` under these moments.
+        """
+        mean, variance = moments
+        z, noise = values
+        share = 1.0
+        if self.of_contrasts:
+            share = 1.0 - 1.0 / noise.shape[1]
+        volume = share * (np.log(2.0 * np.pi * noise) + variance / noise)
+        return 0.5 * float(np.sum((z - mean) ** 2 / noise + volume)) - energy
+
+    def first_sites(self, moments: LatentMoments) -> Sites:
+        """Observations around moments."""
+        return self.next_sites(moments, Sites.nothing(moments))
+
+    def next_sites(self, moments: LatentMoments, sites: Sites) -> Sites:
+        """Observations a part of the way from those before to those around moments.
+
+        Means move by two prior standard deviations at most: Newton's method goes too
+        far for a count that is much above its rate.
+        """
+        if self.of_contrasts:
+            moments = moments.contrasts()
+        largest_step = _LARGEST_STEP * np.sqrt(self.prior.variance)
+        step = moments.mean - sites.moments.mean
+        step = np.clip(step, -largest_step, largest_step)
+        moments = moments._replace(mean=sites.moments.mean + step)
+        responses = self.responses(self.rows, self.likelihood, *moments)
+        values = NoisyValues(responses.y, responses.noise)
+        return sites.moved(moments, values, responses.energy)
+
+
+def bounded_responses(
+    rows: Rows,
+    likelihood: Likelihood,
+    latent: Array,
+    variance: Array,
+) -> WorkingResponses:
+    """Working responses with positive precisions, also of outliers.
+
+    Beside an outlier the second derivative of a heavy-tailed likelihood is negative.
+    The parabola of the same slope with its minimum at y bounds the likelihood of a
+    scale mixture of normals [1]_: it has the precision ``E g / (m - y)``.
+
+    References
+    ----------
+    .. [1] Palmer, Wipf, Kreutz-Delgado and Rao, "Variational EM algorithms for
+       non-Gaussian latent variable models", NeurIPS 2005.
+    """
+    responses = WorkingResponses.of(rows, likelihood, latent, variance)
+    if not (likelihood.location_scale and likelihood.has_residuals):
+        return responses
+    precision = 1.0 / responses.noise
+    distance = responses.latent - (rows.y[:, np.newaxis] - likelihood.base_latent_)
+    secant = np.divide(
+        responses.slope,
+        distance,
+        out=np.zeros_like(distance),
+        where=distance != 0.0,
+    )
+    bounded = np.clip(secant, precision, precision.max())
+    return responses._replace(noise=1.0 / bounded)
+
+
+def normal_regression(
+    rows: Rows,
+    responses: WorkingResponses | NoisyValues,
+    split: Split,
+    rng: np.random.Generator,
+    noise_is_free: bool = False,
+    weights: Array | None = None,
+) -> tuple[Split, Gaussian]:
+    """Regression on working responses.
+
+    Without weights a row is one observation, whose noise says how much it counts.
+    """
+    z = responses.y
+    n, c = z.shape
+    if weights is None:
+        weights = np.ones(n)
+    if c > 1:
+        z = z * np.sqrt(c / (c - 1.0))
+    level = float(responses.noise.min())
+    noise = responses.noise / level
+    if np.all(noise == noise[:, :1]):
+        noise = noise[:, 0]
+    if c == 1:
+        z = z[:, 0]
+    normal_rows = Rows(rows.X, z, weights, noise)
+    normal = Gaussian(level)
+    if noise_is_free:
+        normal = Gaussian()
+    # the noise of each row, over its functions
+    normal = normal.prepare(z, normal_rows.weights, noise.reshape(n, -1)[:, 0])
+    if noise_is_free:
+        normal = with_noise(normal, level)
+    return Split.of(normal_rows, rng, rough=split.rough), normal
+
+
+def scales_given_others(
+    rows: Rows,
+    likelihood: Likelihood,
+    given_others: LatentMoments,
+    scored: Index,
+) -> tuple[Likelihood, float]:
+    """Scales under which rows are most probable given their nearest others.
+
+    ``Σ ω log ∫ p(y_i | f) N(f | moments given others) df`` over some rows.
+
+    Returns
+    -------
+    likelihood : Likelihood
+    log_density : float
+        The mean, in nats an observation.
+    """
+    sample = rows.take(scored)
+    mean = given_others.mean[scored] + likelihood.base_latent_
+    mixture = LatentMixture(
+        mean=mean[:, :, np.newaxis],
+        variance=given_others.variance[scored][:, :, np.newaxis],
+        weights=np.ones(1),
+    )
+
+    def loss(theta: Array) -> float:
+        of_rows = likelihood.with_theta(theta)
+        if sample.known is not None:
+            of_rows = of_rows.at_rows(sample.known)
+        log_density = of_rows.predictive_log_density(sample.y, mixture)
+        return -float(np.average(log_density, weights=sample.weights))
+
+    theta = likelihood.theta
+    if not len(theta):
+        return likelihood, -loss(theta)
+    optimum = optimize.minimize(
+        loss,
+        theta,
+        method="L-BFGS-B",
+        bounds=likelihood.theta_bounds,
+        options={"maxiter": 15, "ftol": 1e-5},
+    )
+    return likelihood.with_theta(optimum.x), -float(optimum.fun)

@@ -1,0 +1,1 @@
+"""Posteriors that are normal distributions: by regression, and given nearest rows."""

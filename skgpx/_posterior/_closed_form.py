@@ -1,0 +1,144 @@
+"""Gaussian noise: the posterior of the weights by regression in the basis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skgpx._hyperparameters import final_noise, regress_targets
+from skgpx._latent import LatentModel
+from skgpx._numerics.regression import (
+    WeightStatistics,
+    log_evidence,
+    posterior,
+    precision_root,
+)
+from skgpx._numerics.weights import GaussianWeights
+from skgpx._posterior._sampler import Inference, Sampler, independent_draws
+from skgpx._shell.row_statistics import row_statistics
+from skgpx._shell.validation import Rows
+from skgpx.bases import Nystroem
+from skgpx.likelihoods import Gaussian
+
+
+def closed_form(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """Posterior ``N(Λ⁻¹ Φᵀ y / σ², Λ⁻¹)`` with ``Λ = I + Φᵀ Φ / σ²``, and its draws.
+
+    Predictions use the posterior itself, not the draws. Parameters as in
+    :func:`~skgpx._pls._inference.infer`; y may have several targets.
+    """
+    if rows.y.ndim > 1:
+        return _several_targets(basis, rows, likelihood, sampler, rng)
+    statistics = row_statistics(basis, rows, sampler.n_jobs)
+    return from_statistics(statistics, basis, rows, likelihood, sampler, rng)
+
+
+def from_statistics(
+    statistics: WeightStatistics,
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """:func:`closed_form` given the sums over all rows, of which `rows` may be some."""
+    if sampler.noise_is_free:
+        noise_rng = rng.spawn(1)[0]
+        likelihood = final_noise(basis, rows, statistics, likelihood, noise_rng)
+    noise_variance = float(likelihood.variance(0.0))
+    # Λ = root rootᵀ
+    root = precision_root(statistics.gram, noise_variance)
+    weights = posterior(statistics, noise_variance, root)
+    evidence = log_evidence(statistics, noise_variance, root)
+    particles, sample = independent_draws(weights, sampler.n_particles, rng)
+    return Inference(
+        posterior=LatentModel(basis, weights),
+        particles=particles,
+        sample=sample,
+        likelihood=likelihood,
+        log_evidence=evidence,
+        unexplained=_unexplained(statistics, noise_variance),
+    )
+
+
+def _several_targets(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    sampler: Sampler,
+    rng: np.random.Generator,
+) -> Inference:
+    """Each target with a noise of its own, on the rows where it is known.
+
+    Targets that are known at the same rows share one eigendecomposition.
+    """
+    n_targets = rows.y.shape[1]
+    is_known = rows.is_known
+    patterns, pattern_of_target = np.unique(is_known, axis=1, return_inverse=True)
+    pattern_of_target = np.ravel(pattern_of_target)
+    noises = np.empty(n_targets)
+    distributions = {}
+    evidence = 0.0
+    residual = 0.0
+    weight = 0.0
+    for pattern, has_value in enumerate(patterns.T):
+        targets = np.flatnonzero(pattern_of_target == pattern)
+        known_rows = rows.take(np.flatnonzero(has_value))
+        known_rows = known_rows._replace(y=known_rows.y[:, targets])
+        statistics = row_statistics(basis, known_rows, sampler.n_jobs)
+        regressions, noises[targets] = regress_targets(
+            statistics,
+            likelihood,
+            sampler.noise_is_free,
+        )
+        distributions[pattern] = regressions.posterior(noises[targets])
+        evidence += float(regressions.log_evidence(noises[targets]).sum())
+        # Σ var g / σ² of all targets
+        residual += statistics.residual * float(np.sum(1.0 / noises[targets]))
+        weight += statistics.weight * len(targets)
+    weights = distributions[0]
+    if len(patterns.T) > 1:
+        mean = np.empty((basis.n_basis, n_targets))
+        root = np.empty((n_targets, basis.n_basis, basis.n_basis))
+        for pattern, distribution in distributions.items():
+            targets = pattern_of_target == pattern
+            mean[:, targets], root[targets] = distribution.moments()
+        weights = GaussianWeights(mean, root)
+    particles, sample = independent_draws(weights, sampler.n_particles, rng)
+    return Inference(
+        posterior=LatentModel(basis, weights),
+        particles=particles,
+        sample=sample,
+        likelihood=likelihood.with_noise(noises),
+        log_evidence=evidence,
+        unexplained=residual / (2.0 * weight),
+    )
+
+
+def collapsed_bound(
+    basis: Nystroem,
+    rows: Rows,
+    likelihood: Gaussian,
+    n_jobs: int | None,
+) -> tuple[float, float]:
+    """Collapsed bound of the evidence.
+
+    Returns
+    -------
+    log_evidence, unexplained : float
+        As in :class:`~skgpx._posterior._sampler.Inference`.
+    """
+    statistics = row_statistics(basis, rows, n_jobs)
+    noise_variance = float(likelihood.variance(0.0))
+    bound = log_evidence(statistics, noise_variance)
+    return bound, _unexplained(statistics, noise_variance)
+
+
+def _unexplained(statistics: WeightStatistics, noise_variance: float) -> float:
+    """Mean of ``var g / (2 σ²)`` over the observations."""
+    return statistics.residual / (2.0 * noise_variance * statistics.weight)

@@ -1,0 +1,1 @@
+"""What fitted estimators have in common: `predict`, and everything like it."""

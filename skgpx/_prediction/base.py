@@ -1,0 +1,607 @@
+"""Prediction from a fitted latent model, written once for all estimators."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
+
+from skgpx._draws import FunctionDraws
+from skgpx._latent import FunctionModel, MixtureModel
+from skgpx._numerics.rows import far_outside
+from skgpx._prediction.distribution import PredictiveDistribution
+from skgpx._reports.report import Reporting
+from skgpx._shell.validation import (
+    RowReader,
+    check_count,
+    check_is_fitted,
+    check_labels,
+    check_levels,
+    check_targets,
+    check_X,
+    codes_of_grades,
+    generator,
+    relative,
+    row_quantity,
+    warn,
+)
+from skgpx._types import Array, RandomState
+from skgpx.exceptions import PredictionWarning
+from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods._averaged import averaged
+
+# Fewest rows of a fit whose range others are compared with, and the share of the rows
+# of a call that may be far outside of it.
+_FEWEST_ROWS = 10
+_FEW_FAR = 0.05
+
+
+class LatentEstimator(Reporting, BaseEstimator):
+    """Prediction from `posterior_` and `likelihood_`, which fitting sets.
+
+    Both are in the units of y.
+    """
+
+    posterior_: FunctionModel | MixtureModel
+    likelihood_: Likelihood
+    # smallest and largest values of the columns of X in the fit, (2, d), if these are
+    # numbers
+    _input_range: Array | None = None
+    # of each model of a mixture, if they have scales of their own
+    _likelihoods: tuple[Likelihood, ...] = ()
+
+    def _distribution(
+        self,
+        X: ArrayLike,
+        **quantities: ArrayLike | None,
+    ) -> PredictiveDistribution:
+        """Predictive distribution at rows, with their exposures, noise or censoring."""
+        X = self._rows_to_predict(X)
+        likelihood = self.likelihood_
+        quantity = row_quantity(likelihood, len(X), **quantities)
+        if quantity is None:
+            quantity = self._noise_at(X)
+        has_noise_of_rows = (
+            quantity is not None and likelihood.row_quantity == "noise_variance"
+        )
+        n_targets = self.posterior_.n_outputs // likelihood.n_outputs_
+        if n_targets == 1 and self._likelihoods and not has_noise_of_rows:
+            likelihood = averaged(self._likelihoods)
+        if n_targets > 1:
+            # several targets: the noise of each at each row
+            noise = likelihood.variance(0.0)
+            if quantity is not None:
+                noise = quantity[:, np.newaxis]
+            quantity = np.broadcast_to(noise, (len(X), n_targets))
+            likelihood = likelihood.with_noise(1.0)
+        distribution = PredictiveDistribution(
+            self.posterior_,
+            likelihood,
+            X,
+            relative(likelihood, quantity),
+            getattr(self, "random_state", None),
+            getattr(self, "n_jobs", None),
+        )
+        self._warn_about(X)
+        return distribution
+
+    def _rows_to_predict(self, X: ArrayLike) -> Array:
+        """Rows (n, d), checked."""
+        return check_X(self, X)
+
+    def _noise_at(self, X: Array) -> Array | None:
+        """Noise parameters (n,) of rows without a given one; None for one of all."""
+
+    def _warn_about(self, X: Array) -> None:
+        """Warn, once for a call, where the rows of the fit say little of rows X."""
+        n_rows = getattr(self, "_n_rows", _FEWEST_ROWS)
+        if self._input_range is None or n_rows < _FEWEST_ROWS:
+            return
+        is_far, column = far_outside(X, self._input_range)
+        n_far = np.count_nonzero(is_far)
+        # single rows of a large table may be outliers
+        if n_far <= _FEW_FAR * len(X):
+            return
+        low, high = self._input_range[:, column]
+        values = X[is_far, column]
+        warn(
+            f"{n_far} of {len(X)} rows are far outside of the rows of the fit: in at "
+            "least half of the columns by more than their range there (column "
+            f"{column} goes from {values.min():.6g} to {values.max():.6g}, in the fit "
+            f"from {low:.6g} to {high:.6g}). Predictions may be far from the truth. "
+            "Check the units and the preparation of these rows.",
+            PredictionWarning,
+        )
+
+    def sample_functions(
+        self,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+    ) -> FunctionDraws:
+        """Draw latent functions from the posterior.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of functions.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed; None stands for the estimator's.
+
+        Returns
+        -------
+        draws : FunctionDraws
+            ``draws(X)`` has shape (n_rows, n_samples), or (n_rows, n_outputs,
+            n_samples) for several latent outputs; latent values, in the units of y
+            where the link is the identity. Calling it again, on any rows, evaluates
+            the same functions. Data frames are read as by `predict`.
+        """
+        check_is_fitted(self)
+        n_samples = check_count(n_samples, "n_samples")
+        if random_state is None:
+            random_state = getattr(self, "random_state", None)
+        draws = self.posterior_.draw(n_samples, generator(random_state))
+        return draws.with_reader(RowReader(self))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # columns of a data frame of type category
+        tags.input_tags.categorical = True
+        return tags
+
+
+class LatentRegressor(RegressorMixin, LatentEstimator):
+    """Regressor: predictions average the likelihood over the posterior."""
+
+    # Pipeline.predict(X, return_std=True) also works with metadata routing on
+    __metadata_request__predict: ClassVar = {
+        "return_std": True,
+        "return_cov": True,
+        "include_noise": True,
+    }
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = True,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+    ) -> Any:
+        """Predictive mean, and on request its standard deviation or covariance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        return_std : bool, default=False
+            Also return the standard deviation of y.
+        return_cov : bool, default=False
+            Also return the covariance of y between the rows.
+        include_noise : bool, default=True
+            True for observations, as GaussianProcessRegressor with a WhiteKernel; False
+            for the noise-free ``E[y | f(x)]``.
+        exposure : array-like of shape (n_rows,) or float, default=None
+            Exposure of the counts to predict. None stands for one: the mean of a count
+            over one unit of the exposures of `fit` is the rate.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            Variance of the noise of the observations to predict, in squared units of y
+            (squared scale for StudentT). None stands for the variance of
+            `likelihood_`: the learned or given one, the variance of a `noise_model` at
+            these rows, or the mean over the rows of `fit` if each had its own.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,) or (n_rows, n_targets)
+            In the units of y.
+        std : ndarray of shape (n_rows,) or (n_rows, n_targets)
+            Only if `return_std`; in the units of y.
+        covariance : ndarray of shape (n_rows, n_rows) or (n_rows, n_rows, n_targets)
+            Only if `return_cov`; in squared units of y.
+
+        Raises
+        ------
+        ValueError
+            If both `return_std` and `return_cov` are set, or `return_cov` for a
+            likelihood with another link than the identity.
+
+        Notes
+        -----
+        Nothing is simulated: the moments are sums over the particles, with the residual
+        and the noise integrated out. Computed in blocks of rows.
+        """
+        if return_std and return_cov:
+            raise ValueError(
+                "At most one of return_std and return_cov can be requested; got both."
+            )
+        distribution = self._distribution(
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
+        )
+        if return_cov:
+            return distribution.mean(), distribution.covariance(include_noise)
+        if not return_std:
+            return distribution.mean()
+        mean, variance = distribution.moments(include_noise)
+        return mean, np.sqrt(variance)
+
+    def predict_dist(
+        self,
+        X: ArrayLike,
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+        censoring: ArrayLike | None = None,
+    ) -> PredictiveDistribution:
+        """Predictive distribution of y, an object that computes on request.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        censoring : array-like of shape (n_rows,) or float, default=None
+            As in `fit`: where y is a bound, its log density is the log probability of
+            the values that it allows. Nothing else depends on it.
+
+        Returns
+        -------
+        distribution : PredictiveDistribution
+            With the methods `mean`, `std`, `quantile`, `interval`, `cdf`,
+            `log_density` and `sample`; for several targets a list, one per target.
+            :func:`skgpx.predict_dist` gives it for pipelines and searches.
+        """
+        # Any: callers with one target, almost all, get a distribution and no list
+        distribution: Any = self._distribution(
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
+            censoring=censoring,
+        )
+        if distribution.n_targets > 1:
+            return distribution._of_targets()
+        return distribution
+
+    def predict_quantiles(
+        self,
+        X: ArrayLike,
+        quantiles: ArrayLike = (0.05, 0.5, 0.95),
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+    ) -> Array:
+        """Quantiles of the predictive distribution of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        quantiles : array-like of shape (q,), default=(0.05, 0.5, 0.95)
+            Levels strictly between 0 and 1.
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        values : ndarray of shape (n_rows, q) or (n_rows, n_targets, q)
+            In the units of y. Quantiles of the mixture over all particles, not
+            multiples of the standard deviation.
+        """
+        distribution = self._distribution(
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
+        )
+        levels = check_levels(quantiles, "quantiles")
+        return distribution.quantile(np.atleast_1d(levels))
+
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        coverage: float = 0.9,
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+    ) -> Array:
+        """Central predictive interval of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        coverage : float, default=0.9
+            Probability of the interval, in (0, 1).
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        bounds : ndarray of shape (n_rows, 2) or (n_rows, n_targets, 2)
+            Lower and upper end, in the units of y.
+        """
+        distribution = self._distribution(
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
+        )
+        return distribution.interval(coverage)
+
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+    ) -> Array:
+        """Draw observations, jointly over the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        n_samples : int, default=1
+            Draws per row.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed; None stands for the estimator's.
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
+            Observations (counts for a Poisson likelihood): noise is included. Linear
+            cost in the number of rows.
+        """
+        distribution = self._distribution(
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
+        )
+        return distribution.sample(n_samples, random_state)
+
+    def log_predictive_density(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        exposure: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
+        censoring: ArrayLike | None = None,
+    ) -> Array:
+        """Log density (or log probability) of each row's target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        noise_variance : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`.
+        censoring : array-like of shape (n_rows,) or float, default=None
+            As in `fit`: where y is a bound, its log density is the log probability of
+            the values that it allows. Nothing else depends on it.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_rows,)
+            ``log p(y_i | x_i, data)`` in nats and in the units of y; averaged over
+            the posterior, noise included, and summed over targets. Its negative mean
+            is the NLPD.
+        """
+        distribution = self._distribution(
+            X,
+            exposure=exposure,
+            noise_variance=noise_variance,
+            censoring=censoring,
+        )
+        self._warn_of_missing(exposure)
+        y = codes_of_grades(self.likelihood_, y)
+        targets = check_targets(y, distribution, distribution.n_targets)
+        density = distribution._log_density(targets)
+        if targets.ndim > 1:
+            return density.sum(axis=1)
+        return density
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+    ) -> float:
+        """Coefficient of determination R² of the predictive mean.
+
+        Every y is treated as a value. R² has no meaning for censored rows, with bounds
+        as y: use `log_predictive_density` with their `censoring`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        sample_weight : array-like of shape (n_rows,), default=None
+        exposure : array-like of shape (n_rows,) or float, default=None
+            As in :meth:`predict`: y are counts over these.
+
+        Returns
+        -------
+        score : float
+
+        Warns
+        -----
+        PredictionWarning
+            If `fit` was given exposures and `score` was not.
+        """
+        mean = self.predict(X, exposure=exposure)
+        self._warn_of_missing(exposure)
+        y = codes_of_grades(self.likelihood_, y)
+        return float(r2_score(y, mean, sample_weight=sample_weight))
+
+    def _warn_of_missing(self, exposure: ArrayLike | None) -> None:
+        """Warn where counts are scored as if each were over one unit of exposure."""
+        if exposure is not None or not getattr(self, "_exposed", False):
+            return
+        warn(
+            "The model was fitted with exposures, and y is compared with counts over "
+            "an exposure of one. Pass the exposure of these rows; in searches and "
+            "cross-validation enable metadata routing and "
+            "set_score_request(exposure=True).",
+            PredictionWarning,
+        )
+
+
+class LatentClassifier(ClassifierMixin, LatentEstimator):
+    """Classifier: probabilities are averaged over the posterior."""
+
+    classes_: NDArray[Any]
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Most probable class of each row, shape (n_rows,)."""
+        most_probable = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[most_probable]
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Class probabilities averaged over the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            Columns in the order of `classes_`; rows sum to one.
+        """
+        return self._distribution(X).stream(
+            lambda likelihood, f: likelihood.predict_proba(f)
+        )
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_rows, n_classes)
+            Columns in the order of `classes_`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Mean and variance of the latent function.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n_rows,), or (n_rows, n_classes)
+            On the scale of the link (log odds for the logit); one latent function
+            for two classes, otherwise one for each class.
+        """
+        distribution = self._distribution(X)
+        c = distribution.likelihood.n_outputs_
+        moments = distribution.stream(lambda _, f: np.concatenate(f.moments(), 1))
+        mean = moments[:, :c].copy()
+        variance = moments[:, c:].copy()
+        if c == 1:
+            return mean[:, 0], variance[:, 0]
+        return mean, variance
+
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+    ) -> NDArray[Any]:
+        """Draw labels, jointly over the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        n_samples : int, default=1
+            Draws per row.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed; None stands for the estimator's.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows, n_samples)
+            Linear cost in the number of rows.
+        """
+        codes = self._distribution(X).sample(n_samples, random_state)
+        return self.classes_[codes.astype(np.intp)]
+
+    def log_predictive_density(self, X: ArrayLike, y: ArrayLike) -> Array:
+        """Log probability of each row's label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_rows,)
+            ``log p(y_i | x_i, data)`` in nats; averaged over the posterior. Its
+            negative mean is the log loss.
+        """
+        check_labels(y)
+        distribution = self._distribution(X)
+        labels = check_targets(y, distribution)
+        return distribution.log_density(self._encode(labels))
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Accuracy: share of the rows with their label as the most probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        ValueError
+            For missing labels.
+        """
+        check_labels(y)
+        return float(super().score(X, y, sample_weight))
+
+    def _encode(self, labels: NDArray[Any]) -> Array:
+        codes = np.searchsorted(self.classes_, labels)
+        codes = np.minimum(codes, len(self.classes_) - 1)
+        unknown = labels[self.classes_[codes] != labels]
+        if len(unknown):
+            raise ValueError(
+                f"y must hold the classes {self.classes_.tolist()} only; got "
+                f"{np.unique(unknown)[:5].tolist()}."
+            )
+        return codes.astype(np.float64)

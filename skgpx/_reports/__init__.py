@@ -1,0 +1,1 @@
+"""What a fit has learned, as text, as a table and as named hyperparameters."""

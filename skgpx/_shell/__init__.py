@@ -1,0 +1,1 @@
+"""What runs around every fit: the door, workers, callbacks, and sums over rows."""
