@@ -131,12 +131,14 @@ def location_and_scale(
         )
         return sampler.report(inference)
 
-    # 4 both in turn, from their priors
-    prior = LatentMoments.of_functions(
+    # 4 both in turn, from a location under its prior and a scale known to a factor of e
+    scale_prior = LatentMoments.of_prior(scale_basis.kernel, rows, 1)
+    known_scale = np.minimum(scale_prior.variance, of_scale.variation**-2)
+    start = LatentMoments.of_functions(
         LatentMoments.of_prior(basis.kernel, rows, 1),
-        LatentMoments.of_prior(scale_basis.kernel, rows, 1),
+        scale_prior._replace(variance=known_scale),
     )
-    first = sites_at(prior, Sites.nothing(prior))
+    first = sites_at(start, Sites.nothing(start))
     result = fixed_point(first, regress, respond, report)
     functions = result.regression
     # 5 the variance of the location, whose noise is not known
