@@ -21,11 +21,11 @@ from skgpx import (
     SpectralVGPRegressor,
     SteinRFFRegressor,
     __version__,
-    _parallel,
-    _row_statistics,
 )
+from skgpx._cells import _distributed
 from skgpx._iterative._product import KernelProduct
-from skgpx._pls import _distributed, _lazy_fit
+from skgpx._pls import _lazy_fit
+from skgpx._shell import parallel, row_statistics
 from skgpx._spectral_vgp import _sums
 from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
@@ -84,7 +84,7 @@ def cluster():
 def sent(cluster, monkeypatch):
     """Small blocks of rows, so that there is something to deal out."""
     monkeypatch.setattr(_sums, "_CHUNK", 128)
-    monkeypatch.setattr(_row_statistics, "_CHUNK", 64)
+    monkeypatch.setattr(row_statistics, "_CHUNK", 64)
     return Sent(cluster, monkeypatch)
 
 
@@ -177,7 +177,7 @@ def test_a_round_whose_worker_is_lost_is_repeated_once(sent, monkeypatch, n_loss
             return super().__call__(tasks)
 
     one = predictions(fitted("chains"))
-    monkeypatch.setattr(_parallel, "Parallel", Unstable)
+    monkeypatch.setattr(parallel, "Parallel", Unstable)
     with joblib.parallel_config(backend="dask"):
         if n_losses == 1:
             assert_array_equal(predictions(fitted("chains")), one)

@@ -29,7 +29,6 @@ from skgpx import (
     SteinFourierFeatures,
     SteinRFFRegressor,
     TemperedRegressor,
-    _report,
 )
 from skgpx.exceptions import PredictionWarning
 from skgpx.likelihoods import Poisson
@@ -192,7 +191,7 @@ def test_pickles_hold_plain_values_and_warn_of_other_versions(name, monkeypatch)
     same = pickle.loads(pickled)
     assert vars(same).keys() == vars(model).keys()
     with monkeypatch.context() as newer:
-        newer.setattr(_report, "__version__", "99.0")
+        newer.setattr("skgpx._reports.report.__version__", "99.0")
         with pytest.warns(PredictionWarning, match=r"by skgpx .* loaded by 99\.0"):
             loaded = pickle.loads(pickled)
     for one, other in zip(before, answers(loaded, X), strict=True):

@@ -15,9 +15,10 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skgpx import PLSClassifier, PLSRegressor
+from skgpx._cells import _distributed
 from skgpx._numerics.cells import CellTree
 from skgpx._numerics.nearest import predecessors
-from skgpx._pls import _distributed, _lazy_fit
+from skgpx._pls import _lazy_fit
 from skgpx.kernels import CategoricalKernel, Columns
 from skgpx.likelihoods import (
     Binomial,
