@@ -129,7 +129,7 @@ def picture(path: str) -> str:
     X, y = outliers(rng)
     X = X[:150]
     y = y[:150]
-    counts = rng.poisson(np.exp(1.5 * np.sin(X[:, 0])))
+    counts = rng.poisson(np.exp(1.5 * np.sin(X[:, 0]))).astype(np.float64)
     panels = [(name, model, y) for name, model in curve_models().items()]
     poisson = PLSRegressor(likelihood=Poisson(), random_state=0)
     panels.append(("PLSRegressor, Poisson counts", poisson, counts))

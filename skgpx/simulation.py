@@ -187,9 +187,7 @@ def _field(
     ValueError
         If the drift is neither one set of draws nor several sets of equal length.
     """
-    sets = (drift,)
-    if isinstance(drift, Sequence):
-        sets = tuple(drift)
+    sets = tuple(drift) if isinstance(drift, Sequence) else (drift,)
     if not sets or not all(isinstance(draws, FunctionDraws) for draws in sets):
         raise ValueError(
             "drift must be FunctionDraws or a sequence of them, such as "

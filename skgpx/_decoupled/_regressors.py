@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -66,7 +67,9 @@ class SparseProcess(RegressorMixin, BaseEstimator):
     @property
     def n_features_in_(self) -> int:
         """Number of columns of the inducing points."""
-        return self.model.basis.inducing_points.shape[1]
+        basis = self.model.basis
+        assert isinstance(basis, Nystroem)
+        return basis.inducing_points.shape[1]
 
     @property
     def kernel_(self) -> Kernel:
@@ -115,9 +118,9 @@ def sparse_process(
     kernel: object,
     Z: ArrayLike,
     weights: GivenWeights,
-    mean: object,
+    mean: float | Callable[[Array], Any],
     noise_variance: ArrayLike,
-    jitter: object,
+    jitter: float,
 ) -> SparseProcess:
     """Check the arguments of `DecoupledSampler.from_inducing`, and whiten them."""
     if not isinstance(kernel, Kernel):
@@ -149,7 +152,7 @@ def sparse_process(
     prior_mean = Mean.of(mean, c)
     mean_values = prior_mean(points)  # raises if the mean has a wrong shape
     if not weights.whitened:
-        posterior = _whiten(posterior, basis.root, mean_values)
+        posterior = _whiten(posterior, root, mean_values)
     model = LatentModel(basis, posterior, prior_mean)
     return SparseProcess(model, kernel, np.array(np.broadcast_to(noise, (c,))))
 
@@ -235,7 +238,7 @@ def _whiten(
 # ---- Checks of estimators that functions are drawn from ------------------------------
 
 
-def check_drawable(estimator: object) -> None:
+def check_drawable(estimator: BaseEstimator) -> None:
     """Refuse estimators that functions cannot be drawn from.
 
     Raises
@@ -271,7 +274,7 @@ def check_drawable(estimator: object) -> None:
 def sections_posterior(
     estimator: BaseEstimator,
     prior: str,
-    n_basis: int | str,
+    n_basis: object,
 ) -> LatentModel | MixtureModel:
     """Posterior of a regressor, each model with a residual that can be drawn.
 
@@ -280,7 +283,7 @@ def sections_posterior(
     ValueError
         If its basis is not of kernel sections; no other basis has a residual to draw.
     """
-    posterior = getattr(estimator, "posterior_", None)
+    posterior: Any = getattr(estimator, "posterior_", None)
     models = getattr(posterior, "models", (posterior,))
     bases = [model.basis for model in models if isinstance(model, LatentModel)]
     has_sections = [isinstance(b, Nystroem | EmpiricalSpectral) for b in bases]

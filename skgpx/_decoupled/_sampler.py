@@ -292,7 +292,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         self._record = None
         self.posterior_ = None
         if isinstance(self.estimator, FrozenEstimator):
-            checked = self._use_frozen(X)
+            checked = self._use_frozen(self.estimator.estimator, X)
         else:
             coded = with_codes(self, X, reset=True)
             check_columns(coded, y)
@@ -340,11 +340,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         conclude(self, findings)
         # findings of the estimator's own fit, which has emitted them
         self.findings_ += getattr(self.estimator_, "findings_", ())
-        self._take_posterior(checked.shape[1])
-        self.domain_ = None
-        domain = checked_domain(self.domain, checked.shape[1])
-        if self.prior == "grid" and self.posterior_ is not None:
-            self.domain_ = box_of_grid(domain, checked)
+        self._take_posterior(checked)
         clock.end_of("posterior")
         self.stage_seconds_ = clock.seconds
         reporter.finish()
@@ -355,9 +351,10 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         checked_n_basis(self.n_basis, self.prior, d)
         checked_domain(self.domain, d)
 
-    def _take_posterior(self, d: int) -> None:
+    def _take_posterior(self, X: Array) -> None:
         """Kernel of the regressor, and the distribution that functions come from."""
         model = self.estimator_
+        d = X.shape[1]
         self.kernel_ = getattr(model, "kernel_", None)
         if isinstance(model, SparseProcess):
             self.posterior_ = model.model
@@ -368,6 +365,10 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             self.posterior_ = model.posterior_
         elif not self.prior == self.n_basis == "auto":
             self.posterior_ = sections_posterior(model, self.prior, self.n_basis)
+        self.domain_ = None
+        domain = checked_domain(self.domain, d)
+        if self.prior == "grid" and self.posterior_ is not None:
+            self.domain_ = box_of_grid(domain, X)
 
     def _rows_for(self, estimator: BaseEstimator, X: ArrayLike, checked: Array) -> Any:
         """Rows as the estimator inside takes them, with the names of the columns."""
@@ -379,9 +380,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             return X
         return with_codes(self, X)
 
-    def _use_frozen(self, X: ArrayLike) -> Array:
+    def _use_frozen(self, frozen: BaseEstimator, X: ArrayLike) -> Array:
         """Take a fitted estimator as it is; rows as an array."""
-        frozen = self.estimator.estimator
         check_drawable(frozen)
         check_is_fitted(frozen)
         self.estimator_ = best_of(frozen)
@@ -612,7 +612,9 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                 "The posterior of this sampler is that of the u_samples it was given, "
                 "and not normal. Use sample_y, or give q_mean and q_root."
             )
-        return normal_distribution(copy.copy(self), X)
+        # Any: a list for several targets only
+        distribution: Any = normal_distribution(copy.copy(self), X)
+        return distribution
 
     def sample_functions(
         self,
@@ -717,6 +719,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         if isinstance(posterior, LatentModel):
             noise_variance = self.estimator_.noise_variance_
             return SparseProcess(posterior, self.kernel_, noise_variance)
+        # others have noise of their own
+        assert isinstance(posterior, ExactPosterior)
         return posterior
 
     @property

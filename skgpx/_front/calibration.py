@@ -388,7 +388,7 @@ def _refusal(estimator: object) -> str:
     )
 
 
-def _takes(estimator: object, keyword: str) -> bool:
+def _takes(estimator: RegressorMixin, keyword: str) -> bool:
     """Whether `predict` takes a keyword, in pipelines, searches and frozen ones."""
     while True:
         if isinstance(estimator, Pipeline):

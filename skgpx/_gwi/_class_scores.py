@@ -20,7 +20,7 @@ from skgpx._gwi._networks import Loss
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.robust_max import probability_and_slopes
-from skgpx._numerics.weights import GaussianWeights
+from skgpx._numerics.weights import WeightDistribution
 from skgpx._types import Array, Index
 from skgpx.bases import Nystroem
 from skgpx.kernels import category_columns
@@ -167,7 +167,7 @@ class ClassScores:
                 "labels."
             )
         predicted = np.asarray(classifier.predict_proba(X), dtype=np.float64)
-        has_shape = predicted.shape == (len(X), len(labels))
+        has_shape = predicted.shape == (np.shape(X)[0], len(labels))
         if not has_shape or not np.all(np.isfinite(predicted)):
             raise ValueError(
                 f"{classifier!r} must give a finite probability for each of its "
@@ -219,7 +219,8 @@ class FadingScores:
     edge : float
         ρ₀.
     basis : Nystroem
-    posterior : GaussianWeights
+    posterior : GaussianWeights or WeightParticles
+        Distribution of its weights.
     map : InputMap or None
         From rows to the input of the kernel; None for the identity.
     """
@@ -229,7 +230,7 @@ class FadingScores:
     base: Array
     edge: float
     basis: Nystroem
-    posterior: GaussianWeights
+    posterior: WeightDistribution
     map: InputMap | None = None
 
     @property

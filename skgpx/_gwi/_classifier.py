@@ -28,7 +28,12 @@ from skgpx._gwi._class_scores import (
     share_of_prior,
 )
 from skgpx._gwi._networks import TrainedNetworks, hold_out, train_networks
-from skgpx._gwi._process import FittedProcess, fit_process, leave_one_out
+from skgpx._gwi._process import (
+    FittedProcess,
+    around_zero,
+    fit_process,
+    leave_one_out,
+)
 from skgpx._gwi._regressor import CONSTRAINTS
 from skgpx._hyperparameters import (
     rough_start,
@@ -61,7 +66,7 @@ from skgpx._shell.validation import (
     row_blocks,
 )
 from skgpx._types import Array, Index, RandomState
-from skgpx.bases import Nystroem, Warped
+from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, better_class_process, conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
@@ -408,7 +413,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         clock.end_of("mean")
 
         # 3  Factors of scores and variances, by the held-out log loss.
-        vars(self).update(problem.attributes(mean))
+        self.__dict__.update(problem.attributes(mean))
         clock.end_of("calibration")
         self.stage_seconds_ = clock.seconds
         findings = [*search_findings(problem.process.priors, rows), finding]
@@ -575,6 +580,7 @@ class _Problem:
         self._settings = settings
         self._rows = rows
         self._models = process.models
+        self._bases = process.bases
         self._state_weights = process.weights
         # of f at each row, given the others, under each state (n, k)
         variances = [leave_one_out(state, rows)[1] for state in process.states]
@@ -587,11 +593,6 @@ class _Problem:
         likelihood = settings._class_likelihood()
         self._prepared = likelihood.prepare(rows.y, rows.weights)
         self._likelihoods = self._centred(1.0)
-
-    @property
-    def _bases(self) -> list[Nystroem]:
-        """Basis of each state."""
-        return [model.basis for model in self._models]
 
     def _centred(self, variance_factor: float) -> list[Likelihood]:
         """Likelihoods whose prior of variance ``b k`` expects the class frequencies."""
@@ -762,26 +763,31 @@ class _Problem:
         scale = self._scale(mean)
         likelihoods = self._centred(scale.variance_factor)
         models = []
-        for process, likelihood, function, edge in zip(
+        scores_of_states = []
+        for process, basis, likelihood, function, edge in zip(
             self._models,
+            self._bases,
             likelihoods,
             mean.of_states(len(self._models)),
             self._edges(mean),
             strict=True,
         ):
-            model = _model_around(
-                function,
-                process,
-                likelihood.base_latent_,
-                scale._replace(edge=edge),
-                mean.map,
+            scores = FadingScores(
+                function=function,
+                factor=scale.score_factor,
+                base=likelihood.base_latent_,
+                edge=edge,
+                basis=basis,
+                posterior=process.weights,
+                map=mean.map,
             )
-            models.append(model)
+            scores_of_states.append(scores)
+            models.append(_model_around(scores, process, scale.variance_factor))
         posterior: LatentModel | MixtureModel = models[0]
         if len(models) > 1:
             posterior = MixtureModel(tuple(models), np.log(self._state_weights))
-        if len(models) > len(mean.functions):
-            posterior = _with_shared_scores(posterior)
+            if len(mean.functions) == 1:
+                posterior = _with_shared_scores(posterior, tuple(scores_of_states))
         states = [
             state._replace(likelihood=likelihood)
             for state, likelihood in zip(self.process.priors, likelihoods, strict=True)
@@ -803,38 +809,24 @@ class _Problem:
 
 
 def _model_around(
-    scores: Callable[[NDArray[Any]], Any],
+    scores: FadingScores,
     process: LatentModel,
-    base: Array,
-    scale: ClassScale,
-    map: InputMap | None,
+    variance_factor: float,
 ) -> LatentModel:
     """``f = base + h (a s - base) + √b (φᵀw + g)``, the process around the scores."""
-    covariance = process.weights
-    fading_scores = FadingScores(
-        function=scores,
-        factor=scale.score_factor,
-        base=base,
-        edge=scale.edge,
-        basis=process.basis,
-        posterior=covariance,
-        map=map,
-    )
-    basis = process.basis
-    if map is not None:
-        basis = Warped(basis, map)
-    weights = covariance._replace(mean=np.zeros((basis.n_basis, len(base))))
-    return LatentModel(
-        basis,
-        weights,
-        mean=Mean(base, np.ones(len(base)), fading_scores),
-        scale=np.sqrt(scale.variance_factor),
+    base = scores.base
+    return replace(
+        around_zero(process, scores.map, len(base)),
+        mean=Mean(base, np.ones(len(base)), scores),
+        scale=np.sqrt(variance_factor),
     )
 
 
-def _with_shared_scores(posterior: MixtureModel) -> MixtureModel:
+def _with_shared_scores(
+    posterior: MixtureModel,
+    states: tuple[FadingScores, ...],
+) -> MixtureModel:
     """The same mixture, with the scores as a mean of all models."""
-    states = tuple(model.mean.function for model in posterior.models)
     c = posterior.n_outputs
     mean = Mean(np.zeros(c), np.ones(c), SharedScores(states), n_models=len(states))
     models = tuple(replace(model, mean=None) for model in posterior.models)

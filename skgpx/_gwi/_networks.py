@@ -166,7 +166,7 @@ def train_networks(
         held_out = parts[part_of_network]
     training = np.stack([np.setdiff1d(np.arange(len(X)), part) for part in held_out])
     starts = [network.start(stream) for stream in rng.spawn(n_networks)]
-    theta = np.stack(starts).astype(np.float32)
+    theta = np.stack(starts).astype(X.dtype)
     # parameters, and their two running means of Adam
     state = np.stack((theta, np.zeros_like(theta), np.zeros_like(theta)))
     theta = state[0]
@@ -255,7 +255,7 @@ def _train(
     # rows of a step of Adam
     n_batches = -(-n // 200)
     # The L2 penalty of the weights; biases have none.
-    penalty = np.zeros(network.n_parameters, np.float32)
+    penalty = np.zeros(network.n_parameters, X.dtype)
     for layer, _ in network.layers(penalty):
         layer[:] = alpha
     losses = np.zeros((len(epochs), n_networks))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgpx._draws import InputMap
 from skgpx._hyperparameters import (
     State,
     inducing_by_capacity,
@@ -28,7 +28,7 @@ from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._shell.row_statistics import row_statistics
 from skgpx._shell.validation import Rows, row_blocks
 from skgpx._types import Array
-from skgpx.bases import Nystroem, select_inducing
+from skgpx.bases import Nystroem, Warped, select_inducing
 from skgpx.likelihoods import Likelihood
 
 
@@ -76,6 +76,13 @@ class FittedProcess(NamedTuple):
         return (self.model,)
 
     @property
+    def bases(self) -> tuple[Nystroem, ...]:
+        """Kernel sections of each model, at inducing points."""
+        return tuple(
+            model.basis for model in self.models if isinstance(model.basis, Nystroem)
+        )
+
+    @property
     def states(self) -> tuple[FittedProcess, ...]:
         """The process of each model of a mixture; or the only one."""
         if not isinstance(self.model, MixtureModel):
@@ -106,7 +113,7 @@ def fit_process(
     *,
     kernel: Kernel | None,
     is_learned: bool,
-    inducing: str | ArrayLike,
+    inducing: str,
     n_inducing: int | None,
     noise_variance: float | None,
     n_jobs: int | None,
@@ -183,7 +190,7 @@ def _regress(
     rng: np.random.Generator,
     *,
     is_learned: bool,
-    inducing: str | ArrayLike,
+    inducing: str,
     n_inducing: int | None,
     noise_variance: float | None,
     n_jobs: int | None,
@@ -237,6 +244,21 @@ def _regress(
     root = solve_lower_transpose(L, np.eye(len(L)))[np.newaxis]
     model = LatentModel(basis, GaussianWeights(mean, root))
     return FittedProcess(model, noise_variance, (prior,))
+
+
+def around_zero(
+    process: LatentModel,
+    map: InputMap | None,
+    n_outputs: int,
+) -> LatentModel:
+    """The process around zero, of rows from which the map makes its inputs."""
+    basis = process.basis
+    if map is not None:
+        basis = Warped(basis, map)
+    # of a closed form
+    assert isinstance(process.weights, GaussianWeights)
+    mean = np.zeros((basis.n_basis, n_outputs))
+    return LatentModel(basis, process.weights._replace(mean=mean))
 
 
 def leave_one_out(process: FittedProcess, rows: Rows) -> tuple[Array, Array]:

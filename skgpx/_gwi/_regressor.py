@@ -36,7 +36,12 @@ from skgpx._gwi._noise import (
     learn_noise,
     likelihood_of_errors,
 )
-from skgpx._gwi._process import FittedProcess, fit_process, leave_one_out
+from skgpx._gwi._process import (
+    FittedProcess,
+    around_zero,
+    fit_process,
+    leave_one_out,
+)
 from skgpx._hyperparameters import search_findings, search_record
 from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics.variance_scale import fit_scale
@@ -62,7 +67,6 @@ from skgpx._shell.validation import (
     standardisation,
 )
 from skgpx._types import Array, Index, RandomState
-from skgpx.bases import Warped
 from skgpx.diagnostics import (
     CovarianceOfRows,
     Finding,
@@ -491,7 +495,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         clock.end_of("mean")
 
         # 3  The noise, calibrated on the errors of the mean.
-        vars(self).update(attributes_of(mean))
+        self.__dict__.update(attributes_of(mean))
         clock.end_of("calibration")
 
         self.stage_seconds_ = clock.seconds
@@ -506,8 +510,10 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
                 noise_of_largest,
                 zero=-problem.shift / problem.scale,
             )
-        findings = [*search_findings(problem.process.priors, problem.rows)]
-        findings += _residual_findings(problem, mean, prior)
+        findings = [
+            *search_findings(problem.process.priors, problem.rows),
+            *_residual_findings(problem, mean, prior),
+        ]
         if base_model is not None:
             findings.insert(0, base_model.finding)
         conclude(self, findings, sample_weight)
@@ -705,10 +711,10 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         noise_scale = None
         noise_model = None
         if learned_noise is not None:
-            likelihood = learned_noise.likelihood.scaled(scale)
+            likelihood = learned_noise.likelihood.scaled(float(scale))
             noise_model = learned_noise.regressor
         if learned_noise is not None and noise_model is not None:
-            noise_scale = learned_noise.scale.scaled(scale)
+            noise_scale = learned_noise.scale.scaled(float(scale))
         return {
             "posterior_": model.affine(shift, scale),
             "likelihood_": likelihood,
@@ -723,7 +729,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             "_record": search_record(problem.process.priors, problem.rows)
             | {"calibration_rows": n_calibration_rows},
             "variance_scale_": variance_scale,
-            "inducing_points_": problem.process.models[0].basis.inducing_points,
+            "inducing_points_": problem.process.bases[0].inducing_points,
             "n_iter_": 1,
             "mean_model_": mean.name,
             **(mean.curves or {}),
@@ -750,8 +756,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         else:
             table_rows = base_model.rows
             form = self._form
+        held_out_groups = None
         if base_model is not None and groups is not None:
-            groups = np.asarray(groups)[base_model.cross_fit.positions][held_out]
+            held_out_groups = np.asarray(groups)[base_model.cross_fit.positions][
+                held_out
+            ]
         return learn_noise(
             NoiseRows(
                 errors=rows.y[held_out] - mean.predictions,
@@ -759,9 +768,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
                 weights=rows.weights[held_out],
                 rows=table_rows[held_out],
                 form=form,
-                groups=groups,
+                groups=held_out_groups,
             ),
-            likelihood_of_errors(self.likelihood).scaled(1.0 / problem.scale),
+            likelihood_of_errors(self.likelihood).scaled(float(1.0 / problem.scale)),
             self.noise_model,
             np.random.default_rng(seed),
             self.n_jobs,
@@ -808,18 +817,11 @@ def _process_around(
         return process
     function = Mean.of(mean.function, process.n_outputs)
     if not isinstance(process, MixtureModel):
-        return replace(_without_regression(process, mean.map), mean=function)
-    models = tuple(_without_regression(model, mean.map) for model in process.models)
+        return replace(around_zero(process, mean.map, process.n_outputs), mean=function)
+    models = tuple(
+        around_zero(model, mean.map, model.n_outputs) for model in process.models
+    )
     return MixtureModel(models, process.log_weights, function)
-
-
-def _without_regression(process: LatentModel, map: InputMap | None) -> LatentModel:
-    """The process around zero, of rows from which the map makes its inputs."""
-    basis = process.basis
-    if map is not None:
-        basis = Warped(basis, map)
-    weights = process.weights._replace(mean=np.zeros_like(process.weights.mean))
-    return LatentModel(basis, weights)
 
 
 def _likelihoods_of_models(
@@ -856,7 +858,9 @@ def _scale_of_learned_noise(
     noise_variance = float(learned_noise.likelihood.variance(0.0))
     if not np.isfinite(noise_variance):
         # squared scale of Student's distributions without a variance
-        noise_variance = learned_noise.likelihood.noise_parameter
+        squared_scale = learned_noise.likelihood.noise_parameter
+        assert squared_scale is not None
+        noise_variance = squared_scale
     return float((process_variance + noise_variance) / variance_before)
 
 

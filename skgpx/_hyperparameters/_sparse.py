@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -32,6 +33,7 @@ from skgpx._row_budgets import (
 from skgpx._shell.validation import Rows
 from skgpx._types import Array
 from skgpx.bases import Nystroem, select_inducing, select_until
+from skgpx.bases._selectors import Selector
 from skgpx.likelihoods import Gaussian
 
 # The most inducing points of a model with Gaussian noise, of a model with another
@@ -104,7 +106,7 @@ def inducing_by_capacity(
     rows: Rows,
     kernel: Kernel,
     noise_variance: float,
-    inducing: str,
+    inducing: str | ArrayLike | Selector,
     rng: np.random.Generator,
     largest: int = MAX_INDUCING,
 ) -> tuple[Array, bool]:
@@ -123,8 +125,9 @@ def inducing_by_capacity(
     rows : Rows
     kernel : sklearn.gaussian_process.kernels.Kernel
     noise_variance : float
-    inducing : str
-        Strategy; others than "greedy" place as many points.
+    inducing : str, array-like or callable
+        As :func:`skgpx.bases.select_inducing` takes it; others than "greedy" place as
+        many points.
     rng : numpy.random.Generator
     largest : int, default=2500
         A smaller limit.
@@ -150,9 +153,10 @@ def inducing_by_capacity(
         residual_per_point=5e-3 * noise_variance / float(rows.weights.sum()),
     )
     suffice = greedy_points is not None
-    if inducing == "greedy" and greedy_points is not None:
+    is_greedy = isinstance(inducing, str) and inducing == "greedy"
+    if is_greedy and greedy_points is not None:
         return greedy_points, suffice
-    strategy = "random" if inducing == "greedy" else inducing
+    strategy = "random" if is_greedy else inducing
     size = limit if greedy_points is None else len(greedy_points)
     points = select_inducing(strategy, rows.X, kernel, size, rng, rows.weights)
     return points, suffice

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -393,7 +393,7 @@ class PredictiveDistribution(Predictive):
         ``function(likelihood, latent, *row_values)`` gets the rows of a block.
         """
         blocks = self.blocks()
-        items = (
+        items: Iterator[tuple[Likelihood, Array, *tuple[Array, ...]]] = (
             (
                 self._likelihood_of(rows),
                 self.X[rows],

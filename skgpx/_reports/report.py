@@ -212,7 +212,7 @@ class Reporting(OneBlasThread):
         if seconds:
             seconds["total"] = sum(seconds.values())
         held_out: dict[str, Any] = {}
-        if y is not None:
+        if X is not None and y is not None:
             held_out = _held_out(self, X, y)
         sections: dict[str, dict[str, Any]] = {
             "model": _read(self, _MODEL),
@@ -344,7 +344,7 @@ def _held_out(model: BaseEstimator, X: ArrayLike, y: ArrayLike) -> dict[str, Any
         log_density = model.log_predictive_density(X, y)
         accuracy = np.mean(model.predict(X) == np.asarray(y))
         return {
-            "rows": len(y),
+            "rows": len(log_density),
             "accuracy": float(accuracy),
             "mean_log_probability": float(np.mean(log_density)),
         }

@@ -1406,7 +1406,7 @@ def check_likelihood_given(likelihood: object) -> None:
     likelihood.check_parameters()
 
 
-def check_count(value: int, name: str) -> int:
+def check_count(value: object, name: str) -> int:
     """A positive integer."""
     return int(check_scalar(value, name, Integral, min_val=1))
 

@@ -118,6 +118,8 @@ def search_waves(
         new_waves = significant_frequencies(spectrum, best)
         if not len(new_waves):
             break
+    # the first test has one
+    assert best is not None
     n_cycles = len(best.waves) - n_trends
     pays = best.score > prior.score + n_cycles * price
     if n_cycles and pays:
@@ -196,7 +198,7 @@ def significant_frequencies(objective: Objective, prior: FourierPrior) -> Intege
     n_targets = len(moments)
     level = false_alarm_level(n_targets * len(tested.waves))
     eigenvalues = prior.rule.spectrum(prior.functions, prior.box).eigenvalues
-    regressions = whitened(prior.sums, eigenvalues, 0.0)
+    regressions = whitened(prior.sums[0], eigenvalues, 0.0)
     noise_variances = np.ravel(objective.noise_of_targets(prior))
 
     power = np.zeros(len(tested.waves))
@@ -217,7 +219,7 @@ def significant_frequencies(objective: Objective, prior: FourierPrior) -> Intege
         factor = np.where(tested.in_basis, shrinkage, 1.0 / shrinkage)
         target_power = np.abs(residual) ** 2 * factor
         target_power = target_power / (objective.weight * noise_variance)
-        background = 1.0
+        background: float | Array = 1.0
         if objective.weight > _ROWS_OF_FUNCTIONS:
             background = power_of_neighbors(target_power)
         exceeds = (target_power > level * background) & ~tested.boosted

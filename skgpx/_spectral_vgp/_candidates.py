@@ -25,6 +25,7 @@ from skgpx.bases import (
     KernelEigenvalues,
     OrderedEigenvalues,
     PolynomialEigenvalues,
+    RankedEigenvalues,
 )
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.kernels import split_noise, stated_log_density, stated_priors
@@ -61,8 +62,9 @@ class FourierPrior(NamedTuple):
         Noise of the standardised y; at the end of a search, of each target.
     box : Box
     functions : FourierIndex
-    sums : WeightStatistics, tuple of WeightStatistics or None
-        Sums of functions and standardised y, not whitened; one for each section.
+    sums : tuple of WeightStatistics
+        Sums of functions and standardised y, not whitened; one for each section, none
+        before they are taken.
     bound : float
         Lower bound of the log evidence of the standardised y, in nats.
     score : float
@@ -77,7 +79,7 @@ class FourierPrior(NamedTuple):
     noise_variance: Any
     box: Box
     functions: FourierIndex
-    sums: WeightStatistics | tuple[WeightStatistics, ...] | None
+    sums: tuple[WeightStatistics, ...]
     bound: float = np.nan
     score: float = -np.inf
     family: int = 0
@@ -240,11 +242,13 @@ class Candidates:
             return None
         lengthscales = list(_FAMILIES.values())
         ratio = lengthscales[family] / lengthscales[prior.family]
-        rougher = self.rules[family].kernel
-        kernel = rougher.clone_with_theta(prior.rule.theta)
+        rougher = self.rules[family]
+        # the default families are those of kernels
+        assert isinstance(rougher, KernelEigenvalues)
+        kernel = rougher.kernel.clone_with_theta(prior.rule.theta)
         kernel = stretched(kernel, np.log(ratio))
         rule = prior.rule.around(KernelEigenvalues(kernel))
-        return prior._replace(rule=rule, sums=None, family=family)
+        return prior._replace(rule=rule, sums=(), family=family)
 
 
 def candidates_for(
@@ -396,6 +400,8 @@ def order_by_data(
     moments = np.stack([moment(functions, table) for table in tables], axis=1)
     coefficients = moments / np.ravel(scale)
     power = np.sum(coefficients**2, axis=1)
+    # other rules are refused with order="data"
+    assert isinstance(rule, RankedEigenvalues)
     if rule.paired:
         pair_powers = power[1:].reshape(-1, 2)
         wave_power = pair_powers.sum(axis=1)

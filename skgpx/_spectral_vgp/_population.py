@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._hyperparameters import counted_once
 from skgpx._latent import LatentModel
 from skgpx._numerics.fourier import Box, FourierIndex, Integers
-from skgpx._numerics.fourier_sums import SeriesStatistics
+from skgpx._numerics.fourier_sums import BinMoments, SeriesStatistics
 from skgpx._numerics.regression import (
     TargetRegressions,
     log_evidence,
@@ -85,8 +85,8 @@ class FourierState:
     def with_rows(self, rows: Rows, n_jobs: int | None) -> FourierState:
         """State after more rows."""
         present = self.statistics
-        if len(self.domain) == 1:
-            # so many waves that sums can be added to these
+        if isinstance(present.sums, BinMoments):
+            # one input: so many waves that sums can be added to these
             n_waves = len(present.sums.values) // 10
             reach = np.array([n_waves])
         else:
@@ -298,7 +298,7 @@ def fit_population(
         # what is noise to few rows may be more to many
         if not prior.only_noise:
             shared = float(np.mean(prior.noise_variance))
-            start = prior._replace(sums=None, noise_variance=shared)
+            start = prior._replace(sums=(), noise_variance=shared)
 
     statistics = row_sums(rows, domain, box, reach, n_jobs)
     searched = statistics

@@ -49,7 +49,7 @@ from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
 from skgpx._spectral_vgp._population import FourierState, fit_population
 from skgpx._spectral_vgp._sample import SparseState, fit_sample
 from skgpx._types import Array, RandomState
-from skgpx.bases import RankedEigenvalues, has_spectrum
+from skgpx.bases import ContinuedSeries, RankedEigenvalues, has_spectrum
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.diagnostics import (
     CovarianceOfRows,
@@ -425,7 +425,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if hasattr(self, "_state"):
             self._check_additive(self)
             rows, _ = self._given_rows(X, y, sample_weight, reset=False)
-            self._add_rows(rows, len(X), clock)
+            self._add_rows(rows, np.shape(X)[0], clock)
             return self
         rows, self._noise = self._given_rows(X, y, sample_weight)
         self._state, findings = self._sums(rows, adds=True)
@@ -465,7 +465,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         X: ArrayLike | None = None,
         *,
         inflation: float = 1.0,
-    ) -> float:
+    ) -> float | Array:
         """Radius of the L2 ball around the posterior mean that holds f.
 
         Parameters
@@ -499,7 +499,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         """
         check_is_fitted(self)
         check_coverage(coverage)
-        if not (isinstance(inflation, Real) and 0.0 < inflation < np.inf):
+        given: object = inflation
+        if not (isinstance(given, Real) and 0.0 < float(given) < np.inf):
             raise ValueError(
                 f"inflation must be positive and finite; got {inflation!r}. Use 1.0 "
                 "for the radius of the posterior itself."
@@ -753,12 +754,13 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         domain = checked_domain(self.domain, self.n_features_in_)
         solution["domain_"] = self._state.seen if domain is None else domain
         dimension = np.reshape(solution["effective_dimension_"], self._targets)
-        if not dimension.ndim:
-            dimension = float(dimension)
-        solution["effective_dimension_"] = dimension
+        solution["effective_dimension_"] = (
+            dimension if dimension.ndim else float(dimension)
+        )
         return solution
 
     def _warn_about(self, X: Array) -> None:
         super()._warn_about(X)
-        if self.basis_ == "fourier":
-            warn_outside(self.posterior_.basis, self.kernel_, X, self._state.seen)
+        basis = self.posterior_.basis
+        if isinstance(basis, ContinuedSeries):
+            warn_outside(basis, self.kernel_, X, self._state.seen)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import optimize
 
-from skgpx._numerics.fourier import Box, FourierIndex
-from skgpx._numerics.fourier_sums import SeriesStatistics
+from skgpx._numerics.fourier import Box, FourierIndex, Integers
+from skgpx._numerics.fourier_sums import BinMoments, SeriesStatistics
 from skgpx._numerics.regression import (
     Spectrum,
     TargetRegressions,
@@ -103,12 +103,13 @@ class Objective:
         self,
         statistics: SeriesStatistics,
         functions: FourierIndex,
-    ) -> WeightStatistics | tuple[WeightStatistics, ...]:
+    ) -> tuple[WeightStatistics, ...]:
         """Sums over the rows for functions, in the unit of y."""
-        return statistics.normal_equations(functions, self.scale)
+        return (statistics.normal_equations(functions, self.scale),)
 
-    def sums_for(self, box: Box, reach: Array) -> SeriesStatistics:
-        """Sums over the rows for another box."""
+    def sums_for(self, box: Box, reach: Integers) -> SeriesStatistics:
+        """Sums over the rows, which must be at hand, for another box."""
+        assert self.rows is not None
         return row_sums(
             self.rows,
             self.candidates.region.domain,
@@ -159,8 +160,17 @@ class Objective:
         spectrum: Spectrum,
         noise_variance: float,
     ) -> tuple[float, Array]:
-        """Collapsed bound of a spectrum on the functions of a prior, and gradient."""
-        return series_evidence(prior.sums, spectrum, noise_variance)
+        """Collapsed bound of a spectrum on the functions of a prior, and gradient.
+
+        Those of independent sections add up.
+        """
+        value = 0.0
+        gradient = np.zeros(1 + len(spectrum.tail_slopes))
+        for sums in prior.sums:
+            section_value, slopes = series_evidence(sums, spectrum, noise_variance)
+            value += section_value
+            gradient += slopes
+        return value, gradient
 
     def score(self, prior: FourierPrior) -> FourierPrior:
         """The prior with its bound and its score."""
@@ -173,7 +183,7 @@ class Objective:
     def noise_only_prior(self, rule: BoostedEigenvalues) -> FourierPrior:
         """Noise around a function that is zero, except for its level."""
         candidates = self.candidates
-        zero = shrink(rule, 1e-8 * candidates.variance)
+        zero = rule.around(shrink(rule.rule, 1e-8 * candidates.variance))
         noise_variance = candidates.noise_variance or candidates.variance
         prior = self.build_prior(zero, noise_variance, 1)
         bound, _ = self.evidence(prior, prior.rule, noise_variance)
@@ -191,12 +201,12 @@ class Objective:
 
         A free noise has its own evidence and the hyperprior of the search.
         """
-        moments = prior.sums.moment
+        moments = prior.sums[0].moment
         if moments.ndim == 1 or not self.candidates.noise_is_free:
             return prior.noise_variance + np.zeros(moments.shape[1:])
         spectrum = prior.rule.spectrum(prior.functions, prior.box)
         residual = self.weight * spectrum.tail
-        statistics = whitened(prior.sums, spectrum.eigenvalues, residual)
+        statistics = whitened(prior.sums[0], spectrum.eigenvalues, residual)
         low, high = self.log_noise_bounds()
         hyperprior = self.candidates.noise_hyperprior()
         return TargetRegressions(statistics).best_noise(
@@ -241,7 +251,7 @@ class Objective:
         can_move = candidates.learned
         can_move = can_move and (candidates.n_inputs == 1 or self.rows is not None)
         prior = start
-        has_sums = start.sums is not None and len(start.functions) == n_functions
+        has_sums = bool(start.sums) and len(start.functions) == n_functions
         for _ in range(3):
             if not has_sums:
                 prior = self.build_prior(
@@ -355,21 +365,6 @@ class SectionObjective(Objective):
             for section in self.sections
         )
 
-    def regression_evidence(
-        self,
-        prior: FourierPrior,
-        spectrum: Spectrum,
-        noise_variance: float,
-    ) -> tuple[float, Array]:
-        """Sum over sections of the collapsed bound, and of its gradient."""
-        value = 0.0
-        gradient = np.zeros(1 + len(spectrum.tail_slopes))
-        for sums in prior.sums:
-            section_value, slopes = series_evidence(sums, spectrum, noise_variance)
-            value += section_value
-            gradient += slopes
-        return value, gradient
-
 
 def in_sections(objective: Objective) -> SectionObjective | None:
     """The objective on sections of one input, None where it has too few rows for two.
@@ -380,6 +375,7 @@ def in_sections(objective: Objective) -> SectionObjective | None:
     candidates = objective.candidates
     statistics = objective.statistics
     moments = statistics.sums
+    assert isinstance(moments, BinMoments)
     n_rows = moments.values[:, 0, 0]
     first_bin, last_bin = np.flatnonzero(n_rows)[[0, -1]]
     rows_per_bin = statistics.weight / (1 + last_bin - first_bin)

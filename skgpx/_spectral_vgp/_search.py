@@ -221,7 +221,7 @@ def refit_noise(objective: Objective, prior: FourierPrior) -> float:
         white = 0.0
         low, high = objective.candidates.noise_range
     residual = (spectrum.tail - white) * objective.weight
-    statistics = whitened(prior.sums, spectrum.eigenvalues, residual)
+    statistics = whitened(prior.sums[0], spectrum.eigenvalues, residual)
     start = prior.noise_variance + white
     total = best_noise_variance(statistics, start)
     return float(np.clip(total - white, low, high))

@@ -24,10 +24,9 @@ class Density(Protocol):
         ...
 
 
-# What the parameter `frequency_prior` takes.
-FrequencyPriorLike: TypeAlias = (
-    str | Kernel | Density | Callable[[Array], ArrayLike] | None
-)
+# What the parameter `frequency_prior` takes beside the name of a prior.
+GivenPrior: TypeAlias = Kernel | Density | Callable[[Array], ArrayLike]
+FrequencyPriorLike: TypeAlias = str | GivenPrior | None
 
 
 class FrequencyPrior(NamedTuple):
@@ -100,7 +99,7 @@ class FrequencyPrior(NamedTuple):
         )
 
 
-def checked_score(given: FrequencyPriorLike, d: int) -> Callable[[Array], Array]:
+def checked_score(given: GivenPrior, d: int) -> Callable[[Array], Array]:
     """Score of a kernel, a distribution or a function that is one.
 
     Its values are checked at each call: where a density ends is not known beforehand.
@@ -118,16 +117,16 @@ def checked_score(given: FrequencyPriorLike, d: int) -> Callable[[Array], Array]
             raise ValueError(f"frequency_prior: {error}") from error
         return partial(_finite_score, partial(spectral_score, given))
     points = np.linspace(0.1, 1.0, 3 * d).reshape(3, d)
-    density = getattr(given, "logpdf", None)
+    function = given.logpdf if hasattr(given, "logpdf") else given
     try:
-        values = np.asarray((density or given)(points.copy()), dtype=np.float64)
+        values = np.asarray(function(points.copy()), dtype=np.float64)
     except (IndexError, TypeError, ValueError) as error:
         raise ValueError(
             f"frequency_prior must take frequencies of shape (n, {d}), for the {d} "
             f"columns of X; got {given!r}, which raised {error!r} for the shape "
             f"{points.shape}. Give a distribution of one or of {d} dimensions."
         ) from error
-    if density is None:
+    if not hasattr(given, "logpdf"):
         _check_shape(values, points)
         return partial(_finite_score, given)
     if values.shape not in (points.shape, (len(points),)):
@@ -137,8 +136,8 @@ def checked_score(given: FrequencyPriorLike, d: int) -> Callable[[Array], Array]
             f"shape (n, {d}); got {values.shape} for {points.shape}."
         )
     if values.shape == points.shape:
-        return partial(_finite_score, partial(_slopes_of_entries, density))
-    return partial(_finite_score, partial(_slopes_of_rows, density))
+        return partial(_finite_score, partial(_slopes_of_entries, function))
+    return partial(_finite_score, partial(_slopes_of_rows, function))
 
 
 def _finite_score(score: Callable[[Array], ArrayLike], omega: Array) -> Array:
@@ -170,22 +169,24 @@ def _check_shape(slopes: Array, omega: Array) -> None:
 # ---- Central differences -------------------------------------------------------------
 
 
-def _slopes_of_entries(log_density: Callable[[Array], Array], omega: Array) -> Array:
+def _slopes_of_entries(
+    log_density: Callable[[Array], ArrayLike], omega: Array
+) -> Array:
     """Central differences of independent entries."""
     steps = _difference_steps(omega)
     # a density ends where both are -inf
     with np.errstate(invalid="ignore"):
-        rise = log_density(omega + steps) - log_density(omega - steps)
+        rise = np.subtract(log_density(omega + steps), log_density(omega - steps))
     return rise / (2.0 * steps)
 
 
-def _slopes_of_rows(log_density: Callable[[Array], Array], omega: Array) -> Array:
+def _slopes_of_rows(log_density: Callable[[Array], ArrayLike], omega: Array) -> Array:
     """Central differences in one column after the other."""
     steps = _difference_steps(omega)
     slopes = np.empty(omega.shape)
     for k, axis in enumerate(np.diag(steps)):
         with np.errstate(invalid="ignore"):
-            rise = log_density(omega + axis) - log_density(omega - axis)
+            rise = np.subtract(log_density(omega + axis), log_density(omega - axis))
         slopes[:, k] = rise / (2.0 * steps[k])
     return slopes
 

@@ -388,7 +388,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             return self
         clock = StageClock()
         rows = self._rows(X, y, sample_weight, reset=False)
-        self._add_rows(rows, len(X), clock)
+        self._add_rows(rows, np.shape(X)[0], clock)
         return self
 
     def merge(self, other: SteinRFFRegressor) -> SteinRFFRegressor:
@@ -461,8 +461,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
         refuse_categories(self)
         check_kernel(kernel_of(self), X, self.noise_variance)
-        if self.frequency_prior is not None and self.frequency_prior != "kernel":
-            checked_score(self.frequency_prior, X.shape[1])
+        prior = self.frequency_prior
+        if prior is not None and not isinstance(prior, str):
+            checked_score(prior, X.shape[1])
         return canonical_rows(X, y, weights)
 
     def _begin(

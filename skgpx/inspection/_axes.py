@@ -59,7 +59,7 @@ def draw_data(ax: Axes, x: ArrayLike | None, y: ArrayLike | None) -> None:
     """Points between bands and lines, smaller if there are more, if there are any."""
     if x is None or y is None:
         return
-    size = float(np.clip(400.0 / np.sqrt(len(x)), 3.0, 18.0))
+    size = float(np.clip(400.0 / np.sqrt(np.size(x)), 3.0, 18.0))
     ax.scatter(
         x,
         y,

@@ -173,7 +173,7 @@ class TermEffectDisplay:
             # along the first column of numbers, or of codes if there is none
             numeric = [j for j in columns if j not in coded]
             column = min(numeric or columns)
-            x = np.unique(rows[:, column])
+            x: NDArray[Any] = np.unique(rows[:, column])
             if column not in coded:
                 x = np.linspace(x[0], x[-1], resolution)
             line = np.tile(middle, (len(x), 1))

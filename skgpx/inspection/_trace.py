@@ -147,7 +147,7 @@ class TraceDisplay:
         self.lines_ = _draw_curve(left, self.curve, name, value_name)
         if self.rhat is not None:
             self.lines_ += self._draw_rhat(right)
-        else:
+        elif self.second is not None:
             self.lines_ += _draw_curve(
                 right,
                 self.second,
@@ -189,5 +189,5 @@ def _draw_curve(
     marker = "." if len(values) < 60 else None
     lines = ax.plot(steps, values, marker=marker, linewidth=1.2)
     ax.set(xlabel=name, ylabel=value_name)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="x", integer=True)
     return list(lines)

@@ -296,7 +296,7 @@ def with_categories_of(likelihood: Likelihood, y: object) -> Likelihood:
     return likelihood._replace(categories_=categories, n_grades=len(categories))
 
 
-def codes_of_grades(likelihood: Likelihood, y: Any) -> Any:
+def codes_of_grades(likelihood: Likelihood | None, y: Any) -> Any:
     """Positions of grades y among the categories of `fit`; other y unchanged.
 
     Returns

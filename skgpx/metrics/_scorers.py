@@ -181,7 +181,7 @@ class PredictiveScorer:
         row_values = {
             name: values for name, values in given.items() if values is not None
         }
-        distribution = predict_dist(estimator, X, **row_values)
+        distribution: Any = predict_dist(estimator, X, **row_values)
         inner = innermost(estimator)
         likelihood = getattr(inner, "likelihood_", None)
         targets = np.asarray(codes_of_grades(likelihood, y))

@@ -226,7 +226,7 @@ def _distribution_of(
 ) -> tuple[Array, Array]:
     """Mean and covariance of a fitted model at rows, also inside of wrappers."""
     model, X = unwrapped(model, X)
-    predict = getattr(model, "predict", None)
+    predict: Any = getattr(model, "predict", None)
     keywords: Any = {}
     if callable(predict):
         keywords = inspect.signature(predict).parameters
