@@ -121,7 +121,9 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     k_term = np.empty(n)
     w = np.empty(n)
     row = np.empty(n + c + n + _FOUR)
+    next_row = np.empty(n + c + n + _FOUR)
     factors = np.empty(n + _FOUR)
+    next_factors = np.empty(n + _FOUR)
     for s in range(len(scales)):
         scale = scales[s]
         slope = slopes[s]
@@ -200,17 +202,21 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                 A[base + t] = targets[t, i]
             A[base + c + i] = 1.0
 
-        # 2 elimination, C = UᵀU: they become [U, U⁻ᵀy, U⁻ᵀ]. Row i loses multiples of
-        #   the rows above it, four at a time; factors beyond row i are zero
+        # 2 elimination, C = UᵀU: they become [U, U⁻ᵀy, U⁻ᵀ]. Two rows at a time lose
+        #   multiples of the rows above them, four at a time; factors beyond are zero
         total = 0.0
-        for i in range(n):
+        for i in range(_ZERO, n, _TWO):
             base = i * stride
             for p in range(i):
                 factors[p] = A[p * stride + i]
+                next_factors[p] = A[p * stride + i + _ONE]
             for p in range(i, i + _FOUR):
                 factors[p] = 0.0
+                next_factors[p] = 0.0
+            # the entry of the next row before its diagonal is a zero, and not used
             for j in range(i, n + c + i + _FOUR):
                 row[j] = A[base + j]
+                next_row[j] = A[base + stride + j]
             stop = n + c
             for p in range(_ZERO, i, _FOUR):
                 if with_slopes:
@@ -219,14 +225,21 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                 f1 = factors[p + _ONE]
                 f2 = factors[p + _TWO]
                 f3 = factors[p + _THREE]
+                g0 = next_factors[p]
+                g1 = next_factors[p + _ONE]
+                g2 = next_factors[p + _TWO]
+                g3 = next_factors[p + _THREE]
                 b0 = p * stride
                 b1 = b0 + stride
                 b2 = b1 + stride
                 b3 = b2 + stride
                 for j in range(i, stop):
-                    first = f0 * A[b0 + j] + f1 * A[b1 + j]
-                    second = f2 * A[b2 + j] + f3 * A[b3 + j]
-                    row[j] -= first + second
+                    a0 = A[b0 + j]
+                    a1 = A[b1 + j]
+                    a2 = A[b2 + j]
+                    a3 = A[b3 + j]
+                    row[j] -= (f0 * a0 + f1 * a1) + (f2 * a2 + f3 * a3)
+                    next_row[j] -= (g0 * a0 + g1 * a1) + (g2 * a2 + g3 * a3)
             square = row[i]
             if not square > 0.0:
                 total = np.nan
@@ -234,6 +247,23 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
             root = 1.0 / np.sqrt(square)
             for j in range(i, n + c + i + _ONE):
                 A[base + j] = root * row[j]
+            total += c * np.log(square)
+            for t in range(c):
+                white = A[base + n + t]
+                total += white * white
+            if i + _ONE == n:
+                break
+            factor = A[base + i + _ONE]
+            base += stride
+            for j in range(i + _ONE, n + c + i + _ONE):
+                next_row[j] -= factor * A[base - stride + j]
+            square = next_row[i + _ONE]
+            if not square > 0.0:
+                total = np.nan
+                break
+            root = 1.0 / np.sqrt(square)
+            for j in range(i + _ONE, n + c + i + _TWO):
+                A[base + j] = root * next_row[j]
             total += c * np.log(square)
             for t in range(c):
                 white = A[base + n + t]
@@ -252,86 +282,106 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                 for j in range(p + _ONE):
                     alpha[t, j] += white * A[base + j]
 
-        # 4 row i of α αᵀ - c C⁻¹, which is twice ∂ log p / ∂C
+        # 4 rows of α αᵀ - c C⁻¹, which is twice ∂ log p / ∂C, again two at a time
         for q in range(len(slope)):
             slope[q] = 0.0
-        for i in range(n):
-            for j in range(i, n):
-                k[j] = 0.0
+        for first_row in range(_ZERO, n, _TWO):
+            for j in range(first_row, n):
+                row[j] = 0.0
+                next_row[j] = 0.0
+            has_next = first_row + _ONE < n
             for t in range(c):
-                z = alpha[t, i]
-                for j in range(i, n):
-                    k[j] += z * alpha[t, j]
-            block = i - i % _FOUR
+                z = alpha[t, first_row]
+                next_z = alpha[t, first_row + _ONE] if has_next else 0.0
+                for j in range(first_row, n):
+                    row[j] += z * alpha[t, j]
+                    next_row[j] += next_z * alpha[t, j]
+            block = first_row - first_row % _FOUR
             for p in range(block, n + _FOUR):
                 factors[p] = 0.0
-            for p in range(i, n):
-                factors[p] = c * A[p * stride + n + c + i]
+                next_factors[p] = 0.0
+            for p in range(first_row, n):
+                factors[p] = c * A[p * stride + n + c + first_row]
+                # before its diagonal, the row has the zero that follows it
+                next_factors[p] = c * A[p * stride + n + c + first_row + _ONE]
             for p in range(block, n, _FOUR):
                 f0 = factors[p]
                 f1 = factors[p + _ONE]
                 f2 = factors[p + _TWO]
                 f3 = factors[p + _THREE]
+                g0 = next_factors[p]
+                g1 = next_factors[p + _ONE]
+                g2 = next_factors[p + _TWO]
+                g3 = next_factors[p + _THREE]
                 b0 = p * stride + n + c
                 b1 = b0 + stride
                 b2 = b1 + stride
                 b3 = b2 + stride
                 stop = min(p + _FOUR, n)
-                for j in range(i, stop):
-                    first = f0 * A[b0 + j] + f1 * A[b1 + j]
-                    second = f2 * A[b2 + j] + f3 * A[b3 + j]
-                    k[j] -= first + second
-            precision = 0.0
-            for t in range(c):
-                precision += alpha[t, i] * alpha[t, i]
-            precisions[s, i] = (precision - k[i]) / c
-            # the pullbacks, where entries beside the diagonal count twice
-            slope[-1] += 0.5 * noise_variance * k[i] * noise_factors[i]
-            for t in range(n_terms):
-                amplitude = scale[t]
-                if t + _ONE < n_terms:
-                    product = -0.5 * k[i] * K[t, i, i]
+                for j in range(first_row, stop):
+                    a0 = A[b0 + j]
+                    a1 = A[b1 + j]
+                    a2 = A[b2 + j]
+                    a3 = A[b3 + j]
+                    row[j] -= (f0 * a0 + f1 * a1) + (f2 * a2 + f3 * a3)
+                    next_row[j] -= (g0 * a0 + g1 * a1) + (g2 * a2 + g3 * a3)
+            for i in range(first_row, min(first_row + _TWO, n)):
+                k_row = row
+                if i > first_row:
+                    k_row = next_row
+                precision = 0.0
+                for t in range(c):
+                    precision += alpha[t, i] * alpha[t, i]
+                precisions[s, i] = (precision - k_row[i]) / c
+                # the pullbacks, where entries beside the diagonal count twice
+                slope[-1] += 0.5 * noise_variance * k_row[i] * noise_factors[i]
+                for t in range(n_terms):
+                    amplitude = scale[t]
+                    if t + _ONE < n_terms:
+                        product = -0.5 * k_row[i] * K[t, i, i]
+                        for j in range(i, n):
+                            product += k_row[j] * K[t, i, j]
+                        slope[t] += product
+                    for f in range(rows.first_factors[t], rows.first_factors[t + _ONE]):
+                        for j in range(i, n):
+                            w[j] = k_row[j] * W[f, i, j]
+                        for q in range(
+                            rows.first_inputs[f], rows.first_inputs[f + _ONE]
+                        ):
+                            z = points[q, i]
+                            product = 0.0
+                            if rows.kinds[q] == CATEGORY:
+                                for j in range(i, n):
+                                    product += w[j] if points[q, j] != z else 0.0
+                            elif rows.kinds[q] == CYCLE:
+                                angle = angles[q, i]
+                                cosine = cosines[q, i]
+                                sine = sines[q, i]
+                                turned = 0.0
+                                for j in range(i, n):
+                                    dx = cosines[q, j] - cosine
+                                    dy = sines[q, j] - sine
+                                    product += w[j] * (dx * dx + dy * dy)
+                                    # -½ ∂|chord|² / ∂ log period = angle sin(angle)
+                                    lag = angles[q, j] - angle
+                                    turned += (w[j] * lag) * (
+                                        sines[q, j] * cosine - cosines[q, j] * sine
+                                    )
+                                product *= scale[n_terms + q]
+                                turned *= scale[n_terms + q]
+                                slope[rows.period_slots[q]] += amplitude * turned
+                            else:
+                                for j in range(i, n):
+                                    difference = points[q, j] - z
+                                    product += w[j] * difference * difference
+                                product *= scale[n_terms + q]
+                            slope[n_terms + q] += amplitude * product
+                for q in range(n_inputs, n_points):
+                    z = points[q, i]
+                    product = -0.5 * k_row[i] * z
                     for j in range(i, n):
-                        product += k[j] * K[t, i, j]
-                    slope[t] += product
-                for f in range(rows.first_factors[t], rows.first_factors[t + _ONE]):
-                    for j in range(i, n):
-                        w[j] = k[j] * W[f, i, j]
-                    for q in range(rows.first_inputs[f], rows.first_inputs[f + _ONE]):
-                        z = points[q, i]
-                        product = 0.0
-                        if rows.kinds[q] == CATEGORY:
-                            for j in range(i, n):
-                                product += w[j] if points[q, j] != z else 0.0
-                        elif rows.kinds[q] == CYCLE:
-                            angle = angles[q, i]
-                            cosine = cosines[q, i]
-                            sine = sines[q, i]
-                            turned = 0.0
-                            for j in range(i, n):
-                                dx = cosines[q, j] - cosine
-                                dy = sines[q, j] - sine
-                                product += w[j] * (dx * dx + dy * dy)
-                                # -½ ∂|chord|² / ∂ log period = angle sin(angle)
-                                lag = angles[q, j] - angle
-                                turned += (w[j] * lag) * (
-                                    sines[q, j] * cosine - cosines[q, j] * sine
-                                )
-                            product *= scale[n_terms + q]
-                            turned *= scale[n_terms + q]
-                            slope[rows.period_slots[q]] += amplitude * turned
-                        else:
-                            for j in range(i, n):
-                                difference = points[q, j] - z
-                                product += w[j] * difference * difference
-                            product *= scale[n_terms + q]
-                        slope[n_terms + q] += amplitude * product
-            for q in range(n_inputs, n_points):
-                z = points[q, i]
-                product = -0.5 * k[i] * z
-                for j in range(i, n):
-                    product += k[j] * points[q, j]
-                slope[n_terms + q] += 2.0 * product * scale[n_terms + q] * z
+                        product += k_row[j] * points[q, j]
+                    slope[n_terms + q] += 2.0 * product * scale[n_terms + q] * z
         # of the last amplitude, by Σ_ij ∂ log p / ∂C_ij C_ij = ½ (yᵀC⁻¹y - c n)
         if n_terms > _ZERO:
             total = -0.5 * c * n - slope[-1]
