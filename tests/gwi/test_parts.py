@@ -1,7 +1,5 @@
 """Parts of the fits: losses, factors of classes, training of the networks."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -92,17 +90,35 @@ def test_factors_are_found_again(rng, likelihood, n_states):
 
 # ---- Networks ------------------------------------------------------------------------
 
-SETTINGS = {"hidden_layer_sizes": (6,), "n_estimators": 3, "alpha": 1e-3}
-
 
 def train(
-    targets=T, weights=W, max_iter=30, fraction=0.1, report=lambda _: False, **given
+    targets=T,
+    weights=W,
+    max_iter=30,
+    fraction=0.1,
+    report=lambda _: False,
+    n_networks=3,
+    hidden_layer_sizes=(6,),
+    alpha=1e-3,
+    learning_rate=0.02,
 ):
-    given = SimpleNamespace(**SETTINGS | {"learning_rate_init": 0.02} | given)
-    n, c = targets.shape
-    parts = hold_out(n, fraction, given.n_estimators, np.random.default_rng(3))
-    how = squared_error(targets, weights), c, given, max_iter, np.random.default_rng(1)
-    return train_networks(X[:n], np.ones(n), parts, *how, report), parts
+    n = len(targets)
+    parts = hold_out(n, fraction, n_networks, np.random.default_rng(3))
+    networks = train_networks(
+        X[:n],
+        np.ones(n),
+        parts,
+        loss=squared_error(targets, weights),
+        n_outputs=targets.shape[1],
+        n_networks=n_networks,
+        hidden_layer_sizes=hidden_layer_sizes,
+        alpha=alpha,
+        learning_rate=learning_rate,
+        max_iter=max_iter,
+        rng=np.random.default_rng(1),
+        report=report,
+    )
+    return networks, parts
 
 
 def test_held_out_rows_are_predicted_by_networks_without_them():
@@ -124,7 +140,7 @@ def test_held_out_rows_are_predicted_by_networks_without_them():
 
 def test_the_best_epoch_of_the_held_out_rows_is_kept():
     noise = np.random.default_rng(5).normal(size=(120, 1))
-    wide = {"hidden_layer_sizes": (40,), "n_estimators": 1, "max_iter": 200}
+    wide = {"hidden_layer_sizes": (40,), "n_networks": 1, "max_iter": 200}
     curves = train(noise, np.ones(120), **wide)[0][2]
     assert curves["n_iter_"] < 200
     best = np.argmin(curves["validation_curve_"])

@@ -75,9 +75,17 @@ def test_variances_are_those_of_a_process(rows, mean):
 def test_leave_one_out_moments_are_those_of_fits_without_a_row():
     X, y = wavy(30)
     rows = Rows(X, (y - y.mean()) / y.std(), np.ones(30))
-    given = GWIRegressor(kernel=RBF(1.0), optimizer=None)
-    how = Gaussian(0.3).prepare(rows.y, rows.weights), given, 30, 0.3
-    process = fit_process(rows, *how, np.random.default_rng(0))
+    process = fit_process(
+        rows,
+        Gaussian(0.3).prepare(rows.y, rows.weights),
+        np.random.default_rng(0),
+        kernel=RBF(1.0),
+        is_learned=False,
+        inducing="greedy",
+        n_inducing=30,
+        noise_variance=0.3,
+        n_jobs=None,
+    )
     errors, variance = leave_one_out(process, rows)
     for i in (0, 7, 29):
         others = np.arange(30) != i
@@ -127,9 +135,18 @@ def test_an_averaged_process_is_the_mixture_of_its_states(few, averaged):
 def test_leave_one_out_moments_of_states_are_those_of_their_mixture(few):
     X, y = few
     rows = Rows(X, (y - y.mean()) / y.std(), np.ones(40))
-    likelihood = Gaussian().prepare(rows.y, rows.weights)
-    how = GWIRegressor(), None, None, np.random.default_rng(0)
-    process = fit_process(rows, likelihood, *how, hyperparameters="average")
+    process = fit_process(
+        rows,
+        Gaussian().prepare(rows.y, rows.weights),
+        np.random.default_rng(0),
+        kernel=None,
+        is_learned=True,
+        inducing="greedy",
+        n_inducing=None,
+        noise_variance=None,
+        n_jobs=None,
+        hyperparameters="average",
+    )
     errors, variance = leave_one_out(process, rows)
     others = np.arange(40) != 7
     means, variances, densities = [], [], []
