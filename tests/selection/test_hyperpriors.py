@@ -105,8 +105,8 @@ def test_the_prior_of_amplitudes_has_heavy_tails():
 
 def test_tails_of_few_rows_are_those_of_the_data():
     rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, (120, 1))
-    noise = 0.1 * rng.standard_normal(120)
+    X = rng.uniform(-2.0, 2.0, (80, 1))
+    noise = 0.1 * rng.standard_normal(80)
     y = np.sin(2.0 * X[:, 0]) + noise
     normal = PLSRegressor(likelihood="auto", random_state=0).fit(X, y)
     assert type(normal.likelihood_) is Gaussian
@@ -115,7 +115,7 @@ def test_tails_of_few_rows_are_those_of_the_data():
     assert_allclose(normal.predict(X), given.predict(X), rtol=0.0, atol=0.0)
     y[:12] += 14.0 * noise[:12]
     # a few outliers of 40 rows suffice
-    for rows in (slice(0, 120), slice(6, 46)):
+    for rows in (slice(0, 80), slice(6, 46)):
         heavy = PLSRegressor(likelihood="auto", random_state=0).fit(X[rows], y[rows])
         assert type(heavy.likelihood_) is StudentT
         assert len(heavy.hyperparameter_states_) > 1

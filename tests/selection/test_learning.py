@@ -175,7 +175,7 @@ def test_days_and_weeks():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_season_in_noise_and_random_walks(seed):
     rng = np.random.default_rng(seed)
-    t, noise = np.arange(150.0)[:, np.newaxis], rng.standard_normal(150)
+    t, noise = np.arange(90.0)[:, np.newaxis], rng.standard_normal(90)
     for y in (noise, np.cumsum(noise), np.cumsum(np.cumsum(noise))):
         assert periods(PLSRegressor(random_state=0).fit(t, y)) == []
 
@@ -381,11 +381,11 @@ def test_the_kernel_is_learned_with_as_many_points_as_are_used():
 
 @pytest.mark.parametrize("likelihood", [StudentT(), Poisson()])
 def test_a_wave_takes_the_points_that_it_needs(likelihood):
-    """Sixty cycles are beyond a hundred points."""
+    """Fifty cycles are beyond a hundred points."""
     rng = np.random.default_rng(1)
-    X = rng.uniform(size=(1500, 1))
-    f = np.sin(120.0 * np.pi * X[:, 0])
-    y = f + 0.1 * rng.standard_t(4, 1500)
+    X = rng.uniform(size=(1100, 1))
+    f = np.sin(100.0 * np.pi * X[:, 0])
+    y = f + 0.1 * rng.standard_t(4, 1100)
     if likelihood.discrete:
         y, f = rng.poisson(np.exp(1.5 + f)), np.exp(1.5 + f)
     model = PLSRegressor(likelihood=likelihood, random_state=0).fit(X, y)

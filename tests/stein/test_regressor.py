@@ -161,7 +161,7 @@ WAVES = {
         lambda X: np.sin(X[:, 0]) + X[:, 1] + 0.5 * np.sin(6.0 * X[:, 2]),
     ),
     "a hundred cycles": (
-        (1200, 1, 0.0, 0.2, 1, 0.1),
+        (800, 1, 0.0, 0.2, 1, 0.1),
         None,
         lambda X: np.sin(200.0 * np.pi * X[:, 0] + 1.0),
     ),
