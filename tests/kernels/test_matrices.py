@@ -283,3 +283,14 @@ def test_scikit_learn_protocol(points):
     assert not kernel.is_stationary()
     with pytest.raises(ValueError, match="length 5; got 2"):
         kernel.theta = np.zeros(2)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])
+def test_correlations_below_rounding_are_zero(nu):
+    """Products of such numbers are denormal, which take a hundred times as long."""
+    x = np.linspace(0.0, 1.0, 300)[:, np.newaxis]
+    kernel = RBF(0.003) if nu == np.inf else Matern(0.003, nu=nu)
+    K = kernel_matrix(kernel, x, x)
+    np.testing.assert_allclose(K, kernel(x), rtol=1e-12, atol=1e-16)
+    assert np.count_nonzero(K == 0.0) > 1000
+    assert np.min(K[K > 0.0]) > 1e-18
