@@ -293,4 +293,4 @@ def test_correlations_below_rounding_are_zero(nu):
     K = kernel_matrix(kernel, x, x)
     np.testing.assert_allclose(K, kernel(x), rtol=1e-12, atol=1e-16)
     assert np.count_nonzero(K == 0.0) > 1000
-    assert np.min(K[K > 0.0]) > 1e-18
+    assert np.min(K[K > 0.0]) > 1e-20
