@@ -426,18 +426,18 @@ class CellResponses(NamedTuple):
 
     Attributes
     ----------
-    mean : ndarray of shape (n, c)
-        Latent means around which they are.
+    moments : ndarray of shape (n, 2 c)
+        Latent means, and variances, around which they are.
     columns : ndarray of shape (n, 2 c)
         Values, and variances of their noise.
     bound : float
         Of the evidence, less the log density of the values, in nats.
     change : float
-        Sum over rows of the squared change of the latent means, in units of their
-        variances; infinite where there is nothing to compare with.
+        Sum over the rows of the change of these moments, see `LatentMoments`; infinite
+        where there is nothing to compare with.
     """
 
-    mean: Array
+    moments: Array
     columns: Array
     bound: float
     change: float
@@ -445,14 +445,15 @@ class CellResponses(NamedTuple):
     @classmethod
     def of(cls, sites: Sites, bound: float = 0.0) -> CellResponses:
         """Observations of the rows."""
-        mean = sites.moments.mean
-        return cls(mean, np.column_stack(sites.values), bound, len(mean) * sites.change)
+        moments = np.column_stack(sites.moments)
+        columns = np.column_stack(sites.values)
+        return cls(moments, columns, bound, len(moments) * sites.change)
 
     @classmethod
     def of_nothing(cls, n_functions: int) -> CellResponses:
         """Of a cell without rows."""
-        mean = np.empty((0, n_functions))
-        return cls(mean, np.empty((0, 2 * n_functions)), 0.0, 0.0)
+        nothing = np.empty((0, 2 * n_functions))
+        return cls(nothing, nothing, 0.0, 0.0)
 
 
 def first_responses(
@@ -486,8 +487,8 @@ def next_responses(
         Of :meth:`Division.join`.
     normal : ndarray
         The same rows as :class:`NormalRows`.
-    previous : ndarray of shape (n, c)
-        Latent means of the rows of the cell around which its present values are.
+    previous : ndarray of shape (n, 2 c)
+        Latent moments of the rows of the cell around which its present values are.
     model : CellModel
     likelihood : Likelihood
     """
@@ -503,7 +504,7 @@ def next_responses(
     own_values = model.normal_rows(normal).take(np.flatnonzero(is_own))
     values = NoisyValues(own_values.y, own_values.noise)
     responses_at = ResponsesAt.of(own_rows, likelihood, model.basis.kernel)
-    before = Sites(moments._replace(mean=previous), values)
+    before = Sites(LatentMoments(*np.hsplit(previous, 2)), values)
     sites = responses_at.next_sites(moments, before)
     # 3 p(y) where likelihoods are in units of the noise of the rows
     bound = responses_at.bound_beyond(moments, values, sites.energy)

@@ -1,9 +1,9 @@
 """Normal observations that stand for a likelihood, and where they reproduce themselves.
 
 The moments of functions given such observations say what these have to be: two steps in
-turn, regression and response, up to a fixed point. Who does the regression, by nearest
-rows in memory, by the cells of rows that are stored elsewhere, or row by row from the
-nearest others, and which functions there are, is no matter here.
+turn, regression and response, up to a fixed point. It does not matter here which
+functions there are, and who does the regression: nearest rows in memory, the cells of
+rows that are stored elsewhere, or each row from its nearest others.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from skgpx._types import Array, Mask
 # Rounds of regression and response, at most: rows of many repetitions, whose scale is
 # not known, take fifty, most fits five.
 _MAX_ROUNDS = 60
-# Mean squared change of the means, in units of the variances, after which observations
-# stay as they are: a third of a percent of a standard deviation, and some percent of it
-# at single rows.
+# Mean change of the moments of a row after which observations stay as they are: a
+# third of a percent of a standard deviation, and some percent of it at single rows.
 _SETTLED = 1e-5
 # The same while a kernel is searched: rounds of the search go on from where they were,
 # and a posterior from the result.
 SETTLED_IN_SEARCH = 1e-2
 # Part of the way to the next observations that a round goes, from the second one on:
-# whole steps overshoot, under classes and scales, and half ones take longer.
+# full steps overshoot for classes and scales; half steps take longer.
 _PART = 0.7
 
 
@@ -114,14 +113,18 @@ class LatentMoments(NamedTuple):
         return LatentMoments(mean, self.variance * noise / total)
 
     def change_from(self, previous: LatentMoments) -> float:
-        """Mean squared change of the means, in units of the variances.
+        """Mean over the rows of twice the divergence from others, to second order.
 
-        That of a row counts as one at most: a few rows of two modes may change between
-        them for ever, by hundreds of standard deviations.
+        That of a row counts as one at most: rows that jump between two modes, which are
+        reported, may do so by hundreds of standard deviations.
         """
+        # rows of no prior variance do not change
+        tiny = np.finfo(np.float64).tiny
+        variance = np.maximum(self.variance, tiny)
+        ratio = variance / np.maximum(previous.variance, tiny)
         step = self.mean - previous.mean
-        squares = step**2 / self.variance
-        return float(np.mean(np.minimum(squares, 1.0)))
+        change = step**2 / variance + 0.5 * np.log(ratio) ** 2
+        return float(np.mean(np.minimum(change, 1.0)))
 
     def contrasts(self) -> LatentMoments:
         """Of functions whose means add up to zero."""
@@ -137,7 +140,8 @@ class Sites(NamedTuple):
         Of the functions, around which they stand for it.
     values : NoisyValues
     change : float
-        Mean squared change of these moments since the observations before them.
+        Of these moments since the observations before them; infinite after those that
+        say nothing.
     energy : float
         ``-Σ ω E log p(y | f)`` under these moments, where it is of use.
     """
@@ -159,12 +163,10 @@ class Sites(NamedTuple):
         energy: float = 0.0,
     ) -> Sites:
         """A part of the way to the observations around other moments."""
-        return Sites(
-            moments=moments,
-            values=self.values.moved(values),
-            change=moments.change_from(self.moments),
-            energy=energy,
-        )
+        change = np.inf
+        if np.any(np.isfinite(self.values.noise)):
+            change = moments.change_from(self.moments)
+        return Sites(moments, self.values.moved(values), change, energy)
 
 
 class Observations(Protocol):
@@ -172,7 +174,7 @@ class Observations(Protocol):
 
     @property
     def change(self) -> float:
-        """Mean squared change of the moments, in units of the variances."""
+        """Of the moments, see :meth:`LatentMoments.change_from`."""
 
 
 S = TypeVar("S", bound=Observations)
@@ -218,8 +220,7 @@ def fixed_point(
     report : callable, optional
         Gets the result of each round; True ends them.
     settled : float, default=1e-5
-        Mean squared change of the moments, in units of the variances, at which they
-        end.
+        Change of the moments at which they end.
     """
     for _ in range(_MAX_ROUNDS):
         regression = regress(sites)

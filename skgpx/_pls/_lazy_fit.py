@@ -373,7 +373,7 @@ def _closest_normal(
     def respond(regression: CellRegression, responses: Round) -> Round:
         if responses.number > 0:
             rows.store.remove(f"cell-{responses.number - 1}")
-        state = list(zip(responses.tables, responses.means, strict=True))
+        state = list(zip(responses.tables, responses.moments, strict=True))
         return rows.respond(
             responses.number + 1,
             next_responses,
@@ -423,17 +423,17 @@ class Round(NamedTuple):
         Of the round, for names of files.
     tables : list
         Of :class:`~skgpx._cells._cells.NormalRows`, one for each cell.
-    means : list
-        Latent means of the rows of each cell around which the responses are.
+    moments : list
+        Latent moments of the rows of each cell around which the responses are.
     bound : float
         Of the evidence, less the log density of the responses, in nats.
     change : float
-        Mean squared change of the latent means, in units of their variances.
+        Mean change of these moments.
     """
 
     number: int
     tables: list[Any]
-    means: list[Any]
+    moments: list[Any]
     bound: float
     change: float
 
@@ -547,15 +547,15 @@ class CellRows(NamedTuple):
             )
             for k, table in enumerate(self.tables)
         ]
-        means = [response[n_cells] for response in responses]
+        moments = [response[n_cells] for response in responses]
         figures = [response[n_cells + 1] for response in responses]
-        results = self.store.keep(*tables, *means, *figures)
+        results = self.store.keep(*tables, *moments, *figures)
         self.store.remove("piece")
         bound, change, n_rows = sum(compute(*results[2 * n_cells :]))
         return Round(
             number=number,
             tables=list(results[:n_cells]),
-            means=list(results[n_cells : 2 * n_cells]),
+            moments=list(results[n_cells : 2 * n_cells]),
             bound=float(bound),
             change=float(change / n_rows),
         )
@@ -586,12 +586,12 @@ def _respond(
     tables: list[Any],
     shared: list[Any],
 ) -> list[Any]:
-    """Responses of a cell: for each cell what it needs, then means and figures."""
+    """Responses of a cell: for each cell what it needs, then moments and figures."""
     loaded = [load(table) for table in tables]
     responses = function(*loaded, *shared)
     pieces = columns_for_cells(loaded[0], division, responses.columns)
-    figures = np.array([responses.bound, responses.change, len(responses.mean)])
-    return [*save(pieces, path, name), responses.mean, figures]
+    figures = np.array([responses.bound, responses.change, len(responses.moments)])
+    return [*save(pieces, path, name), responses.moments, figures]
 
 
 def _exchange(

@@ -337,7 +337,9 @@ class Regression(NamedTuple):
     @property
     def moments(self) -> LatentMoments:
         """Given all observations."""
-        return self.given_others.given(self.values)
+        # the row itself counts as often as it occurs, at most once more than the others
+        omega = self.values.noise / self.residual.noise
+        return self.given_others.given(self.values, np.minimum(omega, 1.0))
 
     def model(self, mean: Mean | None = None) -> NeighborModel:
         """Posterior of the functions everywhere."""

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import solve_triangular
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+)
 
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx.likelihoods import (
@@ -18,6 +23,7 @@ from skgpx.likelihoods import (
     Gaussian,
     HeteroscedasticGaussian,
     HeteroscedasticStudentT,
+    Poisson,
 )
 
 KERNEL = Matern([0.8, 1.1], nu=1.5)
@@ -488,3 +494,37 @@ def test_intervals_of_noise_that_varies_have_their_coverage(likelihood):
     assert abs(covered - 0.9) < 0.05
     draws = model.sample_functions(5, random_state=0)(X_NEW)
     assert draws.shape == (40, 2, 5)
+
+
+def test_rows_of_both_labels_settle_in_their_variances():
+    """Means stay at zero from the first round on, and variances do not."""
+    x = np.linspace(0.0, 1.0, 30)
+    kernel = ConstantKernel(30.0) * RBF(0.02)
+    model = PLSClassifier(
+        kernel, optimizer=None, n_inducing=5, n_neighbors=29, random_state=0
+    )
+    model.fit(np.repeat(x, 2)[:, np.newaxis], np.tile([0, 1], 30))
+    assert model.findings_ == ()
+    # the closest normal distribution of the function, each row with both labels
+    K = kernel(x[:, np.newaxis])
+    nodes, masses = np.polynomial.hermite_e.hermegauss(60)
+    variance = np.diag(K)
+    for _ in range(300):
+        p = expit(np.sqrt(variance)[:, np.newaxis] * nodes)
+        curvature = 2.0 * (p * (1.0 - p)) @ (masses / masses.sum())
+        given = np.diag(K - K @ np.linalg.solve(K + np.diag(1.0 / curvature), K))
+        variance = 0.5 * (variance + given)
+    latent = model.posterior_.marginals(x[:, np.newaxis])
+    assert_allclose(latent.variance[:, 0, 0], variance, rtol=0.02)
+
+
+def test_rows_of_no_prior_variance_are_counts_of_the_base_rate():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (60, 2))
+    X[:5] = 0.0
+    y = rng.poisson(3.0 * np.exp(X[:, 0]))
+    kernel = DotProduct(0.0, "fixed") * RBF(2.0)
+    settings = {"n_neighbors": 20, "n_inducing": 10, "random_state": 0}
+    model = PLSRegressor(kernel, likelihood=Poisson(), optimizer=None, **settings)
+    model.fit(X, y)
+    assert_allclose(model.predict(X[:1]), np.mean(y), rtol=0.4)
