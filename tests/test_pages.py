@@ -38,12 +38,12 @@ TOLERANCE = 0.02
 # states, and chains. The test looks at fewer neighbourhoods of many rows than the page,
 # and a minimum of the function is at three places.
 WIDE = {
-    "categories": 0.5,
+    "categories": 1.0,
     "forecast": 0.1,
     "many_rows": 0.05,
     "optimisation": math.inf,
     "own_likelihood": 0.1,
-    "start": 0.05,
+    "start": 0.15,
 }
 
 
