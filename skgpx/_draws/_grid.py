@@ -289,8 +289,8 @@ def checked_domain(domain: ArrayLike | None, d: int) -> Array | None:
     is_box = box.shape == (d, 2) and np.isfinite(box).all()
     if not is_box or np.any(box[:, 1] <= box[:, 0]):
         raise ValueError(
-            f"domain must hold a finite lower bound and a larger upper one for each of "
-            f"{d} inputs; got {np.asarray(domain).tolist()}."
+            f"domain must hold a pair (lower, upper) of finite bounds for each input, "
+            f"shape ({d}, 2), with lower < upper; got {np.asarray(domain).tolist()}."
         )
     return box
 
