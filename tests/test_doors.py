@@ -446,7 +446,7 @@ def test_targets_of_every_size_are_answered(name):
 def test_counts_and_outliers():
     for link in ("softplus", "square"):
         given = {"likelihood": Poisson(link)}
-        assert_finite("counts", X, 100.0 * COUNTS, **given)
+        assert_finite("counts", X, 1000.0 * COUNTS, **given)
         assert_finite("counts", X, (np.arange(20) == 4).astype(float), **given)
         for bad in (-1.0, 0.5):
             model = clone(CASES["counts"][0]).set_params(**given)
