@@ -52,7 +52,7 @@ def location_and_scale(
 
     Notes
     -----
-    Some eight regressions of either function on all rows.
+    Eight to ten regressions of either function on all rows, mostly.
 
     References
     ----------
