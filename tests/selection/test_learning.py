@@ -151,9 +151,10 @@ def periods(model):
 
 def test_a_season_is_found_and_continued():
     inside = []
-    for seed in range(3):
+    for seed, hyperparameters in enumerate(("auto", "maximise", "maximise")):
         t, y = series(seed)
-        model = PLSRegressor(random_state=0).fit(t[:-36], y[:-36])
+        model = PLSRegressor(hyperparameters=hyperparameters, random_state=0)
+        model.fit(t[:-36], y[:-36])
         assert periods(model) == pytest.approx([1.0], abs=0.01)
         assert root_mean_square(y[-36:] - model.predict(t[-36:])) < 0.5
         low, high = model.predict_interval(t[-36:], 0.95).T
@@ -171,13 +172,16 @@ def test_days_and_weeks():
     assert sorted(periods(model)) == pytest.approx([24.0, 168.0], rel=0.01)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("seed", "hyperparameters"), [(0, "auto"), (1, "maximise"), (2, "maximise")]
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_no_season_in_noise_and_random_walks(seed):
+def test_no_season_in_noise_and_random_walks(seed, hyperparameters):
     rng = np.random.default_rng(seed)
     t, noise = np.arange(90.0)[:, np.newaxis], rng.standard_normal(90)
+    model = PLSRegressor(hyperparameters=hyperparameters, random_state=0)
     for y in (noise, np.cumsum(noise), np.cumsum(np.cumsum(noise))):
-        assert periods(PLSRegressor(random_state=0).fit(t, y)) == []
+        assert periods(model.fit(t, y)) == []
 
 
 # ---- A kernel that is given ----------------------------------------------------------
@@ -212,7 +216,9 @@ def test_one_warning_names_what_ended_at_a_bound():
 @pytest.mark.parametrize("likelihood", [None, StudentT()])
 def test_weights_of_ten_leave_the_noise(d, likelihood):
     X, f, y, _ = wave(0, d=d)
-    model = PLSRegressor(likelihood=likelihood, random_state=0)
+    model = PLSRegressor(
+        likelihood=likelihood, hyperparameters="maximise", random_state=0
+    )
     model.fit(X, y, sample_weight=np.full(150, 10.0))
     scale = np.sqrt(float(model.likelihood_.variance(0.0)))
     assert 0.13 < scale < 0.3
@@ -319,6 +325,7 @@ def test_no_advice_to_take_points_that_cannot_act():
     model = PLSRegressor(random_state=0).fit(X, y)
     assert len(model.inducing_points_) < 64
     assert model.findings_ == ()
+    model.set_params(hyperparameters="maximise")
     assert model.fit(X, y, noise_variance=1e-6).findings_ == ()
 
 
