@@ -27,6 +27,8 @@ if WORKER != "main":
 
 import numpy as np  # noqa: E402
 
+from skgpx._hyperparameters._averaging import Effort  # noqa: E402
+
 
 @pytest.fixture
 def few_neighborhoods(monkeypatch):
@@ -41,6 +43,26 @@ def abundant_early(monkeypatch, few_neighborhoods):
     """The search of many rows, from 1500 on."""
     for module in ("_prior", "_select", "_sparse"):
         monkeypatch.setattr(f"skgpx._hyperparameters.{module}.ABUNDANT_ROWS", 1500)
+
+
+@pytest.fixture
+def few_states(monkeypatch):
+    """A fraction of the states of averaged hyperparameters, and of their chains.
+
+    For tests of what holds for every average, of many states or few.
+    """
+    effort_of = Effort.of
+
+    def few(*arguments):
+        effort = effort_of(*arguments)
+        return effort._replace(
+            n_chains=min(effort.n_chains, 8),
+            n_steps=min(effort.n_steps, 8),
+            n_draws=min(effort.n_draws, 24),
+            n_states=min(effort.n_states, 6),
+        )
+
+    monkeypatch.setattr(Effort, "of", few)
 
 
 @pytest.fixture

@@ -52,7 +52,10 @@ from skgpx.likelihoods import (
 )
 from skgpx.simulation import simulate_ode
 
-pytestmark = pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning"),
+    pytest.mark.usefixtures("few_states"),
+]
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(20, 2))
@@ -249,7 +252,8 @@ def test_weights_that_are_refused_and_shares(name):
 
 
 def test_boosting_passes_shares():
-    boost = AdaBoostClassifier(CASES["classes"][0], n_estimators=2, random_state=0)
+    model = clone(CASES["classes"][0]).set_params(**FIXED)
+    boost = AdaBoostClassifier(model, n_estimators=2, random_state=0)
     with pytest.warns(DataWarning, match="AdaBoostClassifier always passes shares"):
         boost.fit(X, LABELS)
 
@@ -285,7 +289,10 @@ def test_parameters_that_are_refused():
             (SteinRFFRegressor(hidden_layer_sizes=s), "hidden_layer_s")
             for s in [*SIZES, (True,)]
         ),
-        *((GWIRegressor("net", hidden_layer_sizes=s), "hidden_layer_s") for s in SIZES),
+        *(
+            (GWIRegressor("net", **FIXED, hidden_layer_sizes=s), "hidden_layer_s")
+            for s in SIZES
+        ),
     ]:
         refused(message, model.fit, X, Y)
     refused(r"PLSClassifier.*'class_weight'", PLSClassifier, class_weight="balanced")
@@ -509,9 +516,9 @@ def test_kinds_of_labels():
 @pytest.mark.parametrize(
     "model",
     [
-        PLSClassifier(tol=9.0, random_state=0),
-        GWIClassifier("svgp", random_state=0),
-        GWIClassifier(LogisticRegression(), random_state=0),
+        PLSClassifier(tol=9.0, random_state=0, **FIXED),
+        GWIClassifier("svgp", random_state=0, **FIXED),
+        GWIClassifier(LogisticRegression(), random_state=0, **FIXED),
     ],
     ids=["pls", "gwi", "around"],
 )
