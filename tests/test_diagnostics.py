@@ -33,7 +33,10 @@ from skgpx.likelihoods import (
     StudentT,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning"),
+    pytest.mark.usefixtures("few_states"),
+]
 REGRESSORS = [PLSRegressor, ExactGPRegressor, GWIRegressor, SteinRFFRegressor]
 
 
