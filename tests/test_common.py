@@ -57,7 +57,7 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
             optimizer=None,
             random_state=0,
         ),
-        ExactGPRegressor(n_draws=4, random_state=0),
+        ExactGPRegressor(RBF(), n_draws=4, random_state=0),
         TemperedRegressor(BayesianRidge()),
         GWIRegressor("net", RBF(), n_estimators=2, max_iter=200, random_state=0),
         GWIRegressor(BayesianRidge(), RBF(), n_inducing=10, cv=2, random_state=0),
@@ -94,7 +94,10 @@ CASES = {
 }
 NO_PRIOR_SEARCH = {"kernel": RBF(1.0), "optimizer": None}
 cases = pytest.mark.parametrize("case", CASES)
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("few_states"),
+]
 
 
 @pytest.fixture(scope="module")
