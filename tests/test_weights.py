@@ -26,7 +26,7 @@ REGRESSORS = {
         n_components=2, n_frequencies=20, max_iter=20, random_state=0
     ),
     "exact": ExactGPRegressor(random_state=0),
-    "gwi": GWIRegressor(BayesianRidge(), random_state=0),
+    "gwi": GWIRegressor(BayesianRidge(), hyperparameters="maximise", random_state=0),
     "decoupled": DecoupledSampler(random_state=0),
     "tempered": TemperedRegressor(PLSRegressor(KERNEL, optimizer=None)),
 }

@@ -440,7 +440,7 @@ def test_variances_without_errors_stay_numbers():
     x = fresh.uniform(-2.0, 2.0, size=(500, 2))
     y = np.sin(2.0 * x[:, 0]) + 0.5 * x[:, 0] * x[:, 1]
     mean = HistGradientBoostingRegressor(max_iter=60, random_state=0)
-    model = GWIRegressor(mean, random_state=0).fit(x, y)
+    model = GWIRegressor(mean, hyperparameters="maximise", random_state=0).fit(x, y)
     assert 0.0 < model.noise_variance_ < 0.3 * np.var(y)
 
 
