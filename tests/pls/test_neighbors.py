@@ -564,6 +564,7 @@ def test_heavy_tails_of_many_rows_are_calibrated():
     assert abs(covered - 0.9) < 4.0 * np.sqrt(0.09 / 2000) + 0.01
 
 
+@pytest.mark.usefixtures("few_neighborhoods")
 def test_classes_of_many_rows_are_calibrated():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (8000, 2))
@@ -619,11 +620,12 @@ def test_weak_signals_of_many_rows_are_found():
     X = rng.uniform(size=(4600, 3))
     f = np.sin(6.0 * X[:, 0]) * np.cos(5.0 * X[:, 1])
     y = np.sqrt(0.1) * f / f.std() + np.sqrt(0.9) * rng.standard_normal(4600)
-    mean = PLSRegressor(random_state=0).fit(X, y).predict(X)
-    assert np.corrcoef(mean, f)[0, 1] > 0.9
+    mean = PLSRegressor(random_state=0).fit(X, y).predict(X[:1000])
+    assert np.corrcoef(mean, f[:1000])[0, 1] > 0.9
     y = (rng.random(4600) < expit(0.7 * f / f.std())).astype(int)
     model = PLSClassifier(random_state=0).fit(X, y)
-    assert np.corrcoef(model.predict_proba(X)[:, 1], f)[0, 1] > 0.9
+    probability = model.predict_proba(X[:1000])[:, 1]
+    assert np.corrcoef(probability, f[:1000])[0, 1] > 0.9
 
 
 @pytest.mark.usefixtures("abundant_early")

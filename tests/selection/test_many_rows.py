@@ -32,7 +32,8 @@ def test_a_rough_function_and_a_trend():
     assert chosen.endswith("a linear trend")
     # nearest rows complete the points beside a trend, too
     assert model.posterior_.n_neighbors > 0
-    assert np.sqrt(np.mean((model.predict(new) - f_new) ** 2)) < 0.25
+    errors = model.predict(new[:1000]) - f_new[:1000]
+    assert np.sqrt(np.mean(errors**2)) < 0.25
 
 
 def test_points_alone_where_they_predict_better():
