@@ -34,7 +34,10 @@ from skgpx.exceptions import PredictionWarning
 from skgpx.likelihoods import Poisson
 from skgpx.thompson import ThompsonSampler
 
-pytestmark = pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning"),
+    pytest.mark.usefixtures("few_states"),
+]
 
 SOURCES = str(Path(skgpx.__file__).parent)
 rng = np.random.default_rng(0)

@@ -19,6 +19,8 @@ from skgpx.likelihoods import (
     check_likelihood,
 )
 
+pytestmark = pytest.mark.usefixtures("few_states")
+
 FAST = {"n_inducing": 12, "n_particles": 40, "random_state": 0}
 # No search for hyperparameters, and noise that suits the data.
 FIXED = {"kernel": RBF(1.0), "optimizer": None, **FAST}
