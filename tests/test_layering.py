@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -94,7 +95,12 @@ SOURCES = {
     path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8")
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-TREES = {name: ast.parse(source) for name, source in SOURCES.items()}
+
+
+@cache
+def trees():
+    """Syntax of every file, which workers that only collect tests do not ask for."""
+    return {name: ast.parse(source) for name, source in SOURCES.items()}
 
 
 def module_of(name):
@@ -115,14 +121,16 @@ def imported_names(node):
     return [f"{node.module}.{alias.name}" for alias in node.names]
 
 
-IMPORTS = {
-    name: [
-        imported
-        for statement in nodes(tree, ast.Import, ast.ImportFrom)
-        for imported in imported_names(statement)
-    ]
-    for name, tree in TREES.items()
-}
+@cache
+def imports():
+    return {
+        name: [
+            imported
+            for statement in nodes(tree, ast.Import, ast.ImportFrom)
+            for imported in imported_names(statement)
+        ]
+        for name, tree in trees().items()
+    }
 
 
 def test_the_table_knows_every_module_and_points_only_downward():
@@ -142,7 +150,7 @@ def test_the_layers_of_the_documentation_name_every_module():
 
 def test_imports_inside_the_package_point_downward():
     wrong = []
-    for name, imported in IMPORTS.items():
+    for name, imported in imports().items():
         module = module_of(name)
         for target in imported:
             parts = target.split(".")
@@ -156,20 +164,20 @@ def test_imports_inside_the_package_point_downward():
 def test_modules_do_not_import_one_another():
     """Not for their types either: a module can be read after those that it imports."""
     files = {
-        "skgpx." + name.removesuffix(".py").replace("/", "."): name for name in TREES
+        "skgpx." + name.removesuffix(".py").replace("/", "."): name for name in trees()
     }
     files = {dotted.removesuffix(".__init__"): name for dotted, name in files.items()}
     # names that a folder has from its files
     origins = {}
     for folder, name in files.items():
         if name.endswith("__init__.py"):
-            for node in nodes(TREES[name], ast.ImportFrom):
+            for node in nodes(trees()[name], ast.ImportFrom):
                 for alias in node.names:
                     origins[f"{folder}.{alias.name}"] = f"{node.module}.{alias.name}"
     graph = {}
     for dotted, name in files.items():
         graph[dotted] = set()
-        for target in () if name.endswith("__init__.py") else IMPORTS[name]:
+        for target in () if name.endswith("__init__.py") else imports()[name]:
             while target in origins:
                 target = origins[target]
             module = target if target in files else target.rpartition(".")[0]
@@ -179,7 +187,7 @@ def test_modules_do_not_import_one_another():
 
 def test_imports_from_outside():
     wrong = []
-    for name, imported in IMPORTS.items():
+    for name, imported in imports().items():
         module = module_of(name)
         known = THIRD_PARTY.get(name) or THIRD_PARTY.get(module, OTHERS_MAY)
         known = known | sys.stdlib_module_names
@@ -195,7 +203,7 @@ def test_imports_from_outside():
 def test_no_import_inside_a_function():
     wrong = [
         f"{name}:{statement.lineno}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for function in nodes(tree, ast.FunctionDef, ast.AsyncFunctionDef)
         for statement in nodes(function, ast.Import, ast.ImportFrom)
     ]
@@ -216,7 +224,7 @@ SILENT |= {tokenize.DEDENT, tokenize.ENDMARKER}
 def tokens_of_code(name):
     """Number of tokens outside of docstrings and comments."""
     tokens = tokenize.generate_tokens(io.StringIO(SOURCES[name]).readline)
-    documented = documentation(TREES[name])
+    documented = documentation(trees()[name])
     return sum(t.type not in SILENT and t.start[0] not in documented for t in tokens)
 
 
@@ -231,7 +239,7 @@ def calls(tree):
 
 
 def test_warnings_have_one_door():
-    warning = {name for name, tree in TREES.items() if "warnings.warn" in calls(tree)}
+    warning = {name for name, tree in trees().items() if "warnings.warn" in calls(tree)}
     assert warning == {"exceptions.py"}
 
 
@@ -240,7 +248,7 @@ FACTORISATIONS |= {"linalg.lapack.dpotrf", "linalg.cho_factor"}
 
 
 def test_cholesky_and_its_jitter_have_one_place():
-    found = {name for name, tree in TREES.items() if calls(tree) & FACTORISATIONS}
+    found = {name for name, tree in trees().items() if calls(tree) & FACTORISATIONS}
     assert found <= {"_numerics/linalg.py"}
 
 

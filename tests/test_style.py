@@ -2,13 +2,20 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "skgpx"
-TREES = {
-    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+
+
+@cache
+def trees():
+    """Syntax of every file, which workers that only collect tests do not ask for."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
 
 # Pronouns, adverbs and quantifiers: they do not say what a name holds.
 VAGUE_NAMES = re.findall(
@@ -48,7 +55,7 @@ def tuples_built_in(function):
 def test_no_call_unpacks_a_tuple_that_was_built_for_it():
     """``f(a=a, b=b)`` or a record, not ``how = a, b; f(*how)``."""
     bundles = []
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for function in functions(tree):
             built = tuples_built_in(function)
             bundles += [
@@ -66,7 +73,7 @@ def test_no_call_unpacks_a_tuple_that_was_built_for_it():
 def test_local_names_are_nouns():
     vague = [
         f"{name}:{function.lineno} {stored}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for function in functions(tree)
         for stored in stored_names(function)
         if stored in VAGUE_NAMES
@@ -78,7 +85,7 @@ def test_unlike_things_are_assigned_on_lines_of_their_own():
     """``a, b = x, y`` is for two parts of one thought."""
     pairs = [
         f"{name}:{node.lineno}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Tuple)
