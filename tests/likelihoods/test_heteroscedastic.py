@@ -225,16 +225,16 @@ def growing_noise(n=80):
     return X, np.sin(6.0 * X[:, 0]) + noise
 
 
-@pytest.mark.parametrize("largest", [100, 1000, 10_000])
-def test_a_row_of_many_repetitions_leaves_the_others(largest):
+def test_a_row_of_many_repetitions_leaves_the_others():
     X, y = growing_noise()
     weights = np.ones(80)
     weights[0] = 10
     model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0)
     mean, std = model.fit(X, y, weights).predict(X[1:], return_std=True)
-    weights[0] = largest
-    after, _ = model.fit(X, y, weights).predict(X[1:], return_std=True)
-    assert np.sqrt(np.mean(((after - mean) / std) ** 2)) < 0.7
+    for largest in (100, 1000, 10_000):
+        weights[0] = largest
+        after, _ = model.fit(X, y, weights).predict(X[1:], return_std=True)
+        assert np.sqrt(np.mean(((after - mean) / std) ** 2)) < 0.7
 
 
 @pytest.mark.parametrize("row", [0, 5])
