@@ -319,16 +319,20 @@ class PredictiveDistribution(Predictive):
     def covariance(self, include_noise: bool = True) -> Array:
         """Covariance of y between the rows, shape (n_rows, n_rows).
 
+        On another scale of y than its own, as of LogNormal, correlations are those of
+        the latent function, to first order.
+
         Raises
         ------
         ValueError
-            If the mean of y is not the latent function.
+            If the mean of y is not the latent function, on any scale.
         """
         likelihood = self.likelihood
-        if not likelihood.location_scale:
+        if not (likelihood.location_scale or likelihood.has_scale_of_y):
             raise ValueError(
-                "return_cov needs a likelihood whose mean is the latent function; got "
-                f"{likelihood!r}. Use return_std, or the covariance of sample_y."
+                "return_cov needs a likelihood whose mean is the latent function, of y "
+                f"or of a function of y; got {likelihood!r}. Use return_std, or the "
+                "covariance of sample_y."
             )
         if self.n_targets > 1:
             covariances = [
@@ -337,6 +341,8 @@ class PredictiveDistribution(Predictive):
             ]
             return np.stack(covariances, axis=2)
         covariance = self.posterior.covariance(self.X, self.target or 0)
+        if likelihood.has_scale_of_y:
+            return self._covariance_of_means(covariance, include_noise)
         if include_noise:
             # the variance of y where the function is zero in every model
             weights = np.ones(1)
@@ -351,6 +357,19 @@ class PredictiveDistribution(Predictive):
             of_rows = self._likelihood_of(slice(None))
             _, noise = of_rows.predictive_moments(zero_function)
             covariance[np.diag_indices_from(covariance)] += noise
+        return covariance
+
+    def _covariance_of_means(self, latent: Array, include_noise: bool) -> Array:
+        """Covariance of y on another scale: variances, with the correlations of f.
+
+        ``E[y | f]`` rises with f; to first order its correlations are the same.
+        """
+        _, variance = self.moments(include_noise=False)
+        factor = np.sqrt(variance / np.diagonal(latent))
+        covariance = latent * factor * factor[:, np.newaxis]
+        if include_noise:
+            _, total = self.moments()
+            covariance[np.diag_indices_from(covariance)] = total
         return covariance
 
     def sample(

@@ -4,7 +4,7 @@ from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._bernoulli import Bernoulli
 from skgpx.likelihoods._beta import Beta
 from skgpx.likelihoods._binomial import Binomial
-from skgpx.likelihoods._censored import LogNormal, Tobit
+from skgpx.likelihoods._censored import Tobit
 from skgpx.likelihoods._check import check_likelihood
 from skgpx.likelihoods._classes import Categorical, RobustMax
 from skgpx.likelihoods._gaussian import Gaussian, ShiftedMixture
@@ -16,6 +16,7 @@ from skgpx.likelihoods._log_rates import Gamma, NegativeBinomial
 from skgpx.likelihoods._ordinal import Ordinal
 from skgpx.likelihoods._poisson import Poisson
 from skgpx.likelihoods._student_t import StudentT
+from skgpx.likelihoods._warped import LogNormal, Warped
 
 __all__ = [
     "Bernoulli",
@@ -35,5 +36,6 @@ __all__ = [
     "ShiftedMixture",
     "StudentT",
     "Tobit",
+    "Warped",
     "check_likelihood",
 ]

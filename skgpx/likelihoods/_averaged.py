@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._types import Array, Index, Selection
-from skgpx.likelihoods._base import Likelihood, doubles
+from skgpx.likelihoods._base import Likelihood
+from skgpx.likelihoods._warped import OnScale
 
 # What likelihoods of one class with different scales have in common.
 _COMMON = (
@@ -19,6 +20,7 @@ _COMMON = (
     "discrete",
     "has_closed_form",
     "has_residuals",
+    "has_scale_of_y",
     "heavy_tailed",
     "location_scale",
     "log_scale",
@@ -43,6 +45,8 @@ def averaged(likelihoods: Sequence[Likelihood]) -> Likelihood:
     first = likelihoods[0]
     if all(_have_equal_parameters(first, other) for other in likelihoods):
         return first
+    if isinstance(first, OnScale):
+        return AveragedOnScale(tuple(likelihoods))
     if first._normal_variance() is None:
         return AveragedScales(tuple(likelihoods))
     return AveragedNoise(tuple(likelihoods))
@@ -210,8 +214,8 @@ class AveragedNoise(AveragedScales):
     def _with_common_noise(
         self,
         mixture: LatentMixture,
-    ) -> tuple[Likelihood, LatentMixture]:
-        """Likelihood with the smallest noise, and the mixture that goes with it."""
+    ) -> tuple[int, LatentMixture]:
+        """Model of the smallest noise, and the mixture that goes with it."""
         noises = []
         for member in self.likelihoods:
             noise = member._normal_variance()
@@ -224,24 +228,75 @@ class AveragedNoise(AveragedScales):
         # for each row, or for all rows, and for each component
         added = excess[mixture.owner].T[:, np.newaxis]
         widened = mixture._replace(variance=mixture.variance + added, owner=None)
-        return self.likelihoods[smallest], widened
+        return smallest, widened
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
         """``log p(y)`` of each row at its own y (n,), in nats, shape (n,)."""
-        likelihood, widened = self._with_common_noise(mixture)
-        return likelihood.predictive_log_density(y, widened)
+        smallest, widened = self._with_common_noise(mixture)
+        return self.likelihoods[smallest].predictive_log_density(y, widened)
 
-    def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
-        """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
-        likelihood, widened = self._with_common_noise(mixture)
-        return likelihood.predictive_cdf(doubles(y), widened)
+    def _by_cdf(
+        self,
+        evaluate: Callable[[Cdf, Selection], None],
+        mixture: LatentMixture,
+    ) -> None:
+        smallest, widened = self._with_common_noise(mixture)
+        self.likelihoods[smallest]._by_cdf(evaluate, widened)
 
     def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
         """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q)."""
-        likelihood, widened = self._with_common_noise(mixture)
-        return likelihood.predictive_quantile(p, widened)
+        smallest, widened = self._with_common_noise(mixture)
+        return self.likelihoods[smallest].predictive_quantile(p, widened)
 
     def predictive_crps(self, y: Array, mixture: LatentMixture) -> Array:
         """Continuous ranked probability score at y (n,), in the units of y, (n,)."""
-        likelihood, widened = self._with_common_noise(mixture)
-        return likelihood.predictive_crps(y, widened)
+        smallest, widened = self._with_common_noise(mixture)
+        return self.likelihoods[smallest].predictive_crps(y, widened)
+
+
+class AveragedOnScale(AveragedScales):
+    """`AveragedScales` of likelihoods of one function of y.
+
+    Densities, probabilities and quantiles are those of the average of their bases.
+    """
+
+    likelihoods: tuple[OnScale, ...]
+
+    def _average(self) -> Likelihood:
+        return averaged([member.base for member in self.likelihoods])
+
+    def predictive_mean(self, mixture: LatentMixture) -> Array:
+        """``E[y]``, shape (n,)."""
+        return self.predictive_moments(mixture)[0]
+
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """``E[y]`` and ``Var[y]``, noise included, (n,) each."""
+        average = self._average()
+        if not isinstance(average, AveragedNoise):
+            return super().predictive_moments(mixture)
+        smallest, widened = average._with_common_noise(mixture)
+        return self.likelihoods[smallest].predictive_moments(widened)
+
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """``log p(y)`` of each row at its own y (n,), in nats, shape (n,)."""
+        first = self.likelihoods[0]
+        log_slope = first.log_slope(np.asarray(y)[:, np.newaxis])[:, 0]
+        z = first.forward(y)
+        return self._average().predictive_log_density(z, mixture) + log_slope
+
+    def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
+        """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q)."""
+        z = self._average().predictive_quantile(p, mixture)
+        return self.likelihoods[0].inverse(z)
+
+    def _by_cdf(
+        self,
+        evaluate: Callable[[Cdf, Selection], None],
+        mixture: LatentMixture,
+    ) -> None:
+        forward = self.likelihoods[0].forward
+
+        def evaluate_on_scale(cdf: Cdf, rows: Selection) -> None:
+            evaluate(lambda y, chosen: cdf(forward(y), chosen), rows)
+
+        self._average()._by_cdf(evaluate_on_scale, mixture)

@@ -102,6 +102,8 @@ class Likelihood(BaseEstimator):
     has_closed_form : bool
         Class attribute: y is f plus normal noise of variance ``variance(0.0)``, so that
         the posterior of the weights and the evidence have a closed form.
+    has_scale_of_y : bool
+        Class attribute: a monotone function of y has the latent function as location.
     has_residuals : bool
         Class attribute: ``y - mean(f)`` of a row says how well it is predicted; not so
         for bounds of y.
@@ -199,6 +201,7 @@ class Likelihood(BaseEstimator):
     support: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     smooth: ClassVar[bool] = True
     has_closed_form: ClassVar[bool] = False
+    has_scale_of_y: ClassVar[bool] = False
     has_residuals: ClassVar[bool] = True
     close_to_gaussian: ClassVar[bool] = False
     overdispersed_version: ClassVar[str | None] = None

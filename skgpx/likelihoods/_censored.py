@@ -1,4 +1,4 @@
-"""Normal and log-normal targets, of which y may be a lower or an upper bound."""
+"""Normal targets, of which y may be a lower or an upper bound."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from numpy.typing import ArrayLike
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._types import Array
-from skgpx.likelihoods._base import Likelihood, Scales, doubles, residuals
+from skgpx.likelihoods._base import Scales, doubles, residuals
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import (
-    ExpRate,
     ProbitProbability,
     log_probability_above_zero,
 )
-from skgpx.likelihoods._log_rates import check_positive
 from skgpx.likelihoods._noise import NormalNoise, variance_start
 
 _PROBIT = ProbitProbability()
-_LOG = ExpRate()
 
 
 class Tobit(NormalNoise):
@@ -153,130 +150,3 @@ class Tobit(NormalNoise):
 
     def _row_noise(self, negligible: float) -> tuple[Array, Array, Array]:
         return self._normal()._row_noise(negligible)
-
-
-class LogNormal(Likelihood):
-    """Positive targets with a normal logarithm, ``log y = f + scale * e``.
-
-    Parameters
-    ----------
-    scale : float, default=None
-        Standard deviation of the logarithm of y; None estimates it.
-
-    Notes
-    -----
-    Rows may be censored, as under `Tobit`: survival times that are only known to exceed
-    y have ``censoring=1``. This is the log-normal model of accelerated failure times.
-    The median of y is ``exp(f)``, and f has the same posterior as under `Tobit` for the
-    logarithm of y, or under `Gaussian` if no row is censored: `PLSRegressor` fits
-    these, so that kernels refer to the standardised logarithm of y.
-
-    Examples
-    --------
-    >>> from skgpx.likelihoods import LogNormal
-    >>> LogNormal(scale=0.5).mean([0.0, 1.0]).round(3)
-    array([1.133, 3.08 ])
-    """
-
-    log_scale = True
-    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
-    row_quantity: ClassVar[str | None] = "censoring"
-    scale_names: ClassVar[tuple[str, ...]] = ("scale",)
-    known_: Array | float = 0.0
-
-    def __init__(self, scale: float | None = None) -> None:
-        self.scale = scale
-
-    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """`nll` of log y; plus log y where y is observed, the Jacobian."""
-        log_y = np.log(y)
-        jacobian = np.where(self.known_ == 0.0, log_y, 0.0)
-        return self._of_log().nll(log_y, f) + jacobian
-
-    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Gradient of the `nll` of log y."""
-        return self._of_log().gradient(np.log(y), f)
-
-    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Curvature of the `nll` of log y."""
-        return self._of_log().curvature(np.log(y), f)
-
-    def mean(self, f: ArrayLike) -> Array:
-        """``exp(f + scale² / 2)``."""
-        exponent = np.add(f, 0.5 * self._scale("scale") ** 2)
-        return np.asarray(np.exp(exponent))
-
-    def variance(self, f: ArrayLike) -> Array:
-        """``(exp(scale²) - 1) mean²``."""
-        ratio = np.expm1(self._scale("scale") ** 2)
-        return np.asarray(ratio * self.mean(f) ** 2)
-
-    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """``Φ((log y - f) / scale)``, of the true value."""
-        return self._of_log().cdf(_log(y), f)
-
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
-        """Draw true values."""
-        return np.exp(self._of_log().sample(f, rng))
-
-    def base_latent(self, y: Array, weights: Array) -> float:
-        """Mean of the logarithms of the true values."""
-        return self._of_log().base_latent(np.log(y), weights)
-
-    def initial_latent(self, y: ArrayLike) -> Array:
-        """``log y``, half a standard deviation of the noise beyond a bound."""
-        return self._of_log().initial_latent(np.log(y))
-
-    def centred(self, variance: float) -> Self:  # noqa: ARG002
-        """Return the copy itself: the base is a mean of logarithms."""
-        return self
-
-    def starting_scales(self, y: Array, weights: Array) -> Scales:
-        """Starts and bounds for log y under `Tobit`."""
-        return self._of_log().starting_scales(np.log(y), weights)
-
-    def check_support(self, y: Array) -> None:
-        """Raise a ValueError unless every y is positive."""
-        super().check_support(y)
-        check_positive(self, y)
-
-    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """Mean and variance of y, of mixtures of log-normal variables: closed form."""
-        mean, spread = self._moments_of_mean(mixture)
-        # E Var[y | f] = (exp(scale²) - 1) E (E[y | f])²
-        mean_square = spread + mean**2
-        noise = np.expm1(self._scale("scale") ** 2) * mean_square
-        return mean, spread + noise
-
-    def _moments_of_mean(self, mixture: LatentMixture) -> tuple[Array, Array]:
-        """Mean and variance of ``exp(f + scale² / 2)``, (n,), in closed form."""
-        shifted = mixture.mean + 0.5 * self._scale("scale") ** 2
-        return _LOG.moments(mixture._replace(mean=shifted))
-
-    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
-        """``log p(y)`` of each row, of bounds the log probability beyond them, (n,)."""
-        log_y = np.log(doubles(y))
-        jacobian = np.where(np.ravel(self.known_) == 0.0, log_y, 0.0)
-        return self._of_log().predictive_log_density(log_y, mixture) - jacobian
-
-    def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
-        """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
-        return self._of_log().predictive_cdf(_log(y), mixture)
-
-    def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
-        """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q)."""
-        log_quantiles = self._of_log().predictive_quantile(p, mixture)
-        return np.exp(log_quantiles)
-
-    def _normal_variance(self) -> float:
-        """``scale²``, of the noise of the logarithm."""
-        return self._scale("scale") ** 2
-
-    def _of_log(self) -> Tobit:
-        return Tobit(self.scale)._replace(known_=self.known_)
-
-
-def _log(y: ArrayLike) -> Array:
-    """Logarithm, very negative where y is not positive."""
-    positive = np.maximum(doubles(y), 1e-300)
-    return np.log(positive)

@@ -1,0 +1,132 @@
+"""Monotone functions of y with one parameter: Box-Cox and Yeo-Johnson."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import boxcox, inv_boxcox
+
+from skgpx._types import Array
+
+# A power of one is the identity. Beyond these limits a function has a bounded range, so
+# that the distribution of y would have a pole.
+POWER_BOUNDS = (0.0, 2.0)
+TRANSFORMS = ("yeo-johnson", "box-cox")
+# Arguments below which the slope in the power is a series.
+_SMALL = 0.1
+# The smallest and the largest argument of a power.
+_LEAST = 1e-150
+_LARGEST = 1e100
+
+
+class Warp(NamedTuple):
+    """``g(y) = location + unit ψ((y - location) / unit)``, with the power λ of ψ.
+
+    Both functions are the identity at λ = 1, and have the slope one in the middle of
+    the data, so that g(y) is in the units of y [1]_.
+
+    Attributes
+    ----------
+    transform : {"yeo-johnson", "box-cox"}
+        Yeo and Johnson's ψ, which takes any number, around its zero; or
+        ``ψ(t) = 1 + (t^λ - 1) / λ`` of positive numbers around one.
+    location, unit : float
+        Mean and standard deviation of y; for Box-Cox, zero and the geometric mean.
+    power : float or ndarray
+        λ, from 0, a logarithm, to 2.
+
+    References
+    ----------
+    .. [1] Box and Cox, "An analysis of transformations", JRSS B 1964; Yeo and Johnson,
+       "A new family of power transformations", Biometrika 2000.
+    """
+
+    transform: str
+    location: float
+    unit: float
+    power: float | Array = 1.0
+
+    @classmethod
+    def of(cls, transform: str, y: Array, weights: Array) -> Warp:
+        """The identity around the middle of targets (n,) that are not all equal."""
+        if transform == "box-cox":
+            log_mean = float(np.average(np.log(y), weights=weights))
+            return cls(transform, 0.0, float(np.exp(log_mean)))
+        mean = float(np.average(y, weights=weights))
+        variance = float(np.average((y - mean) ** 2, weights=weights))
+        return cls(transform, mean, float(np.sqrt(variance)) or 1.0)
+
+    @property
+    def description(self) -> str:
+        """Which function it is, in words."""
+        name = {"box-cox": "Box and Cox", "yeo-johnson": "Yeo and Johnson"}
+        return (
+            f"{name[self.transform]}, power {self.power:.3g} (0 is a logarithm, 1 is y)"
+        )
+
+    def at(self, power: float | Array) -> Self:
+        """The function with another power."""
+        return self._replace(power=power)
+
+    def forward(self, y: Any) -> Array:
+        """``g(y)``."""
+        size, sign, power = self._arguments(y)
+        values = sign * boxcox(size, power)
+        return np.asarray(self._shifted(values))
+
+    def inverse(self, z: Any) -> Array:
+        """``y`` with ``g(y) = z``, at most 1e100 units.
+
+        Zero where no positive y has this value.
+        """
+        values = (np.asarray(z, dtype=np.float64) - self.location) / self.unit
+        power = self.power
+        if self.transform == "box-cox":
+            values = np.maximum(values - 1.0, -1.0 / np.maximum(power, _LEAST))
+            return np.asarray(self.unit * _inverse(values, power))
+        sign = np.where(values < 0.0, -1.0, 1.0)
+        own_power = np.where(values < 0.0, 2.0 - power, power)
+        t = sign * (_inverse(np.abs(values), own_power) - 1.0)
+        return np.asarray(self.location + self.unit * t)
+
+    def log_slope(self, y: Any) -> Array:
+        """``log g'(y)``."""
+        size, _, power = self._arguments(y)
+        return np.asarray((power - 1.0) * np.log(size))
+
+    def power_slopes(self, y: Any) -> tuple[Array, Array]:
+        """Derivatives of ``g(y)`` and of ``log g'(y)`` in λ."""
+        size, sign, power = self._arguments(y)
+        log_size = np.log(size)
+        # ∂ (t^λ - 1) / λ = log² t φ(λ log t) with φ(a) = (e^a (a - 1) + 1) / a²
+        a = power * log_size
+        is_small = np.abs(a) < _SMALL
+        large = np.where(is_small, 1.0, a)
+        phi = (np.exp(large) * (large - 1.0) + 1.0) / large**2
+        # Σ a^k / (k! (k + 2))
+        series = 1 / 2 + a * (1 / 3 + a * (1 / 8 + a * (1 / 30 + a * (1 / 144))))
+        phi = np.where(is_small, series, phi)
+        # the power of negative arguments falls with λ, and so does their size
+        of_values = self.unit * log_size**2 * phi
+        return np.asarray(of_values), np.asarray(sign * log_size)
+
+    def _arguments(self, y: Any) -> tuple[Array, Array | float, Array | float]:
+        """Positive arguments of a power, their signs, and the powers."""
+        t = (np.asarray(y, dtype=np.float64) - self.location) / self.unit
+        if self.transform == "box-cox":
+            return np.maximum(t, _LEAST), 1.0, self.power
+        is_negative = t < 0.0
+        own_power = np.where(is_negative, 2.0 - self.power, self.power)
+        return 1.0 + np.abs(t), np.where(is_negative, -1.0, 1.0), own_power
+
+    def _shifted(self, values: Array) -> Array:
+        if self.transform == "box-cox":
+            values = values + 1.0
+        shifted: Array = self.location + self.unit * values
+        return shifted
+
+
+def _inverse(values: Array, power: float | Array) -> Array:
+    """``t`` with ``(t^λ - 1) / λ`` of these values, at most a number with a square."""
+    return np.minimum(inv_boxcox(values, power), _LARGEST)

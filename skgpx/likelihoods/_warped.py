@@ -1,0 +1,423 @@
+"""Likelihoods on another scale of y: a monotone function of it is f plus noise."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+
+from skgpx._numerics.expectations import product_nodes
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.warping import POWER_BOUNDS, TRANSFORMS, Warp
+from skgpx._types import Array, Selection
+from skgpx.likelihoods import _predictive
+from skgpx.likelihoods._base import Likelihood, Scales, doubles, is_number
+from skgpx.likelihoods._censored import Tobit
+from skgpx.likelihoods._gaussian import Gaussian
+from skgpx.likelihoods._links import ExpRate
+from skgpx.likelihoods._log_rates import check_positive
+from skgpx.likelihoods._student_t import StudentT
+
+_LOG = ExpRate()
+# Nodes of an average over normal noise, and levels of one over other noise, which leave
+# out half a percent of each tail.
+_N_NODES = 16
+_LEVELS = (np.arange(100) + 0.5) / 100
+
+
+class OnScale(Likelihood):
+    """Another likelihood, of ``g(y)`` with a monotone function g.
+
+    ``p(y | f) = p(g(y) | f; base) g'(y)``: the posterior of f is that of the base for
+    targets ``g(y)``. Quantiles of y are ``g⁻¹`` of those of ``g(y)``.
+    """
+
+    has_scale_of_y = True
+    known_: Array | float = 0.0
+
+    @property
+    def base(self) -> Likelihood:
+        """Likelihood of ``g(y)``."""
+        raise NotImplementedError
+
+    def forward(self, y: ArrayLike) -> Array:
+        """``g(y)``; the smallest values where y is below the support."""
+        raise NotImplementedError
+
+    def inverse(self, z: ArrayLike) -> Array:
+        """``y`` with ``g(y) = z``."""
+        raise NotImplementedError
+
+    def log_slope(self, y: ArrayLike) -> Array:
+        """``log g'(y)``, of rows that are observed; zero of bounds."""
+        raise NotImplementedError
+
+    def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """`nll` of g(y), less ``log g'(y)``, the Jacobian."""
+        return self.base.nll(self.forward(y), f) - self.log_slope(y)
+
+    def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Gradient of the `nll` of g(y)."""
+        return self.base.gradient(self.forward(y), f)
+
+    def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """Curvature of the `nll` of g(y)."""
+        return self.base.curvature(self.forward(y), f)
+
+    def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
+        """``P(g(Y) <= g(y))``, of the true value."""
+        return self.base.cdf(self.forward(y), f)
+
+    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+        """Draw true values."""
+        return self.inverse(self.base.sample(f, rng))
+
+    def base_latent(self, y: Array, weights: Array) -> float | Array:
+        """That of g(y)."""
+        return self.base.base_latent(self.forward(y), weights)
+
+    def initial_latent(self, y: ArrayLike) -> Array:
+        """That of g(y)."""
+        return self.base.initial_latent(self.forward(y))
+
+    def centred(self, variance: float) -> Self:  # noqa: ARG002
+        """Return the copy itself: the base is a mean of g(y)."""
+        return self
+
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
+        """Starts and bounds for g(y)."""
+        return self.base.starting_scales(self.forward(y), weights)
+
+    def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
+        """``log p(y)`` of each row, of bounds the log probability beyond them, (n,)."""
+        log_slope = self.log_slope(np.asarray(y)[:, np.newaxis])[:, 0]
+        return self.base.predictive_log_density(self.forward(y), mixture) + log_slope
+
+    def predictive_cdf(self, y: Array, mixture: LatentMixture) -> Array:
+        """``P(Y <= y)`` of each row at its own y (n,), shape (n,)."""
+        return self.base.predictive_cdf(self.forward(y), mixture)
+
+    def predictive_quantile(self, p: ArrayLike, mixture: LatentMixture) -> Array:
+        """``y`` with ``P(Y <= y) = p`` for each p (q,), shape (n, q)."""
+        return self.inverse(self.base.predictive_quantile(p, mixture))
+
+
+class Warped(OnScale):
+    """Noise on another scale of y, which is learned: a warped Gaussian process [1]_.
+
+    ``g(y) = f + e`` with Yeo and Johnson's or Box and Cox's function g. Its power is 1
+    for y itself and 0 for a logarithm. `PLSRegressor` learns it with the kernel, by the
+    evidence of y, so that skewed noise, and noise that grows with the mean, are normal.
+
+    Parameters
+    ----------
+    likelihood : Likelihood, default=None
+        Of g(y), one that is `location_scale`, such as `Gaussian`, `StudentT` or
+        `Tobit`; scales are in the units of y in the middle of the data, where the slope
+        of g is one. None is ``Gaussian()``.
+    transform : {"yeo-johnson", "box-cox"}, default="yeo-johnson"
+        "box-cox" is for positive y.
+    power : float, default=None
+        From 0 to 2: no other powers leave the whole real line to g(y). None learns it.
+
+    Attributes
+    ----------
+    warp_ : Warp
+        The function g, set by `prepare`.
+
+    Notes
+    -----
+    Quantiles, intervals, densities and the continuous ranked probability score follow
+    from those of g(y), exactly. Means and variances of y are averages over its
+    distribution, by quadrature (of noise that is not normal, between its half percents:
+    powers of a variable with heavy tails may have no mean). ``g⁻¹`` of the mean of g(y)
+    is the median of y. Where a normal g(y) is below the range of Box and Cox's
+    function, y is zero.
+
+    References
+    ----------
+    .. [1] Snelson, Rasmussen and Ghahramani, "Warped Gaussian processes", NeurIPS 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpx.likelihoods import Gaussian, Warped
+    >>> y = np.array([0.5, 1.0, 2.0])
+    >>> likelihood = Warped(Gaussian(0.25), transform="box-cox", power=0.0).prepare(y)
+    >>> likelihood.forward([1.0, np.e]).round(3), likelihood.inverse([2.0]).round(3)
+    (array([1., 2.]), array([2.718]))
+    >>> likelihood.mean([1.0]).round(3)
+    array([1.133])
+    """
+
+    warp_: Warp
+
+    def __init__(
+        self,
+        likelihood: Likelihood | None = None,
+        transform: str = "yeo-johnson",
+        power: float | None = None,
+    ) -> None:
+        self.likelihood = likelihood
+        self.transform = transform
+        self.power = power
+
+    @property
+    def base(self) -> Likelihood:
+        """Likelihood of ``g(y)``."""
+        if self.likelihood is None:
+            return Gaussian()
+        return self.likelihood
+
+    @property
+    def support(self) -> tuple[float, float]:  # type: ignore[override]
+        """The interval of y."""
+        return (0.0 if self.transform == "box-cox" else -np.inf, np.inf)
+
+    @property
+    def row_quantity(self) -> str | None:  # type: ignore[override]
+        """Censoring, where the base has it; the noise of a row is not one of g(y)."""
+        quantity = self.base.row_quantity
+        return quantity if quantity == "censoring" else None
+
+    def forward(self, y: ArrayLike) -> Array:
+        """``g(y)``."""
+        return self.warp_.forward(doubles(y))
+
+    def inverse(self, z: ArrayLike) -> Array:
+        """``y`` with ``g(y) = z``; zero where no positive y has this value."""
+        return self.warp_.inverse(z)
+
+    def log_slope(self, y: ArrayLike) -> Array:
+        """``log g'(y)``, of rows that are observed; zero of bounds."""
+        log_slope = self.warp_.log_slope(y)
+        if self.row_quantity is None:
+            return log_slope
+        return np.where(self.known_ == 0.0, log_slope, 0.0)
+
+    def mean(self, f: ArrayLike) -> Array:
+        """``E g⁻¹(f + e)``, by quadrature."""
+        return self._moments_given(f)[0]
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``Var g⁻¹(f + e)``, by quadrature."""
+        return self._moments_given(f)[1]
+
+    def check_parameters(self) -> None:
+        """Raise a ValueError unless all parameters are possible."""
+        base = self.base
+        if not (isinstance(base, Likelihood) and base.location_scale):
+            raise ValueError(
+                "Warped expects a likelihood with f as location, such as Gaussian(), "
+                f"StudentT() or Tobit(); got {base!r}."
+            )
+        if self.transform not in TRANSFORMS:
+            raise ValueError(
+                f"Warped expects transform to be one of {TRANSFORMS}; got "
+                f"{self.transform!r}."
+            )
+        low, high = POWER_BOUNDS
+        power = self.power
+        if power is not None and not (is_number(power) and low <= power <= high):
+            raise ValueError(
+                f"Warped expects power to be a number from {low:g} to {high:g}, or "
+                f"None to learn it; got {power!r}."
+            )
+        base.check_parameters()
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless y is in the support of the transform."""
+        super().check_support(y)
+        if self.transform == "box-cox":
+            check_positive(self, y)
+
+    def prepare(
+        self,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        known: Array | None = None,
+    ) -> Self:
+        """Copy with the function g, and the base prepared for g(y)."""
+        y = doubles(y)
+        weights = np.ones(y.shape) if sample_weight is None else doubles(sample_weight)
+        self.check_parameters()
+        self.check_support(y)
+        power = 1.0 if self.power is None else float(self.power)
+        warp = Warp.of(self.transform, y, weights).at(power)
+        base = self.base.prepare(warp.forward(y), weights, known)
+        return self._replace(
+            likelihood=base,
+            power=power,
+            warp_=warp,
+            free_=tuple(f"likelihood__{name}" for name in base.free_),
+            n_outputs_=base.n_outputs_,
+            base_latent_=base.base_latent_,
+            _log_bounds=base.theta_bounds,
+        )
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of the free scales of the base."""
+        return self.base.theta
+
+    def with_theta(self, theta: ArrayLike) -> Self:
+        """Copy with other scales of the base."""
+        return self._replace(likelihood=self.base.with_theta(theta))
+
+    def at_rows(self, known: Array) -> Self:
+        """Distribution of rows with this censoring (n,)."""
+        rows = super().at_rows(known)
+        return rows._replace(likelihood=self.base.at_rows(known))
+
+    def at_some(self, rows: Selection) -> Self:
+        """Distribution of a selection of the rows (k,), with their censoring."""
+        selected = super().at_some(rows)
+        return selected._replace(likelihood=self.base.at_some(rows))
+
+    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+        """Targets that the transform accepts."""
+        targets = self.base.example_targets(rng, n)
+        if self.transform == "box-cox":
+            return np.exp(0.3 * targets / np.std(targets))
+        return targets
+
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of y."""
+        if not isinstance(self.base, Gaussian | Tobit):
+            return self._moments_of_nodes(mixture)
+        noise = self.base._normal_variance()
+
+        def inverse(rows: Selection, z: Array) -> tuple[Array, float]:  # noqa: ARG001
+            return self.inverse(z[:, 0]), 0.0
+
+        # y is a function of z = f + e, which is a mixture of normals, too
+        noise = np.reshape(noise, (-1, 1, 1))
+        widened = mixture._replace(variance=mixture.variance + noise)
+        mean, variance, _ = _predictive.moments(inverse, widened)
+        return mean, variance
+
+    def _moments_of_nodes(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of y, from nodes of f and of the noise around it."""
+        nodes, node_shares = product_nodes(1, _N_NODES)
+        std = np.sqrt(mixture.variance[:, 0])[..., np.newaxis]
+        means, variances = self._moments_given(
+            mixture.mean[:, 0, :, np.newaxis] + std * nodes[:, 0]
+        )
+        shares = np.outer(mixture.weights, node_shares)
+        mean = np.sum(means * shares, axis=(1, 2))
+        squares = (means - mean[:, np.newaxis, np.newaxis]) ** 2
+        return mean, np.sum((variances + squares) * shares, axis=(1, 2))
+
+    def _moments_given(self, f: ArrayLike) -> tuple[Array, Array]:
+        """Mean and variance of y given f, of the shape of f."""
+        errors, shares = self._noise_nodes()
+        y = self.inverse(doubles(f)[..., np.newaxis] + errors)
+        mean = y @ shares
+        variance = (y - mean[..., np.newaxis]) ** 2 @ shares
+        return np.asarray(mean), np.asarray(variance)
+
+    def _noise_nodes(self) -> tuple[Array, Array]:
+        """Nodes and weights of the noise around f.
+
+        Of normal noise those of Gauss and Hermite, of other noise its quantiles.
+        """
+        base = self.base
+        if isinstance(base, Gaussian | Tobit):
+            nodes, shares = product_nodes(1, _N_NODES)
+            variance = float(np.mean(base.variance(0.0)))
+            return np.sqrt(variance) * nodes[:, 0], shares
+        if isinstance(base, StudentT):
+            errors = base._scale("scale") * stdtrit(base.df, _LEVELS)
+        else:
+            zero = LatentMixture(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones(1))
+            errors = base.predictive_quantile(_LEVELS, zero)[0]
+        return errors, np.full(len(errors), 1.0 / len(errors))
+
+
+class LogNormal(OnScale):
+    """Positive targets with a normal logarithm, ``log y = f + scale * e``.
+
+    Parameters
+    ----------
+    scale : float, default=None
+        Standard deviation of the logarithm of y; None estimates it.
+
+    Notes
+    -----
+    Rows may be censored, as under `Tobit`: survival times that are only known to exceed
+    y have ``censoring=1``. This is the log-normal model of accelerated failure times.
+    The median of y is ``exp(f)``, and f has the same posterior as under `Tobit` for the
+    logarithm of y, or under `Gaussian` if no row is censored: `PLSRegressor` fits
+    these, so that kernels refer to the standardised logarithm of y.
+
+    Examples
+    --------
+    >>> from skgpx.likelihoods import LogNormal
+    >>> LogNormal(scale=0.5).mean([0.0, 1.0]).round(3)
+    array([1.133, 3.08 ])
+    """
+
+    log_scale = True
+    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    row_quantity: ClassVar[str | None] = "censoring"
+    scale_names: ClassVar[tuple[str, ...]] = ("scale",)
+
+    def __init__(self, scale: float | None = None) -> None:
+        self.scale = scale
+
+    @property
+    def base(self) -> Tobit:
+        """Likelihood of the logarithm."""
+        return Tobit(self.scale)._replace(known_=self.known_, n_outputs_=1)
+
+    def forward(self, y: ArrayLike) -> Array:
+        """``log y``, very negative where y is not positive."""
+        return np.log(np.maximum(doubles(y), 1e-300))
+
+    def inverse(self, z: ArrayLike) -> Array:
+        """``exp(z)``."""
+        return np.exp(doubles(z))
+
+    def log_slope(self, y: ArrayLike) -> Array:
+        """``-log y`` of rows that are observed; zero of bounds."""
+        return np.where(self.known_ == 0.0, -np.log(doubles(y)), 0.0)
+
+    def mean(self, f: ArrayLike) -> Array:
+        """``exp(f + scale² / 2)``."""
+        exponent = np.add(f, 0.5 * self._scale("scale") ** 2)
+        return np.asarray(np.exp(exponent))
+
+    def variance(self, f: ArrayLike) -> Array:
+        """``(exp(scale²) - 1) mean²``."""
+        ratio = np.expm1(self._scale("scale") ** 2)
+        return np.asarray(ratio * self.mean(f) ** 2)
+
+    def check_support(self, y: Array) -> None:
+        """Raise a ValueError unless every y is positive."""
+        super().check_support(y)
+        check_positive(self, y)
+
+    def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of y, of mixtures of log-normal variables: closed form."""
+        mean, spread = self._moments_of_mean(mixture)
+        # E Var[y | f] = (exp(scale²) - 1) E (E[y | f])²
+        mean_square = spread + mean**2
+        noise = np.expm1(self._scale("scale") ** 2) * mean_square
+        return mean, spread + noise
+
+    def _moments_of_mean(self, mixture: LatentMixture) -> tuple[Array, Array]:
+        """Mean and variance of ``exp(f + scale² / 2)``, (n,), in closed form."""
+        shifted = mixture.mean + 0.5 * self._scale("scale") ** 2
+        return _LOG.moments(mixture._replace(mean=shifted))
+
+
+def warp_of(likelihood: Likelihood) -> Warp | None:
+    """The function of y that has normal noise, if it is another one than y itself."""
+    return likelihood.warp_ if isinstance(likelihood, Warped) else None
+
+
+def normal_noise(likelihood: Likelihood) -> Likelihood:
+    """The likelihood itself, or that of a function of y."""
+    return likelihood.base if isinstance(likelihood, Warped) else likelihood
