@@ -539,8 +539,9 @@ def multiplicative_variation(
         "The variation of y grows with its level: noise and seasons are more nearly "
         "proportional to it than constant, and intervals are too narrow where y is "
         f"large. log(y) has a likelihood of about {gain:.2g} nats per observation more "
-        "than y: use TransformedTargetRegressor(PLSRegressor(), func=np.log, "
-        "inverse_func=np.exp), or PLSRegressor(likelihood=LogNormal()).",
+        "than y: use PLSRegressor(), ExactGPRegressor() or GWIRegressor(), whose noise "
+        "of likelihood=None may be normal on another scale of y, or a "
+        "TransformedTargetRegressor of the logarithm.",
         gain=gain,
     )
 

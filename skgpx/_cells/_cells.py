@@ -35,6 +35,7 @@ from skgpx._numerics.regression import (
     weight_statistics,
 )
 from skgpx._numerics.rows import distinct_rows, row_hashes
+from skgpx._numerics.warping import Warp
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._shell.validation import Rows, Units, canonical_rows
 from skgpx._types import Array, Index, Mask
@@ -98,12 +99,15 @@ class RowUnits(NamedTuple):
         Unit of the variance of the noise; None where it is not known.
     least_noise : float
         In this unit, of rows without noise.
+    warp : Warp or None
+        Function of y that has normal noise; its values have the units `y`.
     """
 
     targets: tuple[int, ...] = ()
     y: Units = Units()
     noise: float | None = None
     least_noise: float = 0.0
+    warp: Warp | None = None
 
     def standardised(self, rows: Rows) -> Rows:
         """Rows in standardised units."""
@@ -111,7 +115,10 @@ class RowUnits(NamedTuple):
         if quantity is not None and self.noise is not None:
             is_noisy = quantity > 0.0
             quantity = np.where(is_noisy, quantity / self.noise, self.least_noise)
-        return rows._replace(y=self.y.standardised(rows.y), known=quantity)
+        y = rows.y
+        if self.warp is not None:
+            y = self.warp.forward(y)
+        return rows._replace(y=self.y.standardised(y), known=quantity)
 
 
 # ---- Cells ---------------------------------------------------------------------------

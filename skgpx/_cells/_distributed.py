@@ -27,6 +27,7 @@ from skgpx._cells._cells import (
 )
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.regression import WeightStatistics
+from skgpx._numerics.warping import Warp
 from skgpx._posterior._sampler import form_constant
 from skgpx._row_budgets import SAMPLED_ROWS
 from skgpx._shell.parallel import check_workers
@@ -467,6 +468,11 @@ class Partitions(NamedTuple):
         ]
         return float(sum(compute(*parts)))
 
+    def log_volume(self, warp: Warp) -> float:
+        """Log slopes of a function of y, the sum over all rows."""
+        parts = [delayed_call(_part_log_volume, part, warp) for part in self.parts]
+        return float(sum(compute(*parts)))
+
     def in_cells(self, division: Division, path: str | None) -> list[Any]:
         """Promises of the tables of all cells, sent by files in a folder if any."""
         n_cells = division.tree.n_cells
@@ -649,6 +655,10 @@ def _part_constant(rows: Rows, likelihood: Likelihood, units: RowUnits) -> float
     if not len(rows.y):
         return 0.0
     return form_constant(units.standardised(rows), likelihood)
+
+
+def _part_log_volume(rows: Rows, warp: Warp) -> float:
+    return float(rows.weights @ warp.log_slope(rows.y))
 
 
 def _part_statistics(rows: Rows, basis: Nystroem, units: RowUnits) -> WeightStatistics:

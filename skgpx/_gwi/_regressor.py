@@ -42,7 +42,12 @@ from skgpx._gwi._process import (
     fit_process,
     leave_one_out,
 )
-from skgpx._hyperparameters import search_findings, search_record
+from skgpx._hyperparameters import (
+    NormalForm,
+    learn_scale,
+    search_findings,
+    search_record,
+)
 from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics.variance_scale import fit_scale
 from skgpx._prediction.base import LatentRegressor
@@ -178,13 +183,15 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         Noise variance of the process, in squared units of y; None learns it together
         with the kernel, and calibrates it on held-out rows afterwards.
     likelihood : {"gaussian", "student_t"}, StudentT or None, default=None
-        Noise around the function: normal for None. Student's distribution has heavy
-        tails; its scale and degrees of freedom maximise the density of the errors at
-        held-out rows. ``StudentT(df)`` keeps the degrees of freedom, and its scale if
-        that is given. The variance of noise with ``df <= 2`` is infinite, and so are
-        `noise_variance_` and standard deviations with noise; intervals, quantiles and
-        densities are finite. The process is fitted by normal noise in any case; without
-        held-out rows the noise is normal, too.
+        Noise around the function. None is normal noise and, around means that are not
+        given, one of a function of y where that is more probable, as in
+        :class:`PLSRegressor`; "gaussian" is noise of y itself. Student's distribution
+        has heavy tails; its scale and degrees of freedom maximise the density of the
+        errors at held-out rows. ``StudentT(df)`` keeps the degrees of freedom, and its
+        scale if that is given. The variance of noise with ``df <= 2`` is infinite, and
+        so are `noise_variance_` and standard deviations with noise; intervals,
+        quantiles and densities are finite. The process is fitted by normal noise in any
+        case; without held-out rows the noise is normal, too.
     noise_model : regressor, "boosting" or None, default=None
         How the scale of the noise varies: a regressor that is fitted to the logarithms
         of the absolute errors at held-out rows. Folds tell how much of it is kept, and
@@ -267,7 +274,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     posterior_ : LatentModel or MixtureModel
         Mean, basis and posterior of the weights, from which every prediction is
         computed; a mixture has a model for each state of the hyperparameters.
-    likelihood_ : Gaussian or StudentT
+    likelihood_ : Gaussian, Warped or StudentT
         The noise; with a noise model that of a typical row.
     noise_model_ : estimator or None
         The noise model, fitted to the errors at all held-out rows; None without one.
@@ -461,15 +468,15 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             kernel=self.kernel,
             optimizer=self.optimizer,
         )
-        search_rng, train_rng, fold_rng, noise_rng = generator(self.random_state).spawn(
-            4
-        )
+        streams = generator(self.random_state).spawn(5)
+        search_rng, train_rng, fold_rng, noise_rng, scale_rng = streams
         rows, base_model = self._rows(X, y, sample_weight, groups, fold_rng)
         clock.end_of("process" if base_model is None else "mean")
         check_kernel(kernel_of(self), rows.X, self.noise_variance)
 
         # 1  The process: prior, inducing points, regression in their basis.
-        problem = self._fit_process(rows, search_rng)
+        form = NormalForm.of(self._scale_of_y(rows, base_model, scale_rng), rows)
+        problem = self._fit_process(form.rows, search_rng)
         learn_noise_of = None
         if not is_plain(self.likelihood, self.noise_model):
             learn_noise_of = partial(
@@ -479,7 +486,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
                 groups,
                 int(noise_rng.integers(2**31)),
             )
-        attributes_of = partial(self._attributes, problem, learn_noise_of)
+        attributes_of = partial(self._attributes, problem, form, learn_noise_of)
         clock.end_of("process")
 
         # 2  The mean, and its predictions of held-out rows.
@@ -510,6 +517,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
                 noise_of_largest,
                 zero=-problem.shift / problem.scale,
             )
+            if self.likelihood_.has_scale_of_y:
+                # the logarithm of another scale of y says nothing
+                prior = prior._replace(zero=np.inf)
         findings = [
             *search_findings(problem.process.priors, problem.rows),
             *_residual_findings(problem, mean, prior),
@@ -552,6 +562,28 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         )
         rows = Rows(base_model.inputs, base_model.y, base_model.cross_fit.weights)
         return rows, base_model
+
+    def _scale_of_y(
+        self,
+        rows: Rows,
+        base_model: BaseModel | None,
+        rng: np.random.Generator,
+    ) -> Likelihood:
+        """Normal noise, by default on the scale of y that the evidence prefers.
+
+        Means that are given are those of y itself.
+        """
+        is_default = self.likelihood is None and self.noise_model is None
+        learns = self.optimizer is not None and self.noise_variance is None
+        if base_model is not None or not (is_default and learns):
+            return Gaussian()
+        return learn_scale(
+            rows,
+            Gaussian(),
+            rng,
+            kernel=kernel_of(self),
+            rough=True,
+        )
 
     def _fit_process(self, rows: Rows, rng: np.random.Generator) -> _Problem:
         """Standardise y, and fit the process to it."""
@@ -673,6 +705,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     def _attributes(
         self,
         problem: _Problem,
+        form: NormalForm,
         learn_noise_of: Callable[[FittedMean], LearnedNoise] | None,
         mean: FittedMean,
     ) -> dict[str, Any]:
@@ -702,7 +735,10 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         shift = problem.shift
         scale = problem.scale
         model = _process_around(mean, problem.process.model)
-        likelihoods = _likelihoods_of_models(problem.process, noise_variance, scale)
+        likelihoods = tuple(
+            form.fitted(normal)
+            for normal in _likelihoods_of_models(problem.process, noise_variance, scale)
+        )
         states = zip(problem.process.averaged, likelihoods, strict=True)
         noise_of_y = noise_variance * scale**2
         if np.ndim(noise_of_y) == 0:
@@ -717,7 +753,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             noise_scale = learned_noise.scale.scaled(float(scale))
         return {
             "posterior_": model.affine(shift, scale),
-            "likelihood_": likelihood,
+            "likelihood_": form.fitted(likelihood),
             "_likelihoods": likelihoods,
             "hyperparameter_states_": tuple(
                 state._replace(likelihood=of_state) for state, of_state in states

@@ -21,9 +21,11 @@ from skgpx._hyperparameters._fixed_point import (
 from skgpx._hyperparameters._maximise import State
 from skgpx._hyperparameters._modes import NO_NOISE
 from skgpx._hyperparameters._neighborhoods import NeighborhoodDensity
+from skgpx._hyperparameters._normal_form import NormalForm
 from skgpx._hyperparameters._prior import (
     counted_once,
     learn,
+    learn_scale,
     search_findings,
     search_record,
     with_base_rates,
@@ -57,6 +59,7 @@ __all__ = [
     "LatentMoments",
     "NeighborhoodDensity",
     "NoisyValues",
+    "NormalForm",
     "ResponsesAt",
     "Sites",
     "State",
@@ -74,6 +77,7 @@ __all__ = [
     "inducing_of_targets",
     "latent_moments",
     "learn",
+    "learn_scale",
     "most_points",
     "most_points_beside_rows",
     "regress_targets",

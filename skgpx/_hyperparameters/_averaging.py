@@ -195,7 +195,7 @@ def average(
     if len(rows.y) < FEWEST_PARALLEL:
         n_jobs = 1
     if likelihood.has_closed_form:
-        likelihood = _with_least_noise(likelihood, families[0][0])
+        likelihood = with_least_noise(likelihood, families[0][0])
     else:
         screening = subset(rows, split.order[:SCREENING_BOUND_ROWS])
         split = split._replace(screening=screening)
@@ -406,7 +406,7 @@ def _lag(population: Population, modes: Sequence[Mode]) -> float:
     return float((np.mean(deficits) - expected) / np.sqrt(expected))
 
 
-def _with_least_noise(likelihood: Likelihood, candidate: Candidate) -> Likelihood:
+def with_least_noise(likelihood: Likelihood, candidate: Candidate) -> Likelihood:
     """Let a noise that is free become smaller than many rows afford."""
     if candidate.is_given or not len(likelihood.theta):
         return likelihood

@@ -206,7 +206,7 @@ def maximise(
     point = np.concatenate((u, likelihood.theta))
     if len(point):
         point = np.clip(point, *objective.bounds.T)
-        point = _descend(objective, point, max_iter, tolerance * weight, units)
+        point = descend(objective, point, max_iter, tolerance * weight, units)
     u, scales = np.split(point, [candidate.n_free])
     likelihood = objective.likelihood.with_theta(scales)
     log_prior, _ = candidate.log_prior(point, likelihood)
@@ -225,8 +225,17 @@ def maximise(
     )
 
 
-def _descend(
-    objective: Objective,
+class Loss(Protocol):
+    """A function to minimise, such as :class:`Objective`."""
+
+    bounds: Array
+
+    def __call__(self, point: Array) -> tuple[float, Array]:
+        """Value and gradient."""
+
+
+def descend(
+    objective: Loss,
     start: Array,
     max_iter: int,
     tolerance: float,

@@ -15,6 +15,7 @@ from skgpx import diagnostics
 from skgpx._hyperparameters._averaging import (
     MOST_COORDINATES,
     average,
+    with_least_noise,
 )
 from skgpx._hyperparameters._candidates import (
     ALL_ORDERS,
@@ -36,12 +37,14 @@ from skgpx._hyperparameters._exact_search import (
 from skgpx._hyperparameters._laplace_search import laplace_search, rough_latent
 from skgpx._hyperparameters._maximise import MIN_EVIDENCE_GAIN, State
 from skgpx._hyperparameters._process_evidence import is_softmax
+from skgpx._hyperparameters._scale_of_y import scale_of_y, tells_scale
 from skgpx._hyperparameters._select import Split
 from skgpx._hyperparameters._varying_scale_search import varying_scale_search
 from skgpx._hyperparameters._working_responses import (
     depends_on_contrasts,
     working_responses,
 )
+from skgpx._numerics.warping import TRANSFORMS
 from skgpx._row_budgets import (
     ABUNDANT_ROWS,
     AVERAGED_CLASS_ROWS,
@@ -50,7 +53,12 @@ from skgpx._row_budgets import (
     SCREENING_ROWS,
     SEARCHED_ROWS,
 )
-from skgpx._shell.validation import DefaultKernel, Rows
+from skgpx._shell.validation import (
+    DefaultKernel,
+    Rows,
+    canonical_rows,
+    standardisation,
+)
 from skgpx.diagnostics import Finding
 from skgpx.kernels import (
     GREKernel,
@@ -60,7 +68,7 @@ from skgpx.kernels import (
     stated_priors,
     theta_entries,
 )
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood, Warped
 
 # Observations from which on a search without a signal ends with noise around the mean:
 # fewer leave the function uncertain.
@@ -207,6 +215,68 @@ def learn(
         state = noise_only(state, split.training)
     likelihood = within_variance(_fix_stated_noise(state), rows)
     return [state._replace(likelihood=likelihood)]
+
+
+def learn_scale(
+    rows: Rows,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    *,
+    kernel: Kernel | None,
+    rough: bool,
+) -> Likelihood:
+    """The likelihood on the scale of y that the evidence of normal noise prefers.
+
+    Of one target of thirty rows or more, whose noise is not given.
+
+    Parameters
+    ----------
+    rows : Rows
+        In the units of y.
+    likelihood : Likelihood
+        A `Warped` one without a power gets one; Gaussian noise stays where y has it.
+    rng : numpy.random.Generator
+    kernel, rough
+        As those of :func:`learn`, for standardised targets.
+    """
+    rows = counted_once(canonical_rows(*rows))._replace(known=None)
+    is_warped = isinstance(likelihood, Warped)
+    if is_warped:
+        transforms = [likelihood.transform]
+        likelihood.check_parameters()
+        likelihood.check_support(rows.y)
+    elif not tells_scale(rows) or _has_noise(kernel):
+        return likelihood
+    else:
+        transforms = [
+            name for name in TRANSFORMS if name != "box-cox" or rows.y.min() > 0.0
+        ]
+    mean, std = standardisation(rows.y, rows.weights)
+    standard = rows._replace(y=(rows.y - mean) / std)
+    normal: Likelihood = Gaussian().prepare(standard.y, standard.weights)
+    if kernel is None or isinstance(kernel, DefaultKernel):
+        families = _default_families(kernel, standard, normal, 1.0, rough)
+    else:
+        candidate, normal = _user_candidate(kernel, standard, normal, 1.0, fixed=False)
+        families = [[candidate]]
+    warp = scale_of_y(
+        families,
+        Split.of(rows, rng, rough),
+        with_least_noise(normal, families[0][0]),
+        transforms,
+        odds=0.0 if is_warped else 1.0,
+    )
+    if warp is None:
+        return likelihood
+    base = likelihood.likelihood if is_warped else None
+    return Warped(base, transform=warp.transform, power=float(warp.power))
+
+
+def _has_noise(kernel: Kernel | None) -> bool:
+    """Whether a WhiteKernel gives the noise of y."""
+    if kernel is None or isinstance(kernel, DefaultKernel):
+        return False
+    return split_noise(kernel)[1] is not None
 
 
 def search_record(states: Sequence[State], rows: Rows) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from skgpx import diagnostics
 from skgpx._draws import Conditioning, FunctionDraws, draw_prior
 from skgpx._hyperparameters import (
     MAX_INDUCING_NON_GAUSSIAN,
+    NormalForm,
     State,
     inducing_by_capacity,
     learn,
+    learn_scale,
     search_findings,
     search_record,
 )
@@ -42,6 +44,7 @@ from skgpx._shell.validation import (
     Rows,
     StrOptions,
     Units,
+    canonical_rows,
     check_kernel,
     check_rows,
     fit_context,
@@ -55,7 +58,8 @@ from skgpx._types import Array, RandomState
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import decaying_part, rescaled, split_noise
-from skgpx.likelihoods import Gaussian
+from skgpx.likelihoods import Gaussian, Likelihood, Warped
+from skgpx.likelihoods._warped import normal_noise
 
 # Largest number of floats of the features of the preconditioner: half a gigabyte.
 _MOST_FEATURES = 6e7
@@ -68,8 +72,10 @@ class _Solved(NamedTuple):
     ----------
     hyperparameters : State
         Hyperparameters for the standardised y.
+    form : NormalForm
+        The scale of y, and y on it.
     units : Units
-        Units of y.
+        Units of y, on its scale.
     rows : Rows
         Standardised.
     prior : FunctionDraws
@@ -79,6 +85,7 @@ class _Solved(NamedTuple):
     """
 
     hyperparameters: State
+    form: NormalForm
     units: Units
     rows: Rows
     prior: FunctionDraws
@@ -117,6 +124,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         root mean square: that of the mean, and of every draw.
     max_iter : int, default=100
         Most steps of the solver.
+    likelihood : Gaussian, Warped or None, default=None
+        Noise of y: ``Gaussian()`` or, of a function of y, ``Warped()``. None takes the
+        one of the larger evidence, as :class:`PLSRegressor` does.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: "evidence" maximises the evidence of an exact
         process of at most 1500 rows times a hyperprior, from 4500 rows on the density
@@ -139,7 +149,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     ----------
     kernel_ : sklearn.gaussian_process.kernels.Kernel
         Prior covariance with its hyperparameters, for the standardised y.
-    likelihood_ : Gaussian
+    likelihood_ : Gaussian or Warped
         The noise, in the units of y.
     noise_variance_ : float or ndarray of shape (n_targets,)
         Variance of the noise in squared units of y.
@@ -233,6 +243,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
+        "likelihood": [Gaussian, Warped, None],
         "n_draws": [Interval(Integral, 2, None, closed="left")],
         "n_neighbors": [
             Interval(Integral, 0, None, closed="left"),
@@ -257,6 +268,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         n_neighbors: int | str = "auto",
         tol: float = 0.1,
         max_iter: int = 100,
+        likelihood: Gaussian | Warped | None = None,
         optimizer: str | None = "evidence",
         normalize_y: bool = True,
         warm_start: bool = False,
@@ -268,6 +280,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         self.n_neighbors = n_neighbors
         self.tol = tol
         self.max_iter = max_iter
+        self.likelihood = likelihood
         self.optimizer = optimizer
         self.normalize_y = normalize_y
         self.warm_start = warm_start
@@ -323,13 +336,16 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         )
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True)
         refuse_categories(self)
-        quantity = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
+        likelihood = Gaussian() if self.likelihood is None else self.likelihood
+        quantity = row_quantity(likelihood, len(y), noise_variance=noise_variance)
         kernel = kernel_of(self)
         self._check_prior(kernel, X)
         previous = self._previous()
+        rows = Rows(X, y, weights, quantity)
+        form = self._on_scale(likelihood, rows, previous)
         _, standard, likelihood, units = in_unit_scale(
-            (X, y, weights, quantity),
-            Gaussian(),
+            form.rows,
+            form.likelihood,
             self.kernel,
             self.normalize_y,
             units=None if previous is None else previous.units,
@@ -338,6 +354,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             standard,
             likelihood,
             kernel,
+            form,
             units,
             previous,
             reporter,
@@ -345,11 +362,45 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         conclude(self, findings, sample_weight)
         return self
 
+    def _on_scale(
+        self,
+        likelihood: Likelihood,
+        rows: Rows,
+        previous: _Solved | None,
+    ) -> NormalForm:
+        """Rows with targets of normal noise, on the scale of the last fit or a new one.
+
+        Raises
+        ------
+        ValueError
+            For another noise than a normal one.
+        """
+        if isinstance(likelihood, Warped) and type(likelihood.base) is not Gaussian:
+            raise ValueError(
+                "ExactGPRegressor expects normal noise, Gaussian() or Warped(); got "
+                f"{likelihood!r}. PLSRegressor has others."
+            )
+        if previous is not None and isinstance(previous.form.stated, Warped):
+            return NormalForm.of_prepared(previous.form.stated, canonical_rows(*rows))
+        is_given = self.likelihood is not None or rows.known is not None
+        learns = self.normalize_y and self.optimizer is not None and not is_given
+        is_asked = isinstance(likelihood, Warped) and likelihood.power is None
+        if previous is None and (learns or is_asked):
+            likelihood = learn_scale(
+                rows,
+                likelihood,
+                generator(self.random_state).spawn(5)[-1],
+                kernel=kernel_of(self),
+                rough=True,
+            )
+        return NormalForm.of(likelihood, rows)
+
     def _fit_rows(
         self,
         rows: Rows,
         likelihood: Gaussian,
         kernel: Kernel | None,
+        form: NormalForm,
         units: Units,
         previous: _Solved | None,
         reporter: RoundReporter,
@@ -388,7 +439,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
         def finish(solution: Solution) -> tuple[dict[str, Any], Array, Array]:
             coefficients = solution.values.reshape(B.shape)
-            solved = _Solved(hyperparameters, units, rows, prior, errors, coefficients)
+            solved = _Solved(
+                hyperparameters, form, units, rows, prior, errors, coefficients
+            )
             return self._fitted_attributes(solved, solution, sparse, noise)
 
         def report(progress: Progress) -> bool:
@@ -458,7 +511,11 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             return []
         checked = rows.take(_left_out(rows))
         shift, scale, _ = units
-        prior = diagnostics.CovarianceOfRows(kernel, noise_level, zero=-shift / scale)
+        zero = -shift / scale
+        if self.likelihood_.has_scale_of_y:
+            # the logarithm of another scale of y says nothing
+            zero = np.inf
+        prior = diagnostics.CovarianceOfRows(kernel, noise_level, zero)
         # the same for each target, in its units
         noise_variance = float(np.ravel(self.noise_variance_ / scale**2)[0])
         noise_share = noise_variance / variance
@@ -472,7 +529,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             residuals=errors.reshape(checked.y.shape),
             variance=variance,
             noise_share=np.minimum(noise_share, 1.0),
-            likelihood=self.likelihood_,
+            likelihood=normal_noise(self.likelihood_),
             noise_is_free=noise_is_free,
             other_noise=has_remedy and not noise_is_known,
             prior=None if noise_is_known else prior,
@@ -519,7 +576,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
     def _check_prior(self, kernel: Kernel | None, X: Array) -> None:
         """Refuse at once a kernel that does not fit X or cannot be drawn from."""
-        check_kernel(kernel, X)
+        check_kernel(kernel, X, getattr(self.likelihood, "noise_variance", None))
         if isinstance(kernel, Kernel):
             latent = split_noise(kernel)[0]
             rng = np.random.default_rng(0)
@@ -648,8 +705,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             "_record": search_record([hyperparameters], solved.rows),
             "_solved": solved,
             "_request": copy.deepcopy(self.kernel),
-            "likelihood_": likelihood.with_noise(noise_of_y),
-            "log_evidence_": _log_evidence(sparse, solved.rows, T, scale),
+            "likelihood_": solved.form.fitted(likelihood.with_noise(noise_of_y)),
+            "log_evidence_": _log_evidence(sparse, solved.rows, T, scale)
+            - solved.form.constant,
             "inducing_points_": model.sparse.basis.inducing_points,
             "posterior_": model.affine(shift, scale),
             "n_iter_": solution.n_products,
@@ -663,8 +721,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
     @property
     def noise_variance_(self) -> float | Array:
-        """Variance of the noise in squared units of y."""
-        return self.likelihood_.variance(0.0)[()]
+        """Variance of the noise in squared units of y, in the middle of the data."""
+        return normal_noise(self.likelihood_).variance(0.0)[()]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

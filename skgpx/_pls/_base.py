@@ -17,6 +17,7 @@ from skgpx._cells._distributed import frame_of, is_lazy
 from skgpx._cells._lazy_predictions import LazyDistribution
 from skgpx._hyperparameters import (
     MAX_INDUCING_NON_GAUSSIAN,
+    NormalForm,
     State,
     inducing_by_capacity,
     inducing_of_targets,
@@ -31,7 +32,6 @@ from skgpx._latent import FunctionModel, MixtureModel
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._pls._inference import infer
 from skgpx._pls._lazy_fit import LazyRows
-from skgpx._pls._normal_form import NormalForm
 from skgpx._posterior._nearest_rows import points_are_closer
 from skgpx._posterior._sampler import (
     Inference,

@@ -42,6 +42,7 @@ from skgpx._cells._distributed import (
 )
 from skgpx._hyperparameters import depends_on_contrasts, fixed_point
 from skgpx._numerics.cells import CellTree
+from skgpx._numerics.warping import Warp
 from skgpx._pls._inference import infer
 from skgpx._posterior._closed_form import from_statistics
 from skgpx._posterior._sampler import (
@@ -181,6 +182,7 @@ class LazyRows(NamedTuple):
         standard: Rows,
         likelihood: Likelihood,
         units: Units,
+        warp: Warp | None,
     ) -> LazyRows:
         """These rows with the units of the sample.
 
@@ -192,6 +194,8 @@ class LazyRows(NamedTuple):
             In these units.
         units : Units
             Of y.
+        warp : Warp or None
+            Function of y that has these units.
         """
         noise = None
         least_noise = 0.0
@@ -199,13 +203,16 @@ class LazyRows(NamedTuple):
             noise = float(likelihood.noise_parameter * np.square(units.scale))
             least_noise = float(standard.known.min())
         targets = standard.y.shape[1:]
-        return self._replace(units=RowUnits(targets, units, noise, least_noise))
+        row_units = RowUnits(targets, units, noise, least_noise, warp)
+        return self._replace(units=row_units)
 
     def evidence_of_y(self, inference: Inference) -> float:
         """Evidence of y from that of ``y / scale``: ``p(y) = p(y / scale) / scale``."""
         log_scales = np.log(np.broadcast_to(self.units.y.scale, self.units.targets))
-        log_volume = self.summary.weight * float(np.sum(log_scales))
-        return inference.log_evidence - log_volume
+        log_volume = -self.summary.weight * float(np.sum(log_scales))
+        if self.units.warp is not None:
+            log_volume += self.partitions.log_volume(self.units.warp)
+        return inference.log_evidence + log_volume
 
     def infer(
         self,

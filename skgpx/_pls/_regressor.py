@@ -16,12 +16,16 @@ from sklearn.utils.metaestimators import available_if
 from skgpx import diagnostics
 from skgpx._cells._distributed import is_lazy
 from skgpx._cells._parts import RowSums, add_rows, rows_of_model, same_functions
-from skgpx._hyperparameters import MAX_INDUCING_NON_GAUSSIAN, NO_NOISE
+from skgpx._hyperparameters import (
+    MAX_INDUCING_NON_GAUSSIAN,
+    NO_NOISE,
+    NormalForm,
+    learn_scale,
+)
 from skgpx._latent import LatentModel, NeighborModel
 from skgpx._numerics.blas_threads import with_one_blas_thread
 from skgpx._pls._base import ProjectedLangevin, largest_model
 from skgpx._pls._lazy_fit import LazyRows, check_lazy_fit
-from skgpx._pls._normal_form import NormalForm
 from skgpx._posterior._sampler import independent_draws, resolved_method
 from skgpx._prediction.base import LatentRegressor
 from skgpx._row_budgets import AVERAGED_ROWS, CHECKED_ROWS
@@ -47,12 +51,23 @@ from skgpx._shell.validation import (
 from skgpx._types import RandomState
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import split_noise
-from skgpx.likelihoods import Gaussian, Likelihood, StudentT
+from skgpx.likelihoods import Gaussian, Likelihood, StudentT, Warped
+from skgpx.likelihoods._warped import normal_noise, warp_of
 
 # Largest share of the prior variance of the checked rows that the basis leaves out.
 _MAX_LEFT_OUT = 0.01
 # Findings about residuals under normal noise for which Student-t noise is tried.
 _NOT_NORMAL = {"heavy tails", "varying noise"}
+
+
+def _heavy_tails(normal: Likelihood) -> list[Likelihood]:
+    """Student's noise of y, and on the scale on which normal noise was fitted.
+
+    Heavy tails may have passed for another scale of y, or be on it.
+    """
+    if not isinstance(normal, Warped):
+        return [StudentT()]
+    return [StudentT(), Warped(StudentT(), normal.transform, normal.power)]
 
 
 def _adds_rows(estimator: PLSRegressor) -> bool:
@@ -82,11 +97,17 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         is :class:`~skgpx.kernels.GREKernel` around such a kernel.
     likelihood : Likelihood, "auto" or None, default=None
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
-        own; None means ``Gaussian()``. Scale parameters that are None are estimated.
-        "auto", for one target, fits Gaussian noise and, if the diagnostics find that
-        its residuals have heavy tails or vary in size, or if rows are so few that
-        hyperparameters are averaged, ``StudentT()`` as well; the noise of the larger
-        `log_evidence_` of chosen hyperparameters is kept. See Notes.
+        own. None is ``Gaussian()``, unless the noise of y is more probably normal on
+        another scale of y, of which it learns the power:
+        :class:`~skgpx.likelihoods.Warped`. Not so for fewer than 30 rows, several
+        targets, values that a tenth of the rows share, or a noise or unit of y that is
+        given (`noise_variance`, a WhiteKernel, ``normalize_y=False``,
+        ``optimizer=None``). Scale parameters that are None are estimated.
+        "auto", for one target, fits normal noise as None does and, if the diagnostics
+        find that its residuals have heavy tails or vary in size, or if rows are so few
+        that hyperparameters are averaged, ``StudentT()`` as well, on the same scale;
+        the noise of the larger `log_evidence_` of chosen hyperparameters is kept. See
+        Notes.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. Accuracy and cost grow with it. For
         Gaussian noise "auto" adds points until the bound is within 0.001 nats per row
@@ -556,12 +577,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         )
         self._start_sums()
         salt = int(generator(self.random_state).integers(2**62))
-        model, sums = add_rows(
-            self.posterior_,
-            canonical_rows(X, y, weights),
-            self.likelihood_,
-            salt,
-        )
+        rows = canonical_rows(X, y, weights)
+        form = NormalForm.of_prepared(self.likelihood_, rows)
+        model, sums = add_rows(self.posterior_, form.rows, form.likelihood, salt)
+        sums = sums._replace(constant=sums.constant - form.constant)
         self._solve_sums(model, self._sums.add(sums))
         if n_rows is not None:
             self._n_rows = n_rows + len(X)
@@ -601,6 +620,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self._check_adds_rows()
         other._check_adds_rows()
         same_noise = self.noise_variance_ == other.noise_variance_
+        same_scale = warp_of(self.likelihood_) == warp_of(other.likelihood_)
+        same_noise = same_noise and same_scale
         if not (same_noise and same_functions(self.posterior_, other.posterior_)):
             raise ValueError(
                 "Only models of the same kernel, noise, inducing inputs and units can "
@@ -619,10 +640,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             n_rows = len(second.posterior_.residual.rows)
             if shares_rows:
                 n_rows -= second._n_first
-            rows = rows_of_model(second.posterior_, n_rows, self.likelihood_)
+            normal = normal_noise(self.likelihood_)
+            rows = rows_of_model(second.posterior_, n_rows, normal)
             salt = int(generator(self.random_state).integers(2**62))
             if n_rows:
-                model, added = add_rows(model, rows, self.likelihood_, salt)
+                model, added = add_rows(model, rows, normal, salt)
                 sums = sums.add(added)
         else:
             sums = sums.add(second._sums)
@@ -666,7 +688,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         """Refuse to add rows where their sums are not those of one regression."""
         model = self.posterior_
         adds = isinstance(model, LatentModel | NeighborModel)
-        if not adds or type(self.likelihood_) is not Gaussian or model.n_outputs > 1:
+        is_normal = type(normal_noise(self.likelihood_)) is Gaussian
+        if not adds or not is_normal or model.n_outputs > 1:
             raise ValueError(
                 "Rows are added to a model of one target with Gaussian noise, of "
                 f"arrays in memory; got {type(model).__name__} with "
@@ -739,15 +762,20 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             chosen.hyperparameters = "maximise"
             if averages:
                 chosen._fit_likelihood(Gaussian(), rows, reporter.part())
-            student = copy.copy(self)
-            student.hyperparameters = "maximise"
-            of_student = student._fit_likelihood(StudentT(), rows, reporter.part())
-            if student.log_evidence_ > chosen.log_evidence_:
-                findings = of_student
-                parameter = self.hyperparameters
-                self.__dict__.update(vars(student), hyperparameters=parameter)
+            best = None
+            parameter = self.hyperparameters
+            for tails in _heavy_tails(self.likelihood_):
+                student = copy.copy(self)
+                student.hyperparameters = "maximise"
+                of_student = student._fit_likelihood(tails, rows, reporter.part())
+                if student.log_evidence_ > chosen.log_evidence_:
+                    chosen = student
+                    findings = of_student
+                    best = tails
+            if best is not None:
+                self.__dict__.update(vars(chosen), hyperparameters=parameter)
                 if are_few:
-                    findings = self._fit_likelihood(StudentT(), rows, reporter.part())
+                    findings = self._fit_likelihood(best, rows, reporter.part())
         reporter.finish()
         return findings
 
@@ -762,6 +790,14 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
         They may be a sample of lazy ones.
         """
+        if self._learns_scale(likelihood, rows):
+            likelihood = learn_scale(
+                rows,
+                likelihood,
+                generator(self.random_state).spawn(5)[-1],
+                kernel=self._kernel_for(rows),
+                rough=self._is_automatic(),
+            )
         form = NormalForm(likelihood, likelihood, rows)
         if lazy is None or rows.known is None:
             # rows that are not in a sample may be censored
@@ -774,7 +810,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             self.normalize_y,
         )
         if lazy is not None:
-            lazy = lazy.in_units_of(standard, likelihood, units)
+            warp = warp_of(form.stated)
+            lazy = lazy.in_units_of(standard, likelihood, units, warp)
         findings = self._fit_rows(
             standard,
             likelihood,
@@ -786,6 +823,19 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         )
         fitted = form.reduced(self.likelihood_)
         return [*findings, *self._check_fit(rows, fitted, units)]
+
+    def _learns_scale(self, likelihood: Likelihood, rows: Rows) -> bool:
+        """Whether the scale of y on which its noise is normal is learned.
+
+        Asked for by `Warped`, and by default, unless the noise of the rows, the unit of
+        y or all hyperparameters are given.
+        """
+        if isinstance(likelihood, Warped):
+            return likelihood.power is None
+        is_default = self.likelihood is None or isinstance(self.likelihood, str)
+        is_free = likelihood.has_closed_form and rows.known is None
+        learns = self.normalize_y and self.optimizer is not None
+        return is_default and is_free and learns
 
     def _check_form(self, form: NormalForm) -> None:
         """Refuse at once a method that is not for it, and a noise given twice."""
@@ -853,10 +903,14 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             other_noise = False
         if likelihood.has_closed_form and precision * left_out / len(checked.y) > 0.1:
             other_noise = False
+        zero = -units.shift / units.scale
+        if self.likelihood_.has_scale_of_y:
+            # the logarithm of another scale of y says nothing
+            zero = np.inf
         prior = diagnostics.CovarianceOfRows(
             kernel=self.kernel_,
             noise_variance=noise_variance / units.scale**2,
-            zero=-units.shift / units.scale,
+            zero=zero,
         )
         return diagnostics.check_residuals(
             checked._replace(y=units.standardised(checked.y)),
@@ -864,7 +918,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             variance=noise_share * noise_variance / units.scale**2,
             noise_share=noise_share,
             # by the name that the user gave it
-            likelihood=self.likelihood_,
+            likelihood=normal_noise(self.likelihood_),
             noise_is_free=self._states[0].noise_is_free,
             other_noise=other_noise,
             prior=None if noise_is_known else prior,
@@ -872,13 +926,18 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     @property
     def noise_variance_(self) -> Any:
-        """Variance of the noise in squared units of y, for a Gaussian likelihood."""
-        if not self.likelihood_.has_closed_form:
+        """Variance of the noise in squared units of y, for a Gaussian likelihood.
+
+        On another scale of y it is that of the scale, which has the slope one in the
+        middle of the data.
+        """
+        normal = normal_noise(self.likelihood_)
+        if not normal.has_closed_form:
             raise AttributeError(
                 f"noise_variance_ is the variance of a Gaussian likelihood; got "
                 f"{self.likelihood_!r}. See likelihood_ and its variance."
             )
-        return self.likelihood_.variance(0.0)[()]
+        return normal.variance(0.0)[()]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

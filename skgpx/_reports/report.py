@@ -31,7 +31,8 @@ _MODEL: Section = {
     "rows": lambda fit: getattr(fit, "_n_rows", 0) or len(fit.estimator_.X_train_),
     "columns": lambda fit: fit.n_features_in_,
     "classes": lambda fit: len(fit.classes_),
-    "likelihood": lambda fit: repr(fit.likelihood_),
+    "likelihood": lambda fit: " ".join(repr(fit.likelihood_).split()),
+    "scale_of_y": lambda fit: fit.likelihood_.warp_.description,
 }
 _PRIOR: Section = {
     "kernel": lambda fit: repr(fit.kernel_),

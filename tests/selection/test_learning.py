@@ -322,7 +322,7 @@ def test_no_advice_to_take_points_that_cannot_act():
     """The points span a smooth prior up to rounding, whatever the noise."""
     X = 4.0 * qmc.Sobol(2, seed=0).random(128) - 2.0
     y = (1.0 - X[:, 0]) ** 2 + 100.0 * (X[:, 1] - X[:, 0] ** 2) ** 2
-    model = PLSRegressor(random_state=0).fit(X, y)
+    model = PLSRegressor(likelihood=Gaussian(), random_state=0).fit(X, y)
     assert len(model.inducing_points_) < 64
     assert model.findings_ == ()
     model.set_params(hyperparameters="maximise")

@@ -1,0 +1,328 @@
+"""Noise that is normal on another scale of y: what is learned, and what it means."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+from skgpx import ExactGPRegressor, GWIRegressor, PLSRegressor
+from skgpx._hyperparameters._candidates import default_candidates
+from skgpx._hyperparameters._evidence import ExactEvidence
+from skgpx._hyperparameters._scale_of_y import WarpedPosterior
+from skgpx._numerics.warping import Warp
+from skgpx._shell.validation import Rows
+from skgpx.likelihoods import Gaussian, LogNormal, StudentT, Warped
+
+KERNEL = 1.0 * RBF([1.5, 2.0, 3.0])
+
+
+def latent(n, seed=0):
+    """Inputs, and a function plus normal noise of standard deviation .3."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    f = np.sin(1.5 * X[:, 0]) + X[:, 1]
+    return X, f + 0.3 * rng.standard_normal(n)
+
+
+def log_density(model, X, y):
+    return float(np.mean(model.log_predictive_density(X, y)))
+
+
+# ---- The evidence --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transform", ["yeo-johnson", "box-cox"])
+def test_log_posterior_of_the_power(transform):
+    """At one it is that of y itself; its gradient is the difference of its values."""
+    rng = np.random.default_rng(0)
+    X, z = latent(40)
+    y = np.exp(z)
+    weights = rng.integers(1, 3, 40).astype(float)
+    rows = Rows(X, y, weights)
+    mean = np.average(y, weights=weights)
+    std = np.sqrt(np.average((y - mean) ** 2, weights=weights))
+    standard = rows._replace(y=(y - mean) / std)
+    likelihood = Gaussian().prepare(standard.y, weights)
+    candidate = default_candidates(standard, likelihood, 1.0)[0][-1]
+    warp = Warp.of(transform, y, weights)
+    posterior = WarpedPosterior(candidate, rows, likelihood, warp)
+    u = candidate.starts()[1]
+    point = np.concatenate((u, [np.log(0.2)]))
+
+    evidence = ExactEvidence(standard, candidate.kernel, likelihood)
+    theta = np.append(candidate.log_parameters(u), np.log(0.2))
+    expected, _ = evidence.value_and_gradient(theta)
+    log_prior, _ = candidate.log_prior(point, likelihood)
+    loss_of_power, _ = posterior(np.append(point, 1.0))
+    # the prior of the power, normal around one with std ½ within two of these
+    log_prior_of_power = -np.log(0.5 * np.sqrt(2.0 * np.pi) * 0.9544997361)
+    log_posterior = expected + log_prior - weights.sum() * np.log(std)
+    assert -loss_of_power == pytest.approx(log_posterior + log_prior_of_power)
+
+    for power in (0.0, 0.4, 1.6):
+        centre = np.append(point, power)
+        _, gradient = posterior(centre)
+        h = 1e-5
+        for i, slope in enumerate(gradient):
+            step = h * (np.arange(len(centre)) == i)
+            rise = posterior(centre + step)[0] - posterior(centre - step)[0]
+            assert slope == pytest.approx(rise / (2.0 * h), rel=1e-4, abs=1e-4)
+
+
+# ---- What is learned -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor("svgp").__class__]
+)
+def test_the_default_learns_a_logarithm(estimator):
+    X, z = latent(120)
+    y = np.exp(z)
+    X_test, z_test = latent(500, seed=1)
+    y_test = np.exp(z_test)
+    model = estimator(random_state=0).fit(X, y)
+    assert isinstance(model.likelihood_, Warped)
+    assert model.likelihood_.power < 0.2
+    assert model.findings_ == ()
+    assert "scale of y" in str(model.report())
+    normal = "gaussian" if estimator is GWIRegressor else Gaussian()
+    on_y = estimator(likelihood=normal, random_state=0)
+    with pytest.warns(match="variation of y grows with its level"):
+        on_y.fit(X, y)
+    gain = log_density(model, X_test, y_test) - log_density(on_y, X_test, y_test)
+    # the truth gains as much as this
+    assert gain > 0.8
+    low, high = model.predict_interval(X_test, coverage=0.9).T
+    held = np.mean((low <= y_test) & (y_test <= high))
+    assert 0.83 < held < 0.96
+    # as good as the likelihood that made y, but for the power
+    log_normal = PLSRegressor(likelihood=LogNormal(), random_state=0).fit(X, y)
+    loss = log_density(log_normal, X_test, y_test) - log_density(model, X_test, y_test)
+    assert loss < 0.08
+
+
+def test_normal_noise_stays_as_it_is():
+    """To the last bit, and whatever the skewness of the signal."""
+    X, y = latent(60)
+    model = PLSRegressor(random_state=0).fit(X, y)
+    stated = PLSRegressor(likelihood=Gaussian(), random_state=0).fit(X, y)
+    assert repr(model.likelihood_) == repr(stated.likelihood_)
+    np.testing.assert_array_equal(model.predict(X), stated.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore:.*variation of y grows")
+def test_what_is_given_stays_given():
+    X, z = latent(60)
+    y = np.exp(z)
+    gaussian = (
+        PLSRegressor(likelihood=Gaussian()),
+        PLSRegressor(KERNEL + WhiteKernel(0.1)),
+        PLSRegressor(normalize_y=False),
+        PLSRegressor(KERNEL, optimizer=None),
+        ExactGPRegressor(KERNEL, optimizer=None),
+        ExactGPRegressor(KERNEL + WhiteKernel(0.1)),
+        GWIRegressor("svgp", noise_variance=0.1),
+        GWIRegressor("svgp", KERNEL, optimizer=None),
+    )
+    for model in gaussian:
+        model.set_params(random_state=0).fit(X, y)
+        assert type(model.likelihood_) is Gaussian, model
+    model = PLSRegressor(random_state=0).fit(X, y, noise_variance=np.full(60, 0.1))
+    assert type(model.likelihood_) is Gaussian
+    # few rows, values that repeat, and several targets
+    model = PLSRegressor(random_state=0).fit(X[:25], y[:25])
+    assert type(model.likelihood_) is Gaussian
+    model = PLSRegressor(random_state=0).fit(X, np.minimum(y, np.median(y)))
+    assert type(model.likelihood_) is Gaussian
+    model = PLSRegressor(random_state=0).fit(X, np.column_stack((y, z)))
+    assert type(model.likelihood_) is Gaussian
+
+
+def test_units_of_y():
+    """Powers follow from y in any unit and, for Yeo and Johnson's, from any zero."""
+    X, z = latent(60)
+    y = np.exp(z)
+    model = PLSRegressor(random_state=0).fit(X, y)
+    scaled = PLSRegressor(random_state=0).fit(X, 1e3 * y)
+    assert model.likelihood_.transform == scaled.likelihood_.transform == "box-cox"
+    np.testing.assert_allclose(scaled.predict(X), 1e3 * model.predict(X), rtol=1e-6)
+    evidence = model.log_evidence_ - 60 * np.log(1e3)
+    assert scaled.log_evidence_ == pytest.approx(evidence)
+    shifted = PLSRegressor(random_state=0).fit(X, y - 5.0)
+    again = PLSRegressor(random_state=0).fit(X, 2.0 * y - 40.0)
+    assert shifted.likelihood_.transform == "yeo-johnson"
+    expected = 2.0 * (shifted.predict(X) + 5.0) - 40.0
+    np.testing.assert_allclose(again.predict(X), expected, rtol=1e-6)
+
+
+def test_weights_are_repetitions():
+    X, z = latent(50)
+    y = np.exp(z)
+    weights = np.where(np.arange(50) < 10, 2.0, 1.0)
+    repeated = np.repeat(np.arange(50), weights.astype(int))[::-1]
+    by_weight = PLSRegressor(random_state=0).fit(X, y, sample_weight=weights)
+    by_rows = PLSRegressor(random_state=0).fit(X[repeated], y[repeated])
+    np.testing.assert_allclose(by_rows.predict(X), by_weight.predict(X), rtol=1e-9)
+    assert by_rows.log_evidence_ == pytest.approx(by_weight.log_evidence_)
+
+
+def test_tails_on_the_scale():
+    X, z = latent(150)
+    z[::15] += np.where(np.arange(10) % 2, 3.0, -3.0)
+    model = PLSRegressor(likelihood="auto", random_state=0).fit(X, np.exp(z))
+    assert isinstance(model.likelihood_, Warped)
+    assert isinstance(model.likelihood_.base, StudentT)
+
+
+# ---- What it means -------------------------------------------------------------------
+
+
+def fixed(power, transform="box-cox", base=None):
+    likelihood = Warped(base, transform=transform, power=power)
+    return PLSRegressor(KERNEL, likelihood=likelihood, random_state=0)
+
+
+def test_powers_of_other_likelihoods():
+    """A logarithm is LogNormal, and a power of one is normal noise."""
+    X, z = latent(60)
+    y = np.exp(z)
+    log_normal = PLSRegressor(KERNEL, likelihood=LogNormal(), random_state=0)
+    normal = PLSRegressor(KERNEL, likelihood=Gaussian(), random_state=0)
+    for model, other in (
+        (fixed(0.0), log_normal),
+        (fixed(1.0, "yeo-johnson"), normal),
+    ):
+        model.fit(X, y)
+        with pytest.warns() if other is normal else np.errstate():
+            other.fit(X, y)
+        assert model.log_evidence_ == pytest.approx(other.log_evidence_)
+        distribution = model.predict_dist(X)
+        expected = other.predict_dist(X)
+        np.testing.assert_allclose(distribution.mean(), expected.mean(), rtol=1e-4)
+        np.testing.assert_allclose(distribution.std(), expected.std(), rtol=1e-3)
+        for method in ("log_density", "cdf", "crps"):
+            np.testing.assert_allclose(
+                getattr(distribution, method)(y),
+                getattr(expected, method)(y),
+                rtol=1e-5,
+                atol=1e-7,
+            )
+        np.testing.assert_allclose(
+            distribution.quantile([0.05, 0.5]),
+            expected.quantile([0.05, 0.5]),
+            rtol=1e-9,
+        )
+
+
+@pytest.mark.parametrize("transform", ["box-cox", "yeo-johnson"])
+def test_moments_are_those_of_the_samples(transform):
+    X, z = latent(60)
+    model = fixed(0.3, transform).fit(X, np.exp(z))
+    rows = X[:5]
+    n = 40_000
+    samples = model.sample_y(rows, n, random_state=1)
+    mean, std = model.predict(rows, return_std=True)
+    error = (samples.mean(1) - mean) / (std / np.sqrt(n))
+    assert np.all(np.abs(error) < 4.0)
+    squares = (samples - mean[:, np.newaxis]) ** 2
+    error = (squares.mean(1) - std**2) / (squares.std(1) / np.sqrt(n))
+    assert np.all(np.abs(error) < 4.0)
+    # a covariance that has these variances, and the correlations of the samples
+    _, covariance = model.predict(rows, return_cov=True)
+    np.testing.assert_allclose(np.diagonal(covariance), std**2)
+    assert np.linalg.eigvalsh(covariance).min() > 0.0
+    difference = np.cov(samples) - covariance
+    assert np.max(np.abs(difference / np.outer(std, std))) < 0.03
+
+
+def test_medians_of_functions():
+    """Draws are functions on the scale; its inverse gives medians of y."""
+    X, z = latent(60)
+    model = fixed(0.3).fit(X, np.exp(z))
+    medians = model.likelihood_.inverse(model.sample_functions(4000)(X[:5]))
+    expected = model.predict_quantiles(X[:5], [0.5])[:, 0]
+    np.testing.assert_allclose(np.median(medians, axis=1), expected, rtol=0.03)
+
+
+def test_rows_come_in_parts():
+    X, z = latent(90)
+    y = np.exp(z)
+    # the first rows say where the middle is
+    given = fixed(0.3, base=Gaussian(0.1)).set_params(optimizer=None)
+    first = given.fit(X[:60], y[:60])
+    scale = first.likelihood_.warp_
+    whole = fixed(0.3, base=Gaussian(0.1)).set_params(optimizer=None)
+    whole.partial_fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
+    assert whole.likelihood_.warp_ == scale
+    on_scale = PLSRegressor(
+        KERNEL, likelihood=Gaussian(0.1), optimizer=None, random_state=0
+    )
+    on_scale.partial_fit(X[:60], scale.forward(y[:60]))
+    on_scale.partial_fit(X[60:], scale.forward(y[60:]))
+    np.testing.assert_allclose(
+        whole.predict_quantiles(X, [0.5])[:, 0], scale.inverse(on_scale.predict(X))
+    )
+    volume = float(np.sum(scale.log_slope(y)))
+    assert whole.log_evidence_ == pytest.approx(on_scale.log_evidence_ + volume)
+    # models of different scales do not merge
+    other = fixed(0.4, base=Gaussian(0.1)).set_params(optimizer=None)
+    with pytest.raises(ValueError, match="same kernel"):
+        first + other.fit(X[:60], y[:60])
+
+
+def test_rows_of_dask():
+    array = pytest.importorskip("dask.array")
+    X, z = latent(400)
+    y = np.exp(z)
+    model = PLSRegressor(random_state=0, hyperparameters="maximise").fit(X, y)
+    parts = PLSRegressor(random_state=0, hyperparameters="maximise")
+    parts.fit(array.from_array(X, (100, 3)), array.from_array(y, 100))
+    assert repr(parts.likelihood_) == repr(model.likelihood_)
+    assert parts.log_evidence_ == pytest.approx(model.log_evidence_)
+    np.testing.assert_allclose(parts.predict(X), model.predict(X), rtol=1e-6)
+
+
+def test_exact_processes_have_the_same_scale():
+    X, z = latent(300)
+    y = np.exp(z)
+    model = ExactGPRegressor(KERNEL, n_draws=512, random_state=0, tol=1e-4).fit(X, y)
+    other = PLSRegressor(KERNEL, hyperparameters="maximise", random_state=0).fit(X, y)
+    assert model.likelihood_.power == other.likelihood_.power
+    np.testing.assert_allclose(
+        model.predict_quantiles(X, 0.5), other.predict_quantiles(X, 0.5), rtol=0.02
+    )
+    with pytest.raises(ValueError, match="expects normal noise"):
+        ExactGPRegressor(likelihood=Warped(StudentT())).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:.*heavy tails")
+@pytest.mark.parametrize("likelihood", [None, Warped(), Warped(StudentT())])
+def test_predictions_far_away_are_finite(likelihood):
+    rng = np.random.default_rng(0)
+    X, z = latent(60)
+    y = np.exp(2.0 * z)
+    y[0] = 1e4
+    model = PLSRegressor(likelihood=likelihood, random_state=0).fit(X, y)
+    far = 100.0 * rng.standard_normal((20, 3))
+    with pytest.warns(match="far outside"):
+        distribution = model.predict_dist(far)
+    for values in (
+        distribution.mean(),
+        distribution.std(),
+        distribution.quantile([1e-4, 0.5, 0.9999]),
+        distribution.log_density(np.full(20, 3.0)),
+        distribution.crps(np.full(20, 3.0)),
+        distribution.sample(10, random_state=0),
+    ):
+        assert np.all(np.isfinite(values))
+
+
+def test_powers_that_are_refused():
+    X, z = latent(40)
+    for likelihood, message in (
+        (Warped(power=2.5), "from 0 to 2"),
+        (Warped(transform="logarithm"), "transform"),
+        (Warped(LogNormal()), "with f as location"),
+        (Warped(transform="box-cox"), "positive y"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PLSRegressor(likelihood=likelihood, random_state=0).fit(X, z)
