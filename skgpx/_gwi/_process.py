@@ -28,7 +28,7 @@ from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._shell.row_statistics import row_statistics
 from skgpx._shell.validation import Rows, row_blocks
 from skgpx._types import Array
-from skgpx.bases import Nystroem, Warped, select_inducing
+from skgpx.bases import Nystroem, WarpedInputs, select_inducing
 from skgpx.likelihoods import Likelihood
 
 
@@ -254,7 +254,7 @@ def around_zero(
     """The process around zero, of rows from which the map makes its inputs."""
     basis = process.basis
     if map is not None:
-        basis = Warped(basis, map)
+        basis = WarpedInputs(basis, map)
     # of a closed form
     assert isinstance(process.weights, GaussianWeights)
     mean = np.zeros((basis.n_basis, n_outputs))

@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
 from skgpx._latent import MixtureModel
 from skgpx._numerics.rows import weighted_quantiles
 from skgpx._types import Array, Index
-from skgpx.bases import Warped
+from skgpx.bases import WarpedInputs
 from skgpx.kernels import (
     Columns,
     columns_of_entry,
@@ -141,7 +141,7 @@ class AveragedHyperparameters(NamedTuple):
         column_names = list(
             getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])
         )
-        if isinstance(posterior.basis, Warped):
+        if isinstance(posterior.basis, WarpedInputs):
             column_names = [f"z{j}" for j in range(d)]
         return cls(
             values={key: values[key] for key in sorted(values, key=position)},

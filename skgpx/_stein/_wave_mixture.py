@@ -19,11 +19,11 @@ from skgpx._numerics.wave_evidence import Waves
 from skgpx._shell.row_statistics import statistics_of_all
 from skgpx._shell.validation import Rows, row_blocks
 from skgpx._types import Array
-from skgpx.bases import Fourier, InputMap, Warped
+from skgpx.bases import Fourier, InputMap, WarpedInputs
 from skgpx.likelihoods import Gaussian
 
 Statistics = tuple[WeightStatistics, ...]
-Basis = Fourier | Warped
+Basis = Fourier | WarpedInputs
 
 # Columns from which on most frequencies see no other one, random frequencies start as
 # well as quasi-random ones, and learning takes fewer steps.
@@ -245,7 +245,7 @@ class WaveMixture(NamedTuple):
             len(self.length_scale),
             floats_per_row=self.warp.floats_per_row,
         )
-        return [Warped(basis, input_map) for basis in bases]
+        return [WarpedInputs(basis, input_map) for basis in bases]
 
     def covariance(self, X: Array) -> Array:
         """Prior covariance of f at rows of X (n, d), the mean over components."""

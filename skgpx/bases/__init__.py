@@ -18,7 +18,7 @@ from skgpx.bases._fourier import Fourier, FourierSeries, SeriesMarginals
 from skgpx.bases._kernel_basis import EmpiricalSpectral, Nystroem
 from skgpx.bases._neighbors import NeighborCoefficients, NeighborResidual
 from skgpx.bases._selectors import select_inducing, select_until
-from skgpx.bases._warped import Warped
+from skgpx.bases._warped import WarpedInputs
 
 # The other names imported above serve the library itself.
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "Nystroem",
     "OrderedEigenvalues",
     "PolynomialEigenvalues",
-    "Warped",
+    "WarpedInputs",
     "draw_prior",
     "select_inducing",
     "side_by_side",

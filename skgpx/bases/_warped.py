@@ -14,7 +14,7 @@ from skgpx.bases._basis import Basis, Marginals
 
 
 @dataclass(frozen=True)
-class Warped:
+class WarpedInputs:
     """Another basis, and its residual, at mapped inputs: ``φ(h(x))ᵀw + g(h(x))``.
 
     For a kernel k of the basis the process has the kernel ``k(h(x), h(y))``: a deep
@@ -32,9 +32,9 @@ class Warped:
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from skgpx.bases import InputMap, Nystroem, Warped
+    >>> from skgpx.bases import InputMap, Nystroem, WarpedInputs
     >>> inner = Nystroem.from_kernel(RBF(0.5), np.linspace(0.0, 2.0, 5)[:, None])
-    >>> basis = Warped(inner, InputMap(np.log1p, n_features=1))
+    >>> basis = WarpedInputs(inner, InputMap(np.log1p, n_features=1))
     >>> X = np.array([[0.3], [1.7]])
     >>> bool(np.all(basis(X) == inner(np.log1p(X))))
     True
@@ -97,6 +97,6 @@ class Warped:
         inner = self.basis.process_at(weights, self.map(X))
         return replace(inner, maps=(self.map, *inner.maps))  # type: ignore[type-var]
 
-    def grown(self, process: Process) -> Warped:
+    def grown(self, process: Process) -> WarpedInputs:
         """Return the basis of a process after conditioning."""
         return replace(self, basis=self.basis.grown(process))

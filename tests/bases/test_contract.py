@@ -16,7 +16,7 @@ from skgpx.bases import (
     InputMap,
     KernelEigenvalues,
     Nystroem,
-    Warped,
+    WarpedInputs,
 )
 
 X = np.linspace(0.05, 1.9, 6)[:, np.newaxis]
@@ -49,8 +49,8 @@ BASES = {
         ContinuedSeries.of(SERIES, np.array([[0.0, 2.0]]), RBF_KERNEL),
         RBF_KERNEL,
     ),
-    Warped: (
-        Warped(Nystroem.from_kernel(RBF_KERNEL, Z), InputMap(np.square, 1)),
+    WarpedInputs: (
+        WarpedInputs(Nystroem.from_kernel(RBF_KERNEL, Z), InputMap(np.square, 1)),
         of_squares,
     ),
 }

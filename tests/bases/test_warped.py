@@ -11,7 +11,7 @@ from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.weights import GaussianWeights, WeightParticles
 from skgpx._prediction.distribution import PredictiveDistribution
-from skgpx.bases import EmpiricalSpectral, Fourier, InputMap, Nystroem, Warped
+from skgpx.bases import EmpiricalSpectral, Fourier, InputMap, Nystroem, WarpedInputs
 from skgpx.likelihoods import Gaussian
 
 NETWORK = Perceptron((3, 5, 2))
@@ -43,7 +43,7 @@ INNER = {
     "nystroem": Nystroem.from_kernel(2.0 * RBF([0.8, 1.1]), Z),
     "empirical": EmpiricalSpectral.from_rows(Matern(1.2, nu=2.5), Z, 4),
     "fourier": Fourier(FREQUENCIES, np.full(4, 0.6), tail_variance=0.2),
-    "warped": Warped(
+    "warped": WarpedInputs(
         Fourier(FREQUENCIES, np.full(4, 0.6)), InputMap(lambda X: np.tanh(X), 2)
     ),
 }
@@ -66,7 +66,7 @@ def distribution_of(basis, outputs=1):
 @maps
 @inner
 def test_it_is_the_inner_basis_at_mapped_rows(kind, name, X):
-    basis, one = Warped(INNER[kind], MAPS[name]), INNER[kind]
+    basis, one = WarpedInputs(INNER[kind], MAPS[name]), INNER[kind]
     H = black_box(X)
     features = basis(X)
     assert_array_equal(features, one(H))
@@ -89,7 +89,7 @@ def test_it_is_the_inner_basis_at_mapped_rows(kind, name, X):
 @maps
 @inner
 def test_draws_are_inner_draws_at_mapped_rows(kind, name, X):
-    basis, one = Warped(INNER[kind], MAPS[name]), INNER[kind]
+    basis, one = WarpedInputs(INNER[kind], MAPS[name]), INNER[kind]
     weights = np.random.default_rng(0).normal(size=(one.n_basis, 2, 3))
     found = basis.draw(weights, np.random.default_rng(6))
     expected = one.draw(weights, np.random.default_rng(6))
@@ -106,7 +106,7 @@ def test_draws_are_inner_draws_at_mapped_rows(kind, name, X):
 @maps
 @inner
 def test_gradients_agree_with_finite_differences(kind, name, X):
-    basis = Warped(INNER[kind], MAPS[name])
+    basis = WarpedInputs(INNER[kind], MAPS[name])
     weights = np.random.default_rng(0).normal(size=(basis.n_basis, 2, 3))
     draws = basis.draw(weights, np.random.default_rng(6))
     values, gradients = draws.value_and_grad(X)
@@ -127,7 +127,7 @@ def test_rows_need_not_be_numbers():
     rows = np.array([["red", 0.5], ["blue", -1.0], ["red", 2.0]], dtype=object)
     words = InputMap(encode, 2, numeric=False)
     one = INNER["nystroem"]
-    model = LatentModel(Warped(one, words), distribution_of(one)).affine(1.0, 2.0)
+    model = LatentModel(WarpedInputs(one, words), distribution_of(one)).affine(1.0, 2.0)
     plain = LatentModel(one, distribution_of(one)).affine(1.0, 2.0)
     likelihood = Gaussian(0.1).prepare([0.0])
     found = PredictiveDistribution(model, likelihood, rows)
@@ -157,6 +157,6 @@ def test_rows_need_not_be_numbers():
     ],
 )
 def test_what_a_map_gives_is_checked(function, message):
-    basis = Warped(INNER["fourier"], InputMap(function))
+    basis = WarpedInputs(INNER["fourier"], InputMap(function))
     with pytest.raises(ValueError, match=message):
         basis(np.zeros((4, 2)))

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skgpx import _draws
 from skgpx._draws import FiniteProcess, InputMap, KernelProcess, Process
 from skgpx._numerics.weights import GaussianWeights
-from skgpx.bases import Fourier, Nystroem, Warped
+from skgpx.bases import Fourier, Nystroem, WarpedInputs
 
 KERNEL = 1.5 * RBF(0.4)
 X = np.linspace(0.05, 1.9, 6)[:, np.newaxis]
@@ -37,7 +37,7 @@ PROCESSES = {
     "prior": (KernelProcess.prior(KERNEL, 1, 1), KERNEL(X)),
     "inducing variables": of_basis(NYSTROEM),
     "finitely many functions": of_basis(FOURIER),
-    "mapped inputs": of_basis(Warped(NYSTROEM, InputMap(np.square, 1))),
+    "mapped inputs": of_basis(WarpedInputs(NYSTROEM, InputMap(np.square, 1))),
 }
 every_process = pytest.mark.parametrize(
     ("process", "expected"), PROCESSES.values(), ids=PROCESSES.keys()
@@ -89,7 +89,7 @@ def test_observations_may_come_one_after_the_other(process, expected):
 
 @pytest.mark.parametrize(
     "basis",
-    [NYSTROEM, FOURIER, Warped(NYSTROEM, InputMap(np.square, 1))],
+    [NYSTROEM, FOURIER, WarpedInputs(NYSTROEM, InputMap(np.square, 1))],
     ids=["inducing variables", "finitely many functions", "mapped inputs"],
 )
 def test_draws_before_and_after_conditioning(basis):
