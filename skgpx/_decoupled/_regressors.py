@@ -309,6 +309,21 @@ def check_kernel_of(sampler: BaseEstimator, estimator: BaseEstimator, X: Array) 
 # ---- The process of DecoupledSampler if no estimator is given ------------------------
 
 
+def with_functions_of_y(estimator: BaseEstimator) -> BaseEstimator:
+    """An estimator whose functions are those of y, unless its likelihood is stated.
+
+    By default the noise of some regressors is that of another scale of y.
+    """
+    for part in (estimator, *estimator.get_params().values()):
+        # of a frozen estimator functions are what they are
+        if hasattr(part, "posterior_"):
+            continue
+        noise_of_y = getattr(type(part), "_noise_of_y", None)
+        if noise_of_y is not None and part.likelihood is None:
+            part.set_params(likelihood=noise_of_y)
+    return estimator
+
+
 def default_estimator(
     X: Array,
     y: Array,
@@ -338,6 +353,7 @@ def default_estimator(
         is_averaged = len(X) <= AVERAGED_ROWS
     if is_averaged or len(X) > 1500 or y.size > len(y):
         estimator = PLSRegressor(
+            likelihood=Gaussian(),
             n_neighbors=0,
             hyperparameters=hyperparameters,
             n_jobs=n_jobs,

@@ -24,6 +24,7 @@ from skgpx._decoupled._regressors import (
     default_estimator,
     sections_posterior,
     sparse_process,
+    with_functions_of_y,
 )
 from skgpx._draws import FunctionDraws, box_of_grid, checked_domain, checked_n_basis
 from skgpx._hyperparameters import search_findings, search_record
@@ -321,7 +322,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                     self._record = search_record([learned], read)
             else:
                 check_drawable(self.estimator)
-                estimator = clone(self.estimator)
+                estimator = with_functions_of_y(clone(self.estimator))
             check_kernel_of(self, estimator, checked)
             # unless a parameter sets how the prior is drawn
             if self.n_basis == self.prior == "auto":

@@ -298,7 +298,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         if inner is None or not np.all(uncalibrated > 0.0):
             return NormalDistribution(mean, np.sqrt(variance))
         if isinstance(inner, PredictiveDistribution) and not (
-            inner.likelihood.location_scale
+            inner.likelihood.location_scale or inner.likelihood.has_scale_of_y
         ):
             raise ValueError(
                 "predict_dist stretches the distribution of y about its mean, which is "

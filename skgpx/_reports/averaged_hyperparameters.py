@@ -25,6 +25,7 @@ from skgpx.kernels import (
     theta_entries,
 )
 from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods._warped import normal_noise
 
 # Parameters of kernels by the names that are shown.
 _KINDS = {
@@ -260,6 +261,7 @@ def _columns_seen(kernel: Kernel, n_features: int) -> set[int]:
 def _of_likelihood(likelihood: Likelihood) -> dict[Hyperparameter, float]:
     """Scales of a likelihood; a variance of the noise as a standard deviation."""
     numbers = {}
+    likelihood = normal_noise(likelihood)
     for name in likelihood.scale_names:
         value = float(getattr(likelihood, name))
         if name == "noise_variance":

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from skgpx._front.predict_dist import predict_dist, sample_functions
 from skgpx._shell.validation import check_count
+from skgpx._shell.wrapped import innermost
 from skgpx._types import Array, RandomState
 from skgpx.inspection._axes import (
     axes_of,
@@ -369,9 +370,15 @@ class FunctionDrawsDisplay:
         line = line_along(X, feature, resolution, margin)
         n_draws = check_count(n_draws, "n_draws")
         draws = sample_functions(estimator, n_draws, random_state)
+        values = draws(line.rows)
+        likelihood = getattr(innermost(estimator), "likelihood_", None)
+        warp = getattr(likelihood, "warp_", None)
+        if warp is not None:
+            # medians of y
+            values = warp.inverse(values)
         return cls.from_predictions(
             line.x,
-            draws(line.rows),
+            values,
             x_data=None if y is None else line.data,
             y_data=y,
             name=line.name,

@@ -275,7 +275,10 @@ class MixtureDensityDisplay:
         if model._likelihoods:
             # a state of the hyperparameters has a noise of its own
             noise = np.array(
-                [float(likelihood.variance(0.0)) for likelihood in model._likelihoods]
+                [
+                    float(getattr(likelihood, "likelihood", likelihood).variance(0.0))
+                    for likelihood in model._likelihoods
+                ]
             )[mixture.owner]
         std = np.sqrt(variance + noise)[..., np.newaxis]
         # grids over all components, and normal densities on them
@@ -284,6 +287,11 @@ class MixtureDensityDisplay:
         grids = low + (high - low) * np.linspace(0.0, 1.0, k)
         z = (grids[:, np.newaxis] - mean) / std
         densities = np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * std)
+        warp = getattr(model.likelihood_, "warp_", None)
+        if warp is not None:
+            # p(y) = p(g(y)) g'(y)
+            grids = warp.inverse(grids)
+            densities = densities * np.exp(warp.log_slope(grids))[:, np.newaxis]
         weights = mixture.weights
         return cls(grids, densities, optional_array(y), weights).plot(ax=ax)
 
