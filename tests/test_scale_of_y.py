@@ -4,13 +4,21 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from skgpx import ExactGPRegressor, GWIRegressor, PLSRegressor
+from skgpx import (
+    DecoupledSampler,
+    ExactGPRegressor,
+    GWIRegressor,
+    PLSRegressor,
+    TemperedRegressor,
+)
 from skgpx._hyperparameters._candidates import default_candidates
 from skgpx._hyperparameters._evidence import ExactEvidence
 from skgpx._hyperparameters._scale_of_y import WarpedPosterior
+from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.warping import Warp
 from skgpx._shell.validation import Rows
 from skgpx.likelihoods import Gaussian, LogNormal, StudentT, Warped
+from skgpx.metrics import log_predictive_density_scorer
 
 KERNEL = 1.0 * RBF([1.5, 2.0, 3.0])
 
@@ -326,3 +334,117 @@ def test_powers_that_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             PLSRegressor(likelihood=likelihood, random_state=0).fit(X, z)
+
+
+# ---- Others that read it -------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*variation of y grows")
+@pytest.mark.parametrize(
+    "estimator", [None, PLSRegressor(n_neighbors=0), ExactGPRegressor(), GWIRegressor()]
+)
+def test_functions_of_samplers_are_those_of_y(estimator):
+    """Their means are the predictions, and values to condition on are values of y."""
+    X, z = latent(60)
+    y = np.exp(z)
+    sampler = DecoupledSampler(estimator, random_state=0).fit(X, y)
+    assert estimator is None or estimator.likelihood is None
+    draws = sampler.sample_functions(32, random_state=0)(X[:5])
+    error = draws.mean(1) - sampler.predict(X[:5])
+    assert np.all(np.abs(error) < 4.0 * draws.std(1) / np.sqrt(32))
+
+
+@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor])
+def test_more_rows_have_to_be_positive(estimator):
+    X, z = latent(60)
+    y = np.exp(z)
+    if estimator is PLSRegressor:
+        model = PLSRegressor(hyperparameters="maximise", random_state=0)
+        model.partial_fit(X, y)
+        with pytest.raises(ValueError, match="first rows had positive y"):
+            model.partial_fit(X[:1], [-1.0])
+        return
+    model = ExactGPRegressor(warm_start=True, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="first rows had positive y"):
+        model.fit(X, np.append(y[1:], -1.0))
+    # another likelihood is another fit
+    with pytest.warns(match="variation of y grows"):
+        model.set_params(likelihood=Gaussian()).fit(X, y)
+    assert type(model.likelihood_) is Gaussian
+
+
+def test_held_out_targets_that_are_not_positive():
+    """Next to impossible, and no error: nothing is known of them in the fit."""
+    X, z = latent(60)
+    y = np.exp(z)
+    model = PLSRegressor(random_state=0).fit(X, y)
+    assert model.likelihood_.transform == "box-cox"
+    distribution = model.predict_dist(X[:3])
+    assert np.all(distribution.log_density(np.zeros(3)) < -100.0)
+    assert np.all(distribution.cdf(np.full(3, -1.0)) < 1e-300)
+    assert np.all(np.isfinite(distribution.crps([-1.0, 0.0, 1.0])))
+    scorer = log_predictive_density_scorer
+    assert scorer(model, X[:3], np.array([0.0, 1.0, 1.0])) < -100.0
+
+
+def test_stretched_distributions():
+    X, z = latent(60)
+    model = TemperedRegressor(PLSRegressor(random_state=0)).fit(X, np.exp(z))
+    low, high = model.predict_interval(X).T
+    assert np.all(low < high)
+
+
+@pytest.mark.parametrize("likelihood", [Warped(), None])
+def test_constant_targets(likelihood):
+    X, _ = latent(40)
+    model = PLSRegressor(likelihood=likelihood, random_state=0).fit(X, np.ones(40))
+    np.testing.assert_allclose(model.predict(X), 1.0)
+
+
+def test_a_random_state_is_drawn_from_once():
+    X, y = latent(60)
+    default = PLSRegressor(random_state=np.random.RandomState(0)).fit(X, y)
+    stated = PLSRegressor(likelihood=Gaussian(), random_state=np.random.RandomState(0))
+    np.testing.assert_array_equal(default.predict(X), stated.fit(X, y).predict(X))
+
+
+def test_left_out_density_of_repeated_rows():
+    """A row of weight two is left out as two rows, and predicts one observation."""
+    X, z = latent(30)
+    y = np.exp(z)
+    weights = np.where(np.arange(30) < 10, 2.0, 1.0)
+    standard = (y - np.average(y, weights=weights)) / y.std()
+    likelihood = Gaussian().prepare(standard, weights)
+    rows = Rows(X, y, weights)
+    candidate = default_candidates(rows, likelihood, 1.0)[0][-1]
+    warp = Warp.of("box-cox", y, weights)
+    posterior = WarpedPosterior(candidate, rows, likelihood, warp)
+    u = candidate.starts()[1]
+    point = np.concatenate((u, [np.log(0.2), 0.3]))
+    z, log_slope, _, _ = posterior._standardised(0.3)
+    K = candidate.kernel_at(u)(X)
+    total = 0.0
+    for i in range(30):
+        others = np.arange(30) != i
+        C = K[np.ix_(others, others)] + np.diag(0.2 / weights[others])
+        k = np.linalg.solve(C, K[others, i])
+        mean = k @ z[others]
+        variance = K[i, i] - k @ K[others, i] + 0.2
+        log_density = -0.5 * (z[i] - mean) ** 2 / variance
+        log_density -= 0.5 * np.log(2.0 * np.pi * variance)
+        total += weights[i] * (log_density + log_slope[i])
+    assert posterior.left_out_density(point) == pytest.approx(total / weights.sum())
+
+
+def test_a_logarithm_has_closed_moments():
+    """However wide the latent function is."""
+    y = np.exp(np.random.default_rng(0).standard_normal(50))
+    likelihood = Warped(Gaussian(0.01), "box-cox", 0.0).prepare(y)
+    unit = likelihood.warp_.unit
+    mixture = LatentMixture(
+        np.full((1, 1, 1), unit), np.full((1, 1, 1), 9.0), np.ones(1)
+    )
+    mean, variance = likelihood.predictive_moments(mixture)
+    total = (9.0 + 0.01) / unit**2
+    assert mean[0] == pytest.approx(unit * np.exp(0.5 * total))
+    assert variance[0] == pytest.approx(mean[0] ** 2 * np.expm1(total))

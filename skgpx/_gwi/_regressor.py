@@ -354,6 +354,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     True
     """
 
+    # stated, where functions must be those of y itself
+    _noise_of_y: ClassVar[Any] = "gaussian"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
         "mean": [StrOptions({"auto", "net", "svgp"}), HasMethods(["fit", "predict"])],

@@ -46,7 +46,19 @@ class NormalForm(NamedTuple):
 
     @classmethod
     def of_prepared(cls, stated: Likelihood, rows: Rows) -> NormalForm:
-        """That of other rows, under a likelihood that has been fitted."""
+        """That of other rows, under a likelihood that has been fitted.
+
+        Raises
+        ------
+        ValueError
+            If y is outside of the support of its scale.
+        """
+        lowest, _ = stated.support
+        if isinstance(stated, Warped) and np.any(rows.y <= lowest):
+            raise ValueError(
+                f"The first rows had positive y, and {stated!r} was fitted; got "
+                f"{np.min(rows.y):g}. Fit all rows, or state likelihood=Gaussian()."
+            )
         if rows.known is not None and not np.any(rows.known):
             rows = rows._replace(known=None)
         constant = 0.0

@@ -224,6 +224,7 @@ def learn_scale(
     *,
     kernel: Kernel | None,
     rough: bool,
+    positive: bool = True,
 ) -> Likelihood:
     """The likelihood on the scale of y that the evidence of normal noise prefers.
 
@@ -238,19 +239,27 @@ def learn_scale(
     rng : numpy.random.Generator
     kernel, rough
         As those of :func:`learn`, for standardised targets.
+    positive : bool, default=True
+        Whether all targets are positive if those of the rows are.
     """
     rows = counted_once(canonical_rows(*rows))._replace(known=None)
     is_warped = isinstance(likelihood, Warped)
+    transforms = list(TRANSFORMS)
+    if not positive or rows.y.min() <= 0.0:
+        transforms.remove("box-cox")
     if is_warped:
         transforms = [likelihood.transform]
         likelihood.check_parameters()
         likelihood.check_support(rows.y)
+        if rows.y.ndim > 1:
+            raise ValueError(
+                f"The scale of one target can be learned; got {rows.y.shape[1]}. Fit "
+                "each target by an estimator of its own."
+            )
+        if np.ptp(rows.y) == 0.0:
+            return Warped(likelihood.likelihood, likelihood.transform, power=1.0)
     elif not tells_scale(rows) or _has_noise(kernel):
         return likelihood
-    else:
-        transforms = [
-            name for name in TRANSFORMS if name != "box-cox" or rows.y.min() > 0.0
-        ]
     mean, std = standardisation(rows.y, rows.weights)
     standard = rows._replace(y=(rows.y - mean) / std)
     normal: Likelihood = Gaussian().prepare(standard.y, standard.weights)

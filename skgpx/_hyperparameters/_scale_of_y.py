@@ -134,12 +134,14 @@ class WarpedPosterior:
     def left_out_density(self, point: Array) -> float:
         """Mean log density of each row of y given all others, in closed form.
 
-        ``z_i`` has the mean ``z_i - α_i / P_ii`` and the variance ``1 / P_ii``, with
-        ``P = (K + σ²/ω)⁻¹`` and ``α = P z``.
+        ``z_i`` has the mean ``z_i - α_i / P_ii`` and the variance ``1 / P_ii - σ²/ω +
+        σ²``, with ``P = (K + σ²/ω)⁻¹`` and ``α = P z``.
         """
         fit = self._regression(point)
-        log_densities = 0.5 * np.log(fit.precision / (2.0 * np.pi))
-        log_densities -= 0.5 * fit.dual**2 / fit.precision
+        noise = fit.noise_variance / self.rows.weights
+        variance = 1.0 / fit.precision - noise + fit.noise_variance
+        error = fit.dual / fit.precision
+        log_densities = -0.5 * (error**2 / variance + np.log(2.0 * np.pi * variance))
         densities = log_densities + fit.log_slope
         return float(np.average(densities, weights=self.rows.weights))
 

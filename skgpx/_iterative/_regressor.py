@@ -241,6 +241,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     (300, 3)
     """
 
+    # stated, where functions must be those of y itself
+    _noise_of_y: ClassVar[Any] = Gaussian()
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
         "likelihood": [Gaussian, Warped, None],
@@ -389,7 +391,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             likelihood = learn_scale(
                 rows,
                 likelihood,
-                generator(self.random_state).spawn(5)[-1],
+                generator(copy.deepcopy(self.random_state)).spawn(5)[-1],
                 kernel=kernel_of(self),
                 rough=True,
             )
@@ -576,7 +578,10 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
 
     def _check_prior(self, kernel: Kernel | None, X: Array) -> None:
         """Refuse at once a kernel that does not fit X or cannot be drawn from."""
-        check_kernel(kernel, X, getattr(self.likelihood, "noise_variance", None))
+        noise = None
+        if self.likelihood is not None:
+            noise = getattr(normal_noise(self.likelihood), "noise_variance", None)
+        check_kernel(kernel, X, noise)
         if isinstance(kernel, Kernel):
             latent = split_noise(kernel)[0]
             rng = np.random.default_rng(0)
@@ -585,7 +590,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     def _previous(self) -> _Solved | None:
         """The last fit, if this one is a warm start from it."""
         last = vars(self).get("_solved")
-        if not self.warm_start or last is None or self._request != self.kernel:
+        request = (self.kernel, repr(self.likelihood))
+        if not self.warm_start or last is None or self._request != request:
             return None
         if last.rows.X.shape[1] != self.n_features_in_:
             return None
@@ -704,7 +710,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             "kernel_": kernel,
             "_record": search_record([hyperparameters], solved.rows),
             "_solved": solved,
-            "_request": copy.deepcopy(self.kernel),
+            "_request": (copy.deepcopy(self.kernel), repr(self.likelihood)),
             "likelihood_": solved.form.fitted(likelihood.with_noise(noise_of_y)),
             "log_evidence_": _log_evidence(sparse, solved.rows, T, scale)
             - solved.form.constant,

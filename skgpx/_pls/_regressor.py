@@ -372,6 +372,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     _first_sums: RowSums
     _n_first: int
 
+    # stated, where functions must be those of y itself
+    _noise_of_y: ClassVar[Any] = Gaussian()
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ProjectedLangevin._parameter_constraints,
         "normalize_y": ["boolean"],
@@ -794,9 +796,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             likelihood = learn_scale(
                 rows,
                 likelihood,
-                generator(self.random_state).spawn(5)[-1],
+                generator(copy.deepcopy(self.random_state)).spawn(5)[-1],
                 kernel=self._kernel_for(rows),
                 rough=self._is_automatic(),
+                # other rows of dask than those of the sample may not be
+                positive=lazy is None or len(rows.y) == lazy.n_rows,
             )
         form = NormalForm(likelihood, likelihood, rows)
         if lazy is None or rows.known is None:

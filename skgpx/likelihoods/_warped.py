@@ -21,6 +21,8 @@ from skgpx.likelihoods._log_rates import check_positive
 from skgpx.likelihoods._student_t import StudentT
 
 _LOG = ExpRate()
+# Units below the middle, where no probability is left.
+_FAR = 1e8
 # Nodes of an average over normal noise, and levels of one over other noise, which leave
 # out half a percent of each tail.
 _N_NODES = 16
@@ -183,8 +185,10 @@ class Warped(OnScale):
         return quantity if quantity == "censoring" else None
 
     def forward(self, y: ArrayLike) -> Array:
-        """``g(y)``."""
-        return self.warp_.forward(doubles(y))
+        """``g(y)``, 1e8 units below the middle for y below the support."""
+        y = doubles(y)
+        lowest = self.warp_.location - _FAR * self.warp_.unit
+        return np.where(y < self.support[0], lowest, self.warp_.forward(y))
 
     def inverse(self, z: ArrayLike) -> Array:
         """``y`` with ``g(y) = z``; zero where no positive y has this value."""
@@ -228,9 +232,13 @@ class Warped(OnScale):
         base.check_parameters()
 
     def check_support(self, y: Array) -> None:
-        """Raise a ValueError unless y is in the support of the transform."""
-        super().check_support(y)
-        if self.transform == "box-cox":
+        """Raise a ValueError unless y is finite.
+
+        New rows may have targets of zero or less, which a scale of positive ones that
+        was learned takes to be next to impossible.
+        """
+        Likelihood.check_support(self, y)
+        if not hasattr(self, "free_") and self.transform == "box-cox":
             check_positive(self, y)
 
     def prepare(
@@ -287,6 +295,7 @@ class Warped(OnScale):
         """Mean and variance of y."""
         if not isinstance(self.base, Gaussian | Tobit):
             return self._moments_of_nodes(mixture)
+        warp = self.warp_
         noise = self.base._normal_variance()
 
         def inverse(rows: Selection, z: Array) -> tuple[Array, float]:  # noqa: ARG001
@@ -295,6 +304,14 @@ class Warped(OnScale):
         # y is a function of z = f + e, which is a mixture of normals, too
         noise = np.reshape(noise, (-1, 1, 1))
         widened = mixture._replace(variance=mixture.variance + noise)
+        if self.transform == "box-cox" and warp.power == 0.0:
+            # y / unit is the exponential of z / unit - 1
+            logarithm = widened._replace(
+                mean=widened.mean / warp.unit - 1.0,
+                variance=widened.variance / warp.unit**2,
+            )
+            mean, variance = _LOG.moments(logarithm)
+            return warp.unit * mean, warp.unit**2 * variance
         mean, variance, _ = _predictive.moments(inverse, widened)
         return mean, variance
 
@@ -413,7 +430,7 @@ class LogNormal(OnScale):
         return _LOG.moments(mixture._replace(mean=shifted))
 
 
-def warp_of(likelihood: Likelihood) -> Warp | None:
+def warp_of(likelihood: Likelihood | None) -> Warp | None:
     """The function of y that has normal noise, if it is another one than y itself."""
     return likelihood.warp_ if isinstance(likelihood, Warped) else None
 
