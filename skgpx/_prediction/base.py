@@ -135,7 +135,8 @@ class LatentEstimator(Reporting, BaseEstimator):
         draws : FunctionDraws
             ``draws(X)`` has shape (n_rows, n_samples), or (n_rows, n_outputs,
             n_samples) for several latent outputs; latent values, in the units of y
-            where the link is the identity. Calling it again, on any rows, evaluates
+            where the link is the identity. Where `likelihood_` is Warped, its
+            `inverse` of them are medians of y. Calling it again, on any rows, evaluates
             the same functions. Data frames are read as by `predict`.
         """
         check_is_fitted(self)
