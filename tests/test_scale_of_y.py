@@ -11,6 +11,7 @@ from skgpx import (
     PLSRegressor,
     TemperedRegressor,
 )
+from skgpx._cells._cells import RowUnits
 from skgpx._hyperparameters._candidates import default_candidates
 from skgpx._hyperparameters._evidence import ExactEvidence
 from skgpx._hyperparameters._scale_of_y import WarpedPosterior
@@ -287,6 +288,11 @@ def test_rows_of_dask():
     assert repr(parts.likelihood_) == repr(model.likelihood_)
     assert parts.log_evidence_ == pytest.approx(model.log_evidence_)
     np.testing.assert_allclose(parts.predict(X), model.predict(X), rtol=1e-6)
+    # rows that the sample does not have
+    units = RowUnits(warp=model.likelihood_.warp_)
+    assert model.likelihood_.transform == "box-cox"
+    with pytest.raises(ValueError, match="positive y in all parts; got -1"):
+        units.standardised(Rows(X[:2], np.array([1.0, -1.0]), np.ones(2)))
 
 
 def test_exact_processes_have_the_same_scale():

@@ -117,6 +117,11 @@ class RowUnits(NamedTuple):
             quantity = np.where(is_noisy, quantity / self.noise, self.least_noise)
         y = rows.y
         if self.warp is not None:
+            if self.warp.transform == "box-cox" and np.any(y <= 0.0):
+                raise ValueError(
+                    f"Warped expects positive y in all parts; got {np.min(y):g}. "
+                    'Remove these rows, or use transform="yeo-johnson".'
+                )
             y = self.warp.forward(y)
         return rows._replace(y=self.y.standardised(y), known=quantity)
 

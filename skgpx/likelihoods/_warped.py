@@ -122,7 +122,8 @@ class Warped(OnScale):
     transform : {"yeo-johnson", "box-cox"}, default="yeo-johnson"
         "box-cox" is for positive y.
     power : float, default=None
-        From 0 to 2: no other powers leave the whole real line to g(y). None learns it.
+        From 0 to 2: no other powers leave the whole real line to g(y). None learns it,
+        under normal noise of all rows, censored ones with their bounds as values.
 
     Attributes
     ----------
