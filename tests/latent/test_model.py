@@ -20,7 +20,7 @@ from skgpx.bases import (
     KernelEigenvalues,
     Nystroem,
     PolynomialEigenvalues,
-    Warped,
+    WarpedInputs,
 )
 from tests.latent.conftest import assert_moments
 
@@ -40,7 +40,7 @@ BASES = {
     # about half of the places are outside of its region
     "continued": ContinuedSeries.of(SERIES, np.array([[0.0, 0.5]]), MATERN),
     "fourier": Fourier.from_kernel(1.5 * RBF(0.2), 16, 1, np.random.default_rng(0)),
-    "warped": Warped(Nystroem.from_kernel(1.5 * RBF(0.2), Z), InputMap(np.sin)),
+    "warped": WarpedInputs(Nystroem.from_kernel(1.5 * RBF(0.2), Z), InputMap(np.sin)),
 }
 SHIFT, SCALE = np.array([1.0, -2.0]), np.array([3.0, 0.5])
 each_basis = pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
