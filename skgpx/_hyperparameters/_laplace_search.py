@@ -82,7 +82,7 @@ def laplace_search(
         scattered = split.scattered
         starts = [_start_as_observed(families, scattered, likelihood, n_jobs, trend)]
     else:
-        starts = _starts_by_regression(families, split.scattered, likelihood, n_jobs)
+        starts = starts_by_regression(families, split.scattered, likelihood, n_jobs)
     # 2 rows and inducing points, of which the evidence is coupled between classes
     n_contrasts = max(likelihood.n_outputs_ - 1, 1)
     # an evaluation takes a tenth of a second: 1.5e8 operations n m²
@@ -235,7 +235,7 @@ def _start_as_observed(
     return best._replace(likelihood=likelihood.with_theta(theta))
 
 
-def _starts_by_regression(
+def starts_by_regression(
     families: Sequence[Sequence[Candidate]],
     rows: Rows,
     likelihood: Likelihood,

@@ -271,11 +271,21 @@ def _search(
     likelihood: Likelihood,
     warp: Warp,
 ) -> State:
-    """Kernel, with a trend and seasons if these gain, and noise of a function of y."""
+    """Kernel and noise of a function of y."""
     rows = split.screening
     z = warp.forward(rows.y)
     mean, std = standardisation(z, rows.weights)
     rows = rows._replace(y=(z - mean) / std)
+    return search_few_rows(family, split, likelihood, rows)
+
+
+def search_few_rows(
+    family: Sequence[Candidate],
+    split: Split,
+    likelihood: Likelihood,
+    rows: Rows,
+) -> State:
+    """Kernel, with a trend and seasons if these gain, and normal noise of some rows."""
     screened = screen(rows, likelihood, family)
     screened[-1] = best_of([screened[-1], *without_noise(screened[-1], rows)])
     on_few_rows = split._replace(screening=rows, scattered=rows, training=rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -21,6 +21,7 @@ from skgpx._hyperparameters import (
     NO_NOISE,
     NormalForm,
     learn_scale,
+    most_probable,
 )
 from skgpx._latent import LatentModel, NeighborModel
 from skgpx._numerics.blas_threads import with_one_blas_thread
@@ -103,11 +104,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         targets, values that a tenth of the rows share, or a noise or unit of y that is
         given (`noise_variance`, a WhiteKernel, ``normalize_y=False``,
         ``optimizer=None``). Scale parameters that are None are estimated.
-        "auto", for one target, fits normal noise as None does and, if the diagnostics
-        find that its residuals have heavy tails or vary in size, or if rows are so few
-        that hyperparameters are averaged, ``StudentT()`` as well, on the same scale;
-        the noise of the larger `log_evidence_` of chosen hyperparameters is kept. See
-        Notes.
+        "auto", for one target, compares normal noise as of None with ``StudentT()``, of
+        y and on the same scale, by the evidence of at most 500 rows, and fits the best
+        one. Of more than 300 rows it fits normal noise first, and Student's as well
+        only if the diagnostics find residuals with heavy tails or that vary in size.
+        See Notes.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. Accuracy and cost grow with it. For
         Gaussian noise "auto" adds points until the bound is within 0.001 nats per row
@@ -318,13 +319,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     Laplace's approximation, whose particles come from near the modes; a prediction
     costs as many times more as there are states.
 
-    With ``likelihood="auto"`` a fit costs as much as one for each likelihood where
-    residuals are not normal, and twice that where hyperparameters are averaged. On 19
-    real tables of at most 600 rows the mean negative log predictive density was 0.328
-    for Gaussian noise, 0.289 for ``StudentT()`` and 0.287 for this choice, which took
-    1.3 times the CPU time of Gaussian noise (all with chosen hyperparameters). Beyond
-    300 rows, where noise is less than half of the residuals the diagnostics cannot
-    tell, and Gaussian noise stays, as it does where the noise of the rows is known.
+    With ``likelihood="auto"`` a fit of up to 300 rows costs up to half of a default fit
+    more than one of the likelihood that is chosen: ``StudentT()`` may take several
+    times as long as normal noise. Beyond 300 rows, where noise is less than half of the
+    residuals the diagnostics cannot tell, and Gaussian noise stays.
 
     With ``n_neighbors="auto"`` nearest rows are taken if at most 1000 inducing inputs,
     or as many as chains can afford, do not suffice, if `n_inducing` and `method` are
@@ -494,6 +492,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             columns = {"X": X, "y": y, "sample_weight": sample_weight}
             lazy = LazyRows.of(self, likelihood, columns | row_quantities)
             self._exposed = exposure is not None
+            likelihood = self._on_scale(likelihood, lazy.sample, lazy.n_rows)
             findings = self._fit_likelihood(likelihood, lazy.sample, reporter, lazy)
             conclude(self, findings, sample_weight)
             return self
@@ -511,6 +510,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         if isinstance(self.likelihood, str):
             findings = self._choose_tails(rows, reporter)
         else:
+            likelihood = self._on_scale(likelihood, rows)
             findings = self._fit_likelihood(likelihood, rows, reporter)
         conclude(self, findings, sample_weight)
         return self
@@ -734,10 +734,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         rows: Rows,
         reporter: RoundReporter,
     ) -> list[Finding | None]:
-        """Fit normal noise and, unless residuals rule it out, Student-t noise as well.
+        """Fit normal noise or Student's, whichever has the larger evidence.
 
-        The noise of the larger evidence is kept, with chosen hyperparameters under
-        both: the evidence of an averaged state may be tens of nats from theirs.
+        Of more than a few rows normal noise, unless its residuals rule it out.
         """
         has_white_noise = False
         if isinstance(self.kernel, Kernel):
@@ -754,32 +753,63 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
                 'likelihood="auto", which compares two. Use hyperparameters="auto", or '
                 "likelihood=Gaussian() or StudentT()."
             )
-        findings = self._fit_likelihood(Gaussian(), rows, reporter.part())
-        checks = {finding.check for finding in findings if finding is not None}
-        averages = bool(self.hyperparameter_states_) and rows.known is None
+        normal = self._on_scale(Gaussian(), rows)
+        heavy = _heavy_tails(normal)
         # residuals of few rows contradict nothing
-        are_few = averages and len(rows.y) <= AVERAGED_ROWS
-        if are_few or checks & _NOT_NORMAL:
-            chosen = copy.copy(self)
-            chosen.hyperparameters = "maximise"
-            if averages:
-                chosen._fit_likelihood(Gaussian(), rows, reporter.part())
-            best = None
-            parameter = self.hyperparameters
-            for tails in _heavy_tails(self.likelihood_):
-                student = copy.copy(self)
-                student.hyperparameters = "maximise"
-                of_student = student._fit_likelihood(tails, rows, reporter.part())
-                if student.log_evidence_ > chosen.log_evidence_:
-                    chosen = student
-                    findings = of_student
-                    best = tails
-            if best is not None:
-                self.__dict__.update(vars(chosen), hyperparameters=parameter)
-                if are_few:
-                    findings = self._fit_likelihood(best, rows, reporter.part())
+        are_few = len(rows.y) <= AVERAGED_ROWS
+        likelihood = self._most_probable([normal, *heavy], rows) if are_few else normal
+        findings = self._fit_likelihood(likelihood, rows, reporter.part())
+        checks = {finding.check for finding in findings if finding is not None}
+        if checks & _NOT_NORMAL and not are_few:
+            student = copy.copy(self)
+            tails = self._most_probable(heavy, rows)
+            of_student = student._fit_likelihood(tails, rows, reporter.part())
+            if student.log_evidence_ > self.log_evidence_:
+                self.__dict__.update(vars(student))
+                findings = of_student
         reporter.finish()
         return findings
+
+    def _most_probable(
+        self,
+        likelihoods: Sequence[Likelihood],
+        rows: Rows,
+    ) -> Likelihood:
+        """The likelihood of the largest evidence of some of the rows."""
+        return most_probable(
+            likelihoods,
+            rows,
+            self._selection_rng(),
+            kernel=self._kernel_for(rows),
+            fixed=self.optimizer is None,
+            normalize_y=self.normalize_y,
+        )
+
+    def _selection_rng(self) -> np.random.Generator:
+        """Of the rows that choose a likelihood before the fit."""
+        return generator(copy.deepcopy(self.random_state)).spawn(5)[-1]
+
+    def _on_scale(
+        self,
+        likelihood: Likelihood,
+        rows: Rows,
+        n_rows: int | None = None,
+    ) -> Likelihood:
+        """The likelihood on the scale of y that some of `n_rows` rows prefer.
+
+        Where a scale is learned.
+        """
+        if not self._learns_scale(likelihood, rows):
+            return likelihood
+        return learn_scale(
+            rows,
+            likelihood,
+            self._selection_rng(),
+            kernel=self._kernel_for(rows),
+            rough=self._is_automatic(),
+            # other rows of dask than those of the sample may not be
+            positive=n_rows is None or len(rows.y) == n_rows,
+        )
 
     def _fit_likelihood(
         self,
@@ -792,16 +822,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
         They may be a sample of lazy ones.
         """
-        if self._learns_scale(likelihood, rows):
-            likelihood = learn_scale(
-                rows,
-                likelihood,
-                generator(copy.deepcopy(self.random_state)).spawn(5)[-1],
-                kernel=self._kernel_for(rows),
-                rough=self._is_automatic(),
-                # other rows of dask than those of the sample may not be
-                positive=lazy is None or len(rows.y) == lazy.n_rows,
-            )
         form = NormalForm(likelihood, likelihood, rows)
         if lazy is None or rows.known is None:
             # rows that are not in a sample may be censored
