@@ -454,3 +454,47 @@ def test_a_logarithm_has_closed_moments():
     total = (9.0 + 0.01) / unit**2
     assert mean[0] == pytest.approx(unit * np.exp(0.5 * total))
     assert variance[0] == pytest.approx(mean[0] ** 2 * np.expm1(total))
+
+
+@pytest.mark.parametrize("base", [Gaussian(), StudentT(df=8.0)])
+@pytest.mark.parametrize("transform", ["box-cox", "yeo-johnson"])
+def test_noise_of_new_rows_is_that_of_y(base, transform):
+    """To first order: the slope of the scale at the mean takes it there."""
+    X, z = latent(60)
+    model = fixed(0.3, transform, base).fit(X, np.exp(z))
+    rows = X[:20]
+    mean, own = model.predict(rows, return_std=True)
+    np.testing.assert_array_equal(model.predict(rows, noise_variance=None), mean)
+    # next to no noise leaves that of the mean
+    _, of_mean = model.predict(rows, return_std=True, noise_variance=0.0)
+    assert np.all(of_mean < own)
+    # a little noise adds its variance
+    noise_variance = np.linspace(0.01, 0.02, 20) * mean**2
+    _, std = model.predict(rows, return_std=True, noise_variance=noise_variance)
+    ratio = base.df / (base.df - 2.0) if isinstance(base, StudentT) else 1.0
+    added = (std**2 - of_mean**2) / (ratio * noise_variance)
+    assert np.all((added > 0.8) & (added < 1.3))
+    # of each row, whatever rows are beside it
+    for function in (model.predict_quantiles, model.predict_interval):
+        whole = function(rows, noise_variance=noise_variance)
+        part = function(rows[3:4], noise_variance=noise_variance[3])
+        np.testing.assert_allclose(part, whole[3:4], rtol=1e-9)
+    distribution = model.predict_dist(rows, noise_variance=noise_variance)
+    np.testing.assert_allclose(distribution.std(), std)
+    _, covariance = model.predict(rows, return_cov=True, noise_variance=noise_variance)
+    np.testing.assert_allclose(np.diagonal(covariance), std**2)
+    samples = distribution.sample(20_000, random_state=0)
+    np.testing.assert_allclose(samples.mean(1), distribution.mean(), rtol=0.05)
+    np.testing.assert_allclose(samples.std(1), std, rtol=0.1)
+
+
+@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
+def test_noise_of_new_rows_where_the_scale_was_learned(estimator):
+    X, z = latent(60)
+    y = np.exp(z)
+    model = estimator(random_state=0).fit(X, y)
+    _, std = model.predict(X[:5], return_std=True, noise_variance=1e-3)
+    _, noisy = model.predict(X[:5], return_std=True, noise_variance=1.0)
+    assert np.all(std < noisy)
+    with pytest.raises(ValueError, match="noise_variance of rows is for"):
+        PLSRegressor(likelihood=Warped(), random_state=0).fit(X, y, noise_variance=0.1)

@@ -32,6 +32,7 @@ from skgpx._types import Array, RandomState
 from skgpx.exceptions import PredictionWarning
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._averaged import averaged
+from skgpx.likelihoods._warped import normal_noise, warp_of
 
 # Fewest rows of a fit whose range others are compared with, and the share of the rows
 # of a call that may be far outside of it.
@@ -61,12 +62,17 @@ class LatentEstimator(Reporting, BaseEstimator):
         """Predictive distribution at rows, with their exposures, noise or censoring."""
         X = self._rows_to_predict(X)
         likelihood = self.likelihood_
-        quantity = row_quantity(likelihood, len(X), **quantities)
+        normal = normal_noise(likelihood)
+        quantity = row_quantity(normal, len(X), **quantities)
         if quantity is None:
             quantity = self._noise_at(X)
         has_noise_of_rows = (
-            quantity is not None and likelihood.row_quantity == "noise_variance"
+            quantity is not None and normal.row_quantity == "noise_variance"
         )
+        warp = warp_of(likelihood)
+        if has_noise_of_rows and warp is not None:
+            mean = PredictiveDistribution(self.posterior_, likelihood, X).mean()
+            quantity = quantity * np.exp(2.0 * warp.log_slope(mean))
         n_targets = self.posterior_.n_outputs // likelihood.n_outputs_
         if n_targets == 1 and self._likelihoods and not has_noise_of_rows:
             likelihood = averaged(self._likelihoods)
@@ -76,12 +82,12 @@ class LatentEstimator(Reporting, BaseEstimator):
             if quantity is not None:
                 noise = quantity[:, np.newaxis]
             quantity = np.broadcast_to(noise, (len(X), n_targets))
-            likelihood = likelihood.with_noise(1.0)
+            likelihood = normal = likelihood.with_noise(1.0)
         distribution = PredictiveDistribution(
             self.posterior_,
             likelihood,
             X,
-            relative(likelihood, quantity),
+            relative(normal, quantity),
             getattr(self, "random_state", None),
             getattr(self, "n_jobs", None),
         )
@@ -190,9 +196,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             over one unit of the exposures of `fit` is the rate.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             Variance of the noise of the observations to predict, in squared units of y
-            (squared scale for StudentT). None stands for the variance of
-            `likelihood_`: the learned or given one, the variance of a `noise_model` at
-            these rows, or the mean over the rows of `fit` if each had its own.
+            (squared scale for StudentT); on a scale of y that was learned, times the
+            square of its slope at the mean, to first order. None stands for the
+            variance of `likelihood_`: the learned or given one, the variance of a
+            `noise_model` at these rows, or the mean over the rows of `fit` if each had
+            its own.
 
         Returns
         -------

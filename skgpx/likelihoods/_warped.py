@@ -320,13 +320,12 @@ class Warped(OnScale):
         """Mean and variance of y, from nodes of f and of the noise around it."""
         nodes, node_shares = product_nodes(1, _N_NODES)
         std = np.sqrt(mixture.variance[:, 0])[..., np.newaxis]
-        means, variances = self._moments_given(
-            mixture.mean[:, 0, :, np.newaxis] + std * nodes[:, 0]
-        )
-        shares = np.outer(mixture.weights, node_shares)
-        mean = np.sum(means * shares, axis=(1, 2))
-        squares = (means - mean[:, np.newaxis, np.newaxis]) ** 2
-        return mean, np.sum((variances + squares) * shares, axis=(1, 2))
+        f = mixture.mean[:, 0, :, np.newaxis] + std * nodes[:, 0]
+        means, variances = self._moments_given(f.reshape(len(f), -1))
+        shares = np.outer(mixture.weights, node_shares).ravel()
+        mean = means @ shares
+        squares = (means - mean[:, np.newaxis]) ** 2
+        return mean, (variances + squares) @ shares
 
     def _moments_given(self, f: ArrayLike) -> tuple[Array, Array]:
         """Mean and variance of y given f, of the shape of f."""
@@ -337,21 +336,21 @@ class Warped(OnScale):
         return np.asarray(mean), np.asarray(variance)
 
     def _noise_nodes(self) -> tuple[Array, Array]:
-        """Nodes and weights of the noise around f.
+        """Nodes, of each row where it has a noise of its own, and weights of the noise.
 
         Of normal noise those of Gauss and Hermite, of other noise its quantiles.
         """
         base = self.base
         if isinstance(base, Gaussian | Tobit):
             nodes, shares = product_nodes(1, _N_NODES)
-            variance = float(np.mean(base.variance(0.0)))
-            return np.sqrt(variance) * nodes[:, 0], shares
+            std = np.sqrt(base._normal_variance())
+            return np.multiply.outer(std, nodes[:, 0]), shares
         if isinstance(base, StudentT):
-            errors = base._scale("scale") * stdtrit(base.df, _LEVELS)
+            errors = np.multiply.outer(base._width(), stdtrit(base.df, _LEVELS))
         else:
             zero = LatentMixture(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones(1))
             errors = base.predictive_quantile(_LEVELS, zero)[0]
-        return errors, np.full(len(errors), 1.0 / len(errors))
+        return errors, np.full(len(_LEVELS), 1.0 / len(_LEVELS))
 
 
 class LogNormal(OnScale):
