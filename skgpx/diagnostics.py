@@ -28,7 +28,11 @@ from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index, Mask
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
-from skgpx.likelihoods import Likelihood, StudentT
+from skgpx.likelihoods import Likelihood, StudentT, Warped
+
+# A posterior that is largest at a bound has its mean 1.3 standard deviations from it,
+# and less far if it would be larger beyond.
+_STDS_OF_BOUND = 1.2
 
 
 class Finding(NamedTuple):
@@ -69,9 +73,10 @@ def conclude(
     Beside weights of the rows, which are not None, nothing is said of equal rows: they
     are what an integer weight means.
     """
+    at_bound = power_at_bound(getattr(estimator, "likelihood_", None))
     reported = tuple(
         finding
-        for finding in findings
+        for finding in (*findings, at_bound)
         if finding is not None
         and (sample_weight is None or finding.check != "equal rows")
     )
@@ -85,6 +90,27 @@ def conclude(
         elif messages:
             items = "\n".join(f"- {message}" for message in messages)
             warn(f"The diagnostics of this fit found:\n{items}", category)
+
+
+def power_at_bound(likelihood: Likelihood | None) -> Finding | None:
+    """Finding if the power of a scale that was learned would be beyond 0 or 2."""
+    if not isinstance(likelihood, Warped):
+        return None
+    power: Any = likelihood.power
+    # from the bounds 0, but for logarithms of positive y, and 2
+    is_positive = likelihood.transform == "box-cox"
+    distance = 2.0 - power if is_positive else 1.0 - abs(power - 1.0)
+    if distance >= _STDS_OF_BOUND * likelihood.power_std_:
+        return None
+    remedy = "Subtract the smallest possible value from y"
+    if power > 1.0:
+        remedy = "Subtract y from its largest possible value"
+    return Finding(
+        "scale of y at its bound",
+        f"The scale of y that was learned, {likelihood.description}, is at its bound: "
+        "y has a longer tail than it allows for, and quantiles there are too close to "
+        f'the mean. {remedy}, or try likelihood="auto", which knows outliers.',
+    )
 
 
 # ---- Residuals -----------------------------------------------------------------------

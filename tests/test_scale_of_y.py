@@ -146,6 +146,7 @@ def test_what_is_given_stays_given():
     assert type(model.likelihood_) is Gaussian
 
 
+@pytest.mark.filterwarnings("ignore:.*at its bound")
 def test_units_of_y():
     """Powers follow from y in any unit and, for Yeo and Johnson's, from any zero."""
     X, z = latent(60)
@@ -161,6 +162,42 @@ def test_units_of_y():
     assert shifted.likelihood_.transform == "yeo-johnson"
     expected = 2.0 * (shifted.predict(X) + 5.0) - 40.0
     np.testing.assert_allclose(again.predict(X), expected, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*heavy tails")
+def test_posterior_of_the_power():
+    X, z = latent(150, seed=1)
+    model = PLSRegressor(hyperparameters="maximise", random_state=0)
+    model.fit(X, (z + 6.0) ** 2)
+    likelihood = model.likelihood_
+    # the square root has normal noise
+    assert 0.02 < likelihood.power_std_ < 0.2
+    assert abs(likelihood.power - 0.5) < 3.0 * likelihood.power_std_
+    described = model.report()["model"]["scale_of_y"]
+    assert described.startswith("Box-Cox, power 0.41 ± 0.09")
+    # one that is stated has none
+    assert fixed(0.5).fit(X, np.exp(z)).likelihood_.power_std_ == 0.0
+
+
+@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
+def test_powers_at_a_bound_are_found(estimator):
+    """Of a tail longer than that of a logarithm, to the right or to the left."""
+    X, z = latent(60)
+    y = np.exp(z) - 5.0
+    for sign, remedy in ((1.0, "smallest possible"), (-1.0, "largest possible")):
+        model = estimator(random_state=0)
+        with pytest.warns(match=remedy):
+            model.fit(X, sign * y)
+        assert "scale of y at its bound" in {one.check for one in model.findings_}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_other_powers_are_no_findings(seed):
+    X, z = latent(60, seed)
+    for y in (z, np.exp(z), (z + 6.0) ** 2, np.sqrt(z + 6.0)):
+        model = PLSRegressor(hyperparameters="maximise", random_state=0).fit(X, y)
+        checks = {finding.check for finding in model.findings_}
+        assert "scale of y at its bound" not in checks
 
 
 def test_weights_are_repetitions():
@@ -308,7 +345,7 @@ def test_exact_processes_have_the_same_scale():
         ExactGPRegressor(likelihood=Warped(StudentT())).fit(X, y)
 
 
-@pytest.mark.filterwarnings("ignore:.*heavy tails")
+@pytest.mark.filterwarnings("ignore:.*heavy tails", "ignore:.*at its bound")
 @pytest.mark.parametrize("likelihood", [None, Warped(), Warped(StudentT())])
 def test_predictions_far_away_are_finite(likelihood):
     rng = np.random.default_rng(0)

@@ -66,6 +66,7 @@ from skgpx._shell.validation import (
     DefaultKernel,
     Rows,
     canonical_rows,
+    generator,
     in_unit_scale,
     standardisation,
 )
@@ -262,34 +263,69 @@ def learn_scale(
                 "each target by an estimator of its own."
             )
         if np.ptp(rows.y) == 0.0:
-            return Warped(likelihood.likelihood, likelihood.transform, power=1.0)
+            return likelihood._replace(power=1.0)
     elif not tells_scale(rows) or _has_noise(kernel):
         return likelihood
     mean, std = standardisation(rows.y, rows.weights)
     standard = rows._replace(y=(rows.y - mean) / std)
     normal: Likelihood = Gaussian().prepare(standard.y, standard.weights)
     families, normal = _families_of(kernel, standard, normal, 1.0, rough)
-    warp = scale_of_y(
+    scale = scale_of_y(
         families,
         Split.of(rows, rng, rough),
         with_least_noise(normal, families[0][0]),
         transforms,
         odds=0.0 if is_warped else 1.0,
     )
-    if warp is None:
+    if scale is None:
         return likelihood
-    base = likelihood.likelihood if is_warped else None
-    return Warped(base, transform=warp.transform, power=float(warp.power))
+    learned = likelihood if is_warped else Warped()
+    return learned._replace(
+        transform=scale.warp.transform,
+        power=scale.warp.power,
+        power_std_=scale.power_std,
+    )
+
+
+def on_scale(
+    estimator: Any,
+    likelihood: Likelihood,
+    rows: Rows,
+    kernel: Kernel | None,
+    rough: bool,
+    positive: bool = True,
+) -> Likelihood:
+    """The likelihood on the scale of y on which its noise is normal, if it is learned.
+
+    Asked for by `Warped`, and by default, unless the noise of the rows, the unit of y
+    or all hyperparameters of the estimator are given. See :func:`learn_scale`.
+    """
+    is_asked = isinstance(likelihood, Warped) and likelihood.power is None
+    is_default = estimator.likelihood is None or isinstance(estimator.likelihood, str)
+    has_free_noise = likelihood.has_closed_form and rows.known is None
+    learns = is_default and has_free_noise and estimator.normalize_y
+    if not is_asked and (not learns or estimator.optimizer is None):
+        return likelihood
+    return learn_scale(
+        rows,
+        likelihood,
+        selection_rng(estimator),
+        kernel=kernel,
+        rough=rough,
+        positive=positive,
+    )
+
+
+def selection_rng(estimator: Any) -> np.random.Generator:
+    """Of the rows that choose a likelihood before a fit."""
+    return generator(copy.deepcopy(estimator.random_state)).spawn(5)[-1]
 
 
 def most_probable(
+    estimator: Any,
     likelihoods: Sequence[Likelihood],
     rows: Rows,
-    rng: np.random.Generator,
-    *,
     kernel: Kernel | None,
-    fixed: bool,
-    normalize_y: bool,
 ) -> Likelihood:
     """The likelihood under which some of the rows have the largest evidence.
 
@@ -298,29 +334,26 @@ def most_probable(
 
     Parameters
     ----------
+    estimator : estimator
     likelihoods : sequence of Likelihood
         Of one latent function, and of y in its units.
     rows : Rows
-    rng : numpy.random.Generator
-    kernel, fixed
-        As those of :func:`learn`.
-    normalize_y : bool
+    kernel : sklearn.gaussian_process.kernels.Kernel, optional
+        As that of :func:`learn`.
     """
     rows = counted_once(canonical_rows(*rows))
-    split = Split.of(rows, rng)
-    evidences = [
-        _evidence_of(likelihood, split, kernel, fixed, normalize_y)
-        for likelihood in likelihoods
-    ]
-    return likelihoods[int(np.argmax(evidences))]
+    split = Split.of(rows, selection_rng(estimator))
+    return max(
+        likelihoods,
+        key=lambda likelihood: _evidence_of(estimator, likelihood, split, kernel),
+    )
 
 
 def _evidence_of(
+    estimator: Any,
     likelihood: Likelihood,
     split: Split,
     kernel: Kernel | None,
-    fixed: bool,
-    normalize_y: bool,
 ) -> float:
     """The largest evidence of at most 500 rows, in the units of y."""
     form = NormalForm.of(likelihood, split.scattered)
@@ -328,10 +361,11 @@ def _evidence_of(
         form.rows,
         form.likelihood,
         kernel,
-        normalize_y,
+        estimator.normalize_y,
     )
     likelihood = likelihood.prepare(rows.y, rows.weights, rows.known)
-    constant = form.constant + float(np.sum(rows.weights) * np.log(units.scale))
+    constant = form.constant + rows.weights.sum() * np.log(units.scale)
+    fixed = estimator.optimizer is None
     families, likelihood = _families_of(kernel, rows, likelihood, 1.0, False, fixed)
     family = families[len(families) // 2]
     if fixed:

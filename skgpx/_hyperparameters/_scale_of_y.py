@@ -57,6 +57,7 @@ def tells_scale(rows: Rows) -> bool:
 class _Regression(NamedTuple):
     """Regression of g(y) at one point, and slopes of g; see `ExactEvidence`."""
 
+    theta: Array
     value: float
     gradient: Array
     dual: Array
@@ -104,8 +105,7 @@ class WarpedPosterior:
         """Value and gradient; a large number without a slope where it fails."""
         candidate = self.candidate
         omega = self.rows.weights
-        u, scales, (power,) = np.split(point, [candidate.n_free, len(point) - 1])
-        theta = candidate.log_parameters(u)
+        power = point[-1]
         fit = self._regression(point)
         # 1 log N(z; 0, K + σ²/ω), with rows of weight ω as so many repetitions
         repetitions = (omega - 1.0) * np.log(fit.noise_variance) + np.log(omega)
@@ -119,12 +119,13 @@ class WarpedPosterior:
         log_prior = log_prior + float(_POWER.log_density(power)) - _LOG_MASS
         log_posterior = log_density + log_prior
         # 4 slopes
-        of_kernel = candidate.coordinate_slopes(theta, fit.gradient)
+        of_kernel = candidate.coordinate_slopes(fit.theta, fit.gradient)
         noise = fit.noise_variance / omega
         of_noise = 0.5 * float((fit.dual**2 - fit.precision) @ noise)
         of_noise -= 0.5 * float(np.sum(omega - 1.0))
         of_power = float(omega @ fit.log_slope_slope - fit.dual @ fit.z_slope)
-        slope = np.concatenate((of_kernel, [of_noise] * len(scales), [0.0]))
+        n_scales = len(self.likelihood.theta)
+        slope = np.concatenate((of_kernel, [of_noise] * n_scales, [0.0]))
         slope[:-1] += prior_slope
         slope[-1] = of_power + float(_POWER.slope(power))
         if not (np.isfinite(log_posterior) and np.all(np.isfinite(slope))):
@@ -156,6 +157,7 @@ class WarpedPosterior:
             theta[np.newaxis], z[np.newaxis], noise[np.newaxis]
         )
         return _Regression(
+            theta=theta,
             value=float(values[0]),
             gradient=gradients[0],
             dual=duals[0],
@@ -194,14 +196,15 @@ class Scale(NamedTuple):
         Log of the integral of the posterior over the power, the others at their mode.
     left_out_density : float
         Mean log density of each row of y given all others.
-    is_given : bool
-        Whether the power is that of a logarithm, which is a candidate of its own.
+    power_std : float
+        Standard deviation of the posterior of the power; zero for a logarithm, which is
+        a candidate of its own.
     """
 
     warp: Warp
     log_mass: float
     left_out_density: float
-    is_given: bool = False
+    power_std: float = 0.0
 
 
 def scale_of_y(
@@ -210,7 +213,7 @@ def scale_of_y(
     likelihood: Likelihood,
     transforms: Sequence[str],
     odds: float = 1.0,
-) -> Warp | None:
+) -> Scale | None:
     """A logarithm, or the mean of the posterior of the power, by the evidence.
 
     Never by the marginal distribution of y, whose skewness may be that of the signal.
@@ -255,14 +258,17 @@ def scale_of_y(
     if best.log_mass - of_y.log_mass <= log_odds:
         return None
     second = _search(family, split, likelihood, best.warp)
-    fit_scale = _given_scale if best.is_given else _fitted_scale
+    fit_scale = _fitted_scale if best.power_std else _given_scale
     best = max(best, fit_scale(second, rows, best.warp), key=lambda s: s.log_mass)
     # 3 rows that are left out must agree
     if odds > 0.0 and best.left_out_density <= of_y.left_out_density:
         return None
     probability = float(expit(best.log_mass - of_y.log_mass - log_odds))
     power = 1.0 + probability * (float(best.warp.power) - 1.0)
-    return best.warp.at(round(power, 3))
+    return best._replace(
+        warp=best.warp.at(round(power, 3)),
+        power_std=probability * best.power_std,
+    )
 
 
 def _search(
@@ -312,10 +318,12 @@ def _fitted_scale(start: State, rows: Rows, warp: Warp) -> Scale:
     log_density = -loss - slope[-1] * distance - 0.5 * curvature * distance**2
     log_mass = logsumexp(log_density) + np.log(powers[1] - powers[0])
     shares = np.exp(log_density - logsumexp(log_density))
+    mean = float(shares @ powers)
     return Scale(
-        warp=warp.at(float(shares @ powers)),
+        warp=warp.at(mean),
         log_mass=float(log_mass),
         left_out_density=posterior.left_out_density(mode),
+        power_std=float(np.sqrt(shares @ (powers - mean) ** 2)),
     )
 
 
@@ -331,7 +339,6 @@ def _given_scale(start: State, rows: Rows, warp: Warp) -> Scale:
         warp=warp,
         log_mass=-loss - log_prior,
         left_out_density=posterior.left_out_density(mode),
-        is_given=True,
     )
 
 

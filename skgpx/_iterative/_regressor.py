@@ -19,7 +19,7 @@ from skgpx._hyperparameters import (
     State,
     inducing_by_capacity,
     learn,
-    learn_scale,
+    on_scale,
     search_findings,
     search_record,
 )
@@ -382,19 +382,10 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
                 "ExactGPRegressor expects normal noise, Gaussian() or Warped(); got "
                 f"{likelihood!r}. PLSRegressor has others."
             )
-        if previous is not None and isinstance(previous.form.stated, Warped):
+        if previous is None:
+            likelihood = on_scale(self, likelihood, rows, kernel_of(self), rough=True)
+        elif isinstance(previous.form.stated, Warped):
             return NormalForm.of_prepared(previous.form.stated, canonical_rows(*rows))
-        is_given = self.likelihood is not None or rows.known is not None
-        learns = self.normalize_y and self.optimizer is not None and not is_given
-        is_asked = isinstance(likelihood, Warped) and likelihood.power is None
-        if previous is None and (learns or is_asked):
-            likelihood = learn_scale(
-                rows,
-                likelihood,
-                generator(copy.deepcopy(self.random_state)).spawn(5)[-1],
-                kernel=kernel_of(self),
-                rough=True,
-            )
         return NormalForm.of(likelihood, rows)
 
     def _fit_rows(

@@ -57,14 +57,6 @@ class Warp(NamedTuple):
         variance = float(np.average((y - mean) ** 2, weights=weights))
         return cls(transform, mean, float(np.sqrt(variance)) or 1.0)
 
-    @property
-    def description(self) -> str:
-        """Which function it is, in words."""
-        name = {"box-cox": "Box and Cox", "yeo-johnson": "Yeo and Johnson"}
-        return (
-            f"{name[self.transform]}, power {self.power:.3g} (0 is a logarithm, 1 is y)"
-        )
-
     def at(self, power: float | Array) -> Self:
         """The function with another power."""
         return self._replace(power=power)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -20,8 +20,8 @@ from skgpx._hyperparameters import (
     MAX_INDUCING_NON_GAUSSIAN,
     NO_NOISE,
     NormalForm,
-    learn_scale,
     most_probable,
+    on_scale,
 )
 from skgpx._latent import LatentModel, NeighborModel
 from skgpx._numerics.blas_threads import with_one_blas_thread
@@ -68,7 +68,7 @@ def _heavy_tails(normal: Likelihood) -> list[Likelihood]:
     """
     if not isinstance(normal, Warped):
         return [StudentT()]
-    return [StudentT(), Warped(StudentT(), normal.transform, normal.power)]
+    return [StudentT(), normal._replace(likelihood=StudentT())]
 
 
 def _adds_rows(estimator: PLSRegressor) -> bool:
@@ -492,8 +492,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             columns = {"X": X, "y": y, "sample_weight": sample_weight}
             lazy = LazyRows.of(self, likelihood, columns | row_quantities)
             self._exposed = exposure is not None
-            likelihood = self._on_scale(likelihood, lazy.sample, lazy.n_rows)
-            findings = self._fit_likelihood(likelihood, lazy.sample, reporter, lazy)
+            sample = lazy.sample
+            # other rows than those of the sample may not be positive
+            is_whole = len(sample.y) == lazy.n_rows
+            likelihood = self._on_scale(likelihood, sample, is_whole)
+            findings = self._fit_likelihood(likelihood, sample, reporter, lazy)
             conclude(self, findings, sample_weight)
             return self
         likelihood = with_categories_of(likelihood, y)
@@ -757,59 +760,21 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         heavy = _heavy_tails(normal)
         # residuals of few rows contradict nothing
         are_few = len(rows.y) <= AVERAGED_ROWS
-        likelihood = self._most_probable([normal, *heavy], rows) if are_few else normal
+        likelihood = normal
+        kernel = self._kernel_for(rows)
+        if are_few:
+            likelihood = most_probable(self, [normal, *heavy], rows, kernel)
         findings = self._fit_likelihood(likelihood, rows, reporter.part())
         checks = {finding.check for finding in findings if finding is not None}
         if checks & _NOT_NORMAL and not are_few:
             student = copy.copy(self)
-            tails = self._most_probable(heavy, rows)
+            tails = most_probable(self, heavy, rows, kernel)
             of_student = student._fit_likelihood(tails, rows, reporter.part())
             if student.log_evidence_ > self.log_evidence_:
                 self.__dict__.update(vars(student))
                 findings = of_student
         reporter.finish()
         return findings
-
-    def _most_probable(
-        self,
-        likelihoods: Sequence[Likelihood],
-        rows: Rows,
-    ) -> Likelihood:
-        """The likelihood of the largest evidence of some of the rows."""
-        return most_probable(
-            likelihoods,
-            rows,
-            self._selection_rng(),
-            kernel=self._kernel_for(rows),
-            fixed=self.optimizer is None,
-            normalize_y=self.normalize_y,
-        )
-
-    def _selection_rng(self) -> np.random.Generator:
-        """Of the rows that choose a likelihood before the fit."""
-        return generator(copy.deepcopy(self.random_state)).spawn(5)[-1]
-
-    def _on_scale(
-        self,
-        likelihood: Likelihood,
-        rows: Rows,
-        n_rows: int | None = None,
-    ) -> Likelihood:
-        """The likelihood on the scale of y that some of `n_rows` rows prefer.
-
-        Where a scale is learned.
-        """
-        if not self._learns_scale(likelihood, rows):
-            return likelihood
-        return learn_scale(
-            rows,
-            likelihood,
-            self._selection_rng(),
-            kernel=self._kernel_for(rows),
-            rough=self._is_automatic(),
-            # other rows of dask than those of the sample may not be
-            positive=n_rows is None or len(rows.y) == n_rows,
-        )
 
     def _fit_likelihood(
         self,
@@ -848,18 +813,16 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         fitted = form.reduced(self.likelihood_)
         return [*findings, *self._check_fit(rows, fitted, units)]
 
-    def _learns_scale(self, likelihood: Likelihood, rows: Rows) -> bool:
-        """Whether the scale of y on which its noise is normal is learned.
-
-        Asked for by `Warped`, and by default, unless the noise of the rows, the unit of
-        y or all hyperparameters are given.
-        """
-        if isinstance(likelihood, Warped):
-            return likelihood.power is None
-        is_default = self.likelihood is None or isinstance(self.likelihood, str)
-        is_free = likelihood.has_closed_form and rows.known is None
-        learns = self.normalize_y and self.optimizer is not None
-        return is_default and is_free and learns
+    def _on_scale(
+        self,
+        likelihood: Likelihood,
+        rows: Rows,
+        positive: bool = True,
+    ) -> Likelihood:
+        """The likelihood on the scale of y that is learned, if one is."""
+        kernel = self._kernel_for(rows)
+        rough = self._is_automatic()
+        return on_scale(self, likelihood, rows, kernel, rough, positive)
 
     def _check_form(self, form: NormalForm) -> None:
         """Refuse at once a method that is not for it, and a noise given twice."""

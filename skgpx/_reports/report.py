@@ -32,7 +32,7 @@ _MODEL: Section = {
     "columns": lambda fit: fit.n_features_in_,
     "classes": lambda fit: len(fit.classes_),
     "likelihood": lambda fit: " ".join(repr(fit.likelihood_).split()),
-    "scale_of_y": lambda fit: fit.likelihood_.warp_.description,
+    "scale_of_y": lambda fit: fit.likelihood_.description,
 }
 _PRIOR: Section = {
     "kernel": lambda fit: repr(fit.kernel_),

@@ -47,6 +47,9 @@ class HyperparameterDisplay:
         Posterior probability of each form of the kernel.
     panels : dict of str to dict of str to ndarray of shape (n_states,)
         Values that are drawn, by the labels of the axes and of the rows.
+    scale_of_y : str, default=""
+        The scale of y that was learned, and the posterior of its power, in words: the
+        title of the last panel.
 
     Attributes
     ----------
@@ -81,11 +84,13 @@ class HyperparameterDisplay:
         weights: Array,
         families: dict[str, float],
         panels: dict[str, dict[str, Array]],
+        scale_of_y: str = "",
     ):
         self.values = values
         self.weights = weights
         self.families = families
         self.panels = panels
+        self.scale_of_y = scale_of_y
 
     @classmethod
     def from_estimator(
@@ -147,6 +152,7 @@ class HyperparameterDisplay:
             averaged.weights,
             averaged.family_weights(),
             {label: panel for label, panel in panels.items() if panel},
+            getattr(model.likelihood_, "description", ""),
         ).plot(ax=ax)
 
     def draws(self, n_draws: int = 96) -> dict[str, Array]:
@@ -200,6 +206,7 @@ class HyperparameterDisplay:
         family_axes.invert_yaxis()
         family_axes.tick_params(axis="y", labelsize="small")
         family_axes.set(xlim=(0.0, 1.0), xlabel="posterior probability")
+        family_axes.set_title(self.scale_of_y, fontsize="small")
         return self
 
     def _draw_strips(self, ax: Axes, rows: dict[str, Array]) -> None:

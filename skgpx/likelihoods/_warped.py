@@ -129,6 +129,9 @@ class Warped(OnScale):
     ----------
     warp_ : Warp
         The function g, set by `prepare`.
+    power_std_ : float
+        Standard deviation of the posterior of the power; zero of one that is stated,
+        and of a logarithm.
 
     Notes
     -----
@@ -156,6 +159,7 @@ class Warped(OnScale):
     """
 
     warp_: Warp
+    power_std_ = 0.0
 
     def __init__(
         self,
@@ -173,6 +177,14 @@ class Warped(OnScale):
         if self.likelihood is None:
             return Gaussian()
         return self.likelihood
+
+    @property
+    def description(self) -> str:
+        """Which function g is, in words, with the posterior of its power."""
+        power = f"{self.power:.3g}"
+        if self.power_std_:
+            power += f" ± {self.power_std_:.2g}"
+        return f"{self.transform.title()}, power {power} (0 is a logarithm, 1 is y)"
 
     @property
     def support(self) -> tuple[float, float]:  # type: ignore[override]

@@ -373,6 +373,18 @@ def test_averaged_hyperparameters_and_draws_of_them():
     assert "slope_std[x0]" not in display.draws()
 
 
+def test_scale_of_y_that_was_learned():
+    y = np.exp(2.0 * Y[:40])
+    settings = {"hyperparameters": "average", "random_state": 0}
+    model = PLSRegressor(**settings).fit(X[:40], y)
+    display = HyperparameterDisplay.from_estimator(model)
+    assert display.scale_of_y == model.report()["model"]["scale_of_y"]
+    assert display.axes_[-1].get_title() == display.scale_of_y
+    assert "power" in display.scale_of_y
+    model = PLSRegressor(likelihood=Gaussian(), **settings).fit(X[:40], Y[:40])
+    assert not HyperparameterDisplay.from_estimator(model).axes_[-1].get_title()
+
+
 def test_components_of_learned_waves():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (60, 2))
