@@ -164,6 +164,32 @@ def test_units_of_y():
     np.testing.assert_allclose(again.predict(X), expected, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*at its bound")
+def test_reflected_units_of_y():
+    """Yeo and Johnson's function of -y with the power p is that of y with 2 - p."""
+    X, z = latent(60)
+    y = np.exp(0.3 * z) - 2.0
+    model = PLSRegressor(random_state=0).fit(X, y)
+    reflected = PLSRegressor(random_state=0).fit(X, -20.0 - 3.0 * y)
+    likelihood = model.likelihood_
+    assert likelihood.transform == reflected.likelihood_.transform == "yeo-johnson"
+    assert 0.0 < likelihood.power < 1.0
+    assert reflected.likelihood_.power == pytest.approx(
+        2.0 - likelihood.power, abs=5e-3
+    )
+    std = reflected.likelihood_.power_std_
+    assert std == pytest.approx(likelihood.power_std_, rel=0.02)
+    expected = -20.0 - 3.0 * model.predict_quantiles(X, [0.9, 0.5, 0.1])
+    quantiles = reflected.predict_quantiles(X, [0.1, 0.5, 0.9])
+    np.testing.assert_allclose(quantiles, expected, rtol=1e-2)
+    # Box and Cox's function is for positive y: it has no reflection
+    positive = PLSRegressor(random_state=0).fit(X, np.exp(z))
+    assert positive.likelihood_.transform == "box-cox"
+    negative = PLSRegressor(random_state=0).fit(X, -np.exp(z))
+    assert negative.likelihood_.transform == "yeo-johnson"
+    assert negative.likelihood_.power > 1.9
+
+
 @pytest.mark.filterwarnings("ignore:.*heavy tails")
 def test_posterior_of_the_power():
     X, z = latent(150, seed=1)
