@@ -322,7 +322,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     With ``likelihood="auto"`` a fit of up to 300 rows costs up to half of a default fit
     more than one of the likelihood that is chosen: ``StudentT()`` may take several
     times as long as normal noise. Beyond 300 rows, where noise is less than half of the
-    residuals the diagnostics cannot tell, and Gaussian noise stays.
+    residuals the diagnostics cannot tell, and Gaussian noise stays, as it does where
+    the noise of the rows is known.
 
     With ``n_neighbors="auto"`` nearest rows are taken if at most 1000 inducing inputs,
     or as many as chains can afford, do not suffice, if `n_inducing` and `method` are
@@ -492,11 +493,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             columns = {"X": X, "y": y, "sample_weight": sample_weight}
             lazy = LazyRows.of(self, likelihood, columns | row_quantities)
             self._exposed = exposure is not None
-            sample = lazy.sample
+            rows = lazy.sample
             # other rows than those of the sample may not be positive
-            is_whole = len(sample.y) == lazy.n_rows
-            likelihood = self._on_scale(likelihood, sample, is_whole)
-            findings = self._fit_likelihood(likelihood, sample, reporter, lazy)
+            likelihood = self._on_scale(likelihood, rows, len(rows.y) == lazy.n_rows)
+            findings = self._fit_likelihood(likelihood, rows, reporter, lazy)
             conclude(self, findings, sample_weight)
             return self
         likelihood = with_categories_of(likelihood, y)
@@ -759,10 +759,10 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         normal = self._on_scale(Gaussian(), rows)
         heavy = _heavy_tails(normal)
         # residuals of few rows contradict nothing
-        are_few = len(rows.y) <= AVERAGED_ROWS
+        are_few = rows.known is None and len(rows.y) <= AVERAGED_ROWS
         likelihood = normal
         kernel = self._kernel_for(rows)
-        if are_few:
+        if are_few and np.ptp(rows.y):
             likelihood = most_probable(self, [normal, *heavy], rows, kernel)
         findings = self._fit_likelihood(likelihood, rows, reporter.part())
         checks = {finding.check for finding in findings if finding is not None}

@@ -336,6 +336,16 @@ def test_only_the_chosen_tails_are_fitted(likelihood, settings, monkeypatch):
     assert type(normal_noise(model.likelihood_)) is type(likelihood)
 
 
+def test_targets_without_noise_to_compare_keep_normal_noise():
+    """Equal ones, and those whose noise is known."""
+    X = np.linspace(-2.0, 2.0, 40)[:, np.newaxis]
+    model = PLSRegressor(likelihood="auto", **FAST)
+    assert type(model.fit(X, np.ones(40)).likelihood_) is Gaussian
+    y = np.sin(2.0 * X[:, 0])
+    model.fit(X, y, noise_variance=np.full(40, 0.01))
+    assert type(model.likelihood_) is Gaussian
+
+
 def test_rare_tails_of_many_rows_are_found():
     """Residuals of all rows show them."""
     rng = np.random.default_rng(0)
