@@ -1,7 +1,8 @@
 """Kernels whose exact evidence is compiled: their form, and the density in its scales.
 
 Sums of products of kernels of a distance, each of its own columns: of numbers, of
-categories by whether they differ, and of points of a cycle; and linear functions.
+categories by whether they differ, and of points of a cycle; additive kernels of them;
+and linear functions.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from skgpx._numerics.exact_evidence import (
-    CATEGORY,
-    CYCLE,
-    NUMBER,
-    DensityRows,
-    log_densities,
-)
-from skgpx._numerics.radial import RBF
+from skgpx._numerics.exact_evidence import DensityRows, log_densities
+from skgpx._numerics.radial import CATEGORY, CYCLE, NUMBER, RBF
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index, Mask
-from skgpx.kernels import CategoricalKernel, Columns, Linear, radial_code
+from skgpx.kernels import (
+    Additive,
+    CategoricalKernel,
+    Columns,
+    Linear,
+    n_subsets,
+    radial_code,
+)
 
 Indices = Index
 
@@ -38,6 +40,7 @@ _PARAMETERS = {
     ConstantKernel: ("constant_value",),
     CategoricalKernel: ("correlation",),
     Linear: ("slope",),
+    Additive: ("variances",),
     ExpSineSquared: ("length_scale", "periodicity"),
 }
 # In how many products a leaf may stand, on the average: products of sums have very many
@@ -49,7 +52,7 @@ _MOST_REPETITIONS = 4
 
 
 class Leaf(NamedTuple):
-    """A kernel without parts.
+    """A kernel without parts, or an additive one.
 
     Attributes
     ----------
@@ -60,20 +63,28 @@ class Leaf(NamedTuple):
         Names of its hyperparameters; empty for a kernel that loops do not know.
     position : int
         Of its first free hyperparameter in the log-parameters.
+    inner : tuple of Leaf
+        Kernels inside an additive one, whose parameters come before its own.
     """
 
     kernel: Any
     columns: Indices
     parameters: tuple[str, ...]
     position: int
+    inner: tuple[Leaf, ...] = ()
 
     @classmethod
     def of(cls, kernel: Kernel, columns: Indices, position: int) -> Leaf:
         """The kernel with the names of its hyperparameters."""
         parameters: tuple[str, ...] = _PARAMETERS.get(type(kernel), ())
+        inner: list[Leaf] = []
         if radial_code(kernel) is not None:
             parameters = ("length_scale",)
-        return cls(kernel, columns, parameters, position)
+        if type(kernel) is Additive:
+            for factor in kernel._factors_of(columns):
+                inner.append(cls.of(factor.kernel, factor.columns, position))
+                position += inner[-1].n_free
+        return cls(kernel, columns, parameters, position, tuple(inner))
 
     @property
     def n_free(self) -> int:
@@ -84,6 +95,8 @@ class Leaf(NamedTuple):
     def is_known(self) -> bool:
         """Whether loops know it, and it has one value or one of each column."""
         q = len(self.columns)
+        if self.inner:
+            return True
         if "periodicity" in self.parameters and q != 1:
             return False
         sizes = {np.size(getattr(self.kernel, name)) for name in self.parameters}
@@ -110,7 +123,11 @@ class Leaf(NamedTuple):
         """
         names = self.parameters
         name = name or names[0]
-        size = 1 if name == "constant_value" else len(self.columns)
+        size = len(self.columns)
+        if name == "constant_value":
+            size = 1
+        elif name == "variances":
+            size = self.kernel.order
         values = np.broadcast_to(getattr(self.kernel, name), (size,))
         position = np.full(size, -1)
         n_free = self._n_free_of(name)
@@ -199,11 +216,11 @@ def _products(
         # (Σ a) (Σ b) = Σ a b
         return [a + b for a in first for b in second], position
     leaf = Leaf.of(kernel, columns, position)
-    return [[leaf]], position + leaf.n_free
+    return [[leaf]], leaf.position + leaf.n_free
 
 
 class Term(NamedTuple):
-    """A product of leaves: a constant, and kernels of a distance.
+    """A product of leaves, a constant and kernels of a distance; or an additive kernel.
 
     Attributes
     ----------
@@ -211,14 +228,21 @@ class Term(NamedTuple):
     factors : list of lists of Leaf
         Leaves of one kernel each: RBFs, categories and cycles, whose product is an RBF
         of all their inputs, and other kernels.
+    is_additive : bool
+        Whether each input is a factor, and the constant has a value for each order.
     """
 
     constants: list[Leaf]
     factors: list[list[Leaf]]
+    is_additive: bool = False
 
     @classmethod
     def of(cls, product: Sequence[Leaf]) -> Term:
         """The leaves by their kind."""
+        if len(product) == 1 and product[0].inner:
+            additive = product[0]
+            factors = [[leaf] for leaf in additive.inner]
+            return cls([additive], factors, is_additive=True)
         constants = [leaf for leaf in product if _is_constant(leaf)]
         radial = [leaf for leaf in product if not _is_constant(leaf)]
         rbfs = [leaf for leaf in radial if leaf.is_rbf]
@@ -232,7 +256,8 @@ class Term(NamedTuple):
         """Whether loops know the product: none of linear functions, or of constants."""
         factors = [leaf for factor in self.factors for leaf in factor]
         is_radial = not any("slope" in leaf.parameters for leaf in factors)
-        return is_radial and len(self.constants) <= 1
+        is_product = not any(leaf.inner for leaf in factors)
+        return is_radial and is_product and len(self.constants) <= 1
 
     @property
     def amplitude(self) -> tuple[Array, Indices]:
@@ -241,6 +266,29 @@ class Term(NamedTuple):
             return np.zeros(1), np.full(1, -1)
         return self.constants[0].scales()
 
+    @property
+    def unit(self) -> Array:
+        """Of the amplitudes: of an additive kernel one over the number of subsets."""
+        if not self.is_additive:
+            return np.ones(1)
+        return 1.0 / n_subsets(self.constants[0].kernel.order, sum(self.n_inputs))
+
+    @property
+    def codes(self) -> list[int]:
+        """Of the kernel of each factor."""
+        codes = [_code_of(factor) for factor in self.factors]
+        if not self.is_additive:
+            return codes
+        return np.repeat(
+            codes, [_n_columns(factor) for factor in self.factors]
+        ).tolist()
+
+    @property
+    def n_inputs(self) -> list[int]:
+        """Of each factor."""
+        n_inputs = [_n_columns(factor) for factor in self.factors]
+        return [1] * sum(n_inputs) if self.is_additive else n_inputs
+
 
 # ---- The form, and its scales --------------------------------------------------------
 
@@ -248,26 +296,29 @@ class Term(NamedTuple):
 class RadialForm(NamedTuple):
     """``Σ_t a_t Π_f k_f(r_f) + Σ_q s_q² l_q l_qᵀ``, and noise.
 
-    Each factor k_f is a kernel of a distance r_f of some inputs. Correlations ρ of
-    categories are an RBF, ``ρ^[x ≠ y] = exp(-½ v [x ≠ y])`` with ``v = -2 log ρ``, and
-    so is a periodic kernel, of the chord between two points of a cycle.
+    Terms may also be additive kernels, with an amplitude of each order. Each factor k_f
+    is a kernel of a distance r_f of some inputs. Correlations ρ of categories are an
+    RBF, ``ρ^[x ≠ y] = exp(-½ v [x ≠ y])`` with ``v = -2 log ρ``, and so is a periodic
+    kernel, of the chord between two points of a cycle.
 
     Attributes
     ----------
     codes : ndarray of int of shape (f,)
         Of each factor: one of the constants of ``radial``.
-    first_factors : ndarray of uint64 of shape (t + 1,)
-        Position of the first factor of each product, and the number of factors.
+    first_amplitudes, first_factors, is_additive : ndarray of shape (g + 1,) or (g,)
+        Of each term, see :class:`DensityRows`.
+    units : ndarray of shape (t,)
+        Of the amplitudes.
     first_inputs : ndarray of uint64 of shape (f + 1,)
         Position of the first input of each factor, and the number of inputs.
     columns : ndarray of int of shape (p,)
         Column of each input.
     kinds : ndarray of int of shape (p,)
-        Of each input: one of the constants of ``exact_evidence``.
+        Of each input: one of the constants of ``radial``.
     line_columns, line_centres : ndarray of shape (l,)
         Columns of the linear functions, and where these are zero.
     log_scales : ndarray of shape (t + p + l + ... + 1,)
-        Logarithms of the amplitude of each product, of a lengthscale or correlation for
+        Logarithms of the amplitudes of each term, of a lengthscale or correlation for
         each input, of the slope of each linear function, of the period of each cycle,
         and of the noise variance.
     position : ndarray of int of shape (t + p + l + ... + 1,)
@@ -276,7 +327,10 @@ class RadialForm(NamedTuple):
     """
 
     codes: Indices
+    first_amplitudes: NDArray[np.uint64]
     first_factors: NDArray[np.uint64]
+    is_additive: Mask
+    units: Array
     first_inputs: NDArray[np.uint64]
     columns: Indices
     kinds: Indices
@@ -303,6 +357,8 @@ class RadialForm(NamedTuple):
         factors = [factor for term in terms for factor in term.factors]
         inputs = [leaf for factor in factors for leaf in factor]
         n_columns = np.array([len(leaf.columns) for leaf in inputs], dtype=np.intp)
+        codes = [code for term in terms for code in term.codes]
+        n_inputs = [number for term in terms for number in term.n_inputs]
         kinds = np.array([leaf.kind for leaf in inputs], dtype=np.intp)
         # 3 scales; the noise is beyond the log-parameters unless it is free
         scales = [term.amplitude for term in terms]
@@ -310,9 +366,12 @@ class RadialForm(NamedTuple):
         scales += [leaf.scales("periodicity") for leaf in inputs if leaf.kind == CYCLE]
         scales.append((np.log([noise_variance]), np.array([n_free])))
         return cls(
-            codes=np.array([_code_of(factor) for factor in factors], dtype=np.intp),
-            first_factors=_starts([len(term.factors) for term in terms]),
-            first_inputs=_starts([_n_columns(factor) for factor in factors]),
+            codes=np.array(codes, dtype=np.intp),
+            first_amplitudes=_starts([len(term.unit) for term in terms]),
+            first_factors=_starts([len(term.codes) for term in terms]),
+            is_additive=np.array([term.is_additive for term in terms], dtype=bool),
+            units=np.concatenate([np.empty(0), *(term.unit for term in terms)]),
+            first_inputs=_starts(n_inputs),
             columns=_columns_of(inputs),
             kinds=np.repeat(kinds, n_columns),
             line_columns=_columns_of(lines),
@@ -397,8 +456,8 @@ class FormDensity:
         means = np.where(form.kinds == CATEGORY, 0.0, inputs.mean(axis=0))
         lines = rows.X[:, form.line_columns] - form.line_centres
         n_lines = len(form.line_columns)
-        n_terms = len(form.first_factors) - 1
-        n_before_lines = n_terms + len(form.columns)
+        n_amplitudes = len(form.units)
+        n_before_lines = n_amplitudes + len(form.columns)
         n_before_periods = n_before_lines + n_lines
         is_cycle = form.kinds == CYCLE
         period_slots = np.zeros(len(form.kinds), dtype=np.uint64)
@@ -406,7 +465,9 @@ class FormDensity:
         omega = rows.precisions
         self._rows = DensityRows(
             codes=form.codes,
+            first_amplitudes=form.first_amplitudes,
             first_factors=form.first_factors,
+            is_additive=form.is_additive,
             first_inputs=form.first_inputs,
             kinds=form.kinds,
             period_slots=period_slots,
@@ -415,11 +476,12 @@ class FormDensity:
             targets=np.array(rows.y.reshape(n, -1).T, order="C")[np.newaxis],
             noise_factors=1.0 / omega[np.newaxis],
         )
+        self._units = form.units
         # amplitudes, 1 / ℓ², s², periods and the noise variance
         self._powers = np.ones(len(form.log_scales))
-        self._powers[n_terms:n_before_lines] = -2.0
+        self._powers[n_amplitudes:n_before_lines] = -2.0
         self._powers[n_before_lines:n_before_periods] = 2.0
-        self._correlations = n_terms + np.flatnonzero(form.kinds == CATEGORY)
+        self._correlations = n_amplitudes + np.flatnonzero(form.kinds == CATEGORY)
         # ½ c Σ [log 2π + (ω - 1) log(2π σ²) + log ω]
         half_targets = 0.5 * self._rows.targets.shape[1]
         log_terms = np.log(2.0 * np.pi) * omega + np.log(omega)
@@ -474,6 +536,7 @@ class FormDensity:
         duals = np.full((len(log_scales), c, n), np.nan)
         precisions = np.full((len(log_scales), n), np.nan)
         scales = np.exp(self._powers * log_scales)
+        scales[:, : len(self._units)] *= self._units
         # v = -2 log ρ
         scales[:, self._correlations] = -2.0 * log_scales[:, self._correlations]
         log_densities(rows, scales, with_slopes, values, slopes, duals, precisions)

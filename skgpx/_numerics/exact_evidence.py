@@ -1,7 +1,8 @@
 """Density of few rows, with its gradient, in one compiled call.
 
-Under sums of products of kernels of the distance, possibly plus linear functions. Below
-a few hundred rows the calls of LAPACK and of Python take longer than the arithmetic.
+Under sums of products of kernels of the distance and of additive kernels, possibly plus
+linear functions. Below a few hundred rows the calls of LAPACK and of Python take longer
+than the arithmetic.
 
 Indices are unsigned, and so are the numbers that are added to them: a loop whose index
 could be negative, and would then count from the end, is not vectorised.
@@ -15,12 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skgpx._numerics._jit import reduction
-from skgpx._numerics.radial import profile_and_slope
-from skgpx._types import Array, Index
-
-# Kinds of inputs, by their squared distance: that of numbers, one where categories
-# differ, and the squared chord between two points of a cycle.
-NUMBER, CATEGORY, CYCLE = range(3)
+from skgpx._numerics.additive import additive_row
+from skgpx._numerics.radial import CATEGORY, CYCLE, profile_and_slope
+from skgpx._types import Array, Index, Mask
 
 _ZERO, _ONE, _TWO, _THREE, _FOUR = np.arange(5, dtype=np.uint64)
 
@@ -32,12 +30,16 @@ class DensityRows(NamedTuple):
     ----------
     codes : ndarray of int of shape (f,)
         Kernel of each factor: one of the constants of ``radial``.
-    first_factors : ndarray of uint64 of shape (t + 1,)
-        Position of the first factor of each product, and the number of factors.
+    first_amplitudes, first_factors : ndarray of uint64 of shape (g + 1,)
+        Of each term the position of its first amplitude and of its first factor; and
+        the number of amplitudes and of factors.
+    is_additive : ndarray of bool of shape (g,)
+        Whether a term has an amplitude for each order of sums over subsets of its
+        factors, of one input each; otherwise it is a product with one amplitude.
     first_inputs : ndarray of uint64 of shape (f + 1,)
         Position of the first input of each factor, and the number of inputs.
     kinds : ndarray of int of shape (p,)
-        Of each input: one of the constants of this module.
+        Of each input: one of the constants of ``radial``.
     period_slots : ndarray of uint64 of shape (p,)
         Position of the period of each cycle in the scales; zero of other inputs.
     points : ndarray of shape (p + l, n)
@@ -51,7 +53,9 @@ class DensityRows(NamedTuple):
     """
 
     codes: Index
+    first_amplitudes: NDArray[np.uint64]
     first_factors: NDArray[np.uint64]
+    is_additive: Mask
     first_inputs: NDArray[np.uint64]
     kinds: Index
     period_slots: NDArray[np.uint64]
@@ -74,9 +78,10 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     """Write the log densities of the rows under several covariances, and their slopes.
 
     ``C_ij = Σ_t a_t Π_f k_f(x_i, x_j) + Σ_q s_q² l_iq l_jq`` plus the noise on the
-    diagonal. The values are ``-½ (c log det C + Σ yᵀC⁻¹y)``, without the constant; NaN
-    where C is not positive definite. This is one function on purpose, see
-    ``langevin_loop``.
+    diagonal, where the terms of an additive kernel are sums over subsets of its
+    factors, ``Σ_r a_r e_r(k_1, k_2, ...)``. The values are ``-½ (c log det C + Σ
+    yᵀC⁻¹y)``, without the constant; NaN where C is not positive definite. This is one
+    function on purpose, see ``langevin_loop``.
 
     Parameters
     ----------
@@ -105,15 +110,20 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     n = np.uint64(points.shape[1])
     n_inputs = np.uint64(points.shape[0] - rows.n_lines)
     n_terms = np.uint64(len(rows.first_factors) - 1)
+    n_amplitudes = rows.first_amplitudes[n_terms]
     n_factors = np.uint64(len(rows.codes))
     c = np.uint64(rows.targets.shape[1])
     # angles of the cycles
     angles = np.empty((n_inputs, n))
     cosines = np.empty((n_inputs, n))
     sines = np.empty((n_inputs, n))
-    # products but for the last, and -(dk/dr) / r of each factor times the others
-    K = np.empty((max(len(rows.first_factors) - 2, 0), n, n))
-    W = np.empty((n_factors, n, n))
+    # terms but for the last, and -(dk/dr) / r of each factor times the others
+    K = np.empty((max(int(n_amplitudes) - 1, 0), n, n))
+    W = np.empty((n, n_factors, n))
+    # orders of an additive term, and the kernels of its columns
+    orders = np.empty((n_amplitudes, n))
+    column_values = np.empty((n_factors, n))
+    place = np.empty(n_inputs)
     # entry (i, j) is at stride i + j, from j = i on, with three zeros after each row
     stride = n + c + _THREE
     A = np.empty((n + _FOUR) * (stride + _ONE))
@@ -144,10 +154,37 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
             A[i] = 0.0
         for i in range(n):
             base = i * stride
-            for t in range(n_terms):
-                amplitude = scale[t]
-                first_factor = rows.first_factors[t]
-                n_up_to_term = rows.first_factors[t + _ONE]
+            for g in range(n_terms):
+                first_amplitude = rows.first_amplitudes[g]
+                first_factor = rows.first_factors[g]
+                n_up_to_term = rows.first_factors[g + _ONE]
+                if rows.is_additive[g]:
+                    n_orders = rows.first_amplitudes[g + _ONE] - first_amplitude
+                    first_input = rows.first_inputs[first_factor]
+                    stop_input = rows.first_inputs[n_up_to_term]
+                    for q in range(first_input, stop_input):
+                        place[q - first_input] = points[q, i]
+                    additive_row(
+                        rows.codes[first_factor:n_up_to_term],
+                        rows.kinds[first_input:stop_input],
+                        scale[n_amplitudes + first_input : n_amplitudes + stop_input],
+                        scale[first_amplitude : first_amplitude + n_orders],
+                        points[first_input:stop_input],
+                        place,
+                        np.int64(i),
+                        np.int64(n),
+                        orders[:n_orders],
+                        column_values,
+                        W[i, first_factor:n_up_to_term],
+                    )
+                    for r in range(n_orders):
+                        for j in range(i, n):
+                            A[base + j] += orders[r, j]
+                        if first_amplitude + r + _ONE < n_amplitudes:
+                            for j in range(i, n):
+                                K[first_amplitude + r, i, j] = orders[r, j]
+                    continue
+                amplitude = scale[first_amplitude]
                 if first_factor == n_up_to_term:
                     for j in range(i, n):
                         k_term[j] = 1.0
@@ -159,7 +196,7 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                         k_factor[j] = 0.0
                     for q in range(rows.first_inputs[f], rows.first_inputs[f + _ONE]):
                         z = points[q, i]
-                        inverse_square = scale[n_terms + q]
+                        inverse_square = scale[n_amplitudes + q]
                         if rows.kinds[q] == CATEGORY:
                             for j in range(i, n):
                                 k_factor[j] += (
@@ -178,22 +215,22 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                             for j in range(i, n):
                                 difference = points[q, j] - z
                                 k_factor[j] += inverse_square * difference * difference
-                    profile_and_slope(rows.codes[f], k_factor[i:], W[f, i, i:])
+                    profile_and_slope(rows.codes[f], k_factor[i:], W[i, f, i:])
                     if f > first_factor:
                         # the product rule
-                        for g in range(first_factor, f):
+                        for h in range(first_factor, f):
                             for j in range(i, n):
-                                W[g, i, j] *= k[j]
+                                W[i, h, j] *= k[j]
                         for j in range(i, n):
-                            W[f, i, j] *= k_term[j]
+                            W[i, f, j] *= k_term[j]
                             k_term[j] *= k[j]
                 for j in range(i, n):
                     A[base + j] += amplitude * k_term[j]
-                if t + _ONE < n_terms:
+                if first_amplitude + _ONE < n_amplitudes:
                     for j in range(i, n):
-                        K[t, i, j] = amplitude * k_term[j]
+                        K[first_amplitude, i, j] = amplitude * k_term[j]
             for q in range(n_inputs, n_points):
-                z = scale[n_terms + q] * points[q, i]
+                z = scale[n_amplitudes + q] * points[q, i]
                 for j in range(i, n):
                     A[base + j] += z * points[q, j]
             A[base + i] += noise_variance * noise_factors[i]
@@ -335,16 +372,20 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                 precisions[s, i] = (precision - k_row[i]) / c
                 # the pullbacks, where entries beside the diagonal count twice
                 slope[-1] += 0.5 * noise_variance * k_row[i] * noise_factors[i]
-                for t in range(n_terms):
-                    amplitude = scale[t]
-                    if t + _ONE < n_terms:
+                for t in range(n_amplitudes):
+                    if t + _ONE < n_amplitudes:
                         product = -0.5 * k_row[i] * K[t, i, i]
                         for j in range(i, n):
                             product += k_row[j] * K[t, i, j]
                         slope[t] += product
-                    for f in range(rows.first_factors[t], rows.first_factors[t + _ONE]):
+                for g in range(n_terms):
+                    # amplitudes are in the slopes of an additive term
+                    amplitude = 1.0
+                    if not rows.is_additive[g]:
+                        amplitude = scale[rows.first_amplitudes[g]]
+                    for f in range(rows.first_factors[g], rows.first_factors[g + _ONE]):
                         for j in range(i, n):
-                            w[j] = k_row[j] * W[f, i, j]
+                            w[j] = k_row[j] * W[i, f, j]
                         for q in range(
                             rows.first_inputs[f], rows.first_inputs[f + _ONE]
                         ):
@@ -367,30 +408,32 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                                     turned += (w[j] * lag) * (
                                         sines[q, j] * cosine - cosines[q, j] * sine
                                     )
-                                product *= scale[n_terms + q]
-                                turned *= scale[n_terms + q]
+                                product *= scale[n_amplitudes + q]
+                                turned *= scale[n_amplitudes + q]
                                 slope[rows.period_slots[q]] += amplitude * turned
                             else:
                                 for j in range(i, n):
                                     difference = points[q, j] - z
                                     product += w[j] * difference * difference
-                                product *= scale[n_terms + q]
-                            slope[n_terms + q] += amplitude * product
+                                product *= scale[n_amplitudes + q]
+                            slope[n_amplitudes + q] += amplitude * product
                 for q in range(n_inputs, n_points):
                     z = points[q, i]
                     product = -0.5 * k_row[i] * z
                     for j in range(i, n):
                         product += k_row[j] * points[q, j]
-                    slope[n_terms + q] += 2.0 * product * scale[n_terms + q] * z
+                    slope[n_amplitudes + q] += (
+                        2.0 * product * scale[n_amplitudes + q] * z
+                    )
         # of the last amplitude, by Σ_ij ∂ log p / ∂C_ij C_ij = ½ (yᵀC⁻¹y - c n)
-        if n_terms > _ZERO:
+        if n_amplitudes > _ZERO:
             total = -0.5 * c * n - slope[-1]
             for i in range(n):
                 for t in range(c):
                     white = A[i * stride + n + t]
                     total += 0.5 * white * white
-            for t in range(n_terms - _ONE):
+            for t in range(n_amplitudes - _ONE):
                 total -= slope[t]
             for q in range(n_inputs, n_points):
-                total -= 0.5 * slope[n_terms + q]
-            slope[n_terms - _ONE] = total
+                total -= 0.5 * slope[n_amplitudes + q]
+            slope[n_amplitudes - _ONE] = total

@@ -14,6 +14,9 @@ from skgpx._numerics.elementary import exp
 from skgpx._types import Array, Index
 
 RBF, MATERN_12, MATERN_32, MATERN_52 = range(4)
+# Kinds of inputs, by their squared distance: that of numbers, one where categories
+# differ, and the squared chord between two points of a cycle.
+NUMBER, CATEGORY, CYCLE = range(3)
 
 # Rows (or pairs of a point and a function) processed at a time.
 _BLOCK = 256
@@ -38,7 +41,7 @@ def radial_rows(
     """
     for j in range(len(centres)):
         _squared_distances(points, centres[j], out[j])
-        _profile(code, out[j])
+        profile(code, out[j])
 
 
 @kernel
@@ -89,7 +92,7 @@ def radial_stack(code: int, points: Array, out: Array) -> None:
         for i in range(points.shape[1]):
             row = out[s, i, : i + 1]
             _squared_distances(columns, points[s, i], row)
-            _profile(code, row)
+            profile(code, row)
 
 
 @kernel
@@ -113,7 +116,7 @@ def radial_sum(
         total[:] = 0.0
         for j in range(len(centres)):
             _squared_distances(points, centres[j], row)
-            _profile(code, row)
+            profile(code, row)
             v = weights[j]
             for i in range(_BLOCK):
                 total[i] += v * row[i]
@@ -213,7 +216,7 @@ def _decay(root: float, square: float) -> tuple[float, float]:
 
 
 @kernel
-def _profile(code: int, square: Array) -> None:
+def profile(code: int, square: Array) -> None:
     """Turn squared distances into kernel values."""
     if code == RBF:
         for i in range(square.size):
@@ -237,7 +240,7 @@ def _profile(code: int, square: Array) -> None:
 
 @kernel
 def profile_and_slope(code: int, square: Array, slope: Array) -> None:
-    """As `_profile`, and write ``w = -(dk/dr) / r``."""
+    """As `profile`, and write ``w = -(dk/dr) / r``."""
     if code == RBF:
         for i in range(square.size):
             square[i] = _fading(-0.5 * square[i])

@@ -5,6 +5,7 @@ The library looks up the formulas of a type of kernel among the rules of ``_regi
 there, and :func:`register_kernel` adds your own.
 """
 
+from skgpx.kernels._additive import Additive, n_subsets
 from skgpx.kernels._columns import (
     CategoricalKernel,
     Columns,
@@ -65,6 +66,7 @@ from skgpx.kernels._terms import (
 
 # The other names imported above serve the library itself.
 __all__ = [
+    "Additive",
     "CategoricalKernel",
     "Columns",
     "Coregionalization",

@@ -65,22 +65,25 @@ class DerivedKernel(Kernel):
     @property
     def theta(self) -> Array:
         """Logarithms of the free hyperparameters, shape (n_theta,)."""
-        log_values = np.log([getattr(self, name) for name in self._free_names])
-        return np.append(self.kernel.theta, log_values)
+        values = [np.ravel(getattr(self, name)) for name in self._free_names]
+        return np.concatenate((self.kernel.theta, *map(np.log, values)))
 
     @theta.setter
     def theta(self, theta: Array) -> None:
         """Set the free hyperparameters from their logarithms."""
-        n_inner = self.kernel.n_dims
-        names = self._free_names
-        if len(theta) != n_inner + len(names):
+        if len(theta) != self.n_dims:
             raise ValueError(
-                f"{type(self).__name__} expects theta of length "
-                f"{n_inner + len(names)}; got {len(theta)}."
+                f"{type(self).__name__} expects theta of length {self.n_dims}; got "
+                f"{len(theta)}."
             )
-        self.kernel.theta = theta[:n_inner]
-        for name, log_value in zip(names, theta[n_inner:], strict=True):
-            setattr(self, name, float(np.exp(log_value)))
+        n_read = self.kernel.n_dims
+        self.kernel.theta = theta[:n_read]
+        for name in self._free_names:
+            shape = np.shape(getattr(self, name))
+            size = int(np.prod(shape))
+            values = np.exp(theta[n_read : n_read + size])
+            setattr(self, name, values.reshape(shape) if shape else values.item())
+            n_read += size
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DerivedKernel) or type(self) is not type(other):

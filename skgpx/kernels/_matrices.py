@@ -120,6 +120,9 @@ def triangle_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
 
         return K1 + K2, sum_pullback
 
+    rule = rule_of(kernel, "triangle")
+    if rule is not None:
+        return rule(kernel, X)
     constant, shape = _amplitude_and_shape(kernel)
     code = radial_code(shape)
     if code is None:

@@ -29,7 +29,7 @@ def rule_of(kernel: Kernel, name: str) -> Any:
     """Return the rule of this name for the kernel's exact type; None if unknown.
 
     Names are the arguments of :func:`register_kernel`, and for kernels of the library
-    "diagonal_pullback" and "log_spectral_density".
+    "diagonal_pullback", "log_spectral_density", "stacked" and "triangle".
     """
     return _RULES.get((name, type(kernel)))
 

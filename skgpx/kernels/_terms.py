@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, reduce
-from itertools import product
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics.rows import InputFrame
 from skgpx._types import Array, Index
+from skgpx.kernels._additive import Additive, n_subsets
 from skgpx.kernels._columns import CategoricalKernel, Columns
 from skgpx.kernels._linear import Linear
 from skgpx.kernels._priors import Prior
@@ -32,10 +33,12 @@ from skgpx.kernels._registry import Bounds
 
 # ---- Other hyperparameters -----------------------------------------------------------
 
-# Kernels of which every hyperparameter is a parameter of their own.
+# Kernels of which every hyperparameter is a parameter of their own, or of `kernel`.
 _SIMPLE = frozenset(
     {
         RBF,
+        Additive,
+        Columns,
         ConstantKernel,
         DotProduct,
         ExpSineSquared,
@@ -81,6 +84,8 @@ def _replaced(kernel: Kernel, theta: Array) -> tuple[Kernel, int]:
         return kernel.clone_with_theta(theta[:n_free]), n_free
     parameters = kernel.get_params(deep=False)
     n_read = 0
+    if type(kernel) in (Additive, Columns):
+        parameters["kernel"], n_read = _replaced(kernel.kernel, theta)
     kernel_type: Any = type(kernel)
     for attribute in _hyperparameter_attributes(kernel_type):
         entry = getattr(kernel, attribute)
@@ -119,8 +124,9 @@ class Monomial(NamedTuple):
 def expand(kernel: Kernel) -> list[Monomial]:
     """Write a kernel as a sum of products: constants, sums, products and powers.
 
-    Only these exact scikit-learn types, also inside Columns, are expanded; any other
-    kernel, and a power whose exponent is not a positive integer, is one factor.
+    Only these exact scikit-learn types, also inside Columns, are expanded, and additive
+    kernels in their columns of categories; any other kernel, and a power whose exponent
+    is not a positive integer, is one factor.
 
     Raises
     ------
@@ -146,6 +152,8 @@ def expand(kernel: Kernel) -> list[Monomial]:
         base = kernel.kernel
         power = reduce(Product, [base] * int(kernel.exponent))
         terms = expand(power)
+    elif type(kernel) is Additive:
+        terms = _subsets_of_categories(kernel)
     else:
         return [Monomial(1.0, (kernel,))]
     n_factors = max(len(term.factors) for term in terms)
@@ -155,6 +163,58 @@ def expand(kernel: Kernel) -> list[Monomial]:
             'at most 64 are supported. Simplify it, or use prior="exact".'
         )
     return terms
+
+
+def _subsets_of_categories(kernel: Additive) -> list[Monomial]:
+    """An additive kernel by the columns of categories in a product.
+
+    ``Σ_r a_r e_r = Σ_S Π_S k_c Σ_r a_{|S| + r} e_r`` with subsets S of the categories
+    and polynomials of the numbers alone, which have frequencies. One term if the kernel
+    sees numbers only, or columns that are not numbered.
+    """
+    numeric: list[Kernel] = []
+    categorical: list[Kernel] = []
+    n_numeric = 0
+    for part in _factors_of_product(kernel.kernel):
+        columns = np.asarray(getattr(part, "columns", "all"))
+        if type(part) is not Columns or columns.dtype.kind not in "iu":
+            return [Monomial(1.0, (kernel,))]
+        if type(part.kernel) is CategoricalKernel:
+            rho = np.broadcast_to(part.kernel.correlation, columns.shape)
+            for column, correlation in zip(columns.ravel(), rho.ravel(), strict=True):
+                factor = CategoricalKernel(
+                    correlation, n_categories=part.kernel.n_categories
+                )
+                categorical.append(Columns(factor, [int(column)]))
+        else:
+            numeric.append(part)
+            n_numeric += columns.size
+    if not categorical:
+        return [Monomial(1.0, (kernel,))]
+    n_columns = n_numeric + len(categorical)
+    amplitudes = kernel._by_order / n_subsets(kernel.order, n_columns)
+    terms = []
+    for size in range(min(kernel.order, len(categorical)) + 1):
+        order = min(kernel.order - size, n_numeric)
+        for subset in combinations(categorical, size):
+            if size:
+                terms.append(Monomial(float(amplitudes[size - 1]), subset))
+            if order:
+                of_numbers = Additive(
+                    reduce(Product, numeric),
+                    order=order,
+                    variances=amplitudes[size : size + order]
+                    * n_subsets(order, n_numeric),
+                )
+                terms.append(Monomial(1.0, (*subset, of_numbers)))
+    return terms
+
+
+def _factors_of_product(kernel: Kernel) -> list[Kernel]:
+    """Factors of a product of kernels, however nested."""
+    if type(kernel) is not Product:
+        return [kernel]
+    return _factors_of_product(kernel.k1) + _factors_of_product(kernel.k2)
 
 
 def merge_rbfs(factors: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
@@ -177,7 +237,11 @@ def merge_rbfs(factors: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
 
 
 # Hyperparameters that are amplitudes, and the power of the kernel's variance they have.
-_AMPLITUDES = {ConstantKernel: ("constant_value", 1.0), Linear: ("slope", 0.5)}
+_AMPLITUDES = {
+    Additive: ("variances", 1.0),
+    ConstantKernel: ("constant_value", 1.0),
+    Linear: ("slope", 0.5),
+}
 
 
 def rescaled(kernel: Kernel, factor: float) -> Kernel | None:

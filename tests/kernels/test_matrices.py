@@ -17,6 +17,8 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx.kernels import (
+    Additive,
+    Columns,
     GREKernel,
     diagonal_and_pullback,
     kernel_matrix,
@@ -78,6 +80,12 @@ KERNELS = {
     "gre-zero": GREKernel(RBF(ARD), SUPPORT, background=0.0, background_bounds="fixed"),
     "gre-sum": 0.5 * GREKernel(RBF(ARD), SUPPORT) + WhiteKernel(0.1),
     "gre-product": GREKernel(RBF(ARD), SUPPORT) * RBF(3.0),
+    "additive": Additive(RBF(ARD)),
+    "additive-1": Additive(Matern(0.9, nu=2.5), order=1, variances=2.0),
+    "additive-3": Additive(Matern(ARD, "fixed", nu=1.5), 3, [0.4, 1.5, 0.7]),
+    "additive-fixed": Additive(RBF(ARD), 2, 0.7, variances_bounds="fixed"),
+    "additive-sum": Additive(Columns(RBF(0.6), [2]) * Columns(RBF(ARD[:2]), [0, 1]), 3)
+    + 0.5 * RBF(ARD),
 }
 ALL = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 
