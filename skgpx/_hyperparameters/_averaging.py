@@ -210,9 +210,8 @@ def average(
         results += _noise_alone(families[0][0], rows, likelihood)
     results.sort(key=lambda result: result.posterior, reverse=True)
     largest = results[0].with_exact_noise()
-    if not is_few:
-        smallest = largest.posterior - NEGLIGIBLE_NATS
-        results = [rival for rival in results if rival.largest_mass >= smallest]
+    smallest = largest.posterior - NEGLIGIBLE_NATS
+    results = [rival for rival in results if rival.largest_mass >= smallest]
     # 2 draws from the posterior
     population: Population = []
     if draws_states:
@@ -332,7 +331,8 @@ def _noisier(
     """A mode with noise, where the largest one has next to none."""
     if mode.candidate.is_given or not has_little_noise(mode):
         return []
-    candidate = families[len(families) // 2][-1]
+    products = [family for family in families if not family[-1].is_additive]
+    candidate = products[len(products) // 2][-1]
     rival = search(candidate, candidate.starts()[0], rows, likelihood)
     return [] if has_little_noise(rival) else [rival]
 

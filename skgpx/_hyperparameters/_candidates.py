@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,11 +18,13 @@ from sklearn.gaussian_process.kernels import (
     ExpSineSquared,
     Kernel,
     Matern,
+    Product,
 )
 
 from skgpx._shell.validation import DefaultKernel, Rows
 from skgpx._types import Array, Index, Mask
 from skgpx.kernels import (
+    Additive,
     Columns,
     Linear,
     category_columns,
@@ -30,6 +32,7 @@ from skgpx.kernels import (
     default_kernel,
     length_scale_entries,
     stated_log_density,
+    summands,
     theta_entries,
     with_theta,
 )
@@ -204,6 +207,9 @@ class Reference(NamedTuple):
 # evidence of few rows prefers the roughest one too often.
 SMOOTH_ORDERS = (np.inf, 2.5, 1.5)
 ALL_ORDERS = (*SMOOTH_ORDERS, 0.5)
+# Orders of the additive families, and the most columns of a term.
+ADDITIVE_ORDERS = SMOOTH_ORDERS[:2]
+_MOST_TOGETHER = 2
 
 # A lengthscale is in standard deviations of its column, and its mean grows by
 # log(d) / 2 with the number d of columns. An amplitude is in variances of the latent
@@ -303,6 +309,11 @@ class Candidate:
         np.maximum.at(lower, coordinates, low)
         np.minimum.at(upper, coordinates, high)
         return np.column_stack((lower, np.maximum(lower, upper)))
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether it is a default candidate of sums of functions of few columns."""
+        return any(type(part) is Additive for part in summands(self.kernel))
 
     @cached_property
     def _prior(self) -> StudentPrior:
@@ -512,16 +523,6 @@ class Candidate:
             is_length_scale=self.is_length_scale[free],
         )
 
-    def with_amplitude_prior(self, prior: StudentPrior) -> Candidate:
-        """Another prior of the amplitude, which is the first coordinate."""
-        is_amplitude = np.arange(self.n_free) == 0
-        return replace(
-            self,
-            mean=np.where(is_amplitude, prior.mean, self.mean),
-            std=np.where(is_amplitude, prior.std, self.std),
-            degrees=np.where(is_amplitude, prior.degrees, self.degrees),
-        )
-
     def without_function(self) -> Candidate:
         """Fix long lengthscales and the smallest amplitude: y is noise."""
         long = self.starts()[0]
@@ -695,15 +696,16 @@ def of_kernel(
     unit: float,
     name: str = "as given",
     is_given: bool = True,
+    amplitude: StudentPrior = _AMPLITUDE,
 ) -> Candidate:
     """A kernel with all its parameters free, under the hyperprior.
 
     Lengthscales have a log-normal prior of location ``√2 + ½ log d`` and scale √3 in
-    standard deviations of the columns, which lets them grow with the dimension [1]_;
-    amplitudes have one around the variance `unit` of the latent function. Correlations
-    of categories have the prior of the lengthscales that they stand for. Other
-    parameters have none. A kernel that is given by the user has its bounds and its
-    stated priors only.
+    standard deviations of the columns, which lets them grow with the dimension [1]_, of
+    an additive kernel with its order; amplitudes have one around the variance `unit` of
+    the latent function. Correlations of categories have the prior of the lengthscales
+    that they stand for. Other parameters have none. A kernel that is given by the user
+    has its bounds and its stated priors only.
 
     References
     ----------
@@ -720,28 +722,31 @@ def of_kernel(
     is_correlation = np.zeros(p, dtype=bool)
     default_scales = default_kernel(rows.X, rows.weights).k2.length_scale
     column_std = np.broadcast_to(default_scales, (d,)) / (2.0 * np.sqrt(d))
+    n_together = kernel.order if type(kernel) is Additive else d
+    length_scale_mean = _LENGTHSCALE.mean + 0.5 * np.log(n_together)
     ties: Ties = np.eye(p)
     if p > _MOST_DENSE:
         ties = sparse.eye_array(p, format="csr")
     for entry, part in theta_entries(kernel):
-        if entry.endswith("constant_value"):
+        if entry.endswith(("constant_value", "variances")):
             offset[part] = np.log(unit)
             mean[part] = _AMPLITUDE.mean
             if not is_given:
-                std[part] = _AMPLITUDE.std
-                degrees[part] = _AMPLITUDE.degrees
+                mean[part] = amplitude.mean
+                std[part] = amplitude.std
+                degrees[part] = amplitude.degrees
         elif entry.endswith("length_scale"):
             entry_std = column_std[columns_of_entry(kernel, entry, d)]
             n_scales = part.stop - part.start
             if n_scales <= 1:
                 entry_std = np.mean(entry_std)
             offset[part] = np.log(entry_std)
-            mean[part] = _LENGTHSCALE.mean + 0.5 * np.log(d)
+            mean[part] = length_scale_mean
             if not is_given:
                 std[part] = _LENGTHSCALE.std
             is_length_scale[part] = True
         elif entry.endswith("correlation") and not is_given:
-            mean[part] = _LENGTHSCALE.mean + 0.5 * np.log(d)
+            mean[part] = length_scale_mean
             std[part] = _LENGTHSCALE.std
             is_length_scale[part] = True
             is_correlation[part] = True
@@ -755,7 +760,7 @@ def of_kernel(
         degrees=degrees,
         is_length_scale=is_length_scale,
         is_correlation=is_correlation,
-        log_long=float(np.log(2.0 * np.sqrt(d))),
+        log_long=float(np.log(2.0 * np.sqrt(n_together))),
         unit=unit,
         is_given=is_given,
     )
@@ -782,6 +787,7 @@ def default_candidates(
     unit: float,
     categories: DefaultKernel | None = None,
     orders: Sequence[float] | None = None,
+    additive: bool = False,
 ) -> list[list[Candidate]]:
     """Kernels that stand for None: families, with one lengthscale or one a column.
 
@@ -801,11 +807,14 @@ def default_candidates(
         Of the Matern kernels that compete, from smooth to rough; infinity is the RBF.
         None is `SMOOTH_ORDERS` for one latent function, and the RBF alone for several,
         which have few inducing points.
+    additive : bool, default=False
+        Whether sums of functions of one column and of two compete, from three columns
+        on.
 
     Returns
     -------
     families : list of lists of Candidate
-        A family for each order, from simple to complex.
+        A family for each order, from simple to complex; additive ones come last.
     """
     if orders is None:
         orders = SMOOTH_ORDERS if likelihood.n_outputs_ == 1 else SMOOTH_ORDERS[:1]
@@ -828,21 +837,22 @@ def default_candidates(
     )
     rbf: RBF = default.k2
     families = []
+    sums = []
     for order in orders:
         name, shape = _of_order(order, rbf)
-        kernel: Kernel = default.k1
+        parts: list[Kernel] = []
         if len(numeric):
-            kernel = kernel * _of_columns(shape, numeric, n_columns)
+            parts.append(_of_columns(shape, numeric, n_columns))
         if categories is not None:
-            kernel = kernel * Columns(categories.kernel, categories.columns)
+            parts.append(Columns(categories.kernel, categories.columns))
         anisotropic = of_kernel(
-            kernel,
+            reduce(Product, parts, default.k1),
             rows,
             unit,
             name=f"{name}, one lengthscale per column",
             is_given=False,
+            amplitude=_amplitude_prior(likelihood),
         )
-        anisotropic = anisotropic.with_amplitude_prior(_amplitude_prior(likelihood))
         family = [anisotropic]
         if len(numeric) >= 2:
             isotropic = anisotropic.with_one_length_scale(f"{name}, one lengthscale")
@@ -852,7 +862,23 @@ def default_candidates(
                 in_unit = in_unit.with_one_length_scale(f"{name}, one in the unit of X")
                 family.insert(1, in_unit)
         families.append(family)
-    return families
+        if additive and order in ADDITIVE_ORDERS and n_columns > _MOST_TOGETHER:
+            kernel = Additive(
+                reduce(Product, parts),
+                order=_MOST_TOGETHER,
+                variances=np.full(_MOST_TOGETHER, unit),
+                variances_bounds=(1e-3 * unit, largest_amplitude),
+            )
+            candidate = of_kernel(
+                kernel,
+                rows,
+                unit,
+                name=f"sum of {name}s of one and two columns",
+                is_given=False,
+                amplitude=_amplitude_prior(likelihood),
+            )
+            sums.append([candidate])
+    return families + sums
 
 
 def _amplitude_prior(likelihood: Likelihood) -> StudentPrior:

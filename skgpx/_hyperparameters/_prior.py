@@ -367,7 +367,8 @@ def _evidence_of(
     constant = form.constant + rows.weights.sum() * np.log(units.scale)
     fixed = estimator.optimizer is None
     families, likelihood = _families_of(kernel, rows, likelihood, 1.0, False, fixed)
-    family = families[len(families) // 2]
+    products = [family for family in families if not family[-1].is_additive]
+    family = products[len(products) // 2]
     if fixed:
         kernel = family[-1].kernel
         theta = np.append(kernel.theta, likelihood.theta)
@@ -646,7 +647,10 @@ def _families_of(
 ) -> tuple[list[list[Candidate]], Likelihood]:
     """Candidates, one if the user states it, and the likelihood with its noise."""
     if kernel is None or isinstance(kernel, DefaultKernel):
-        return _default_families(kernel, rows, likelihood, unit, rough), likelihood
+        families = _default_families(
+            kernel, rows, likelihood, unit, rough, additive=True
+        )
+        return families, likelihood
     candidate, likelihood = _user_candidate(kernel, rows, likelihood, unit, fixed)
     return [[candidate]], likelihood
 
@@ -657,11 +661,12 @@ def _default_families(
     likelihood: Likelihood,
     unit: float,
     rough: bool,
+    additive: bool = False,
 ) -> list[list[Candidate]]:
     """Families of the default kernel, rough ones as well if the model follows them.
 
     Few rows take noise for roughness, and under other likelihoods than the Gaussian all
-    but abundant ones.
+    but abundant ones, of which nearest rows do not know additive families.
     """
     suits = likelihood.n_outputs_ == 1 or _has_few_classes(rows, likelihood)
     fewest = ABUNDANT_ROWS
@@ -670,7 +675,10 @@ def _default_families(
     orders = None
     if rough and suits and len(rows.y) >= fewest:
         orders = ALL_ORDERS
-    return default_candidates(rows, likelihood, unit, kernel, orders)
+    additive = additive and likelihood.n_outputs_ == 1
+    is_known = likelihood.has_closed_form or len(rows.y) < ABUNDANT_ROWS
+    additive = additive and is_known
+    return default_candidates(rows, likelihood, unit, kernel, orders, additive)
 
 
 def _user_candidate(

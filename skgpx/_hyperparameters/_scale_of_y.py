@@ -239,12 +239,13 @@ def scale_of_y(
     weights = rows.weights
     identity = Warp.of("yeo-johnson", y, weights)
     # 1 kernel and noise of y itself; functions without noise show how smooth they are
-    family = families[len(families) // 2]
+    products = [family for family in families if not family[-1].is_additive]
+    family = products[len(products) // 2]
     first = _search(family, split, likelihood, identity)
-    if has_little_noise(first) and len(families) > 1:
-        smooth = _search(families[0], split, likelihood, identity)
+    if has_little_noise(first) and len(products) > 1:
+        smooth = _search(products[0], split, likelihood, identity)
         if smooth.posterior > first.posterior:
-            family = families[0]
+            family = products[0]
             first = smooth
     # 2 functions of y, and for the best one a kernel of its own
     warps = [Warp.of(transform, y, weights) for transform in transforms]
@@ -252,15 +253,24 @@ def scale_of_y(
     if "box-cox" in transforms:
         logarithm = warps[transforms.index("box-cox")].at(0.0)
         scales.append(_given_scale(first, rows, logarithm))
-    best = max(scales, key=lambda scale: scale.log_mass)
+    best = max(scales, key=_log_mass)
     of_y = _given_scale(first, rows, identity)
     log_odds = np.log(odds * len(scales)) if odds > 0.0 else -np.inf
     if best.log_mass - of_y.log_mass <= log_odds:
         return None
     second = _search(family, split, likelihood, best.warp)
     fit_scale = _fitted_scale if best.power_std else _given_scale
-    best = max(best, fit_scale(second, rows, best.warp), key=lambda s: s.log_mass)
-    # 3 rows that are left out must agree
+    best = max(best, fit_scale(second, rows, best.warp), key=_log_mass)
+    # 3 y itself may be a sum that a product does not know, or this function of y
+    for family in families[len(products) :][:1]:
+        state = _search(family, split, likelihood, identity, trend=False)
+        of_y = max(of_y, _given_scale(state, rows, identity), key=_log_mass)
+        if of_y.log_mass + log_odds >= best.log_mass:
+            state = _search(family, split, likelihood, best.warp, trend=False)
+            best = max(best, fit_scale(state, rows, best.warp), key=_log_mass)
+    if best.log_mass - of_y.log_mass <= log_odds:
+        return None
+    # 4 rows that are left out must agree
     if odds > 0.0 and best.left_out_density <= of_y.left_out_density:
         return None
     probability = float(expit(best.log_mass - of_y.log_mass - log_odds))
@@ -271,18 +281,23 @@ def scale_of_y(
     )
 
 
+def _log_mass(scale: Scale) -> float:
+    return scale.log_mass
+
+
 def _search(
     family: Sequence[Candidate],
     split: Split,
     likelihood: Likelihood,
     warp: Warp,
+    trend: bool = True,
 ) -> State:
     """Kernel and noise of a function of y."""
     rows = split.screening
     z = warp.forward(rows.y)
     mean, std = standardisation(z, rows.weights)
     rows = rows._replace(y=(z - mean) / std)
-    return search_few_rows(family, split, likelihood, rows)
+    return search_few_rows(family, split, likelihood, rows, trend)
 
 
 def search_few_rows(
@@ -290,10 +305,13 @@ def search_few_rows(
     split: Split,
     likelihood: Likelihood,
     rows: Rows,
+    trend: bool = True,
 ) -> State:
     """Kernel, with a trend and seasons if these gain, and normal noise of some rows."""
     screened = screen(rows, likelihood, family)
     screened[-1] = best_of([screened[-1], *without_noise(screened[-1], rows)])
+    if not trend:
+        return best_of(screened)
     on_few_rows = split._replace(screening=rows, scattered=rows, training=rows)
     families = with_trends([screened], on_few_rows)
     return best_of([result for family in families for result in family])

@@ -172,11 +172,19 @@ def screen_families(
 ) -> list[list[State]]:
     """Results of each family on some rows, the best family first.
 
-    A family starts where the first one, the smoothest, ended.
+    A family starts where the first one of the same parameters, the smoothest, ended.
+    Where smooth sums of functions are far below products, rougher ones are left out.
     """
-    screened = [screen(rows, likelihood, families[0], tolerance=tolerance)]
-    tasks = [(family, screened[0], tolerance) for family in families[1:]]
-    screened += side_by_side(screen, tasks, n_jobs, rows, likelihood)
+    products = [family for family in families if not family[-1].is_additive]
+    sums = families[len(products) :]
+    screened: list[list[State]] = []
+    for first, *rougher in filter(None, (products, sums)):
+        smooth = screen(rows, likelihood, first, tolerance=tolerance)
+        screened = best_families_first([*screened, smooth])
+        deficit = best_of(screened[0]).posterior - best_of(smooth).posterior
+        if deficit < NEGLIGIBLE_NATS:
+            tasks = [(family, smooth, tolerance) for family in rougher]
+            screened += side_by_side(screen, tasks, n_jobs, rows, likelihood)
     return best_families_first(screened)
 
 
@@ -555,8 +563,10 @@ def _select_of_abundant(
         it is not, are compared by the density that trains them.
     """
     # 1 one lengthscale or several, in a family between smooth and rough
-    middle = len(families) // 2
-    screened = screen(split.scattered, likelihood, families[middle])
+    products = [family for family in families if not family[-1].is_additive]
+    sums = families[len(products) :]
+    middle = len(products) // 2
+    screened = screen(split.scattered, likelihood, products[middle])
     best, shape = _search_shapes(screened, split)
     neighborhoods = _neighborhoods(split, best, COMPARED_NEIGHBORHOODS, phase=0.5)
     # 2 y less a linear trend, or y itself
@@ -569,8 +579,8 @@ def _select_of_abundant(
     best = searches[chosen]
     # 3 the other families
     first = best
-    smoother = [family[shape] for family in families[:middle][::-1]]
-    rougher = [family[shape] for family in families[middle + 1 :]]
+    smoother = [family[shape] for family in products[:middle][::-1]]
+    rougher = [family[shape] for family in products[middle + 1 :]]
     if trained:
         best = _best_predicting(first, [smoother, rougher], targets[chosen])
     else:
@@ -586,10 +596,12 @@ def _select_of_abundant(
         if rival.posterior > best.posterior:
             best = rival
             chosen = 1 - chosen
-    # 5 more rows
     target = targets[chosen]
+    # 5 sums of functions of few columns, and more rows
     if trained:
-        best = train_nearby(best, target.split)
+        best = _sum_of_abundant(sums, target, likelihood, best) or train_nearby(
+            best, target.split
+        )
     if target.slopes is None:
         return best
     return target.restore_trend(best, neighborhoods)
@@ -614,6 +626,26 @@ def _best_predicting(
         if best is not first:
             break
     return best
+
+
+def _sum_of_abundant(
+    families: Sequence[Sequence[Candidate]],
+    target: Target,
+    likelihood: Likelihood,
+    product: State,
+) -> State | None:
+    """The best sum of functions of few columns, if it predicts held-out rows better.
+
+    Rows from all over the data train it: the nearest ones know no more of a sum.
+    """
+    if not families:
+        return None
+    split = target.split
+    screened = screen_families(families, split.scattered, likelihood, n_jobs=1)
+    best = best_of(screened[0])
+    if target.held_out_density(best) <= target.held_out_density(product):
+        return None
+    return train_on(best, split.training, previous=split.scattered)
 
 
 class Target(NamedTuple):
