@@ -207,9 +207,11 @@ class Reference(NamedTuple):
 # evidence of few rows prefers the roughest one too often.
 SMOOTH_ORDERS = (np.inf, 2.5, 1.5)
 ALL_ORDERS = (*SMOOTH_ORDERS, 0.5)
-# Orders of the additive families, and the most columns of a term.
-ADDITIVE_ORDERS = SMOOTH_ORDERS[:2]
+# Orders of the additive families, the most columns of a term, and the most of all: with
+# 50, whose kernels are one matrix each, 250 rows take as long as 500 under a product.
+_ADDITIVE_ORDERS = SMOOTH_ORDERS[:2]
 _MOST_TOGETHER = 2
+_MOST_ADDITIVE_COLUMNS = 50
 
 # A lengthscale is in standard deviations of its column, and its mean grows by
 # log(d) / 2 with the number d of columns. An amplitude is in variances of the latent
@@ -808,8 +810,8 @@ def default_candidates(
         None is `SMOOTH_ORDERS` for one latent function, and the RBF alone for several,
         which have few inducing points.
     additive : bool, default=False
-        Whether sums of functions of one column and of two compete, from three columns
-        on.
+        Whether sums of functions of one column and of two compete, of three columns or
+        more.
 
     Returns
     -------
@@ -836,6 +838,7 @@ def default_candidates(
         k1__constant_value_bounds=(1e-3 * unit, largest_amplitude),
     )
     rbf: RBF = default.k2
+    additive = additive and _MOST_TOGETHER < n_columns <= _MOST_ADDITIVE_COLUMNS
     families = []
     sums = []
     for order in orders:
@@ -862,7 +865,7 @@ def default_candidates(
                 in_unit = in_unit.with_one_length_scale(f"{name}, one in the unit of X")
                 family.insert(1, in_unit)
         families.append(family)
-        if additive and order in ADDITIVE_ORDERS and n_columns > _MOST_TOGETHER:
+        if additive and order in _ADDITIVE_ORDERS:
             kernel = Additive(
                 reduce(Product, parts),
                 order=_MOST_TOGETHER,
