@@ -134,8 +134,8 @@ def learn(
     previous : State, optional
         End of an earlier fit, where the search starts.
     trend : bool, default=True
-        Whether the default kernel may include a linear trend and seasons, for Gaussian
-        noise.
+        Whether the default kernel may be a sum: with a linear trend and seasons, for
+        Gaussian noise, or of functions of one column and of two.
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
         "auto" averages where rows are few and every hyperparameter has a prior.
     report : callable, optional
@@ -149,7 +149,9 @@ def learn(
     # 1 candidate kernels
     unit = latent_scale(rows, likelihood) ** 2
     categories = kernel if isinstance(kernel, DefaultKernel) else None
-    families, likelihood = _families_of(kernel, rows, likelihood, unit, rough, fixed)
+    families, likelihood = _families_of(
+        kernel, rows, likelihood, unit, rough, fixed=fixed, additive=trend
+    )
     candidate = families[0][-1]
     n_free = len(candidate.kernel.theta) + len(likelihood.theta)
     if fixed or n_free == 0:
@@ -269,7 +271,7 @@ def learn_scale(
     mean, std = standardisation(rows.y, rows.weights)
     standard = rows._replace(y=(rows.y - mean) / std)
     normal: Likelihood = Gaussian().prepare(standard.y, standard.weights)
-    families, normal = _families_of(kernel, standard, normal, 1.0, rough)
+    families, normal = _families_of(kernel, standard, normal, 1.0, rough, additive=True)
     scale = scale_of_y(
         families,
         Split.of(rows, rng, rough),
@@ -366,9 +368,10 @@ def _evidence_of(
     likelihood = likelihood.prepare(rows.y, rows.weights, rows.known)
     constant = form.constant + rows.weights.sum() * np.log(units.scale)
     fixed = estimator.optimizer is None
-    families, likelihood = _families_of(kernel, rows, likelihood, 1.0, False, fixed)
-    products = [family for family in families if not family[-1].is_additive]
-    family = products[len(products) // 2]
+    families, likelihood = _families_of(
+        kernel, rows, likelihood, 1.0, rough=False, fixed=fixed
+    )
+    family = families[len(families) // 2]
     if fixed:
         kernel = family[-1].kernel
         theta = np.append(kernel.theta, likelihood.theta)
@@ -644,12 +647,11 @@ def _families_of(
     unit: float,
     rough: bool,
     fixed: bool = False,
+    additive: bool = False,
 ) -> tuple[list[list[Candidate]], Likelihood]:
     """Candidates, one if the user states it, and the likelihood with its noise."""
     if kernel is None or isinstance(kernel, DefaultKernel):
-        families = _default_families(
-            kernel, rows, likelihood, unit, rough, additive=True
-        )
+        families = _default_families(kernel, rows, likelihood, unit, rough, additive)
         return families, likelihood
     candidate, likelihood = _user_candidate(kernel, rows, likelihood, unit, fixed)
     return [[candidate]], likelihood
