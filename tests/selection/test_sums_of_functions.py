@@ -1,0 +1,142 @@
+"""Sums of functions of one column and of two, among the default candidates."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF
+
+from skgpx import (
+    DecoupledSampler,
+    ExactGPRegressor,
+    GWIRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+)
+from skgpx.kernels import Additive
+from skgpx.likelihoods import Gaussian
+
+# features of draws from functions with next to no noise
+pytestmark = pytest.mark.filterwarnings("ignore:With .* Fourier features")
+D = 6
+
+
+def rosenbrock(X):
+    return np.sum(100.0 * (X[:, 1:] - X[:, :-1] ** 2) ** 2, axis=1) / 800.0
+
+
+def table(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n, D))
+    f = rosenbrock(X)
+    return X, f + 0.01 * rng.standard_normal(n), f
+
+
+X, Y, _ = table(160, seed=0)
+NEW, _, F_NEW = table(400, seed=1)
+MODELS = {
+    "PLS": PLSRegressor(random_state=0),
+    "GWI": GWIRegressor(random_state=0),
+    "exact": ExactGPRegressor(random_state=0),
+    "inducing": SpectralVGPRegressor(basis="inducing", random_state=0),
+    "draws": DecoupledSampler(random_state=0),
+}
+
+
+def error(model):
+    return np.sqrt(np.mean((model.predict(NEW) - F_NEW) ** 2)) / F_NEW.std()
+
+
+@pytest.fixture(scope="module")
+def product():
+    model = PLSRegressor(
+        1.0 * RBF(np.ones(D)), likelihood=Gaussian(), random_state=0
+    )
+    return model.fit(X, Y)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    return MODELS[request.param].fit(X, Y)
+
+
+def test_a_sum_is_learned_from_few_rows(model, product):
+    assert isinstance(model.kernel_, Additive)
+    assert error(model) < 0.25 * error(product)
+    # a sum on y itself, not a product on another scale of y
+    assert type(getattr(model, "likelihood_", Gaussian())) is Gaussian
+
+
+def test_draws_have_the_moments_of_the_predictions(model):
+    if isinstance(model, ExactGPRegressor):
+        pytest.skip("has no states of its own")
+    rows = NEW[:30]
+    draws = model.sample_functions(1000, random_state=0)(rows)
+    predicting = getattr(model, "estimator_", model)
+    mean, std = predicting.predict(rows, return_std=True, include_noise=False)
+    z = (draws.mean(axis=1) - mean) / (std / np.sqrt(1000))
+    assert np.max(np.abs(z)) < 5.0
+    assert np.all(np.abs(draws.std(axis=1) / std - 1.0) < 0.3)
+
+
+def test_the_order_of_the_columns_does_not_matter():
+    order = np.array([3, 0, 5, 1, 4, 2])
+    model = PLSRegressor(hyperparameters="maximise", random_state=0)
+    mean, std = model.fit(X, Y).predict(NEW, return_std=True)
+    model.fit(X[:, order], Y)
+    mean_of_permuted, std_of_permuted = model.predict(NEW[:, order], return_std=True)
+    assert isinstance(model.kernel_, Additive)
+    assert_allclose(mean_of_permuted, mean, atol=1e-3 * Y.std())
+    assert_allclose(std_of_permuted, std, rtol=1e-2)
+
+
+def test_columns_of_categories_are_columns(rng):
+    n = 150
+    codes = rng.integers(0, 4, (3, n))
+    effects = rng.standard_normal((3, 4))
+    x = rng.uniform(-2.0, 2.0, n)
+    f = np.sum(np.take_along_axis(effects, codes, axis=1), axis=0) + np.sin(2.0 * x)
+    letters = np.array(list("abcd"))
+    frame = pd.DataFrame(
+        {
+            "first": pd.Categorical(letters[codes[0]]),
+            "x": x,
+            "second": pd.Categorical(letters[codes[1]]),
+            "third": pd.Categorical(letters[codes[2]]),
+        }
+    )
+    y = f + 0.05 * rng.standard_normal(n)
+    model = PLSRegressor(random_state=0).fit(frame[:100], y[:100])
+    assert isinstance(model.kernel_, Additive)
+    rest = frame[100:]
+    mean, std = model.predict(rest, return_std=True, include_noise=False)
+    assert np.sqrt(np.mean((mean - f[100:]) ** 2)) < 0.1
+    draws = model.sample_functions(1000, random_state=0)(rest)
+    z = (draws.mean(axis=1) - mean) / (std / np.sqrt(1000))
+    assert np.max(np.abs(z)) < 5.0
+
+
+def test_log_odds_may_be_a_sum(rng):
+    X = rng.uniform(-2.0, 2.0, (700, 8))
+    log_odds = 3.0 * np.sum(np.sin(2.0 * X), axis=1)
+    y = rng.random(700) < 1.0 / (1.0 + np.exp(-log_odds))
+    model = PLSClassifier(random_state=0).fit(X[:250], y[:250])
+    assert isinstance(model.kernel_, Additive)
+    product = PLSClassifier(1.0 * RBF(np.ones(8)), random_state=0)
+    product.fit(X[:250], y[:250])
+    assert model.score(X[250:], y[250:]) > product.score(X[250:], y[250:]) + 0.05
+
+
+def test_two_columns_have_no_sums():
+    y = np.sin(3.0 * X[:, 0]) + np.sin(3.0 * X[:, 1])
+    model = PLSRegressor(random_state=0).fit(X[:60, :2], y[:60])
+    assert not isinstance(model.kernel_, Additive)
+
+
+def test_of_many_rows_held_out_ones_choose():
+    X, y, _ = table(4500, seed=2)
+    model = PLSRegressor(random_state=0).fit(X, y)
+    # with a linear trend, perhaps
+    assert "Additive" in repr(model.kernel_)
+    assert error(model) < 0.01
