@@ -353,14 +353,16 @@ def with_trends(
 ) -> list[list[State]]:
     """Families, and the best candidates of two with a linear trend, or with seasons.
 
-    These are families of their own: they have other parameters. Where there are more
-    rows, these judge a trend that gains too little here.
+    These are families of their own: they have other parameters. Sums of functions of
+    single columns have linear ones among them. Where there are more rows, these judge a
+    trend that gains too little here.
     """
     best = best_of(families[0])
     if best.candidate.is_given or not length_scale_entries(best.kernel):
         return list(families)
     rows = split.scattered
-    linear = [search_trend(best_of(family), rows) for family in families[:2]]
+    products = [family for family in families if not family[-1].candidate.is_additive]
+    linear = [search_trend(best_of(family), rows) for family in products[:2]]
     threshold = best.posterior
     if len(split.training.y) > len(rows.y):
         threshold -= NEGLIGIBLE_NATS
