@@ -236,7 +236,7 @@ def test_tables_of_categories_of_every_kind(default):
     np.testing.assert_allclose(pipe.predict(TABLE), directly, rtol=1e-3, atol=1e-3)
     for inner, means in ((None, default.predict(TABLE)), (given, expected)):
         sampler = DecoupledSampler(inner, random_state=0).fit(TABLE, TARGET)
-        np.testing.assert_allclose(sampler.predict(TABLE), means, atol=1e-2)
+        np.testing.assert_allclose(sampler.predict(TABLE), means, atol=3e-2)
         distribution = sampler.predict_dist(TABLE)
         np.testing.assert_array_equal(distribution.mean(), sampler.predict(TABLE))
         assert sampler.sample_y(TABLE, 2).shape == (60, 2)

@@ -107,7 +107,7 @@ def test_averaged_models_have_small_pickles_and_the_same_bits():
     assert len(models) > 1
     roots = sum(part.basis.root.nbytes + part.weights.root.nbytes for part in models)
     data = pickle.dumps(model)
-    assert len(data) < 0.5 * roots
+    assert len(data) < 0.6 * roots
     loaded = pickle.loads(data)
     rows = 2.0 * X + 0.1
     for before, after in zip(

@@ -1,5 +1,7 @@
 """Noise that is normal on another scale of y: what is learned, and what it means."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -200,7 +202,7 @@ def test_posterior_of_the_power():
     assert 0.02 < likelihood.power_std_ < 0.2
     assert abs(likelihood.power - 0.5) < 3.0 * likelihood.power_std_
     described = model.report()["model"]["scale_of_y"]
-    assert described.startswith("Box-Cox, power 0.41 ± 0.09")
+    assert re.match(r"Box-Cox, power 0\.4\d* ± 0\.09\d* \(0 is", described)
     # one that is stated has none
     assert fixed(0.5).fit(X, np.exp(z)).likelihood_.power_std_ == 0.0
 

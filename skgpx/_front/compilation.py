@@ -29,6 +29,7 @@ from skgpx._pls import PLSClassifier, PLSRegressor
 from skgpx._spectral_vgp import SpectralVGPRegressor
 from skgpx._stein import SteinFourierFeatures, SteinRFFRegressor, svgd
 from skgpx._types import Array
+from skgpx.kernels import Additive
 from skgpx.likelihoods import (
     Bernoulli,
     Gaussian,
@@ -113,7 +114,7 @@ def _particles(X: Array, y: Array) -> None:
         PLSClassifier(likelihood=Bernoulli(link), **settings).fit(X, y > 0.0)
     # searches of few rows by the compiled evidence, and by kernel matrices
     PLSRegressor(random_state=0).fit(X, y)
-    kernel = ConstantKernel() * RBF(0.3) + RationalQuadratic()
+    kernel = ConstantKernel() * RBF(0.3) + RationalQuadratic() + Additive(RBF(0.3))
     PLSRegressor(kernel, random_state=0).fit(X, y)
     # the evidence of several classes
     identity = np.eye(2)

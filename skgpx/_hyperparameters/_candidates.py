@@ -315,7 +315,8 @@ class Candidate:
     @property
     def is_additive(self) -> bool:
         """Whether it is a default candidate of sums of functions of few columns."""
-        return any(type(part) is Additive for part in summands(self.kernel))
+        is_sum = any(type(part) is Additive for part in summands(self.kernel))
+        return is_sum and not self.is_given
 
     @cached_property
     def _prior(self) -> StudentPrior:

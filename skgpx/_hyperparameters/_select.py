@@ -351,25 +351,27 @@ def with_trends(
     families: Sequence[list[State]],
     split: Split,
 ) -> list[list[State]]:
-    """Families, and the best candidates of two with a linear trend, or with seasons.
+    """Families, and the best candidates of some with a linear trend, or with seasons.
 
-    These are families of their own: they have other parameters. Sums of functions of
-    single columns have linear ones among them. Where there are more rows, these judge a
-    trend that gains too little here.
+    Of the best two products, and of a sum of functions of few columns that is better.
+    These are families of their own: they have other parameters. Where there are more
+    rows, these judge a trend that gains too little here.
     """
     best = best_of(families[0])
     if best.candidate.is_given or not length_scale_entries(best.kernel):
         return list(families)
     rows = split.scattered
     products = [family for family in families if not family[-1].candidate.is_additive]
-    linear = [search_trend(best_of(family), rows) for family in products[:2]]
+    better = families[:1] if best.candidate.is_additive else []
+    trended = [*products[:2], *better]
+    linear = [search_trend(best_of(family), rows) for family in trended]
     threshold = best.posterior
     if len(split.training.y) > len(rows.y):
         threshold -= NEGLIGIBLE_NATS
-    trends = [trended for trended in linear if trended.posterior > threshold]
+    trends = [result for result in linear if result.posterior > threshold]
     if rows.X.shape[1] == 1:
         trends += search_seasons(best_of([best, *trends]), linear[0], split)
-    return best_families_first([*families, *([trended] for trended in trends)])
+    return best_families_first([*families, *([result] for result in trends)])
 
 
 def screen(

@@ -33,7 +33,11 @@ _KINDS = {
     "length_scale": "lengthscale",
     "periodicity": "period",
     "slope": "slope_std",
+    # of sums of functions of one column, of two, and so on
+    "variances": "amplitude",
 }
+# Those that are variances of a function.
+_VARIANCES = ("constant_value", "variances")
 
 
 class Hyperparameter(NamedTuple):
@@ -200,13 +204,18 @@ def _of_kernel(
         for name, entries in theta_entries(term):
             kind = role + _kind(term, name)
             values = np.exp(term.theta[entries])
-            if name.endswith("constant_value"):
+            kinds = [kind] * len(values)
+            if name.endswith("variances"):
+                kinds = [f"{kind}_{order}" for order in range(1, len(values) + 1)]
+            if name.endswith(_VARIANCES):
                 # a variance, as a standard deviation
                 values = scale * np.sqrt(values)
             elif name.endswith("slope"):
                 values = scale * values
             columns_of_values = _columns_of_values(term, name, len(values), n_features)
-            for columns, value in zip(columns_of_values, values, strict=True):
+            for kind, columns, value in zip(
+                kinds, columns_of_values, values, strict=True
+            ):
                 hyperparameter = Hyperparameter(kind, columns)
                 while hyperparameter in numbers:
                     hyperparameter = hyperparameter._replace(
@@ -236,8 +245,7 @@ def _columns_of_values(
 ) -> list[tuple[int, ...]]:
     """Columns of each value of a hyperparameter of a summand; none if it is of all."""
     columns = columns_of_entry(term, name, n_features).tolist()
-    is_amplitude = name.endswith("constant_value")
-    if is_amplitude:
+    if name.endswith(_VARIANCES):
         columns = sorted(_columns_seen(term, n_features))
     elif n_values == len(columns):
         return [(column,) for column in columns]

@@ -234,7 +234,7 @@ def test_more_rows_make_the_default_better():
         X, _, y = mixed(n, 0)
         model = GWIRegressor(random_state=0).fit(X, y)
         errors.append(np.sqrt(np.mean((model.predict(X_new) - f_new) ** 2)))
-    assert errors[1] < 0.5 * errors[0]
+    assert errors[1] < 0.7 * errors[0]
 
 
 @pytest.mark.filterwarnings("ignore:The residuals have heavy tails")

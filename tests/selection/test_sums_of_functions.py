@@ -50,9 +50,7 @@ def error(model):
 
 @pytest.fixture(scope="module")
 def product():
-    model = PLSRegressor(
-        1.0 * RBF(np.ones(D)), likelihood=Gaussian(), random_state=0
-    )
+    model = PLSRegressor(1.0 * RBF(np.ones(D)), likelihood=Gaussian(), random_state=0)
     return model.fit(X, Y)
 
 
@@ -126,6 +124,15 @@ def test_log_odds_may_be_a_sum(rng):
     product = PLSClassifier(1.0 * RBF(np.ones(8)), random_state=0)
     product.fit(X[:250], y[:250])
     assert model.score(X[250:], y[250:]) > product.score(X[250:], y[250:]) + 0.05
+
+
+@pytest.mark.parametrize("estimator", [PLSRegressor, GWIRegressor, ExactGPRegressor])
+def test_a_sum_that_is_given_stays(estimator):
+    kernel = Additive(RBF(np.ones(D)), order=1)
+    y = np.exp(np.sum(np.sin(X), axis=1))
+    model = estimator(kernel=kernel, random_state=0).fit(X, y)
+    assert isinstance(model.kernel_, Additive)
+    assert model.kernel_.order == 1
 
 
 def test_two_columns_have_no_sums():
