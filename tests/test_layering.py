@@ -86,9 +86,9 @@ PRIVATE_SKLEARN = {"_shell/validation.py", "_shell/callbacks.py"}
 
 # Ceiling on the size of the package, in tokens of code. Docstrings, comments and lines
 # are free: a keyword argument costs the same wherever the line breaks. It is set by
-# hand, and falls but for a feature, as by 7600 for the scale of y; no room has one, so
+# hand, and falls but for a feature, as by 5500 for sums of functions; no room has one, so
 # that a likelihood, a kernel or a warning of a contributor never fails for its size.
-CEILING = 349_850
+CEILING = 352_000
 LARGEST_FILE = 7000
 
 SOURCES = {

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FunctionDraws, Process, central_differences, linear_draws
 from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
@@ -322,20 +321,6 @@ class LatentModel(FunctionModel):
         features = self.basis(X)
         residual = self.basis.residual_covariance(X, features)
         return self.weights.covariance(features, output) + residual
-
-    def term(self, kernel: Kernel) -> LatentModel:
-        """Distribution of one of independent summands of f, for kernel sections.
-
-        ``f_j = φ_jᵀw + g_j`` with ``φ_j(x) = L⁻¹ k_j(Z, x)``: the values of f at Z are
-        all that the data know of it.
-
-        Parameters
-        ----------
-        kernel : sklearn.gaussian_process.kernels.Kernel
-            Its prior covariance ``k_j``.
-        """
-        basis = replace(self.basis, kernel=kernel)  # type: ignore[type-var]
-        return replace(self, basis=basis, mean=None)
 
     def _whitened_draws(
         self,

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import (
     Conditioning,
@@ -20,7 +19,7 @@ from skgpx._draws import (
     draw_prior,
     section_terms,
 )
-from skgpx._latent._model import FunctionModel, LatentModel, Mean
+from skgpx._latent._model import FunctionModel, Mean
 from skgpx._numerics.linalg import (
     NUGGET,
     cholesky,
@@ -131,14 +130,6 @@ class NeighborModel(FunctionModel):
         features, _ = self.residual.features_and_variance(X)
         residual = self.residual.covariance(X, version)
         return self.weights.covariance(features[version], output) + residual
-
-    def term(self, kernel: Kernel) -> LatentModel:
-        """Refuse to split f into summands: the rows hold values of their sum."""
-        del kernel
-        raise ValueError(
-            "The nearest rows hold values of the sum of all terms of f: fit with "
-            "n_neighbors=0."
-        )
 
     def _whitened_draws(
         self,

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FunctionDraws, with_outputs_of
 from skgpx._latent._model import FunctionModel
@@ -94,10 +93,6 @@ class SeparateFunctions(FunctionModel):
     def features_and_residual(self, X: Array) -> tuple[Array, Array]:
         """Of the first function."""
         return self.models[0].features_and_residual(X)
-
-    def term(self, kernel: Kernel) -> Any:
-        """Refuse to split f into summands, see :meth:`NeighborModel.term`."""
-        return self.models[0].term(kernel)
 
     def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
         """Independent draws of f, as functions; see :meth:`FunctionModel.draw`."""

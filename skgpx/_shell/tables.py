@@ -166,3 +166,29 @@ def is_numeric(X: ArrayLike) -> bool:
         if values.dtype.kind not in "buif" or not np.all(np.isfinite(values)):
             return False
     return True
+
+
+def columns_of(table: Any) -> tuple[list[str], list[Any]]:
+    """Names of the columns of an array or data frame, and their values."""
+    if hasattr(table, "iloc"):
+        names = [str(name) for name in table.columns]
+        return names, [table.iloc[:, j].array for j in range(len(names))]
+    if hasattr(table, "columns"):
+        names = [str(name) for name in column_names(table)]
+        return names, [np.asarray(column) for column in _columns(table)]
+    return [f"x{j}" for j in range(table.shape[1])], list(table.T)
+
+
+def table_of(table: Any, columns: list[Any]) -> Any:
+    """An array or data frame like this one, of other values of its columns."""
+    if hasattr(table, "iloc"):
+        # a pandas frame keeps the type of each column
+        first = np.zeros(len(columns[0]), dtype=np.intp)
+        rows = table.iloc[first].reset_index(drop=True)
+        for j, column in enumerate(columns):
+            rows.isetitem(j, column)
+        return rows
+    if hasattr(table, "columns"):
+        objects = [np.asarray(column, dtype=np.object_) for column in columns]
+        return frame_of(table, np.column_stack(objects))
+    return np.column_stack(columns)

@@ -14,9 +14,10 @@ from skgpx._draws import (
     FunctionDraws,
     KernelProcess,
     draw_prior,
+    section_terms,
 )
 from skgpx._numerics.blas_threads import one_blas_thread
-from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx._types import Array
 from skgpx.bases._basis import Marginals, feature_marginals
@@ -155,6 +156,7 @@ class KernelBasis:
         self,
         weights: Array,
         rng: np.random.Generator,
+        points: Array | None = None,
         **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights and a drawn residual.
@@ -165,6 +167,10 @@ class KernelBasis:
             Weights ``w`` of c outputs and s draws.
         rng : numpy.random.Generator
             Source of the residual.
+        points : ndarray of shape (n, d), default=None
+            If given, the residual is drawn here and at the inducing points only, and
+            has its expectation elsewhere. Averages over many inputs are those of
+            draws, at less cost.
         **prior
             Options of :func:`skgpx.bases.draw_prior`.
 
@@ -175,6 +181,8 @@ class KernelBasis:
         """
         m, n_outputs, n_draws = weights.shape
         Z = self.inducing_points
+        if points is not None:
+            return self._draw_through(np.concatenate((Z, points)), weights, rng)
         # a residual below a thousandth of the prior's std does not matter: the weights
         # have a distribution, too
         if self.combinations is None:
@@ -203,6 +211,26 @@ class KernelBasis:
             u = u - jitter_std[:, np.newaxis, np.newaxis] * noise
         point_mass = GaussianWeights(np.zeros((m, n_outputs)), np.empty((1, m, 0)))
         return self.process(point_mass).condition(prior_draws, u)
+
+    def _draw_through(
+        self,
+        points: Array,
+        weights: Array,
+        rng: np.random.Generator,
+    ) -> FunctionDraws:
+        """``k(·, P) K⁻¹ f(P)``, the expectation of functions with drawn values f(P)."""
+        features = self(points)
+        residual = self.residual_covariance(points, features)
+        K = self.kernel(points)
+        nugget = 1e-8 * float(np.mean(np.diagonal(K)))
+        root = cholesky(residual, added=nugget).L
+        noise = rng.standard_normal((len(points), *weights.shape[1:]))
+        values = np.tensordot(features, weights, 1) + np.tensordot(root, noise, 1)
+        L = cholesky(K, added=nugget).L
+        white = solve_lower(L, values.reshape(len(points), -1))
+        coefficients = solve_lower_transpose(L, white).reshape(values.shape)
+        terms = section_terms(self.kernel, points, coefficients)
+        return FunctionDraws(terms, *weights.shape[1:])
 
 
 class Nystroem(KernelBasis):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from skgpx._shell.tables import column_names, frame_of
+from skgpx._shell.tables import columns_of, table_of
 from skgpx._shell.validation import check_count, check_is_fitted
 from skgpx._shell.wrapped import unwrapped
 from skgpx._types import Array
@@ -34,14 +34,20 @@ def axes_of(ax: Axes | ArrayLike | None, count: int = 1) -> tuple[Figure, Any]:
     """
     if ax is None:
         pyplot = import_module("matplotlib.pyplot")
-        size = None if count == 1 else (4.8 * count, 3.6)
+        if count == 1:
+            return pyplot.subplots(layout="constrained")
+        # four to a row
+        width = min(count, 4)
+        height = -(-count // width)
         figure, new_axes = pyplot.subplots(
-            1,
-            count,
-            figsize=size,
+            height,
+            width,
+            figsize=(4.8 * width, 3.6 * height),
             layout="constrained",
         )
-        return figure, new_axes
+        for spare in new_axes.flat[count:]:
+            spare.remove()
+        return figure, new_axes.flat[:count]
     axes = np.ravel(np.asarray(ax, dtype=object))
     if len(axes) != count:
         raise ValueError(f"ax must hold {count} Axes; got {len(axes)}.")
@@ -147,10 +153,9 @@ def line_along(
             f"X must have shape (n_rows, n_features); got {np.shape(frame)}."
         )
     d = frame.shape[1]
-    if is_frame:
-        names = [str(name) for name in column_names(frame)]
-    else:
-        names = [f"x{j}" for j in range(d)] if d > 1 else ["x"]
+    names, columns = columns_of(frame)
+    if d == 1 and not is_frame:
+        names = ["x"]
     position = names.index(feature) if feature in names else feature
     if not isinstance(position, int | np.integer) or not 0 <= position < d:
         raise ValueError(
@@ -158,7 +163,7 @@ def line_along(
             f"{names[:10]}; got {feature!r}."
         )
     try:
-        data = np.asarray(_column(frame, position), dtype=np.float64)
+        data = np.asarray(columns[position], dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"Column {feature!r} of X does not hold numbers.") from error
     if not np.any(np.isfinite(data)):
@@ -167,11 +172,14 @@ def line_along(
     high = float(np.nanmax(data))
     margin_width = margin * ((high - low) or 1.0)
     x = np.linspace(low - margin_width, high + margin_width, resolution)
-    rows = _rows_at(frame, position, x)
-    first = {name: np.asarray(_column(rows, j))[0] for j, name in enumerate(names)}
-    name = names[position]
-    del first[name]
-    return Line(rows, x, data, name, fixed=first)
+    fixed = {
+        name: _middle(column)
+        for name, column in zip(names, columns, strict=True)
+        if name != names[position]
+    }
+    cells = [np.full(resolution, fixed.get(name, 0.0)) for name in names]
+    cells[position] = x
+    return Line(table_of(frame, cells), x, data, names[position], fixed)
 
 
 def say_fixed(ax: Axes, fixed: Mapping[str, Any] | None) -> None:
@@ -188,42 +196,9 @@ def say_fixed(ax: Axes, fixed: Mapping[str, Any] | None) -> None:
     ax.set_title("at " + ", ".join(values), fontsize="small")
 
 
-def _column(frame: Any, position: int) -> Any:
-    if hasattr(frame, "iloc"):
-        return frame.iloc[:, position]
-    if hasattr(frame, "columns"):
-        return frame[column_names(frame)[position]]
-    return frame[:, position]
-
-
-def _middle(column: NDArray[Any]) -> Any:
+def _middle(column: Any) -> Any:
     """The median of numbers, or the most frequent of other values."""
-    if column.dtype.kind in "fiu":
-        return np.nanmedian(column)
+    if getattr(column.dtype, "kind", "O") in "fiu":
+        return np.nanmedian(np.asarray(column, dtype=np.float64))
     ((value, _),) = Counter(column.tolist()).most_common(1)
     return value
-
-
-def _rows_at(frame: Any, position: int, x: Array) -> Any:
-    """Rows with the values x in one column, and the middle of all others."""
-    d = frame.shape[1]
-    if hasattr(frame, "iloc"):
-        # a pandas frame keeps the type of each column
-        rows = frame.iloc[np.zeros(len(x), dtype=int)].reset_index(drop=True)
-        for j in range(d):
-            column = frame.iloc[:, j]
-            if j == position:
-                rows.isetitem(j, x)
-            elif getattr(column.dtype, "kind", "O") in "fiu":
-                rows.isetitem(j, column.median())
-            else:
-                rows.isetitem(j, column.mode().iloc[0])
-        return rows
-    middle = [_middle(np.asarray(_column(frame, j))) for j in range(d)]
-    if isinstance(frame, np.ndarray):
-        rows = np.array([middle] * len(x), dtype=np.float64)
-        rows[:, position] = x
-        return rows
-    rows = np.array([middle] * len(x), dtype=np.object_)
-    rows[:, position] = x
-    return frame_of(frame, rows)

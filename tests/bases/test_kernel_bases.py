@@ -145,3 +145,28 @@ def test_fewer_functions_than_asked_for():
     basis = EmpiricalSpectral.from_rows(RBF(2.0), X, 30)
     assert basis.n_basis < 15
     assert basis.leading(3)(X).shape == (30, 3)
+
+
+@pytest.mark.parametrize("make", [Nystroem.from_kernel, EmpiricalSpectral.from_rows])
+def test_functions_through_points_have_the_distribution_of_draws_there(make, X, Z):
+    kernel = 2.0 * RBF(0.8) + ConstantKernel(0.5)
+    args = (kernel, Z) if make == Nystroem.from_kernel else (kernel, Z, 3)
+    basis = make(*args)
+    m = basis.n_basis
+    mean = np.linspace(-1.0, 1.0, m)
+    weights = np.broadcast_to(mean[:, np.newaxis, np.newaxis], (m, 1, 4000))
+    draws = basis.draw(weights, np.random.default_rng(0), points=X)
+    values = draws(X)
+    features = basis(X)
+    covariance = basis.residual_covariance(X, features)
+    scale = np.sqrt(np.diag(covariance).max() + 1e-6)
+    assert_allclose(values.mean(axis=1), features @ mean, atol=5.0 * scale / 4000**0.5)
+    assert_allclose(np.cov(values), covariance, atol=0.1 * scale**2 + 1e-6)
+    # between the points the expectation given the values there
+    between = X[:3] + 0.01
+    both = np.concatenate((Z, X))
+    expected = (
+        kernel(between, both)
+        @ np.linalg.lstsq(kernel(both), draws(both)[:, :5], rcond=1e-9)[0]
+    )
+    assert_allclose(draws(between)[:, :5], expected, atol=1e-2)

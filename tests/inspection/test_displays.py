@@ -1,7 +1,5 @@
 """Displays: what they draw, into which axes, from estimators and from predictions."""
 
-import copy
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -27,10 +25,9 @@ from skgpx.inspection import (
     LearnedKernelDisplay,
     MixtureDensityDisplay,
     PredictiveDisplay,
-    TermEffectDisplay,
     TraceDisplay,
 )
-from skgpx.kernels import CategoricalKernel, Columns, Linear
+from skgpx.kernels import CategoricalKernel, Columns
 from skgpx.likelihoods import Gaussian, Poisson
 
 pytestmark = pytest.mark.usefixtures("few_states")
@@ -154,8 +151,6 @@ def test_the_title_says_where_the_other_columns_stand(kind):
     errors = np.interp(x, draws.x, d.std(axis=1)) / 20.0
     z = (np.interp(x, draws.x, d.mean(axis=1)) - display.mean) / errors
     assert np.abs(z).max() < 4.0
-    term = TermEffectDisplay.from_estimator(model, table, resolution=4)
-    assert "site = a" in term.axes_[0].get_title()
     many = PredictiveDisplay.from_predictions(
         x, x, np.stack((x, x), 1), fixed=dict.fromkeys("abcdefg", 1)
     )
@@ -172,9 +167,6 @@ def test_lines_without_points_are_refused(display):
             display.from_estimator(model, X, **wrong)
     with pytest.raises(ValueError, match="coverages must hold"):
         PredictiveDisplay.from_estimator(model, X, coverages=[])
-    terms = clone(PLS).set_params(kernel=Columns(RBF(), [0])).fit(X, Y)
-    with pytest.raises(ValueError, match="resolution"):
-        TermEffectDisplay.from_estimator(terms, X, resolution=0)
 
 
 def test_predictions_in_any_order():
@@ -253,57 +245,14 @@ def test_polars_and_arrow_keep_names_and_text():
     assert shown.ax_.get_xlabel() == "a"
 
 
-def test_effects_of_terms_are_those_of_a_dense_process():
-    X = np.column_stack((rng.uniform(-3.0, 3.0, (40, 2)), np.arange(40) % 3))
-    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] * (X[:, 2] - 1.0) + 0.1 * rng.normal(size=40)
-    site = Columns(CategoricalKernel(0.3, n_categories=3), [2])
-    kernels = {
-        "x0": 1.5 * Columns(RBF(1.0), [0]) + 0.5 * Columns(Linear(0.5), [0]),
-        "x1, x2": 0.7 * Columns(Linear(1.0), [1]) * site,
-        "x2": 0.4 * site,
-    }
-    kernel = sum(kernels.values(), 0.2)
-    likelihood = Gaussian(noise_variance=0.01)
-    how = {"likelihood": likelihood, "optimizer": None, "inducing": X}
-    model = PLSRegressor(kernel=kernel, normalize_y=False, **how).fit(X, y)
-    display = TermEffectDisplay.from_estimator(model, X, resolution=5)
-    assert list(display.effects) == list(kernels)
-    assert len(display.axes_) == 3
-    inverse = np.linalg.inv(kernel(X) + 0.01 * np.eye(40))
-    for name, (x, mean, std) in display.effects.items():
-        rows = np.tile(np.quantile(X, 0.5, 0, method="inverted_cdf"), (len(x), 1))
-        rows[:, int(name[1])] = x.astype(float)
-        term, both = kernels[name], np.concatenate((rows, X))
-        contrast = np.hstack((np.eye(len(rows)), np.full((len(rows), 40), -1 / 40)))
-        cross = contrast @ term(both, X)
-        covariance = contrast @ term(both) @ contrast.T - cross @ inverse @ cross.T
-        assert_allclose(mean, cross @ inverse @ y, atol=1e-5)
-        assert_allclose(std**2, np.diag(covariance), atol=1e-5)
-
-
-def test_effects_and_densities_of_averaged_hyperparameters():
+def test_densities_of_averaged_hyperparameters():
     X = rng.uniform(-3.0, 3.0, (30, 2))
     y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=30)
     kernel = 1.0 * Columns(RBF(1.0), [0]) + 1.0 * Columns(RBF(1.0), [1])
     model = PLSRegressor(kernel=kernel, hyperparameters="average", random_state=0)
     model.fit(X, y)
     assert len(model.posterior_.models) > 1
-    display = TermEffectDisplay.from_estimator(model, X, resolution=4)
-    moments = []
-    for part in model.posterior_.models:
-        alone = copy.copy(model)
-        alone.posterior_ = part
-        _, mean, std = TermEffectDisplay.from_estimator(alone, X, resolution=4).effects[
-            "x0"
-        ]
-        moments.append((mean, std))
-        pyplot.close("all")
-    means, stds = np.transpose(moments, (1, 0, 2))
     weights = model.posterior_.weights
-    _, mean, std = display.effects["x0"]
-    assert_allclose(mean, weights @ means)
-    assert_allclose(std**2, weights @ (stds**2 + means**2) - mean**2)
-
     densities = MixtureDensityDisplay.from_estimator(model, X[:2], y[:2])
     for i, grid in enumerate(densities.grids):
         expected = np.exp(model.log_predictive_density(X[np.full(len(grid), i)], grid))
@@ -311,20 +260,6 @@ def test_effects_and_densities_of_averaged_hyperparameters():
     lines = densities.axes_[0].lines
     assert_allclose(lines[len(weights)].get_ydata(), weights @ densities.densities[0])
     pyplot.close("all")
-
-
-def test_effects_of_named_categories_and_of_models_without_terms():
-    table = pd.DataFrame({"t": X[:, 0], "kind": pd.Categorical(["low", "high"] * 20)})
-    kernel = 1.0 * Columns(RBF(1.0), "t") + Columns(CategoricalKernel(), "kind")
-    for search in (False, True):
-        model = PLSRegressor(kernel=kernel, optimizer=None)
-        model = GridSearchCV(model, {"n_inducing": [20]}, cv=2) if search else model
-        display = TermEffectDisplay.from_estimator(model.fit(table, Y), table)
-        assert display.effects["kind"][0].tolist() == ["high", "low"]
-        assert display.figure_.axes[1].get_xlabel() == "kind"
-    waves = skgpx.SpectralVGPRegressor(n_basis=9).fit(X, Y)
-    with pytest.raises(ValueError, match="on inducing points"):
-        TermEffectDisplay.from_estimator(waves, X)
 
 
 def test_averaged_hyperparameters_and_draws_of_them():

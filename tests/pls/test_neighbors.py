@@ -336,9 +336,6 @@ def test_what_neighbours_cannot_do_is_refused():
         PLSRegressor(n_neighbors=5, method="ou_mala").fit(X, y)
     with pytest.raises(ValueError, match="n_neighbors"):
         PLSRegressor(n_neighbors=-1).fit(X, y)
-    model = fixed(RBF(1.0), 0.1, 5, n_inducing=8).fit(X, y)
-    with pytest.raises(ValueError, match="n_neighbors=0"):
-        model.posterior_.term(RBF(1.0))
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")

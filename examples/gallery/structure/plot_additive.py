@@ -17,7 +17,7 @@ import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import PLSRegressor
-from skgpx.inspection import TermEffectDisplay
+from skgpx.inspection import EffectsDisplay, sobol_indices
 from skgpx.kernels import CategoricalKernel, Columns, Linear
 
 rng = np.random.default_rng(0)
@@ -45,10 +45,16 @@ model = PLSRegressor(kernel=kernel, random_state=0).fit(X, y)
 print(model.kernel_)
 
 # %%
-# The effect of a term is its function minus the mean over the rows, because the data do
-# not determine constants between terms. Its posterior has a closed form; bands and bars
-# are 90 % intervals. Red points are the true effects at the rows.
-display = TermEffectDisplay.from_estimator(model, X)
-for axis, (name, truth) in zip(display.axes_, truths.items(), strict=True):
+# The effect of a column is the average of the function over the other columns, less its
+# mean. Bands and bars are 90 % intervals. Red points are the true effects at the rows.
+# The column with the largest share of the variance comes first.
+display = EffectsDisplay.from_estimator(model, X, n_pairs=0)
+for axis, name in zip(display.axes_, display.effects, strict=True):
+    truth = truths[name]
     axis.plot(X[name].to_numpy(), truth - truth.mean(), "r.", ms=3.0)
 plt.show()
+
+# %%
+# The same shares as a table, with posterior standard deviations. No pair of columns has
+# an effect, since the kernel has no such term.
+print(pd.DataFrame(sobol_indices(model, X)).round(3))
