@@ -86,8 +86,8 @@ PRIVATE_SKLEARN = {"_shell/validation.py", "_shell/callbacks.py"}
 
 # Ceiling on the size of the package, in tokens of code. Docstrings, comments and lines
 # are free: a keyword argument costs the same wherever the line breaks. It is set by
-# hand, and falls but for a feature, as by 5500 for sums of functions; no room has one, so
-# that a likelihood, a kernel or a warning of a contributor never fails for its size.
+# hand, and falls but for a feature, as by 5500 for sums of functions; no room has one,
+# so that a likelihood, a kernel or a warning of a contributor never fails for its size.
 CEILING = 352_000
 LARGEST_FILE = 7000
 
