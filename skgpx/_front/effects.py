@@ -43,6 +43,8 @@ _NODES = 12
 _ROWS = 64
 _ROWS_OF_ONE = 256
 _ROWS_OF_PAIRS = 8
+# Pairs of which the largest ones are listed: all of six columns.
+_CANDIDATES = 15
 # Most categories of a column, all of which are nodes.
 _MOST_CATEGORIES = 100
 
@@ -73,7 +75,10 @@ class Nodes(NamedTuple):
             If there are numbers that are not finite, or more than 100 categories.
         """
         _, rows, sizes = np.unique(ranks, return_index=True, return_counts=True)
-        if is_category or len(rows) <= _NODES:
+        # whole numbers may be categories of a transformer, which knows no others
+        is_whole = getattr(column.dtype, "kind", "O") in "iu"
+        has_few = len(rows) <= (_MOST_CATEGORIES if is_whole else _NODES)
+        if is_category or has_few:
             if len(rows) > _MOST_CATEGORIES:
                 raise ValueError(
                     f"Effects of a column of categories need at most {_MOST_CATEGORIES}"
@@ -169,7 +174,9 @@ def sobol_indices(
     Functions are averaged over nodes of one column or two, and over rows with permuted
     columns: 64, with an error of an index of some 0.01, or 256 where there is one state
     of the hyperparameters, with a third of that. Where inducing points are all that the
-    function depends on it is drawn there and at 128 of those rows.
+    function depends on it is drawn there and at 128 of those rows. A column of numbers
+    has twelve nodes, exact for polynomials of degree 23 in its values: transform
+    columns with very long tails before the pipeline, not inside of it.
 
     References
     ----------
@@ -238,6 +245,8 @@ def decompose(
     check_is_fitted(estimator)
     if scale not in ("latent", "response"):
         raise ValueError(f"scale must be 'latent' or 'response'; got {scale!r}.")
+    if not isinstance(output, int | np.integer):
+        raise ValueError(f"output must be an integer; got {output!r}.")
     if n_pairs != 0:
         n_pairs = check_count(n_pairs, "n_pairs")
     rng = generator(random_state)
@@ -407,7 +416,7 @@ class _Design(NamedTuple):
             key=lambda pair: -min(shared[j] for j in pair),
         )
         pairs = {}
-        for j, k in candidates[:n_pairs]:
+        for j, k in candidates[: max(n_pairs, _CANDIDATES) if n_pairs else 0]:
             left = self.nodes[j].weights
             right = self.nodes[k].weights
             tables = self.values(index[:_ROWS_OF_PAIRS], j, k).mean(axis=0)
@@ -415,6 +424,8 @@ class _Design(NamedTuple):
             tables = tables - np.einsum("ghs,h->gs", tables, right)[:, np.newaxis]
             variance = np.einsum("ghs,g,h->s", tables**2, left, right)
             pairs[j, k] = (variance, tables.mean(axis=-1))
+        order = sorted(pairs, key=lambda pair: -float(pairs[pair][0].mean()))
+        pairs = {pair: pairs[pair] for pair in order[:n_pairs]}
         return Effects(
             self.names,
             self.nodes,

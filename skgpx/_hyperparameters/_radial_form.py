@@ -128,7 +128,10 @@ class Leaf(NamedTuple):
             size = 1
         elif name == "variances":
             size = self.kernel.order
-        values = np.broadcast_to(getattr(self.kernel, name), (size,))
+        value = getattr(self.kernel, name)
+        if name == "variances":
+            value = self.kernel._by_order
+        values = np.broadcast_to(value, (size,))
         position = np.full(size, -1)
         n_free = self._n_free_of(name)
         if n_free:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import comb
-from sklearn.gaussian_process.kernels import Kernel, Product
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Product
 
 from skgpx._numerics.additive import additive_row, additive_rows, additive_slopes
 from skgpx._numerics.linalg import mirrored
@@ -22,6 +22,10 @@ from skgpx.kernels._registry import (
     is_rule,
     no_sampler,
 )
+
+# Slopes of higher orders would lose digits: a polynomial without one column is a
+# difference.
+_MOST_ORDERS = 10
 
 
 class Factor(NamedTuple):
@@ -80,10 +84,11 @@ class Additive(RuledKernel, DerivedKernel):
         of several columns it is the product of one in each, not the kernel of their
         common distance. A hyperparameter of one value is shared by its columns.
     order : int, default=2
-        Most columns R of a term; with as many as there are it includes the product.
+        Most columns R of a term, at most 10; with as many as there are it includes the
+        product.
     variances : float or ndarray of shape (R,), default=None
         v_1, ..., v_R, in squares of the unit of f. A single number is that of each
-        order; None are R of sum one.
+        order; None stands for R of sum one.
     variances_bounds : pair of floats, array or "fixed", default=(1e-5, 1e5)
         Bounds of the variances; an array has shape (R, 2).
 
@@ -123,16 +128,34 @@ class Additive(RuledKernel, DerivedKernel):
     ) -> None:
         self.kernel = kernel
         self.order = order
-        if variances is None:
-            variances = np.full(order, 1.0 / order)
         self.variances = variances
         self.variances_bounds = variances_bounds
 
-    hyperparameter_variances = RuledKernel._specified("variances")
+    @property
+    def hyperparameter_variances(self) -> Hyperparameter:
+        """Specification of ``variances``."""
+        size = np.size(self._value("variances"))
+        return Hyperparameter("variances", "numeric", self.variances_bounds, size)
+
+    def _value(self, name: str) -> Any:
+        if name == "variances" and self.variances is None:
+            self._check_order()
+            return np.full(self.order, 1.0 / self.order)
+        return getattr(self, name)
+
+    def _check_order(self) -> None:
+        is_number = isinstance(self.order, int | np.integer)
+        if not is_number or not 1 <= self.order <= _MOST_ORDERS:
+            raise ValueError(
+                f"Additive expects an order from 1 to {_MOST_ORDERS}, the most columns "
+                f"of a term; got {self.order!r}. Of all columns together take `kernel`."
+            )
 
     def __repr__(self) -> str:
-        variances = np.round(self.variances, 3).tolist()
-        return f"Additive({self.kernel!r}, order={self.order}, variances={variances})"
+        described = f"{self.kernel!r}, order={self.order!r}"
+        if self.variances is not None:
+            described += f", variances={np.round(self.variances, 3).tolist()}"
+        return f"Additive({described})"
 
     def is_stationary(self) -> bool:
         """Return True: the variance is the same everywhere."""
@@ -152,12 +175,12 @@ class Additive(RuledKernel, DerivedKernel):
         ValueError
             If there is neither one nor one of each, or one is not positive.
         """
-        variances = np.asarray(self.variances, dtype=np.float64)
-        is_order = isinstance(self.order, int | np.integer) and self.order >= 1
-        if not is_order or variances.size not in (1, self.order):
+        self._check_order()
+        variances = np.asarray(self._value("variances"), dtype=np.float64)
+        if variances.size not in (1, self.order):
             raise ValueError(
-                "Additive expects an order of at least 1 and one variance, or one for "
-                f"each order; got order={self.order!r} and {variances.size} variances."
+                "Additive expects one variance, or one for each order; got order="
+                f"{self.order!r} and {variances.size} variances."
             )
         if not np.all(variances > 0.0):
             raise ValueError(f"Additive expects positive variances; got {variances}.")

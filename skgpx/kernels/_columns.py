@@ -62,10 +62,14 @@ class DerivedKernel(Kernel):
             if not getattr(self, f"hyperparameter_{name}").fixed
         ]
 
+    def _value(self, name: str) -> Any:
+        """Value of a hyperparameter, where None stands for one."""
+        return getattr(self, name)
+
     @property
     def theta(self) -> Array:
         """Logarithms of the free hyperparameters, shape (n_theta,)."""
-        values = [np.ravel(getattr(self, name)) for name in self._free_names]
+        values = [np.ravel(self._value(name)) for name in self._free_names]
         return np.concatenate((self.kernel.theta, *map(np.log, values)))
 
     @theta.setter
@@ -79,7 +83,7 @@ class DerivedKernel(Kernel):
         n_read = self.kernel.n_dims
         self.kernel.theta = theta[:n_read]
         for name in self._free_names:
-            shape = np.shape(getattr(self, name))
+            shape = np.shape(self._value(name))
             size = int(np.prod(shape))
             values = np.exp(theta[n_read : n_read + size])
             setattr(self, name, values.reshape(shape) if shape else values.item())

@@ -176,7 +176,7 @@ def _subsets_of_categories(kernel: Additive) -> list[Monomial]:
     categorical: list[Kernel] = []
     n_numeric = 0
     for part in _factors_of_product(kernel.kernel):
-        columns = np.asarray(getattr(part, "columns", "all"))
+        columns = _numbered(getattr(part, "columns", "all"))
         if type(part) is not Columns or columns.dtype.kind not in "iu":
             return [Monomial(1.0, (kernel,))]
         if type(part.kernel) is CategoricalKernel:
@@ -208,6 +208,17 @@ def _subsets_of_categories(kernel: Additive) -> list[Monomial]:
                 )
                 terms.append(Monomial(1.0, (*subset, of_numbers)))
     return terms
+
+
+def _numbered(columns: Any) -> Any:
+    """Numbers of columns, where a slice or a mask says them; other choices as given."""
+    if isinstance(columns, slice):
+        stop = columns.stop
+        if stop is None or min(stop, columns.start or 0) < 0:
+            return np.asarray("all")
+        return np.arange(stop)[columns]
+    numbers = np.asarray(columns)
+    return np.flatnonzero(numbers) if numbers.dtype.kind == "b" else numbers
 
 
 def _factors_of_product(kernel: Kernel) -> list[Kernel]:
@@ -255,7 +266,10 @@ def rescaled(kernel: Kernel, factor: float) -> Kernel | None:
         if getattr(kernel, f"hyperparameter_{name}").fixed:
             return None
         # a user may have given a list
-        value = np.multiply(factor**power, getattr(kernel, name))[()]
+        value = getattr(kernel, name)
+        if value is None:
+            value = kernel._by_order
+        value = np.multiply(factor**power, value)[()]
         return clone(kernel).set_params(**{name: value})
     if kernel_type not in (Sum, Product, Columns):
         return None

@@ -105,6 +105,29 @@ def test_in_the_regression_of_scikit_learn(rng):
     assert error(Additive(RBF(np.ones(6)))) < 0.5 * error(1.0 * RBF(np.ones(6)))
 
 
+def test_the_order_can_be_searched():
+    kernel = Additive(RBF(0.8))
+    assert len(kernel.theta) == 3
+    kernel.set_params(order=1)
+    assert len(kernel.theta) == 2
+    assert kernel(np.zeros((1, 3)))[0, 0] == 1.0
+    doubled = kernel.clone_with_theta(kernel.theta + np.log(2.0))
+    assert doubled.kernel.length_scale == pytest.approx(1.6)
+    assert doubled.diag(np.zeros((1, 3)))[0] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("numbers", [slice(1, 3), [False, True, True]])
+def test_terms_of_slices_and_masks(numbers, points):
+    X, Z = points
+    X, Z = X[:, [2, 0, 1]], Z[:, [2, 0, 1]]
+    kernel = Additive(
+        Columns(RBF(0.7), numbers) * Columns(CategoricalKernel(CORRELATION), [0])
+    )
+    total = sum(term.as_kernel()(X, Z) for term in expand(kernel))
+    assert len(expand(kernel)) == 3
+    assert_allclose(total, kernel(X, Z), rtol=1e-12)
+
+
 def test_frequencies_have_at_most_two_columns_and_the_law_of_the_kernel(rng):
     d = 5
     variances = np.array([1.0, 3.0])
@@ -144,7 +167,8 @@ def test_terms_by_their_categories(order, points, rng):
         (Additive(RBF([1.0, 2.0])), "2, one for each|of 3 columns"),
         (Additive(RBF() * RBF()), "sees one of them twice"),
         (Additive(RBF(), order=4), "order 4 expects as many columns; got 3"),
-        (Additive(RBF(), order=0, variances=1.0), "order of at least 1"),
+        (Additive(RBF(), order=0), "order from 1 to 10"),
+        (Additive(RBF(), order=2.0), "order from 1 to 10"),
         (Additive(RBF(), order=2, variances=[1.0, 2.0, 3.0]), "3 variances"),
         (Additive(RBF(), order=2, variances=[1.0, 0.0]), "positive variances"),
     ],
