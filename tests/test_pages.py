@@ -65,7 +65,9 @@ def printed_numbers(shown, printed):
             pattern += r"(?s:.*?)"
         elif not text.isspace():
             pattern += re.escape(text)
-        pattern += r"\s*"
+        # two patterns of blanks in a row would be tried in every combination
+        if not pattern.endswith(r"\s*"):
+            pattern += r"\s*"
     match = re.fullmatch(pattern, printed)
     if match is None:
         return None
