@@ -230,11 +230,11 @@ def mixed(n, seed):
 def test_more_rows_make_the_default_better():
     X_new, f_new, _ = mixed(1000, 1)
     errors = []
-    for n in (300, 1200):
+    for n in (200, 1200):
         X, _, y = mixed(n, 0)
         model = GWIRegressor(random_state=0).fit(X, y)
         errors.append(np.sqrt(np.mean((model.predict(X_new) - f_new) ** 2)))
-    assert errors[1] < 0.7 * errors[0]
+    assert errors[1] < 0.5 * errors[0]
 
 
 @pytest.mark.filterwarnings("ignore:The residuals have heavy tails")
