@@ -191,11 +191,11 @@ def sobol_indices(
     >>> from skgpx.inspection import sobol_indices
     >>> X = np.random.default_rng(0).uniform(-1.0, 1.0, (80, 2))
     >>> model = PLSRegressor(RBF([1.0, 1.0]), random_state=0)
-    >>> indices = sobol_indices(model.fit(X, X[:, 0] + X[:, 0] * X[:, 1]), X)
+    >>> indices = sobol_indices(model.fit(X, X[:, 0] * (1.0 + 2.0 * X[:, 1])), X)
     >>> indices["effect"].tolist()
     ['x0', 'x1', 'x0, x1']
     >>> indices["share"].round(1)
-    array([0.8, 0. , 0.2])
+    array([0.4, 0. , 0.6])
     """
     parts = decompose(estimator, X, scale, output, n_pairs, random_state)
     return shares(parts)
