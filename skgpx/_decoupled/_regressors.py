@@ -373,7 +373,7 @@ def default_estimator(
         # draws of a rough kernel have no slopes
         rough=False,
     )
-    noise = float(learned.likelihood.variance(0.0))
+    noise = learned.noise_variance
     process = GaussianProcessRegressor(
         learned.kernel + WhiteKernel(noise),
         optimizer=None,

@@ -50,7 +50,7 @@ from skgpx._shell.validation import (
     check_is_fitted,
     check_range,
     check_X,
-    fit_context,
+    fit_context_of_nested,
     generator,
     kernel_of,
     row_blocks,
@@ -264,7 +264,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         self.random_state = random_state
 
     @with_callbacks
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context_of_nested
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Fit a clone of the estimator, unless it is frozen.
 

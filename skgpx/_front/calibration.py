@@ -37,7 +37,7 @@ from skgpx._shell.validation import (
     check_is_fitted,
     check_range,
     check_size,
-    fit_context,
+    fit_context_of_nested,
     validate_data,
 )
 from skgpx._shell.wrapped import best_of, is_search, unwrapped
@@ -152,7 +152,7 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         self.cv = cv
         self.n_jobs = n_jobs
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context_of_nested
     def fit(
         self,
         X: ArrayLike,

@@ -327,7 +327,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         self.random_state = random_state
 
     @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self,
         X: ArrayLike,

@@ -199,7 +199,7 @@ def _regress(
     has_several_targets = rows.y.ndim > 1
     kernel = prior.kernel
     if noise_variance is None:
-        noise_variance = float(prior.likelihood.variance(0.0))
+        noise_variance = prior.noise_variance
 
     # 1  Inducing points Z.
     if n_inducing is not None:

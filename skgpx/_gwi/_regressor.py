@@ -59,6 +59,9 @@ from skgpx._shell.callbacks import (
 )
 from skgpx._shell.tables import training_rows
 from skgpx._shell.validation import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
     HasMethods,
     Interval,
     Rows,
@@ -85,15 +88,15 @@ from skgpx.likelihoods import Gaussian, Likelihood, StudentT
 CONSTRAINTS: dict[str, Any] = {
     "kernel": [Kernel, None],
     "optimizer": [StrOptions({"evidence"}), None],
-    "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "n_inducing": [COUNT, StrOptions({"auto"})],
     "inducing": [StrOptions({"greedy", "k-means++", "m-dpp", "random"})],
     "kernel_features": [HasMethods(["fit", "transform"]), None],
     "cv": ["cv_object", StrOptions({"prefit"})],
-    "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
-    "n_estimators": [Interval(Integral, 1, None, closed="left")],
-    "alpha": [Interval(Real, 0.0, None, closed="left")],
-    "learning_rate_init": [Interval(Real, 0.0, None, closed="neither")],
-    "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "hidden_layer_sizes": ["array-like", COUNT],
+    "n_estimators": [COUNT],
+    "alpha": [NOT_NEGATIVE],
+    "learning_rate_init": [POSITIVE],
+    "max_iter": [COUNT, StrOptions({"auto"})],
     "validation_fraction": [Interval(Real, 0.0, 0.5, closed="both")],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
@@ -360,7 +363,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         **CONSTRAINTS,
         "mean": [StrOptions({"auto", "net", "svgp"}), HasMethods(["fit", "predict"])],
         "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
-        "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
+        "noise_variance": [POSITIVE, None],
         "likelihood": [StrOptions({"gaussian", "student_t"}), Likelihood, None],
         "noise_model": [StrOptions({"boosting"}), HasMethods(["fit", "predict"]), None],
         "calibrate": ["boolean"],
@@ -412,7 +415,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         self.random_state = random_state
 
     @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self,
         X: ArrayLike,

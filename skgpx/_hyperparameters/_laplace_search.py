@@ -303,7 +303,7 @@ def search_rough_values(
 
 def _start_of_scale(result: State, rows: Rows) -> list[State]:
     """Lengthscales that also suit the logarithms of the residuals, if these vary."""
-    noise_variance = result.likelihood.variance(0.0)
+    noise_variance = result.noise_variance
     C = result.kernel(rows.X)
     diagonal = np.diag_indices_from(C)
     C[diagonal] += noise_variance / rows.weights

@@ -102,6 +102,11 @@ class State(NamedTuple):
         return len(self.likelihood.theta) > 0
 
     @property
+    def noise_variance(self) -> float:
+        """Of normal noise."""
+        return float(self.likelihood.variance(0.0))
+
+    @property
     def point(self) -> Array:
         """Coordinates of the kernel, and log-parameters of the likelihood."""
         return np.concatenate((self.u, self.likelihood.theta))
@@ -125,7 +130,7 @@ class State(NamedTuple):
         """Note the noise of this exact process, if it has a signal."""
         if not (self.has_signal and self.likelihood.has_closed_form):
             return self
-        return self._replace(exact_noise=float(self.likelihood.variance(0.0)))
+        return self._replace(exact_noise=self.noise_variance)
 
 
 def best_of(states: Sequence[State]) -> State:

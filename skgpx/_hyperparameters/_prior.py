@@ -715,7 +715,7 @@ def _fix_stated_noise(state: State) -> Likelihood:
     """Fix a noise that has a stated prior: later estimates do not replace it."""
     if not any(state.candidate.stated[-1:]):
         return state.likelihood
-    noise = float(state.likelihood.variance(0.0))
+    noise = state.noise_variance
     return state.likelihood.with_start(noise_variance=(noise, noise, noise))
 
 

@@ -416,7 +416,7 @@ def has_little_noise(result: State) -> bool:
     """Whether the noise is less than a hundredth of the variance of y."""
     if not result.likelihood.has_closed_form:
         return False
-    noise = float(result.likelihood.variance(0.0))
+    noise = result.noise_variance
     return noise < _SOME_NOISE * result.candidate.unit
 
 
@@ -512,7 +512,7 @@ def search_seasons(
         period = significant_period(
             rows,
             best.kernel,
-            noise_variance=float(best.likelihood.variance(0.0)),
+            noise_variance=best.noise_variance,
             searched=split.training.X,
         )
         if period is None:
@@ -803,7 +803,7 @@ def _search_nearby(
     evidences = neighborhoods.evidences(candidate.kernel, starts[0].likelihood)
     clipped = [start._replace(u=candidate.clip(start.u)) for start in starts]
     start = max(clipped, key=lambda start: _log_posterior(start, evidences))
-    noise_variance = float(start.likelihood.variance(0.0))
+    noise_variance = start.noise_variance
     noisier = [with_noise(start.likelihood, f * noise_variance) for f in _NOISE_FACTORS]
     starts = [start._replace(likelihood=likelihood) for likelihood in noisier]
     start = max(starts, key=lambda start: _log_posterior(start, evidences))
@@ -865,7 +865,7 @@ def _neighborhoods(
 def _log_posterior(result: State, evidences: Sequence[Density]) -> float:
     """Log posterior of kernel and likelihood by these densities."""
     kernel = result.kernel
-    noise_variance = float(result.likelihood.variance(0.0))
+    noise_variance = result.noise_variance
     point = np.append(result.u, result.likelihood.theta)
     log_prior = result.candidate.log_prior(point, result.likelihood)[0]
     return log_prior + sum(block.value(kernel, noise_variance) for block in evidences)

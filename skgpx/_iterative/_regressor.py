@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -40,6 +40,9 @@ from skgpx._shell.callbacks import (
     with_callbacks,
 )
 from skgpx._shell.validation import (
+    COUNT,
+    COUNT_OR_ZERO,
+    POSITIVE,
     Interval,
     Rows,
     StrOptions,
@@ -247,12 +250,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         "kernel": [Kernel, None],
         "likelihood": [Gaussian, Warped, None],
         "n_draws": [Interval(Integral, 2, None, closed="left")],
-        "n_neighbors": [
-            Interval(Integral, 0, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_neighbors": [COUNT_OR_ZERO, StrOptions({"auto"})],
+        "tol": [POSITIVE],
+        "max_iter": [COUNT],
         "optimizer": [StrOptions({"evidence"}), None],
         "normalize_y": ["boolean"],
         "warm_start": ["boolean"],
@@ -290,7 +290,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         self.random_state = random_state
 
     @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self,
         X: ArrayLike,
@@ -414,7 +414,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         else:
             hyperparameters = previous.hyperparameters
         kernel = hyperparameters.kernel
-        noise_level = float(hyperparameters.likelihood.variance(0.0))
+        noise_level = hyperparameters.noise_variance
         # D, never zero: at least a nugget of the prior variance
         nugget = NUGGET * float(np.mean(kernel.diag(rows.X)))
         noise = np.maximum(noise_level / rows.precisions, nugget)

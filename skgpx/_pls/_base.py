@@ -42,7 +42,10 @@ from skgpx._posterior._sampler import (
 from skgpx._prediction.base import LatentEstimator
 from skgpx._shell.callbacks import CallbackSupportMixin, RoundReporter, StageClock
 from skgpx._shell.validation import (
-    Interval,
+    COUNT,
+    COUNT_OR_ZERO,
+    NOT_NEGATIVE,
+    POSITIVE,
     Rows,
     StrOptions,
     Units,
@@ -78,28 +81,22 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         "kernel": [Kernel, None],
         # checked in `fit`, with the public name of the class
         "likelihood": "no_validation",
-        "n_inducing": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "n_inducing": [COUNT, StrOptions({"auto"})],
         "inducing": [
             StrOptions({"greedy", "k-means++", "random", "m-dpp"}),
             "array-like",
             callable,
         ],
-        "n_neighbors": [
-            Interval(Integral, 0, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "n_neighbors": [COUNT_OR_ZERO, StrOptions({"auto"})],
         "optimizer": [StrOptions({"evidence"}), None],
         "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
         "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
-        "n_particles": [Interval(Integral, 1, None, closed="left")],
+        "n_particles": [COUNT],
         "potential": [StrOptions({"projected", "optimal"})],
         "init": [StrOptions({"laplace", "prior"}), "array-like"],
-        "step_size": [Interval(Real, 0.0, None, closed="neither"), "array-like", None],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "step_size": [POSITIVE, "array-like", None],
+        "max_iter": [COUNT, None],
+        "tol": [NOT_NEGATIVE],
         "warm_start": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],

@@ -219,7 +219,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         self.random_state = random_state
 
     @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self,
         X: ArrayLike,

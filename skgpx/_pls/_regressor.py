@@ -420,7 +420,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self.random_state = random_state
 
     @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self,
         X: ArrayLike,
@@ -522,7 +522,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     @available_if(_adds_rows)
     @with_one_blas_thread
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def partial_fit(
         self,
         X: ArrayLike,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from numbers import Integral, Real
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 from sklearn.utils import _safe_indexing as take_rows
 from sklearn.utils import check_random_state, check_scalar, column_or_1d
@@ -35,17 +35,12 @@ from skgpx._numerics.rows import (
     row_slices,
     thinning,
 )
+from skgpx._shell.kernel_requests import DefaultKernel as DefaultKernel
+from skgpx._shell.kernel_requests import kernel_of as kernel_of
 from skgpx._types import Array, Mask, RandomState, Selection
 from skgpx.exceptions import DataWarning
 from skgpx.exceptions import warn as warn
-from skgpx.kernels import (
-    CategoricalKernel,
-    Columns,
-    length_scales,
-    parts_with,
-    split_noise,
-    with_resolved_columns,
-)
+from skgpx.kernels import length_scales, parts_with, split_noise
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._base import doubles as doubles
 from skgpx.likelihoods._noise import (
@@ -62,10 +57,11 @@ __all__ = ["take_rows"]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _Estimator = TypeVar("_Estimator", bound=BaseEstimator)
-# A column by its number or name, a list or a slice of columns, or a function that
-# chooses columns of a data frame.
-ColumnChoice: TypeAlias = int | str | list[Any] | slice | Callable[..., Any]
-
+# Numbers that parameters may be.
+COUNT = Interval(Integral, 1, None, closed="left")
+COUNT_OR_ZERO = Interval(Integral, 0, None, closed="left")
+POSITIVE = Interval(Real, 0.0, None, closed="neither")
+NOT_NEGATIVE = Interval(Real, 0.0, None, closed="left")
 # Prefixes of the names of types of dates, in NumPy, pandas, polars and Arrow.
 _TIMES = ("date", "time", "duration", "period")
 # Prefixes of the names of types of categories, in pandas and polars.
@@ -84,16 +80,14 @@ _LARGEST_WEIGHT = 1e100
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
 
 
-def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
+def fit_context(method: _Method, is_nested: bool = False) -> _Method:
     """scikit-learn's decorator of `fit`; a fit that fails keeps the attributes."""
-    decorator: Callable[[_Method], _Method] = _fit_context(
-        prefer_skip_nested_validation=prefer_skip_nested_validation
-    )
+    decorate = _fit_context(prefer_skip_nested_validation=not is_nested)
+    return all_or_nothing(decorate(method))
 
-    def decorate(method: _Method) -> _Method:
-        return all_or_nothing(decorator(method))
 
-    return decorate
+# Of estimators around others, which check their own parameters.
+fit_context_of_nested = partial(fit_context, is_nested=True)
 
 
 def all_or_nothing(method: _Method) -> _Method:
@@ -1192,89 +1186,6 @@ def relative(likelihood: Likelihood, known: Array | None) -> Array | None:
 
 
 # ---- Parameters ----------------------------------------------------------------------
-
-
-class DefaultKernel(Columns):
-    """Stands for the default kernel of the other columns, times this one."""
-
-
-def kernel_of(estimator: BaseEstimator, kernel: Kernel | None = None) -> Any:
-    """The kernel of an estimator, or another one, with numbers for names of columns.
-
-    Raises
-    ------
-    ValueError
-        If X had no column of such a name.
-    """
-
-    def numbers(columns: ColumnChoice) -> ColumnChoice:
-        return _column_numbers(estimator, columns)
-
-    if kernel is None:
-        kernel = getattr(estimator, "kernel", None)
-    if isinstance(kernel, Kernel):
-        kernel = with_resolved_columns(clone(kernel), numbers)
-    return _with_categories(kernel, estimator)
-
-
-def _column_numbers(estimator: BaseEstimator, columns: ColumnChoice) -> ColumnChoice:
-    """Numbers of the columns that a kernel names; numbers and slices are returned."""
-    seen_names = getattr(estimator, "feature_names_in_", None)
-    if callable(columns) and seen_names is not None:
-        if getattr(estimator, "_no_rows", None) is None:
-            raise ValueError(
-                "The kernel chooses columns by their types, which X has to have: "
-                "expected a DataFrame as in the first call; got an array."
-            )
-        columns = columns(estimator._no_rows)
-    if isinstance(columns, slice):
-        return columns
-    requested: Any = columns
-    if isinstance(columns, str) or callable(columns):
-        requested = [columns]
-    if not any(isinstance(c, str) or callable(c) for c in np.ravel(requested)):
-        return columns
-    names = [] if seen_names is None else list(seen_names)
-    missing = [c for c in requested if c not in names]
-    if missing:
-        table = "which has no names of columns"
-        if names:
-            table = f"which are {names}"
-        raise ValueError(
-            f"The kernel names columns {missing}, which are not among those of X, "
-            f"{table}. Fit a DataFrame with these columns, or give numbers."
-        )
-    return [names.index(c) for c in requested]
-
-
-def _with_categories(kernel: Kernel | None, estimator: BaseEstimator) -> Any:
-    """A kernel with the numbers of categories of its columns of categories."""
-    sizes = getattr(estimator, "_n_categories", {})
-    if not sizes:
-        return kernel
-    if kernel is None:
-        factor = CategoricalKernel(
-            np.full(len(sizes), 0.5), n_categories=max(sizes.values())
-        )
-        return DefaultKernel(factor, list(sizes))
-    all_columns = np.arange(estimator.n_features_in_)
-    for part, columns in parts_with("n_categories", kernel, all_columns):
-        if part.n_categories is None and sizes.keys() >= set(columns.tolist()):
-            part.n_categories = max(sizes[column] for column in columns)
-    numeric_columns = {
-        int(column)
-        for name in ("length_scale", "slope", "sigma_0")
-        for _, columns in parts_with(name, kernel, all_columns)
-        for column in columns
-    }
-    if not isinstance(kernel, Kernel) or sizes.keys() & numeric_columns:
-        raise ValueError(
-            f"Columns {list(estimator.categories_)} of X hold categories, which "
-            f"kernel={kernel!r} takes for numbers. Give them a kernel of their own, as "
-            "in Columns(RBF(), ...) * Columns(CategoricalKernel(), ...), leave the "
-            "kernel None, or encode them by OneHotEncoder."
-        )
-    return kernel
 
 
 def check_kernel(

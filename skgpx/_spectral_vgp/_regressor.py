@@ -23,6 +23,7 @@ from skgpx._shell.callbacks import (
 )
 from skgpx._shell.row_statistics import AdditiveModel
 from skgpx._shell.validation import (
+    POSITIVE,
     HasMethods,
     Interval,
     Rows,
@@ -282,7 +283,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         ],
         "order": [StrOptions({"frequency", "data"})],
         "domain": ["array-like", None],
-        "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
+        "noise_variance": [POSITIVE, None],
         "optimizer": [StrOptions({"evidence"}), None],
         "normalize_y": ["boolean"],
         "n_jobs": [Integral, None],
@@ -317,7 +318,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self.random_state = random_state
 
     @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self,
         X: ArrayLike,
@@ -387,7 +388,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         reporter.finish()
         return self
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def partial_fit(
         self,
         X: ArrayLike,

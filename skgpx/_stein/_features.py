@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +17,8 @@ from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Kernel
 from skgpx._draws import FourierFeatures
 from skgpx._reports.report import Reporting
 from skgpx._shell.validation import (
-    Interval,
+    COUNT,
+    COUNT_OR_ZERO,
     StrOptions,
     check_columns,
     check_is_fitted,
@@ -271,9 +271,9 @@ class SteinFourierFeatures(
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
-        "n_frequencies": [Interval(Integral, 1, None, closed="left")],
+        "n_frequencies": [COUNT],
         "method": [StrOptions({"stein", *_SAMPLED})],
-        "n_steps": [Interval(Integral, 0, None, closed="left")],
+        "n_steps": [COUNT_OR_ZERO],
         "random_state": ["random_state"],
     }
 
@@ -292,7 +292,7 @@ class SteinFourierFeatures(
         self.n_steps = n_steps
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: ArrayLike, y: object = None) -> SteinFourierFeatures:
         """Choose the frequencies.
 

@@ -345,12 +345,12 @@ def _noise_of_targets(
 ) -> float | Array:
     """Noise variance; of several targets, by the evidence of each in one basis."""
     if rows.y.ndim == 1:
-        return float(prior.likelihood.variance(0.0))
+        return prior.noise_variance
     sample = rows.thinned(NOISE_ROWS)
     inducing_points, _ = inducing_by_capacity(
         sample,
         prior.kernel,
-        float(prior.likelihood.variance(0.0)),
+        prior.noise_variance,
         "greedy",
         rng,
         500,

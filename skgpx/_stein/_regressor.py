@@ -19,6 +19,10 @@ from skgpx._shell.callbacks import (
 )
 from skgpx._shell.row_statistics import AdditiveModel
 from skgpx._shell.validation import (
+    COUNT,
+    COUNT_OR_ZERO,
+    NOT_NEGATIVE,
+    POSITIVE,
     HasMethods,
     Interval,
     Rows,
@@ -225,9 +229,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_frequencies": [Interval(Integral, 1, None, closed="left")],
-        "repulsion": [Interval(Real, 0.0, None, closed="left"), None],
+        "n_components": [COUNT],
+        "n_frequencies": [COUNT],
+        "repulsion": [NOT_NEGATIVE, None],
         "frequency_prior": [
             StrOptions({"kernel"}),
             Kernel,
@@ -235,25 +239,19 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             callable,
             None,
         ],
-        "frequency_prior_weight": [
-            Interval(Real, 0.0, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
-        "hidden_layer_sizes": [
-            "array-like",
-            Interval(Integral, 1, None, closed="left"),
-        ],
+        "frequency_prior_weight": [NOT_NEGATIVE, StrOptions({"auto"})],
+        "max_iter": [COUNT_OR_ZERO],
+        "learning_rate": [POSITIVE],
+        "hidden_layer_sizes": ["array-like", COUNT],
         "non_stationary": ["boolean"],
         "optimizer": [StrOptions({"evidence"}), None],
-        "noise_variance": [Interval(Real, 0.0, None, closed="neither"), None],
+        "noise_variance": [POSITIVE, None],
         "validation_fraction": [
             Interval(Real, 0.0, 1.0, closed="left"),
             StrOptions({"auto"}),
         ],
         "early_stopping": ["boolean"],
-        "n_learning_rows": [Interval(Integral, 1, None, closed="left")],
+        "n_learning_rows": [COUNT],
         "normalize_y": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -301,7 +299,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         self.random_state = random_state
 
     @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self,
         X: ArrayLike,
@@ -347,7 +345,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         reporter.finish()
         return self
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def partial_fit(
         self,
         X: ArrayLike,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +10,13 @@ from numpy.typing import ArrayLike
 from skgpx._numerics.adam import cosine_decay
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.svgd import svgd_step
-from skgpx._shell.validation import Interval, check_points, validate_params
+from skgpx._shell.validation import (
+    COUNT_OR_ZERO,
+    NOT_NEGATIVE,
+    POSITIVE,
+    check_points,
+    validate_params,
+)
 from skgpx._types import Array
 
 
@@ -19,14 +24,10 @@ from skgpx._types import Array
     {
         "score": [callable],
         "points": ["array-like"],
-        "n_steps": [Interval(Integral, 0, None, closed="left")],
-        "learning_rate": ["array-like", Interval(Real, 0.0, None, closed="neither")],
-        "bandwidth": [
-            "array-like",
-            Interval(Real, 0.0, None, closed="neither"),
-            None,
-        ],
-        "repulsion": [Interval(Real, 0.0, None, closed="left")],
+        "n_steps": [COUNT_OR_ZERO],
+        "learning_rate": ["array-like", POSITIVE],
+        "bandwidth": ["array-like", POSITIVE, None],
+        "repulsion": [NOT_NEGATIVE],
         "antithetic": ["boolean"],
         "callback": [callable, None],
     },

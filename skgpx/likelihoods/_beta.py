@@ -63,7 +63,7 @@ class Beta(Likelihood):
         """Fisher information ``φ² p² (1 - p)² (ψ'(a) + ψ'(b))``."""
         a, b = self._parameters(f)
         slope = a * b / self._scale("precision")
-        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
+        shape = np.broadcast(y, f).shape
         # the trigamma function is a zeta function
         trigammas = zeta(2.0, a) + zeta(2.0, b)
         return np.ones(shape) * slope**2 * trigammas

@@ -54,7 +54,7 @@ class Gaussian(NoiseOfRows):
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``1 / v``, the second derivative."""
-        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
+        shape = np.broadcast(y, f).shape
         return np.ones(shape) / self._variance()
 
     def mean(self, f: ArrayLike) -> Array:
@@ -183,7 +183,7 @@ class ShiftedMixture(NormalNoise):
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``1 / v``, an upper bound of the second derivative."""
-        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
+        shape = np.broadcast(y, f).shape
         return np.full(shape, 1.0 / self._scale("noise_variance"))
 
     def mean(self, f: ArrayLike) -> Array:

@@ -83,7 +83,7 @@ class StudentT(NoiseOfRows):
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Fisher information ``(df + 1) / ((df + 3) scale^2)``."""
-        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
+        shape = np.broadcast(y, f).shape
         squared_scale = self._width() ** 2
         fisher = (self.df + 1.0) / ((self.df + 3.0) * squared_scale)
         return np.ones(shape) * fisher
