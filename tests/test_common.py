@@ -58,6 +58,13 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
             random_state=0,
         ),
         ExactGPRegressor(RBF(), n_draws=4, random_state=0),
+        # of columns as the checks have them
+        ExactGPRegressor(
+            interaction_cst="pairwise", optimizer=None, n_draws=4, random_state=0
+        ),
+        GWIRegressor("svgp", interaction_cst="pairwise", n_inducing=10, random_state=0),
+        PLSRegressor(interaction_cst="no_interactions", optimizer=None, **FAST),
+        PLSClassifier(interaction_cst="no_interactions", optimizer=None, **FAST),
         TemperedRegressor(BayesianRidge()),
         GWIRegressor("net", RBF(), n_estimators=2, max_iter=200, random_state=0),
         GWIRegressor(BayesianRidge(), RBF(), n_inducing=10, cv=2, random_state=0),

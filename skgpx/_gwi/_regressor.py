@@ -60,6 +60,7 @@ from skgpx._shell.callbacks import (
 from skgpx._shell.tables import training_rows
 from skgpx._shell.validation import (
     COUNT,
+    INTERACTIONS,
     NOT_NEGATIVE,
     POSITIVE,
     HasMethods,
@@ -74,7 +75,7 @@ from skgpx._shell.validation import (
     kernel_of,
     standardisation,
 )
-from skgpx._types import Array, Index, RandomState
+from skgpx._types import Array, Index, Interactions, RandomState
 from skgpx.diagnostics import (
     CovarianceOfRows,
     Finding,
@@ -182,6 +183,13 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         "maximise" takes the state of the largest posterior. "auto" averages up to
         1500 rows, as in :class:`PLSRegressor`. With several targets, `likelihood` or
         `noise_model` a state is chosen in any case.
+    interaction_cst : {"no_interactions", "pairwise"}, list or tuple, default=None
+        Which columns the default kernel lets interact, as in scikit-learn's
+        HistGradientBoostingRegressor: the latent function is a sum of functions of one
+        column each, of at most two, or of groups of columns such as ``[["time",
+        "place"], [3]]``, by name or number; those in no group are one more. With a
+        `kernel` of yours it is a ValueError. A `mean` that is given is not limited, and
+        "auto" is then "svgp".
     noise_variance : float or None, default=None
         Noise variance of the process, in squared units of y; None learns it together
         with the kernel, and calibrates it on held-out rows afterwards.
@@ -363,6 +371,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         **CONSTRAINTS,
         "mean": [StrOptions({"auto", "net", "svgp"}), HasMethods(["fit", "predict"])],
         "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
+        "interaction_cst": INTERACTIONS,
         "noise_variance": [POSITIVE, None],
         "likelihood": [StrOptions({"gaussian", "student_t"}), Likelihood, None],
         "noise_model": [StrOptions({"boosting"}), HasMethods(["fit", "predict"]), None],
@@ -376,6 +385,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         *,
         optimizer: str | None = "evidence",
         hyperparameters: str = "auto",
+        interaction_cst: Interactions = None,
         noise_variance: float | None = None,
         likelihood: Gaussian | StudentT | str | None = None,
         noise_model: BaseEstimator | str | None = None,
@@ -397,6 +407,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         self.kernel = kernel
         self.optimizer = optimizer
         self.hyperparameters = hyperparameters
+        self.interaction_cst = interaction_cst
         self.noise_variance = noise_variance
         self.likelihood = likelihood
         self.noise_model = noise_model
@@ -640,7 +651,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         n = len(rows.y)
         n_targets = rows.y.size // n
         parts = hold_out(n, self.validation_fraction, self.n_estimators, split_rng)
-        is_compared = parts.size >= 100
+        is_compared = parts.size >= 100 and self.interaction_cst is None
         if self.mean == "svgp" or (self.mean == "auto" and not is_compared):
             return problem.regression
 

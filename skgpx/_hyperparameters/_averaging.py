@@ -25,7 +25,7 @@ from skgpx._hyperparameters._annealing import (
     move,
     weighted_draws,
 )
-from skgpx._hyperparameters._candidates import Candidate
+from skgpx._hyperparameters._candidates import Candidate, products_of
 from skgpx._hyperparameters._maximise import State
 from skgpx._hyperparameters._modes import (
     Mode,
@@ -331,7 +331,7 @@ def _noisier(
     """A mode with noise, where the largest one has next to none."""
     if mode.candidate.is_given or not has_little_noise(mode):
         return []
-    products = [family for family in families if not family[-1].is_additive]
+    products = products_of(families)
     candidate = products[len(products) // 2][-1]
     rival = search(candidate, candidate.starts()[0], rows, likelihood)
     return [] if has_little_noise(rival) else [rival]

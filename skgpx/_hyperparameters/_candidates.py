@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.linalg import block_diag
 from scipy.special import gammaln, ndtr, ndtri
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -19,9 +20,11 @@ from sklearn.gaussian_process.kernels import (
     Kernel,
     Matern,
     Product,
+    Sum,
 )
 
-from skgpx._shell.validation import DefaultKernel, Rows
+from skgpx._shell.kernel_requests import EVERYTHING, DefaultKernel
+from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index, Mask
 from skgpx.kernels import (
     Additive,
@@ -207,11 +210,10 @@ class Reference(NamedTuple):
 # evidence of few rows prefers the roughest one too often.
 SMOOTH_ORDERS = (np.inf, 2.5, 1.5)
 ALL_ORDERS = (*SMOOTH_ORDERS, 0.5)
-# Orders of the additive families, the most columns of a term, and the most of all: with
-# 50, whose kernels are one matrix each, 250 rows take as long as 500 under a product.
-_ADDITIVE_ORDERS = SMOOTH_ORDERS[:2]
-_MOST_TOGETHER = 2
-_MOST_ADDITIVE_COLUMNS = 50
+# Orders of the additive families, and the most columns: with 50, whose kernels are one
+# matrix each, 250 rows take as long as 500 under a product.
+ADDITIVE_ORDERS = SMOOTH_ORDERS[:2]
+MOST_ADDITIVE_COLUMNS = 50
 
 # A lengthscale is in standard deviations of its column, and its mean grows by
 # log(d) / 2 with the number d of columns. An amplitude is in variances of the latent
@@ -700,15 +702,17 @@ def of_kernel(
     name: str = "as given",
     is_given: bool = True,
     amplitude: StudentPrior = _AMPLITUDE,
+    n_together: int | None = None,
 ) -> Candidate:
     """A kernel with all its parameters free, under the hyperprior.
 
     Lengthscales have a log-normal prior of location ``√2 + ½ log d`` and scale √3 in
-    standard deviations of the columns, which lets them grow with the dimension [1]_, of
-    an additive kernel with its order; amplitudes have one around the variance `unit` of
-    the latent function. Correlations of categories have the prior of the lengthscales
-    that they stand for. Other parameters have none. A kernel that is given by the user
-    has its bounds and its stated priors only.
+    standard deviations of the columns, which lets them grow with the dimension [1]_, or
+    with the most columns that interact, `n_together`, by default those of the kernel;
+    amplitudes have one around the variance `unit` of the latent function. Correlations
+    of categories have the prior of the lengthscales that they stand for. Other
+    parameters have none. A kernel that is given by the user has its bounds and its
+    stated priors only.
 
     References
     ----------
@@ -725,7 +729,8 @@ def of_kernel(
     is_correlation = np.zeros(p, dtype=bool)
     default_scales = default_kernel(rows.X, rows.weights).k2.length_scale
     column_std = np.broadcast_to(default_scales, (d,)) / (2.0 * np.sqrt(d))
-    n_together = kernel.order if type(kernel) is Additive else d
+    if n_together is None:
+        n_together = kernel.order if type(kernel) is Additive else d
     length_scale_mean = _LENGTHSCALE.mean + 0.5 * np.log(n_together)
     ties: Ties = np.eye(p)
     if p > _MOST_DENSE:
@@ -769,14 +774,6 @@ def of_kernel(
     )
 
 
-def _of_order(order: float, rbf: RBF) -> tuple[str, Kernel]:
-    """Name and shape of a Matern kernel with the lengthscales of the RBF."""
-    if np.isinf(order):
-        return "RBF", rbf
-    matern = Matern(rbf.length_scale, rbf.length_scale_bounds, nu=order)
-    return f"Matern {order}", matern
-
-
 def _of_columns(kernel: Kernel, columns: Index, d: int) -> Kernel:
     """The kernel as one of these columns of d."""
     if len(columns) == d:
@@ -788,15 +785,15 @@ def default_candidates(
     rows: Rows,
     likelihood: Likelihood,
     unit: float,
-    categories: DefaultKernel | None = None,
+    request: DefaultKernel = EVERYTHING,
     orders: Sequence[float] | None = None,
-    additive: bool = False,
 ) -> list[list[Candidate]]:
     """Kernels that stand for None: families, with one lengthscale or one a column.
 
     "One" is in standard deviations of the columns; for several classes also in the unit
-    of the columns, such as pixels. With `categories` they are kernels of the other
-    columns, times that kernel of categories.
+    of the columns, such as pixels. With columns of categories they are kernels of the
+    other columns, times a kernel of categories. Where not all columns interact, they
+    are sums of such kernels of groups of columns, or additive kernels.
 
     Parameters
     ----------
@@ -805,84 +802,106 @@ def default_candidates(
         Prepared.
     unit : float
         Variance of the latent function.
-    categories : DefaultKernel, optional
+    request : DefaultKernel
+        Columns of categories, and which columns interact.
     orders : sequence of float, optional
         Of the Matern kernels that compete, from smooth to rough; infinity is the RBF.
         None is `SMOOTH_ORDERS` for one latent function, and the RBF alone for several,
         which have few inducing points.
-    additive : bool, default=False
-        Whether sums of functions of one column and of two compete, of three columns or
-        more.
 
     Returns
     -------
     families : list of lists of Candidate
-        A family for each order, from simple to complex; additive ones come last.
+        A family for each order, from simple to complex.
     """
     if orders is None:
         orders = SMOOTH_ORDERS if likelihood.n_outputs_ == 1 else SMOOTH_ORDERS[:1]
     n_columns = rows.X.shape[1]
-    codes: Any = [] if categories is None else categories.columns
-    numeric = np.setdiff1d(np.arange(n_columns), codes)
-    scaled_columns = numeric if len(numeric) else codes
-    X = np.ascontiguousarray(rows.X[:, scaled_columns])
-    default = default_kernel(X, rows.weights)
-    largest_amplitude = 1e3 * unit
-    if likelihood.has_closed_form:
-        # of a function without noise
-        largest_amplitude = 1e5 * unit
-    if likelihood.log_scale and not likelihood.location_scale:
-        # a standard deviation of 6: on separable classes evidence grows without end
-        largest_amplitude = 36.0
-    default.set_params(
-        k1__constant_value=unit,
-        k1__constant_value_bounds=(1e-3 * unit, largest_amplitude),
+    groups, most_together = request.interacting(n_columns)
+    n_numeric = n_columns - len(request.columns)
+    amplitude = ConstantKernel(
+        unit, (1e-3 * unit, _largest_amplitude(likelihood, unit))
     )
-    rbf: RBF = default.k2
-    additive = additive and _MOST_TOGETHER < n_columns <= _MOST_ADDITIVE_COLUMNS
     families = []
-    sums = []
     for order in orders:
-        name, shape = _of_order(order, rbf)
-        parts: list[Kernel] = []
-        if len(numeric):
-            parts.append(_of_columns(shape, numeric, n_columns))
-        if categories is not None:
-            parts.append(Columns(categories.kernel, categories.columns))
+        name = "RBF" if np.isinf(order) else f"Matern {order}"
+        factors = [_factors_of(group, order, rows, request) for group in groups]
+        kernel = reduce(Sum, [reduce(Product, part, amplitude) for part in factors])
+        if most_together < n_columns:
+            name = f"sum of {name}s of at most {most_together} columns"
+        if most_together < len(groups[0]):
+            kernel = Additive(
+                reduce(Product, factors[0]),
+                order=most_together,
+                variances=np.full(most_together, unit),
+                variances_bounds=amplitude.constant_value_bounds,
+            )
         anisotropic = of_kernel(
-            reduce(Product, parts, default.k1),
+            kernel,
             rows,
             unit,
             name=f"{name}, one lengthscale per column",
             is_given=False,
             amplitude=_amplitude_prior(likelihood),
+            n_together=most_together,
         )
         family = [anisotropic]
-        if len(numeric) >= 2:
+        if n_numeric >= 2:
             isotropic = anisotropic.with_one_length_scale(f"{name}, one lengthscale")
             family = [isotropic, anisotropic]
-            if likelihood.n_outputs_ > 1 and categories is None:
-                in_unit = _in_one_unit(anisotropic)
-                in_unit = in_unit.with_one_length_scale(f"{name}, one in the unit of X")
-                family.insert(1, in_unit)
+        is_product = type(kernel) is Product and 2 <= n_numeric == n_columns
+        if likelihood.n_outputs_ > 1 and is_product:
+            in_unit = _in_one_unit(anisotropic)
+            in_unit = in_unit.with_one_length_scale(f"{name}, one in the unit of X")
+            family.insert(1, in_unit)
         families.append(family)
-        if additive and order in _ADDITIVE_ORDERS:
-            kernel = Additive(
-                reduce(Product, parts),
-                order=_MOST_TOGETHER,
-                variances=np.full(_MOST_TOGETHER, unit),
-                variances_bounds=(1e-3 * unit, largest_amplitude),
-            )
-            candidate = of_kernel(
-                kernel,
-                rows,
-                unit,
-                name=f"sum of {name}s of one and two columns",
-                is_given=False,
-                amplitude=_amplitude_prior(likelihood),
-            )
-            sums.append([candidate])
-    return families + sums
+    return families
+
+
+def _factors_of(
+    group: Sequence[int],
+    order: float,
+    rows: Rows,
+    request: DefaultKernel,
+) -> list[Kernel]:
+    """A kernel of those columns of a group that are numbers, and one of categories."""
+    d = rows.X.shape[1]
+    factors: list[Kernel] = []
+    numeric = np.setdiff1d(group, request.columns)
+    if len(numeric):
+        X = np.ascontiguousarray(rows.X[:, numeric])
+        shape: Kernel = default_kernel(X, rows.weights).k2
+        if np.isfinite(order):
+            shape = Matern(shape.length_scale, shape.length_scale_bounds, nu=order)
+        factors.append(_of_columns(shape, numeric, d))
+    codes = np.intersect1d(group, request.columns)
+    if len(codes):
+        correlations = clone(request.kernel)
+        correlations.correlation = correlations.correlation[: len(codes)]
+        factors.append(Columns(correlations, codes.tolist()))
+    return factors
+
+
+def _largest_amplitude(likelihood: Likelihood, unit: float) -> float:
+    """Largest variance of the latent function."""
+    if likelihood.has_closed_form:
+        # of a function without noise
+        return 1e5 * unit
+    if likelihood.log_scale and not likelihood.location_scale:
+        # a standard deviation of 6: on separable classes evidence grows without end
+        return 36.0
+    return 1e3 * unit
+
+
+def products_of(
+    families: Sequence[Sequence[Candidate]],
+) -> list[Sequence[Candidate]]:
+    """Families beside which sums of functions of few columns compete.
+
+    All of them where no others are allowed.
+    """
+    products = [family for family in families if not family[-1].is_additive]
+    return products or list(families)
 
 
 def _amplitude_prior(likelihood: Likelihood) -> StudentPrior:

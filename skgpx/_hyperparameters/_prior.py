@@ -18,7 +18,9 @@ from skgpx._hyperparameters._averaging import (
     with_least_noise,
 )
 from skgpx._hyperparameters._candidates import (
+    ADDITIVE_ORDERS,
     ALL_ORDERS,
+    MOST_ADDITIVE_COLUMNS,
     SMOOTH_ORDERS,
     Candidate,
     default_candidates,
@@ -62,8 +64,8 @@ from skgpx._row_budgets import (
     SCREENING_ROWS,
     SEARCHED_ROWS,
 )
+from skgpx._shell.kernel_requests import EVERYTHING, DefaultKernel
 from skgpx._shell.validation import (
-    DefaultKernel,
     Rows,
     canonical_rows,
     generator,
@@ -147,10 +149,9 @@ def learn(
         The first is that of the largest weight in the most probable family.
     """
     # 1 candidate kernels
-    unit = latent_scale(rows, likelihood) ** 2
-    categories = kernel if isinstance(kernel, DefaultKernel) else None
+    request = kernel if isinstance(kernel, DefaultKernel) else EVERYTHING
     families, likelihood = _families_of(
-        kernel, rows, likelihood, unit, rough, fixed=fixed, additive=trend
+        kernel, rows, likelihood, rough, fixed=fixed, additive=trend
     )
     candidate = families[0][-1]
     n_free = len(candidate.kernel.theta) + len(likelihood.theta)
@@ -196,7 +197,7 @@ def learn(
             rows,
             likelihood,
             rng,
-            categories,
+            request,
             rough,
             split=split,
             inducing=inducing,
@@ -211,7 +212,7 @@ def learn(
             split,
             likelihood,
             rng,
-            categories=categories,
+            request=request,
             start=start,
             trend=trend,
             n_jobs=n_jobs,
@@ -271,7 +272,7 @@ def learn_scale(
     mean, std = standardisation(rows.y, rows.weights)
     standard = rows._replace(y=(rows.y - mean) / std)
     normal: Likelihood = Gaussian().prepare(standard.y, standard.weights)
-    families, normal = _families_of(kernel, standard, normal, 1.0, rough, additive=True)
+    families, normal = _families_of(kernel, standard, normal, rough, additive=True)
     scale = scale_of_y(
         families,
         Split.of(rows, rng, rough),
@@ -369,7 +370,7 @@ def _evidence_of(
     constant = form.constant + rows.weights.sum() * np.log(units.scale)
     fixed = estimator.optimizer is None
     families, likelihood = _families_of(
-        kernel, rows, likelihood, 1.0, rough=False, fixed=fixed
+        kernel, rows, likelihood, rough=False, fixed=fixed
     )
     family = families[len(families) // 2]
     if fixed:
@@ -436,7 +437,7 @@ def _of_both_signs(
     rows: Rows,
     likelihood: Likelihood,
     rng: np.random.Generator,
-    categories: DefaultKernel | None,
+    request: DefaultKernel,
     rough: bool,
     **settings: Any,
 ) -> State:
@@ -450,8 +451,7 @@ def _of_both_signs(
         return state
     centred = likelihood.with_base(0.0)
     if not families[0][0].is_given:
-        unit = latent_scale(rows, centred) ** 2
-        families = _default_families(categories, rows, centred, unit, rough)
+        families = _default_families(request, rows, centred, rough)
     if settings["start"] is not None:
         settings["start"] = settings["start"]._replace(likelihood=centred)
     signed = laplace_search(families, likelihood=centred, rng=same_rng, **settings)
@@ -494,7 +494,7 @@ def _of_neighborhoods(
     likelihood: Likelihood,
     rng: np.random.Generator,
     *,
-    categories: DefaultKernel | None,
+    request: DefaultKernel,
     start: State | None,
     trend: bool,
     n_jobs: int | None,
@@ -514,8 +514,11 @@ def _of_neighborhoods(
         )
     location_families = families
     if not families[0][0].is_given:
-        location_families = _location_families(split.rows, likelihood, categories)
-    scale_families = _scale_families(families, split.rows, likelihood, categories)
+        # as in regression
+        y = likelihood.initial_latent(split.rows.y)[:, 0]
+        normal = Gaussian().prepare(y, split.rows.weights)
+        location_families = _default_families(request, split.rows, normal, rough=True)
+    scale_families = _scale_families(families, split.rows, likelihood, request)
     return varying_scale_search(
         location_families,
         scale_families,
@@ -528,22 +531,11 @@ def _of_neighborhoods(
     )
 
 
-def _location_families(
-    rows: Rows,
-    likelihood: Likelihood,
-    categories: DefaultKernel | None,
-) -> list[list[Candidate]]:
-    """Families of a location, as in regression."""
-    y = likelihood.initial_latent(rows.y)[:, 0]
-    normal = Gaussian().prepare(y, rows.weights)
-    return _default_families(categories, rows, normal, 1.0, rough=True)
-
-
 def _scale_families(
     families: Sequence[Sequence[Candidate]],
     rows: Rows,
     likelihood: Likelihood,
-    categories: DefaultKernel | None,
+    request: DefaultKernel,
 ) -> Sequence[Sequence[Candidate]]:
     """Families of a log scale that varies by half a nat: a smooth and a rough one.
 
@@ -564,18 +556,19 @@ def _scale_families(
     orders = SMOOTH_ORDERS[::2]
     if len(rows.y) >= ABUNDANT_ROWS:
         orders = ALL_ORDERS[::3]
-    families = default_candidates(rows, scale, _SCALE_UNIT, categories, orders)
+    families = default_candidates(rows, scale, _SCALE_UNIT, request, orders)
     if variation_is_free:
         return families
     return [[_of_variance_one(family[-1], rows)] for family in families]
 
 
 def _of_variance_one(candidate: Candidate, rows: Rows) -> Candidate:
-    """A default candidate whose amplitude is fixed at one."""
-    kernel = clone(candidate.kernel)
-    names = [name for name, _ in theta_entries(kernel)]
-    amplitude = next(name for name in names if name.endswith("constant_value"))
-    kernel.set_params(**{amplitude: 1.0, f"{amplitude}_bounds": "fixed"})
+    """A default candidate whose variance is fixed at one."""
+    kernel: Any = candidate.kernel
+    kernel = rescaled(kernel, 1.0 / float(kernel.diag(rows.X[:1])[0]))
+    for name, _ in theta_entries(kernel):
+        if name.endswith(("constant_value", "variances")):
+            kernel.set_params(**{f"{name}_bounds": "fixed"})
     return of_kernel(kernel, rows, 1.0, name=candidate.name, is_given=False)
 
 
@@ -644,24 +637,24 @@ def _families_of(
     kernel: Kernel | None,
     rows: Rows,
     likelihood: Likelihood,
-    unit: float,
     rough: bool,
     fixed: bool = False,
     additive: bool = False,
 ) -> tuple[list[list[Candidate]], Likelihood]:
     """Candidates, one if the user states it, and the likelihood with its noise."""
-    if kernel is None or isinstance(kernel, DefaultKernel):
-        families = _default_families(kernel, rows, likelihood, unit, rough, additive)
+    if kernel is None:
+        kernel = EVERYTHING
+    if isinstance(kernel, DefaultKernel):
+        families = _default_families(kernel, rows, likelihood, rough, additive)
         return families, likelihood
-    candidate, likelihood = _user_candidate(kernel, rows, likelihood, unit, fixed)
+    candidate, likelihood = _user_candidate(kernel, rows, likelihood, fixed)
     return [[candidate]], likelihood
 
 
 def _default_families(
-    kernel: DefaultKernel | None,
+    request: DefaultKernel,
     rows: Rows,
     likelihood: Likelihood,
-    unit: float,
     rough: bool,
     additive: bool = False,
 ) -> list[list[Candidate]]:
@@ -680,15 +673,23 @@ def _default_families(
     additive = additive and likelihood.n_outputs_ == 1
     # a bound under tails and next to no noise takes minutes
     suits = not likelihood.location_scale and len(rows.y) < ABUNDANT_ROWS
-    additive = additive and (likelihood.has_closed_form or suits)
-    return default_candidates(rows, likelihood, unit, kernel, orders, additive)
+    unit = latent_scale(rows, likelihood) ** 2
+    families = default_candidates(rows, likelihood, unit, request, orders)
+    # sums of functions of one column and of two, of three or more that interact
+    d = rows.X.shape[1]
+    suits = suits or likelihood.has_closed_form
+    suits = suits and 2 < d <= MOST_ADDITIVE_COLUMNS
+    if additive and suits and request.interacting(d)[1] == d:
+        pairwise = DefaultKernel(request.kernel, request.columns, "pairwise")
+        sums = default_candidates(rows, likelihood, unit, pairwise, ADDITIVE_ORDERS)
+        families += [family[-1:] for family in sums]
+    return families
 
 
 def _user_candidate(
     kernel: Kernel,
     rows: Rows,
     likelihood: Likelihood,
-    unit: float,
     fixed: bool,
 ) -> tuple[Candidate, Likelihood]:
     """Candidate of the latent function's kernel; likelihood with the kernel's noise.
@@ -697,6 +698,7 @@ def _user_candidate(
     """
     stated = stated_priors(kernel)
     kernel, noise, bounds = split_noise(clone(kernel))
+    unit = latent_scale(rows, likelihood) ** 2
     candidate = replace(of_kernel(kernel, rows, unit), stated=stated)
     if noise is None:
         return candidate, likelihood

@@ -8,7 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logsumexp, ndtr
 
-from skgpx._hyperparameters._candidates import Candidate, StudentPrior
+from skgpx._hyperparameters._candidates import (
+    Candidate,
+    StudentPrior,
+    products_of,
+)
 from skgpx._hyperparameters._evidence import ExactEvidence
 from skgpx._hyperparameters._maximise import State, best_of, descend
 from skgpx._hyperparameters._select import (
@@ -239,7 +243,7 @@ def scale_of_y(
     weights = rows.weights
     identity = Warp.of("yeo-johnson", y, weights)
     # 1 kernel and noise of y itself; functions without noise show how smooth they are
-    products = [family for family in families if not family[-1].is_additive]
+    products = products_of(families)
     family = products[len(products) // 2]
     first = _search(family, split, likelihood, identity)
     if has_little_noise(first) and len(products) > 1:

@@ -16,6 +16,7 @@ import numpy as np
 from skgpx._hyperparameters._annealing import LogPosterior
 from skgpx._hyperparameters._candidates import (
     Candidate,
+    products_of,
     with_autoregression,
     with_season,
     with_trend,
@@ -152,13 +153,14 @@ def select(
         Whether the best candidate of abundant rows is trained on more of them.
     """
     n_columns = split.rows.X.shape[1]
-    if split.abundant and split.rough and len(families) > 1 and n_columns > 1:
+    fades = decays(families[0][-1].kernel, n_columns)
+    if split.abundant and split.rough and len(families) > 1 and n_columns > 1 and fades:
         return _select_of_abundant(families, split, likelihood, trend, trained)
     if not split.abundant:
         return best_of(finalists(families, split, likelihood, n_jobs, trend))
     screened = screen_families(families, split.scattered, likelihood, n_jobs)
     # nearest rows cannot tell a trend from a smooth function
-    if n_columns == 1 and trend:
+    if trend and (n_columns == 1 or not fades):
         screened = with_trends(screened, split)
     return train(screened[0], split, trained)
 
@@ -175,7 +177,7 @@ def screen_families(
     A family starts where the first one of the same parameters, the smoothest, ended.
     Where smooth sums of functions are far below products, rougher ones are left out.
     """
-    products = [family for family in families if not family[-1].is_additive]
+    products = products_of(families)
     sums = families[len(products) :]
     screened: list[list[State]] = []
     for first, *rougher in filter(None, (products, sums)):
@@ -567,7 +569,7 @@ def _select_of_abundant(
         it is not, are compared by the density that trains them.
     """
     # 1 one lengthscale or several, in a family between smooth and rough
-    products = [family for family in families if not family[-1].is_additive]
+    products = products_of(families)
     sums = families[len(products) :]
     middle = len(products) // 2
     screened = screen(split.scattered, likelihood, products[middle])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
@@ -42,6 +41,7 @@ from skgpx._shell.callbacks import (
 from skgpx._shell.validation import (
     COUNT,
     COUNT_OR_ZERO,
+    INTERACTIONS,
     POSITIVE,
     Interval,
     Rows,
@@ -57,7 +57,7 @@ from skgpx._shell.validation import (
     refuse_categories,
     row_quantity,
 )
-from skgpx._types import Array, RandomState
+from skgpx._types import Array, Interactions, RandomState
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import decaying_part, rescaled, split_noise
@@ -135,6 +135,12 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         process of at most 1500 rows times a hyperprior, from 4500 rows on the density
         of up to 40 000 given their nearest predecessors; None keeps the kernel as it
         is.
+    interaction_cst : {"no_interactions", "pairwise"}, list or tuple, default=None
+        Which columns the default kernel lets interact, as in scikit-learn's
+        HistGradientBoostingRegressor: the latent function is a sum of functions of one
+        column each, of at most two, or of groups of columns such as ``[["time",
+        "place"], [3]]``, by name or number; those in no group are one more. With a
+        `kernel` of yours it is a ValueError.
     normalize_y : bool, default=True
         Centre and scale y before fitting. Kernel hyperparameters, white noise and
         bounds then refer to the standardised y.
@@ -254,6 +260,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         "tol": [POSITIVE],
         "max_iter": [COUNT],
         "optimizer": [StrOptions({"evidence"}), None],
+        "interaction_cst": INTERACTIONS,
         "normalize_y": ["boolean"],
         "warm_start": ["boolean"],
         "n_jobs": [Integral, None],
@@ -272,6 +279,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         max_iter: int = 100,
         likelihood: Gaussian | Warped | None = None,
         optimizer: str | None = "evidence",
+        interaction_cst: Interactions = None,
         normalize_y: bool = True,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -284,6 +292,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         self.max_iter = max_iter
         self.likelihood = likelihood
         self.optimizer = optimizer
+        self.interaction_cst = interaction_cst
         self.normalize_y = normalize_y
         self.warm_start = warm_start
         self.n_jobs = n_jobs
@@ -567,13 +576,13 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         posterior = replace(sparse.posterior, has_correlations=has_correlations)
         return replace(sparse, posterior=posterior)
 
-    def _check_prior(self, kernel: Kernel | None, X: Array) -> None:
+    def _check_prior(self, kernel: Any, X: Array) -> None:
         """Refuse at once a kernel that does not fit X or cannot be drawn from."""
         noise = None
         if self.likelihood is not None:
             noise = getattr(normal_noise(self.likelihood), "noise_variance", None)
         check_kernel(kernel, X, noise)
-        if isinstance(kernel, Kernel):
+        if isinstance(self.kernel, Kernel):
             latent = split_noise(kernel)[0]
             rng = np.random.default_rng(0)
             draw_prior(latent, X.shape[1], 1, 1, rng, prior="spectral", n_basis=2)
@@ -581,7 +590,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     def _previous(self) -> _Solved | None:
         """The last fit, if this one is a warm start from it."""
         last = vars(self).get("_solved")
-        request = (self.kernel, repr(self.likelihood))
+        request = (kernel_of(self), repr(self.likelihood))
         if not self.warm_start or last is None or self._request != request:
             return None
         if last.rows.X.shape[1] != self.n_features_in_:
@@ -701,7 +710,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             "kernel_": kernel,
             "_record": search_record([hyperparameters], solved.rows),
             "_solved": solved,
-            "_request": (copy.deepcopy(self.kernel), repr(self.likelihood)),
+            "_request": (kernel_of(self), repr(self.likelihood)),
             "likelihood_": solved.form.fitted(likelihood.with_noise(noise_of_y)),
             "log_evidence_": _log_evidence(sparse, solved.rows, T, scale)
             - solved.form.constant,

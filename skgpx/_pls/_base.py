@@ -44,6 +44,7 @@ from skgpx._shell.callbacks import CallbackSupportMixin, RoundReporter, StageClo
 from skgpx._shell.validation import (
     COUNT,
     COUNT_OR_ZERO,
+    INTERACTIONS,
     NOT_NEGATIVE,
     POSITIVE,
     Rows,
@@ -90,6 +91,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         "n_neighbors": [COUNT_OR_ZERO, StrOptions({"auto"})],
         "optimizer": [StrOptions({"evidence"}), None],
         "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
+        "interaction_cst": INTERACTIONS,
         "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
         "n_particles": [COUNT],
         "potential": [StrOptions({"projected", "optimal"})],

@@ -21,7 +21,7 @@ from skgpx._shell.validation import (
     check_rows,
     fit_context,
 )
-from skgpx._types import RandomState
+from skgpx._types import Interactions, RandomState
 from skgpx.diagnostics import conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
@@ -69,6 +69,12 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         of more, if every hyperparameter has a prior and `method`, `init` and
         `warm_start` have their defaults, and maximises otherwise. See
         :class:`PLSRegressor`.
+    interaction_cst : {"no_interactions", "pairwise"}, list or tuple, default=None
+        Which columns the default kernel lets interact, as in scikit-learn's
+        HistGradientBoostingRegressor: the latent function is a sum of functions of one
+        column each, of at most two, or of groups of columns such as ``[["time",
+        "place"], [3]]``, by name or number; those in no group are one more. With a
+        `kernel` of yours it is a ValueError.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains, or, where
         hyperparameters of two classes are averaged, the closest normal distribution.
@@ -189,6 +195,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         n_neighbors: int | str = "auto",
         optimizer: str | None = "evidence",
         hyperparameters: str = "auto",
+        interaction_cst: Interactions = None,
         method: str = "auto",
         potential: str = "projected",
         n_particles: int = 100,
@@ -207,6 +214,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         self.n_neighbors = n_neighbors
         self.optimizer = optimizer
         self.hyperparameters = hyperparameters
+        self.interaction_cst = interaction_cst
         self.method = method
         self.potential = potential
         self.n_particles = n_particles

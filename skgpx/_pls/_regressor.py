@@ -49,7 +49,7 @@ from skgpx._shell.validation import (
     with_categories_of,
     with_gaps,
 )
-from skgpx._types import RandomState
+from skgpx._types import Interactions, RandomState
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT, Warped
@@ -158,6 +158,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         other noise around one location, if there are at most 100 hyperparameters and
         each has a prior, unless `method`, `init` or `warm_start` is stated for its
         chains. See Notes.
+    interaction_cst : {"no_interactions", "pairwise"}, list or tuple, default=None
+        Which columns the default kernel lets interact, as in scikit-learn's
+        HistGradientBoostingRegressor: the latent function is a sum of functions of one
+        column each, of at most two, or of groups of columns such as ``[["time",
+        "place"], [3]]``, by name or number; those in no group are one more. With a
+        `kernel` of yours it is a ValueError.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
         without censored rows). "ou_mala" and "mala" are Metropolis-adjusted Langevin
@@ -388,6 +394,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         n_neighbors: int | str = "auto",
         optimizer: str | None = "evidence",
         hyperparameters: str = "auto",
+        interaction_cst: Interactions = None,
         method: str = "auto",
         potential: str = "projected",
         n_particles: int = 100,
@@ -407,6 +414,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self.n_neighbors = n_neighbors
         self.optimizer = optimizer
         self.hyperparameters = hyperparameters
+        self.interaction_cst = interaction_cst
         self.method = method
         self.potential = potential
         self.n_particles = n_particles

@@ -35,7 +35,7 @@ from skgpx._numerics.rows import (
     row_slices,
     thinning,
 )
-from skgpx._shell.kernel_requests import DefaultKernel as DefaultKernel
+from skgpx._shell.kernel_requests import ORDERS, DefaultKernel
 from skgpx._shell.kernel_requests import kernel_of as kernel_of
 from skgpx._types import Array, Mask, RandomState, Selection
 from skgpx.exceptions import DataWarning
@@ -62,6 +62,8 @@ COUNT = Interval(Integral, 1, None, closed="left")
 COUNT_OR_ZERO = Interval(Integral, 0, None, closed="left")
 POSITIVE = Interval(Real, 0.0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0.0, None, closed="left")
+# What estimators take as `interaction_cst`.
+INTERACTIONS = [list, tuple, StrOptions(set(ORDERS)), None]
 # Prefixes of the names of types of dates, in NumPy, pandas, polars and Arrow.
 _TIMES = ("date", "time", "duration", "period")
 # Prefixes of the names of types of categories, in pandas and polars.
@@ -1204,6 +1206,12 @@ def check_kernel(
         lengthscales leave the range of doubles; if it has a WhiteKernel although a
         noise variance is given.
     """
+    if isinstance(kernel, DefaultKernel):
+        try:
+            kernel.interacting(X.shape[1])
+        except ValueError as error:
+            raise ValueError(f"interaction_cst does not fit X: {error}") from error
+        return
     if kernel is None:
         return
     if noise_variance is not None and _has_white_noise(kernel):
