@@ -42,6 +42,7 @@ from skgpx._shell.callbacks import (
 )
 from skgpx._shell.parallel import parallel_stream
 from skgpx._shell.validation import (
+    HYPERPARAMETERS,
     Interval,
     RowReader,
     StrOptions,
@@ -236,7 +237,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         ],
         "prior": [StrOptions({"auto", "spectral", "exact", "grid"})],
         "domain": ["array-like", None],
-        "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
+        "hyperparameters": HYPERPARAMETERS,
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }

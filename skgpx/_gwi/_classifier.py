@@ -54,8 +54,8 @@ from skgpx._shell.callbacks import (
 )
 from skgpx._shell.tables import training_rows
 from skgpx._shell.validation import (
+    HYPERPARAMETERS,
     Rows,
-    StrOptions,
     canonical_rows,
     check_kernel,
     check_likelihood_given,
@@ -278,7 +278,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
-        "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
+        "hyperparameters": HYPERPARAMETERS,
         "calibrate": ["boolean"],
         # checked in `fit`, with a clearer message
         "mean": "no_validation",

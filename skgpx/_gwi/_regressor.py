@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -60,9 +60,11 @@ from skgpx._shell.callbacks import (
 from skgpx._shell.tables import training_rows
 from skgpx._shell.validation import (
     COUNT,
+    HYPERPARAMETERS,
     INTERACTIONS,
     NOT_NEGATIVE,
     POSITIVE,
+    SEARCHED,
     HasMethods,
     Interval,
     Rows,
@@ -88,7 +90,6 @@ from skgpx.likelihoods import Gaussian, Likelihood, StudentT
 # Constraints that regressor and classifier share.
 CONSTRAINTS: dict[str, Any] = {
     "kernel": [Kernel, None],
-    "optimizer": [StrOptions({"evidence"}), None],
     "n_inducing": [COUNT, StrOptions({"auto"})],
     "inducing": [StrOptions({"greedy", "k-means++", "m-dpp", "random"})],
     "kernel_features": [HasMethods(["fit", "transform"]), None],
@@ -99,8 +100,7 @@ CONSTRAINTS: dict[str, Any] = {
     "learning_rate_init": [POSITIVE],
     "max_iter": [COUNT, StrOptions({"auto"})],
     "validation_fraction": [Interval(Real, 0.0, 0.5, closed="both")],
-    "n_jobs": [Integral, None],
-    "random_state": ["random_state"],
+    **SEARCHED,
 }
 
 
@@ -370,7 +370,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
         "mean": [StrOptions({"auto", "net", "svgp"}), HasMethods(["fit", "predict"])],
-        "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
+        "hyperparameters": HYPERPARAMETERS,
         "interaction_cst": INTERACTIONS,
         "noise_variance": [POSITIVE, None],
         "likelihood": [StrOptions({"gaussian", "student_t"}), Likelihood, None],

@@ -8,7 +8,6 @@ from functools import cached_property, reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.linalg import block_diag
 from scipy.special import gammaln, ndtr, ndtri
@@ -28,6 +27,7 @@ from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index, Mask
 from skgpx.kernels import (
     Additive,
+    CategoricalKernel,
     Columns,
     Linear,
     category_columns,
@@ -551,15 +551,16 @@ class Candidate:
         self,
         part: Kernel,
         name: str,
-        offset: ArrayLike,
+        offset: Array,
         ties: Array,
         priors: Sequence[StudentPrior],
+        n_correlations: int = 0,
     ) -> Candidate:
         """Add a kernel with log-parameters ``offset + ties @ u``.
 
-        `priors` has one entry for each new coordinate.
+        `priors` has one entry for each new coordinate. The last ones are those of
+        correlations of categories.
         """
-        offset = np.asarray(offset, dtype=np.float64)
         mean = np.array([prior.mean for prior in priors])
         std = np.array([prior.std for prior in priors])
         degrees = np.array([prior.degrees for prior in priors])
@@ -578,7 +579,7 @@ class Candidate:
             ),
             is_correlation=np.append(
                 self.is_correlation,
-                np.zeros(len(offset), dtype=bool),
+                np.arange(len(offset)) >= len(offset) - n_correlations,
             ),
         )
 
@@ -606,10 +607,11 @@ def _power_of_noise(likelihood: Likelihood | None) -> float:
 # ---- Parts that are added to a candidate ---------------------------------------------
 
 
-def with_trend(candidate: Candidate, rows: Rows) -> Candidate:
+def with_trend(candidate: Candidate, rows: Rows, of_groups: bool = False) -> Candidate:
     """Add a linear function, with one standard deviation for all slopes.
 
-    It is in standard deviations of the latent function for one of each column.
+    It is in standard deviations of the latent function for one of each column. That of
+    groups, of equal categories, has correlations between the slopes of two groups.
     """
     n_columns = rows.X.shape[1]
     categories = category_columns(candidate.kernel, n_columns)
@@ -627,12 +629,19 @@ def with_trend(candidate: Candidate, rows: Rows) -> Candidate:
         slope_bounds=np.outer(unit, (1e-3, 1e2)),
         centre=np.average(X, axis=0, weights=rows.weights),
     )
+    kernel = _of_columns(trend, numeric, n_columns)
+    n_correlations = 0
+    if of_groups:
+        n_correlations = len(categories)
+        correlations = CategoricalKernel(np.full(n_correlations, 0.5))
+        kernel = kernel * Columns(correlations, categories)
     return candidate.plus(
-        _of_columns(trend, numeric, n_columns),
-        "a linear trend",
-        offset=np.log(unit),
-        ties=np.ones((d, 1)),
-        priors=[prior],
+        kernel,
+        "a linear trend" + of_groups * " of groups",
+        offset=np.append(np.log(unit), np.zeros(n_correlations)),
+        ties=block_diag(np.ones((d, 1)), np.eye(n_correlations)),
+        priors=[prior] + [_LENGTHSCALE] * n_correlations,
+        n_correlations=n_correlations,
     )
 
 

@@ -355,7 +355,8 @@ def with_trends(
 ) -> list[list[State]]:
     """Families, and the best candidates of some with a linear trend, or with seasons.
 
-    Of the best two products, and of a sum of functions of few columns that is better.
+    Of the best two products, and of a sum of functions of few columns that is better;
+    of the best product, where all columns interact, also with one of each category.
     These are families of their own: they have other parameters. Where there are more
     rows, these judge a trend that gains too little here.
     """
@@ -367,11 +368,15 @@ def with_trends(
     better = families[:1] if best.candidate.is_additive else []
     trended = [*products[:2], *better]
     linear = [search_trend(best_of(family), rows) for family in trended]
+    first = best_of(trended[0])
+    n_columns = rows.X.shape[1]
+    if category_columns(first.kernel, n_columns) and decays(first.kernel, n_columns):
+        linear.append(search_trend(first, rows, of_groups=True))
     threshold = best.posterior
     if len(split.training.y) > len(rows.y):
         threshold -= NEGLIGIBLE_NATS
     trends = [result for result in linear if result.posterior > threshold]
-    if rows.X.shape[1] == 1:
+    if n_columns == 1:
         trends += search_seasons(best_of([best, *trends]), linear[0], split)
     return best_families_first([*families, *([result] for result in trends)])
 
@@ -486,14 +491,18 @@ def train(
 # ---- Trends and seasons --------------------------------------------------------------
 
 
-def search_trend(best: State, rows: Rows) -> State:
-    """The best candidate plus a linear trend, from its optimum or long lengthscales."""
-    candidate = with_trend(best.candidate, rows)
-    slope = candidate.mean[-1]
+def search_trend(best: State, rows: Rows, of_groups: bool = False) -> State:
+    """The best candidate plus a linear trend, from its optimum or long lengthscales.
+
+    A trend of groups from both: their lines may take the place of other functions.
+    """
+    candidate = with_trend(best.candidate, rows, of_groups)
+    trend = candidate.coordinates_of(candidate.kernel)[len(best.u) :]
     long = best.candidate.starts()[0]
-    starts = [np.append(u, slope) for u in (best.u, long)]
-    u = best_first(candidate, starts, rows, best.likelihood)[0]
-    return search(candidate, u, rows, best.likelihood)
+    starts = [np.append(u, trend) for u in (best.u, long)]
+    if not of_groups:
+        starts = best_first(candidate, starts, rows, best.likelihood)[:1]
+    return best_of([search(candidate, u, rows, best.likelihood) for u in starts])
 
 
 def search_seasons(

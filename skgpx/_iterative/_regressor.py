@@ -43,6 +43,7 @@ from skgpx._shell.validation import (
     COUNT_OR_ZERO,
     INTERACTIONS,
     POSITIVE,
+    SEARCHED,
     Interval,
     Rows,
     StrOptions,
@@ -259,12 +260,10 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         "n_neighbors": [COUNT_OR_ZERO, StrOptions({"auto"})],
         "tol": [POSITIVE],
         "max_iter": [COUNT],
-        "optimizer": [StrOptions({"evidence"}), None],
         "interaction_cst": INTERACTIONS,
         "normalize_y": ["boolean"],
         "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
+        **SEARCHED,
     }
 
     posterior_: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,9 +44,11 @@ from skgpx._shell.callbacks import CallbackSupportMixin, RoundReporter, StageClo
 from skgpx._shell.validation import (
     COUNT,
     COUNT_OR_ZERO,
+    HYPERPARAMETERS,
     INTERACTIONS,
     NOT_NEGATIVE,
     POSITIVE,
+    SEARCHED,
     Rows,
     StrOptions,
     Units,
@@ -89,8 +91,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             callable,
         ],
         "n_neighbors": [COUNT_OR_ZERO, StrOptions({"auto"})],
-        "optimizer": [StrOptions({"evidence"}), None],
-        "hyperparameters": [StrOptions({"auto", "average", "maximise"})],
+        "hyperparameters": HYPERPARAMETERS,
         "interaction_cst": INTERACTIONS,
         "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
         "n_particles": [COUNT],
@@ -100,8 +101,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         "max_iter": [COUNT, None],
         "tol": [NOT_NEGATIVE],
         "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
+        **SEARCHED,
     }
 
     def _fit_rows(

@@ -62,7 +62,13 @@ COUNT = Interval(Integral, 1, None, closed="left")
 COUNT_OR_ZERO = Interval(Integral, 0, None, closed="left")
 POSITIVE = Interval(Real, 0.0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0.0, None, closed="left")
-# What estimators take as `interaction_cst`.
+# Parameters of estimators that search for hyperparameters, and what some take.
+SEARCHED: dict[str, Any] = {
+    "optimizer": [StrOptions({"evidence"}), None],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+}
+HYPERPARAMETERS = [StrOptions({"auto", "average", "maximise"})]
 INTERACTIONS = [list, tuple, StrOptions(set(ORDERS)), None]
 # Prefixes of the names of types of dates, in NumPy, pandas, polars and Arrow.
 _TIMES = ("date", "time", "duration", "period")

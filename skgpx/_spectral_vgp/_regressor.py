@@ -24,6 +24,7 @@ from skgpx._shell.callbacks import (
 from skgpx._shell.row_statistics import AdditiveModel
 from skgpx._shell.validation import (
     POSITIVE,
+    SEARCHED,
     HasMethods,
     Interval,
     Rows,
@@ -284,10 +285,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         "order": [StrOptions({"frequency", "data"})],
         "domain": ["array-like", None],
         "noise_variance": [POSITIVE, None],
-        "optimizer": [StrOptions({"evidence"}), None],
         "normalize_y": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
+        **SEARCHED,
     }
 
     def __init__(

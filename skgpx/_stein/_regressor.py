@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from skgpx._shell.validation import (
     COUNT_OR_ZERO,
     NOT_NEGATIVE,
     POSITIVE,
+    SEARCHED,
     HasMethods,
     Interval,
     Rows,
@@ -244,7 +245,6 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         "learning_rate": [POSITIVE],
         "hidden_layer_sizes": ["array-like", COUNT],
         "non_stationary": ["boolean"],
-        "optimizer": [StrOptions({"evidence"}), None],
         "noise_variance": [POSITIVE, None],
         "validation_fraction": [
             Interval(Real, 0.0, 1.0, closed="left"),
@@ -253,8 +253,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         "early_stopping": ["boolean"],
         "n_learning_rows": [COUNT],
         "normalize_y": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
+        **SEARCHED,
     }
 
     def __init__(

@@ -115,6 +115,44 @@ def test_columns_of_categories_are_columns(rng):
     assert np.max(np.abs(z)) < 5.0
 
 
+@pytest.fixture(scope="module")
+def lines():
+    """Eight groups with lines of their own, and rows beyond those of the fit."""
+    rng = np.random.default_rng(4)
+    group = np.repeat(np.arange(8), 16)
+    x = np.tile(np.linspace(0.0, 3.0, 16), 8)
+    f = rng.standard_normal(8)[group] + rng.standard_normal(8)[group] * x
+    frame = pd.DataFrame({"group": pd.Categorical(group), "x": x})
+    return frame, f, f + 0.05 * rng.standard_normal(len(f)), x > 2.0
+
+
+def test_groups_have_lines_of_their_own(lines):
+    frame, f, y, later = lines
+    model = PLSRegressor(likelihood=Gaussian(), random_state=0)
+    model.fit(frame[~later], y[~later])
+    names = {state.name: state.weight for state in model.hyperparameter_states_}
+    of_groups = [w for name, w in names.items() if "trend of groups" in name]
+    assert of_groups
+    mean, std = model.predict(frame[later], return_std=True, include_noise=False)
+    assert np.sqrt(np.mean((mean - f[later]) ** 2)) < 0.15
+    draws = model.sample_functions(1000, random_state=0)(frame[later])
+    z = (draws.mean(axis=1) - mean) / (std / np.sqrt(1000))
+    assert np.max(np.abs(z)) < 5.0
+
+
+# parallel lines are wrong here
+@pytest.mark.filterwarnings("ignore:The noise varies with")
+def test_lines_of_groups_are_interactions(lines):
+    frame, _, y, later = lines
+    model = PLSRegressor(
+        interaction_cst="no_interactions", likelihood=Gaussian(), random_state=0
+    )
+    model.fit(frame[~later], y[~later])
+    mean = model.predict(frame).reshape(8, 16)
+    parallel = mean - mean[:1]
+    assert_allclose(parallel, np.repeat(parallel[:, :1], 16, axis=1), atol=1e-7)
+
+
 def test_log_odds_may_be_a_sum(rng):
     X = rng.uniform(-2.0, 2.0, (700, 8))
     log_odds = 3.0 * np.sum(np.sin(2.0 * X), axis=1)
