@@ -86,9 +86,10 @@ PRIVATE_SKLEARN = {"_shell/validation.py", "_shell/callbacks.py"}
 
 # Ceiling on the size of the package, in tokens of code. Docstrings, comments and lines
 # are free: a keyword argument costs the same wherever the line breaks. It is set by
-# hand, and falls but for a feature, as by 5500 for sums of functions; no room has one,
-# so that a likelihood, a kernel or a warning of a contributor never fails for its size.
-CEILING = 352_500
+# hand, and falls but for a feature, as by 20 000 for series by state space; no room has
+# one, so that a likelihood, a kernel or a warning of a contributor never fails for its
+# size.
+CEILING = 373_500
 LARGEST_FILE = 7000
 
 SOURCES = {

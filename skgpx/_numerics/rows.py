@@ -32,6 +32,13 @@ def distinct_rows(table: Array, weights: Array) -> tuple[Index, Array]:
     O(n k log n). Positive and negative zeros are equal.
     """
     positive = np.flatnonzero(weights > 0.0)
+    # the first column may tell all rows apart
+    first = table[positive, 0]
+    by_first = np.argsort(first)
+    ordered_first = first[by_first]
+    if np.all(ordered_first[1:] > ordered_first[:-1]):
+        order = positive[by_first]
+        return order, weights[order].astype(np.float64)
     # the last key of lexsort is the primary one
     keys = table[positive].T[::-1]
     order = positive[np.lexsort(keys)]

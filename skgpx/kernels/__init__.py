@@ -40,6 +40,7 @@ from skgpx.kernels._spectrum import (
     spectrum_of,
     stationary_terms,
 )
+from skgpx.kernels._state_space import StateSpace
 from skgpx.kernels._stein_frequencies import stein_frequencies
 from skgpx.kernels._terms import (
     Monomial,
