@@ -27,6 +27,8 @@ from numba.core.dispatcher import Dispatcher
 import skgpx
 import skgpx._numerics as floor
 from skgpx._numerics._jit import Formula
+from sklearn.gaussian_process.kernels import ExpSineSquared, Matern
+from skgpx.kernels import Linear
 from skgpx.likelihoods import Poisson, RobustMax, StudentT
 
 warnings.simplefilter("ignore")
@@ -83,6 +85,14 @@ models = [
     skgpx.GWIClassifier(max_iter=2, likelihood=RobustMax()).fit(X, y > 1.0),
     skgpx.GWIClassifier(max_iter=2).fit(X, np.digitize(y, (0.8, 1.2))),
 ]
+times = np.random.default_rng(1).random((400, 1))
+waves = np.sin(9.0 * times[:, 0])
+sums = Matern(nu=0.5) * ExpSineSquared() + ExpSineSquared() + Linear()
+models += [
+    skgpx.PLSRegressor(Matern(nu=2.5), random_state=0).fit(times, waves),
+    skgpx.PLSRegressor(sums, optimizer=None).fit(times, waves),
+]
+models[-1].partial_fit([[2.0]], [0.0])
 for model in models:
     rows = X[:, : model.n_features_in_]
     model.predict(rows)

@@ -24,6 +24,7 @@ from skgpx._draws._grid import box_of_grid, checked_domain
 from skgpx._draws._mapped import InputMap, central_differences
 from skgpx._draws._prior import checked_n_basis, draw_prior
 from skgpx._draws._processes import FiniteProcess, KernelProcess
+from skgpx._draws._series import markov_draws, markov_sections
 
 __all__ = [
     "Conditioning",
@@ -46,6 +47,8 @@ __all__ = [
     "draw_prior",
     "linear_draws",
     "mapped_draws",
+    "markov_draws",
+    "markov_sections",
     "ones",
     "section_terms",
     "side_by_side",

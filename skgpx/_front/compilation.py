@@ -78,6 +78,7 @@ def _compile() -> None:
         X = np.random.default_rng(0).random((40, 2))
         y = np.sin(5.0 * X[:, 0])
         _particles(X, y)
+        _series()
         _features(X, y)
         _networks(X, y)
     _LOGGER.info("compile_kernels took %.1f s.", time.perf_counter() - start)
@@ -136,6 +137,18 @@ def _particles(X: Array, y: Array) -> None:
     neighbor_model = clone(model).set_params(n_neighbors=4, n_inducing=3)
     neighbor_model.fit(X, y)
     neighbor_model.predict(X, return_std=True)
+
+
+def _series() -> None:
+    """Filter, smoother and paths of a Markov process of one column."""
+    X = np.linspace(0.0, 10.0, 320)[:, np.newaxis]
+    y = np.sin(X[:, 0])
+    settings: dict[str, Any] = {"optimizer": None, "random_state": 0}
+    model = PLSRegressor(Matern(nu=1.5), likelihood=Gaussian(0.1), **settings)
+    model.fit(X, y)
+    model.predict(X, return_std=True)
+    model.predict(X[:9], return_cov=True)
+    _evaluate(model.sample_functions(2, random_state=0), X[:9])
 
 
 def _features(X: Array, y: Array) -> None:

@@ -4,6 +4,7 @@ from skgpx._latent._mixture import MixtureModel
 from skgpx._latent._model import FunctionModel, LatentModel, Mean
 from skgpx._latent._neighbors import NeighborModel
 from skgpx._latent._separate import SeparateFunctions
+from skgpx._latent._series import ObservedSeries, SeriesModel
 
 __all__ = [
     "FunctionModel",
@@ -11,5 +12,7 @@ __all__ = [
     "Mean",
     "MixtureModel",
     "NeighborModel",
+    "ObservedSeries",
     "SeparateFunctions",
+    "SeriesModel",
 ]

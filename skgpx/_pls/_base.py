@@ -60,9 +60,9 @@ from skgpx._shell.validation import (
     kernel_of,
 )
 from skgpx._types import Array
-from skgpx.bases import Nystroem, select_inducing
+from skgpx.bases import Nystroem, SeriesBasis, select_inducing
 from skgpx.diagnostics import Finding
-from skgpx.kernels import decays, with_support
+from skgpx.kernels import StateSpace, decays, with_support
 from skgpx.likelihoods import Likelihood
 
 _STANDARD_UNITS = Units()
@@ -73,6 +73,8 @@ _MIN_POINTS = 100
 # Nearest rows by default, and rows above which they are considered.
 _NEIGHBORS = 40
 _MANY_ROWS = 1500
+# Rows of one column from which on filter and smoother take the place of points.
+_FEWEST_OF_SERIES = 300
 # Chains of a state of averaged hyperparameters: fewer do not show whether they mix.
 _FEWEST_CHAINS = 8
 
@@ -243,7 +245,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         sample = inference.sample
         figures = {
             "steps": sample.n_iter,
-            "rhat": float(np.max(sample.r_hat)),
+            "rhat": float(np.max(sample.r_hat, initial=1.0)),
             "acceptance": sample.acceptance,
         }
         if sample.n_iter == 0:
@@ -409,6 +411,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         noise = prior.exact_noise
         if likelihood.has_closed_form:
             noise = float(likelihood.variance(0.0))
+        if n_rows == len(rows.y) and self._is_series(rows, kernel, likelihood):
+            return SeriesBasis.of(kernel), 0
         # without the noise, of y or of working responses, no number suffices for sure
         automatic = self._is_automatic() and bool(np.isfinite(noise))
         n_neighbors = self._count_neighbors(rows, kernel, likelihood, automatic)
@@ -457,6 +461,24 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             # rows that are elsewhere have no chains
             n_neighbors = n_neighbors or _NEIGHBORS
         return Nystroem.from_kernel(kernel, Z, noise), n_neighbors
+
+    def _is_series(self, rows: Rows, kernel: Kernel, likelihood: Likelihood) -> bool:
+        """Whether rows of one column are filtered and smoothed: if that is exact.
+
+        Other likelihoods than normal noise have it where they would have nearest rows.
+        """
+        fewest = _FEWEST_OF_SERIES
+        if not likelihood.has_closed_form:
+            fewest = _MANY_ROWS
+            if likelihood.n_outputs_ > 1 or likelihood.symmetric:
+                return False
+        return (
+            len(rows.y) > fewest
+            and self._is_automatic()
+            and self.n_neighbors == "auto"
+            and self.method in ("auto", "exact")
+            and StateSpace.of(kernel, rows.X.shape[1]) is not None
+        )
 
     def _follows_nearest_rows(
         self,

@@ -13,8 +13,9 @@ from skgpx._posterior._location_and_scale import location_and_scale
 from skgpx._posterior._nearest_rows import nearest_rows
 from skgpx._posterior._normal_states import normal_state
 from skgpx._posterior._sampler import Inference, Sampler, resolved_method
+from skgpx._posterior._series import series
 from skgpx._shell.validation import Rows
-from skgpx.bases import Nystroem
+from skgpx.bases import Nystroem, SeriesBasis
 from skgpx.likelihoods import Likelihood
 
 # Most operations n p² of tempering that is tried unasked: some ten seconds for 25 p
@@ -49,6 +50,9 @@ def infer(
         scheme diverges.
     """
     method = resolved_method(sampler.method, likelihood)
+    # a series: the same, in one pass over the rows
+    if isinstance(basis, SeriesBasis):
+        return series(basis, rows, likelihood, sampler, rng)
     # nearest rows: regression, or the closest normal distribution
     if sampler.n_neighbors > 0 and likelihood.has_varying_scale:
         return location_and_scale(basis, rows, likelihood, sampler, rng)

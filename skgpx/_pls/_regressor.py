@@ -23,7 +23,7 @@ from skgpx._hyperparameters import (
     most_probable,
     on_scale,
 )
-from skgpx._latent import LatentModel, NeighborModel
+from skgpx._latent import LatentModel, NeighborModel, SeriesModel
 from skgpx._numerics.blas_threads import with_one_blas_thread
 from skgpx._pls._base import ProjectedLangevin, largest_model
 from skgpx._pls._lazy_fit import LazyRows, check_lazy_fit
@@ -83,7 +83,11 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
     A latent function with a Gaussian-process prior is represented at a few inducing
     inputs. Its posterior under any likelihood is approximated by particles, which
-    Langevin dynamics samples; for Gaussian noise it is available in closed form.
+    Langevin dynamics samples; for Gaussian noise it is available in closed form. Of
+    more than 300 rows of one column (1500, if the likelihood is not Gaussian) it is
+    that of all values, by a filter and a smoother, if the kernel is a Markov process:
+    sums of Matern kernels of order 1/2 to 7/2, also times a periodic one, with seasons
+    and linear trends [5]_.
 
     Parameters
     ----------
@@ -258,14 +262,16 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Wall time of the stages "search" (hyperparameters), "selection" (of inducing
         inputs) and "inference".
     inducing_points_ : ndarray of shape (M, n_features)
+        None, M = 0, in a series by filter and smoother.
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights w of the basis: standard normal a priori. `posterior_` holds
         them spread out by ``sqrt(J / (J - 1))`` around the mean of J particles of a
         mode, so that variances are unbiased. States that are averaged share the
         particles of chains by their weights, eight at least.
-    posterior_ : LatentModel, NeighborModel, SeparateFunctions, CellModel or \
-            MixtureModel
-        Basis and posterior of the weights, from which every prediction is computed; two
+    posterior_ : LatentModel, NeighborModel, SeriesModel, SeparateFunctions, \
+            CellModel or MixtureModel
+        Basis and posterior of the weights, from which every prediction is computed; a
+        series holds its rows, and has no weights; two
         separate functions under noise that varies, beside nearest rows; a mixture, with
         a model for each state, where hyperparameters are averaged.
     acceptance_ : float
@@ -353,6 +359,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
        approximations for Gaussian processes", 2025.
     .. [4] Lalchand and Rasmussen, "Approximate inference for fully Bayesian Gaussian
        process regression", AABI 2019.
+    .. [5] Hartikainen and Särkkä, "Kalman filtering and smoothing solutions to temporal
+       Gaussian process regression models", MLSP 2010.
 
     Examples
     --------
@@ -494,7 +502,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         }
         reporter = RoundReporter(self, X, y, sample_weight, **row_quantities)
         likelihood = self._likelihood_given()
-        for name in ("_sums", "_first_sums", "_n_first"):
+        for name in ("_sums", "_first_sums", "_n_first", "_first_series"):
             self.__dict__.pop(name, None)
         if is_lazy(X):
             check_lazy_fit(self, likelihood, y)
@@ -517,7 +525,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             y, weights = with_gaps(y, weights, is_missing)
         quantity = row_quantity(likelihood, len(y), **row_quantities)
         self._exposed = exposure is not None
-        rows = Rows(X, y, weights, quantity)
+        rows = canonical_rows(X, y, weights, quantity)
         if isinstance(self.likelihood, str):
             findings = self._choose_tails(rows, reporter)
         else:
@@ -569,7 +577,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         that of one fit to all rows. With nearest rows the model holds all of them; the
         new rows are conditioned on earlier ones, so that the order of the calls
         matters a little, as the random order of a fit does. O(p N^2 (N + M) + p M^2 +
-        M^3) for p rows, and a search tree of all rows.
+        M^3) for p rows, and a search tree of all rows. A series by filter and smoother
+        goes on with its filter where the rows are later than all others, and is
+        filtered again otherwise; the result is that of one fit to all rows.
         """
         if not hasattr(self, "posterior_"):
             return self._fit_first_rows(X, y, sample_weight)
@@ -588,15 +598,17 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             numeric=True,
             reset=False,
         )
-        self._start_sums()
-        salt = int(generator(self.random_state).integers(2**62))
         rows = canonical_rows(X, y, weights)
         form = NormalForm.of_prepared(self.likelihood_, rows)
+        if n_rows is not None:
+            self._n_rows = n_rows + len(X)
+        if isinstance(self.posterior_, SeriesModel):
+            return self._continue_series(form)
+        self._start_sums()
+        salt = int(generator(self.random_state).integers(2**62))
         model, sums = add_rows(self.posterior_, form.rows, form.likelihood, salt)
         sums = sums._replace(constant=sums.constant - form.constant)
         self._solve_sums(model, self._sums.add(sums))
-        if n_rows is not None:
-            self._n_rows = n_rows + len(X)
         return self
 
     def merge(self, other: PLSRegressor) -> Self:
@@ -642,6 +654,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
                 "copies of it by partial_fit."
             )
         merged = copy_to_merge(self, other)
+        if isinstance(merged.posterior_, SeriesModel):
+            return merged._merge_series(other)
         merged._start_sums()
         # sums are kept by name, and do not change the other model
         second = copy.copy(other)
@@ -679,6 +693,46 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             return NotImplemented
         return self + other
 
+    def _start_series(self) -> tuple[float, tuple[Any, float]]:
+        """Keep the first rows of a series, and their evidence beyond their density."""
+        model = self.posterior_
+        constant = self.log_evidence_ - model.log_density_of_rows
+        if not hasattr(self, "_first_series"):
+            self._first_series = (model.observed, constant)
+        return constant, self._first_series
+
+    def _continue_series(self, form: NormalForm) -> Self:
+        """Add rows to a series, whose filter goes on where they are later."""
+        constant, _ = self._start_series()
+        rows = form.rows
+        variance = float(form.likelihood.variance(0.0))
+        noise = variance / rows.precisions
+        model = self.posterior_.condition(rows.X, rows.y[:, np.newaxis], noise)
+        # ω rows of noise σ² stand for a row of weight ω
+        log_volumes = np.log(2.0 * np.pi * noise)
+        log_volumes -= rows.weights * np.log(2.0 * np.pi * variance)
+        constant += 0.5 * float(np.sum(log_volumes)) - form.constant
+        self.posterior_ = model
+        self.log_evidence_ = model.log_density_of_rows + constant
+        return self
+
+    def _merge_series(self, other: PLSRegressor) -> Self:
+        """Add the rows of another series; the first ones of both count once."""
+        constant, (first, first_constant) = self._start_series()
+        # this is a copy, and the other model stays as it is
+        other_constant, (other_first, _) = copy.copy(other)._start_series()
+        added = other.posterior_.observed
+        constant += other_constant
+        if first.equals(other_first):
+            added = added.beyond(first)
+            constant -= first_constant
+        model = self.posterior_
+        observed = model.observed.followed_by(added.rows, added.y, added.noise)
+        model = replace(model, observed=observed)
+        self.posterior_ = model
+        self.log_evidence_ = model.log_density_of_rows + constant
+        return self
+
     def _fit_first_rows(
         self,
         X: ArrayLike,
@@ -700,7 +754,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     def _check_adds_rows(self) -> None:
         """Refuse to add rows where their sums are not those of one regression."""
         model = self.posterior_
-        adds = isinstance(model, LatentModel | NeighborModel)
+        adds = isinstance(model, LatentModel | NeighborModel | SeriesModel)
         is_normal = type(normal_noise(self.likelihood_)) is Gaussian
         if not adds or not is_normal or model.n_outputs > 1:
             raise ValueError(

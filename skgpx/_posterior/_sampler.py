@@ -52,7 +52,7 @@ def independent_draws(
     particles = weights.draw(n_particles, rng)
     n_weights = weights.mean.size
     sample = Sample(
-        z=particles.transpose(1, 0, 2).reshape(1, n_weights, -1),
+        z=particles.transpose(1, 0, 2).reshape(1, n_weights, n_particles),
         acceptance=1.0,
         r_hat=np.ones(n_weights),
         ess=np.full(n_weights, n_particles).astype(np.float64),

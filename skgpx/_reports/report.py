@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
-from skgpx._latent import FunctionModel, MixtureModel
+from skgpx._latent import FunctionModel, MixtureModel, SeriesModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._reports.averaged_hyperparameters import AveragedHyperparameters, quantiles
 from skgpx._shell.validation import check_is_fitted, check_X, codes_of_grades, warn
@@ -74,11 +74,35 @@ def _n_products(fit: BaseEstimator) -> int | None:
     return fit.n_iter_
 
 
-def _of_chains(fit: BaseEstimator, value: float) -> float | None:
+def _of_chains(
+    fit: BaseEstimator,
+    name: str,
+    statistic: Callable[[Any], float],
+) -> float | None:
     """A statistic of chains; None for a closed form, which runs none."""
     if _is_closed_form(fit):
         return None
-    return float(value)
+    return float(statistic(getattr(fit, name)))
+
+
+def _one_step_error(fit: BaseEstimator) -> float | None:
+    """Root of the mean squared error from earlier rows of a series, in its stds."""
+    if not _has_one_steps(fit):
+        return None
+    return float(np.sqrt(fit.posterior_.mean_squared_error))
+
+
+def _one_step_density(fit: BaseEstimator) -> float | None:
+    """Mean log density of a row of a series given earlier ones."""
+    if not _has_one_steps(fit):
+        return None
+    return float(fit.posterior_.log_density_of_rows / fit.posterior_.n_values)
+
+
+def _has_one_steps(fit: BaseEstimator) -> bool:
+    """Whether the rows of a series are filtered as they are."""
+    is_series = isinstance(fit.posterior_, SeriesModel)
+    return is_series and fit.likelihood_.has_closed_form
 
 
 _INFERENCE: Section = {
@@ -87,11 +111,13 @@ _INFERENCE: Section = {
     "steps": _n_steps,
     "products": _n_products,
     "largest_residual": lambda fit: float(np.max(fit.residuals_)),
+    "one_step_error_in_stds": _one_step_error,
+    "one_step_log_density_nats": _one_step_density,
     "last_change_in_stds": lambda fit: float(fit.change_),
     "divergence_bound_nats": lambda fit: float(fit._divergence_bound),
-    "acceptance": lambda fit: _of_chains(fit, fit.acceptance_),
-    "largest_rhat": lambda fit: _of_chains(fit, np.max(fit.rhat_)),
-    "smallest_ess": lambda fit: _of_chains(fit, np.min(fit.ess_)),
+    "acceptance": lambda fit: _of_chains(fit, "acceptance_", np.max),
+    "largest_rhat": lambda fit: _of_chains(fit, "rhat_", np.max),
+    "smallest_ess": lambda fit: _of_chains(fit, "ess_", np.min),
 }
 
 
@@ -288,6 +314,10 @@ def _basis(model: BaseEstimator, X: ArrayLike | None) -> dict[str, Any]:
         section["models"] = len(posterior.models)
         posterior = posterior.models[0]
     if not isinstance(posterior, FunctionModel):
+        return section
+    if isinstance(posterior, SeriesModel):
+        section["kind"] = "state space"
+        section["states"] = posterior.n_states
         return section
     if posterior.n_neighbors > 0:
         section["kind"] = "inducing points and nearest rows"

@@ -18,6 +18,7 @@ from skgpx.bases._fourier import Fourier, FourierSeries, SeriesMarginals
 from skgpx.bases._kernel_basis import EmpiricalSpectral, Nystroem
 from skgpx.bases._neighbors import NeighborCoefficients, NeighborResidual
 from skgpx.bases._selectors import select_inducing, select_until
+from skgpx.bases._series import SeriesBasis
 from skgpx.bases._warped import WarpedInputs
 
 # The other names imported above serve the library itself.

@@ -1,0 +1,344 @@
+"""Series by state space: exact regression of one column, and what continues it."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    ExpSineSquared,
+    Matern,
+)
+
+from skgpx import PLSClassifier, PLSRegressor
+from skgpx._hyperparameters import VariationalEvidence, _process_evidence
+from skgpx._hyperparameters._evidence import ExactEvidence
+from skgpx._latent import SeriesModel
+from skgpx._shell.validation import canonical_rows
+from skgpx.kernels import Linear
+from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
+
+LARGEST_Z = 4.5
+N = 400
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0.0, 20.0, (N, 1))
+X[30:40] = X[20:30]
+Y = np.sin(X[:, 0]) + 0.3 * RNG.standard_normal(N)
+WEIGHTS = RNG.integers(1, 4, N)
+NEW = np.concatenate((RNG.uniform(-2.0, 22.0, (40, 1)), X[:5]))
+NOISE = 0.09
+
+KERNEL = 2.0 * Matern(1.3, nu=1.5)
+SUM = (
+    1.1 * Matern(3.0, nu=2.5) * ExpSineSquared(0.7, 2.0)
+    + 0.3 * Matern(0.5, nu=1.5)
+    + Linear(0.4, centre=5.0)
+    + ConstantKernel(2.0)
+)
+KERNELS = {
+    "1/2": Matern(1.3, nu=0.5),
+    "3/2": KERNEL,
+    "5/2": 0.5 * Matern(2.0, nu=2.5),
+    "7/2": Matern(2.0, nu=3.5),
+    "sum": SUM,
+}
+each_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+
+
+def fixed(kernel=KERNEL, likelihood=None, **settings):
+    return PLSRegressor(
+        kernel,
+        likelihood=likelihood or Gaussian(NOISE),
+        optimizer=None,
+        normalize_y=False,
+        random_state=0,
+        **settings,
+    )
+
+
+def exact(kernel=KERNEL, X=X, y=Y, noise=NOISE):
+    return GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X, y)
+
+
+def moments(model, X=NEW):
+    return model.predict(X, return_std=True)
+
+
+@each_kernel
+def test_exact_regression(kernel):
+    model = fixed(kernel).fit(X, Y)
+    dense = exact(kernel)
+    assert isinstance(model.posterior_, SeriesModel)
+    assert model.inducing_points_.shape == (0, 1)
+    # a season leaves 1e-7 of its variance out
+    mean, covariance = dense.predict(NEW, return_cov=True)
+    of_y = covariance + NOISE * np.eye(len(NEW))
+    assert_allclose(model.predict(NEW, return_cov=True)[1], of_y, atol=1e-6)
+    assert_allclose(moments(model), (mean, np.sqrt(np.diag(of_y))), atol=2e-6)
+    value = dense.log_marginal_likelihood_value_
+    assert_allclose(model.log_evidence_, value, rtol=1e-7)
+
+
+def pair_scores(draws, mean, covariance):
+    """z-scores of means and covariances of normal draws (p, s)."""
+    s = draws.shape[1]
+    variance = np.diag(covariance)
+    first = (draws.mean(axis=1) - mean) / np.sqrt(variance / s)
+    spread = np.sqrt((covariance**2 + np.outer(variance, variance)) / s)
+    return np.concatenate((first, ((np.cov(draws) - covariance) / spread).ravel()))
+
+
+@each_kernel
+def test_draws(kernel):
+    model = fixed(kernel).fit(X, Y)
+    n_draws = 200 if kernel is SUM else 2000
+    draws = model.sample_functions(n_draws, random_state=1)
+    values = draws(NEW)
+    mean, covariance = exact(kernel).predict(NEW, return_cov=True)
+    assert np.abs(pair_scores(values, mean, covariance)).max() < LARGEST_Z
+    assert_array_equal(draws(NEW[::-1])[::-1], values)
+    # given three more values
+    conditioned = draws.condition(NEW[:3], [1.0, -1.0, 0.5], 1e-2, random_state=0)
+    dense = exact(
+        kernel,
+        np.concatenate((X, NEW[:3])),
+        np.append(Y, [1.0, -1.0, 0.5]),
+        np.append(np.full(N, NOISE), np.full(3, 1e-2)),
+    )
+    mean, covariance = dense.predict(NEW, return_cov=True)
+    scores = pair_scores(conditioned(NEW), mean, covariance)
+    assert np.abs(scores).max() < LARGEST_Z
+
+
+@pytest.mark.parametrize("name", ["3/2", "5/2", "7/2", "sum"])
+def test_slopes_of_draws(name):
+    draws = fixed(KERNELS[name]).fit(X, Y).sample_functions(3, random_state=1)
+    values, slopes = draws.value_and_grad(NEW[:40])
+    assert_allclose(values, draws(NEW[:40]), atol=1e-10)
+    h = 1e-6
+    differences = (draws(NEW[:40] + h) - draws(NEW[:40] - h)) / (2.0 * h)
+    assert_allclose(slopes[..., 0], differences, atol=1e-6)
+
+
+def test_rows_in_any_order():
+    model = fixed().fit(X, Y)
+    order = np.random.default_rng(1).permutation(N)
+    again = fixed().fit(X[order], Y[order])
+    assert_array_equal(moments(again), moments(model))
+    for places in (NEW, X):
+        order = np.random.default_rng(2).permutation(len(places))
+        mean, std = moments(model, places)
+        assert_array_equal(moments(model, places[order]), (mean[order], std[order]))
+
+
+def test_weights_are_repeated_rows():
+    weighted = fixed().fit(X, Y, WEIGHTS)
+    repeated = fixed().fit(np.repeat(X, WEIGHTS, axis=0), np.repeat(Y, WEIGHTS))
+    assert_allclose(moments(weighted), moments(repeated))
+    assert_allclose(weighted.log_evidence_, repeated.log_evidence_)
+
+
+def test_noise_of_each_row():
+    variance = np.random.default_rng(3).uniform(0.01, 0.5, N)
+    model = PLSRegressor(KERNEL, optimizer=None, normalize_y=False)
+    model.fit(X, Y, noise_variance=variance)
+    assert isinstance(model.posterior_, SeriesModel)
+    dense = exact(noise=variance)
+    mean, std = model.predict(NEW, return_std=True, include_noise=False)
+    dense_mean, dense_std = dense.predict(NEW, return_std=True)
+    assert_allclose(mean, dense_mean, atol=1e-5)
+    assert_allclose(std, dense_std, rtol=1e-4)
+    assert_allclose(
+        model.log_evidence_, dense.log_marginal_likelihood_value_, rtol=1e-6
+    )
+
+
+def test_missing_values_of_a_target():
+    targets = np.column_stack((Y, np.cos(X[:, 0])))
+    is_missing = np.random.default_rng(4).random(N) < 0.2
+    targets[is_missing, 0] = np.nan
+    model = fixed().fit(X, targets)
+    assert isinstance(model.posterior_, SeriesModel)
+    mean, std = moments(model)
+    assert std.shape == mean.shape == (len(NEW), 2)
+    for target, rows in enumerate((~is_missing, np.full(N, True))):
+        dense = exact(X=X[rows], y=targets[rows, target], noise=NOISE)
+        assert_allclose(mean[:, target], dense.predict(NEW), atol=1e-6)
+
+
+def test_noise_of_next_to_nothing():
+    times = np.linspace(0.0, 20.0, N)[:, np.newaxis]
+    y = np.sin(times[:, 0])
+    model = fixed(likelihood=Gaussian(1e-10)).fit(times, y)
+    assert_allclose(model.predict(times), y, atol=1e-8)
+    _, std = model.predict(times, return_std=True, include_noise=False)
+    assert std.max() < 1.001e-5
+    middle = times[:-1] + 0.02
+    dense = exact(X=times, y=y, noise=1e-10)
+    assert_allclose(model.predict(middle), dense.predict(middle), atol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_units_of_time_do_not_matter(unit):
+    model = fixed().fit(X, Y)
+    kernel = 2.0 * Matern(1.3 * unit, nu=1.5, length_scale_bounds=(1e-12, 1e12))
+    other = fixed(kernel).fit(unit * X, Y)
+    assert_allclose(moments(other, unit * NEW), moments(model), rtol=1e-6)
+    assert_allclose(other.log_evidence_, model.log_evidence_, rtol=1e-9)
+
+
+def test_rows_at_one_time():
+    ones = np.ones((N, 1))
+    model = fixed().fit(ones, Y)
+    dense = exact(X=ones)
+    mean, std = model.predict(NEW, return_std=True, include_noise=False)
+    dense_mean, dense_std = dense.predict(NEW, return_std=True)
+    assert_allclose(mean, dense_mean, atol=1e-6)
+    assert_allclose(std, dense_std, atol=1e-6)
+
+
+def test_other_kernels_keep_their_points():
+    for kernel in (RBF(1.3), RBF(1.3) + Matern(nu=1.5)):
+        model = fixed(kernel).fit(X, Y)
+        assert not isinstance(model.posterior_, SeriesModel)
+        assert len(model.inducing_points_)
+    model = fixed(n_inducing=20).fit(X, Y)
+    assert len(model.inducing_points_) == 20
+    two_columns = fixed().fit(np.column_stack((X, X[::-1])), Y)
+    assert not isinstance(two_columns.posterior_, SeriesModel)
+    assert not isinstance(fixed().fit(X[:300], Y[:300]).posterior_, SeriesModel)
+
+
+def test_a_default_search_finds_a_rough_series():
+    rng = np.random.default_rng(5)
+    times = np.sort(rng.uniform(0.0, 100.0, (2000, 1)), axis=0)
+    steps = np.sqrt(np.diff(times[:, 0], prepend=0.0)) * rng.standard_normal(2000)
+    model = PLSRegressor(random_state=0).fit(times, np.cumsum(steps))
+    assert isinstance(model.posterior_, SeriesModel)
+    assert "Matern" in repr(model.kernel_)
+
+
+# ---- Further rows, and what is kept --------------------------------------------------
+
+ORDERS = {"sorted": np.argsort(X[:, 0]), "any": np.arange(N)}
+PARTS = [slice(320, 345), slice(345, 350), slice(350, N)]
+FIRST = slice(0, 320)
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("weights", [np.ones(N), WEIGHTS], ids=["", "weights"])
+def test_parts_are_one_fit(order, weights):
+    rows, y, weights = X[order], Y[order], weights[order]
+    whole = fixed().fit(rows, y, weights)
+    first = fixed().fit(rows[FIRST], y[FIRST], weights[FIRST])
+    evidence = first.log_evidence_
+    parts = copy.deepcopy(first)
+    copies = []
+    for part in PARTS:
+        chunk = (rows[part], y[part], weights[part])
+        parts.partial_fit(*chunk)
+        copies.append(copy.deepcopy(first).partial_fit(*chunk))
+    separate = [
+        fixed().fit(rows[part], y[part], weights[part]) for part in (FIRST, FIRST)
+    ]
+    for model in (
+        parts,
+        sum(copies),
+        sum(copies[::-1]),
+        copies[2] + copies[0] + copies[1],
+    ):
+        assert_allclose(moments(model), moments(whole), rtol=1e-9)
+        assert_allclose(model.log_evidence_, whole.log_evidence_, rtol=1e-9)
+    assert parts.report()["model"]["rows"] == N
+    assert first.log_evidence_ == evidence
+    # equal first rows count once
+    assert_allclose(moments(sum(separate)), moments(first), rtol=1e-9)
+
+
+def test_pickles():
+    model = fixed(SUM).fit(X, Y)
+    before = moments(model)
+    draws = model.sample_functions(3, random_state=0)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(moments(again), before)
+    assert again.log_evidence_ == model.log_evidence_
+    assert_array_equal(again.sample_functions(3, random_state=0)(NEW), draws(NEW))
+    assert_array_equal(pickle.loads(pickle.dumps(draws))(NEW), draws(NEW))
+
+
+def test_report():
+    model = fixed().fit(X, Y)
+    report = model.report(NEW)
+    assert report["basis"] == {"kind": "state space", "states": 2}
+    inference = report["inference"]
+    # predictions from earlier rows, by definition
+    order = np.argsort(X[:, 0], kind="stable")
+    K = KERNEL(X[order]) + NOISE * np.eye(N)
+    errors = np.linalg.solve(np.linalg.cholesky(K), Y[order])
+    assert_allclose(inference["one_step_error_in_stds"], np.sqrt(np.mean(errors**2)))
+    density = exact().log_marginal_likelihood_value_ / N
+    assert_allclose(inference["one_step_log_density_nats"], density)
+    assert "state space" in repr(report)
+    scaled = clone(model).set_params(normalize_y=True).fit(X, 10.0 * Y).report()
+    assert "one_step_log_density_nats" in scaled["inference"]
+
+
+# ---- Other likelihoods ---------------------------------------------------------------
+
+
+def targets_of(likelihood, f, rng):
+    if isinstance(likelihood, Poisson):
+        return rng.poisson(np.exp(f)).astype(np.float64)
+    if isinstance(likelihood, StudentT):
+        return f + 0.2 * rng.standard_t(3, len(f))
+    return (rng.random(len(f)) < 1.0 / (1.0 + np.exp(-2.0 * f))).astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [Poisson("exp"), StudentT(scale=0.2), Bernoulli()]
+)
+def test_closest_normal_distribution(likelihood, monkeypatch):
+    rng = np.random.default_rng(6)
+    times = np.sort(rng.uniform(0.0, 20.0, 500))[:, np.newaxis]
+    y = targets_of(likelihood, np.sin(times[:, 0]), rng)
+    monkeypatch.setattr("skgpx._pls._base._MANY_ROWS", 400)
+    if isinstance(likelihood, Bernoulli):
+        model = PLSClassifier(KERNEL, likelihood=likelihood, optimizer=None)
+    else:
+        model = fixed(likelihood=likelihood)
+    model.fit(times, y)
+    posterior = model.posterior_
+    assert isinstance(posterior, SeriesModel)
+    # the same by matrices
+    monkeypatch.setattr(_process_evidence, "regression_evidence", ExactEvidence)
+    rows = canonical_rows(times, y, np.ones(500))
+    dense = VariationalEvidence(rows, posterior.basis.kernel, model.likelihood_)
+    bound, z, noise = dense.working_responses()
+    regression = exact(posterior.basis.kernel, rows.X, z, noise)
+    mean, std = regression.predict(NEW, return_std=True)
+    means, variances = posterior.marginals(NEW).moments()
+    prior_mean = 0.0 if posterior.mean is None else posterior.mean(NEW)[:, 0]
+    assert_allclose((means[:, 0] - prior_mean) / std, mean / std, atol=1e-3)
+    assert_allclose(np.sqrt(variances[:, 0]) / std, 1.0, atol=1e-3)
+    assert_allclose(model.log_evidence_, bound, atol=1e-2)
+
+
+@pytest.mark.parametrize("likelihood", [Poisson("exp"), StudentT(scale=0.2)])
+def test_many_counts(likelihood):
+    rng = np.random.default_rng(7)
+    times = np.sort(rng.uniform(0.0, 60.0, 1600))[:, np.newaxis]
+    f = np.sin(times[:, 0])
+    y = targets_of(likelihood, f, rng)
+    model = fixed(likelihood=likelihood).fit(times, y)
+    assert isinstance(model.posterior_, SeriesModel)
+    mean, variance = model.posterior_.marginals(times).moments()
+    z = (mean[:, 0] - f) / np.sqrt(variance[:, 0])
+    assert np.sqrt(np.mean(z**2)) < 1.5
+    low, high = model.predict_interval(times, 0.9).T
+    assert np.mean((low <= y) & (y <= high)) > 0.87
+    assert "one_step_error_in_stds" not in model.report()["inference"]
