@@ -57,6 +57,16 @@ AVERAGED_ROWS = 300
 # classes: every state has chains of its own, five seconds in all.
 AVERAGED_CLASS_ROWS = 200
 
+# ---- Series, rows of one column: the exact evidence, O(n) an evaluation --------------
+
+# Stretches of abundant rows that compare candidates, and rows of each.
+STRETCHES = 8
+STRETCH_ROWS = 500
+# Rows that train the best one, of two states: an evaluation takes twenty milliseconds.
+# Of more states there are fewer of them.
+SERIES_ROWS = 20_000
+FEWEST_SERIES_ROWS = 2000
+
 # ---- The same of many rows: densities of neighbourhoods given their predecessors -----
 
 # Neighbourhoods that compare candidates, and that train the best one.

@@ -663,19 +663,31 @@ def with_autoregression(candidate: Candidate, rows: Rows, step: float) -> Candid
     )
 
 
-def with_season(candidate: Candidate, rows: Rows, period: float) -> Candidate:
+def with_season(
+    candidate: Candidate,
+    rows: Rows,
+    period: float,
+    is_markov: bool = False,
+) -> Candidate:
     """Add a function of about this period, which changes slowly.
 
-    Its amplitude has the prior of a noise: it is a part of y.
+    Its amplitude has the prior of a noise: it is a part of y. Abundant rows of a series
+    have one that is Markov.
     """
     scale = _column_std(rows)
     span = float(np.ptp(rows.X))
     memory = max(0.1 * span, period)
-    change = RBF(memory, (period, 1e2 * span))
+    bounds = (period, 1e2 * span)
+    change: Kernel = RBF(memory, bounds)
+    shortest = 0.1
+    if is_markov:
+        # of some ten harmonics
+        change = Matern(memory, bounds, nu=1.5)
+        shortest = 0.4
     cycle = ExpSineSquared(
         length_scale=1.0,
         periodicity=period,
-        length_scale_bounds=(0.1, 10.0),
+        length_scale_bounds=(shortest, 10.0),
         periodicity_bounds=(0.8 * period, 1.25 * period),
     )
     # a period in cycles over the rows: the evidence has a peak of that width
@@ -712,6 +724,7 @@ def of_kernel(
     is_given: bool = True,
     amplitude: StudentPrior = _AMPLITUDE,
     n_together: int | None = None,
+    default: Kernel | None = None,
 ) -> Candidate:
     """A kernel with all its parameters free, under the hyperprior.
 
@@ -736,8 +749,8 @@ def of_kernel(
     degrees = np.full(p, np.inf)
     is_length_scale = np.zeros(p, dtype=bool)
     is_correlation = np.zeros(p, dtype=bool)
-    default_scales = default_kernel(rows.X, rows.weights).k2.length_scale
-    column_std = np.broadcast_to(default_scales, (d,)) / (2.0 * np.sqrt(d))
+    default = default or default_kernel(rows.X, rows.weights)
+    column_std = np.broadcast_to(default.k2.length_scale, (d,)) / (2.0 * np.sqrt(d))
     if n_together is None:
         n_together = kernel.order if type(kernel) is Additive else d
     length_scale_mean = _LENGTHSCALE.mean + 0.5 * np.log(n_together)
@@ -826,6 +839,7 @@ def default_candidates(
     if orders is None:
         orders = SMOOTH_ORDERS if likelihood.n_outputs_ == 1 else SMOOTH_ORDERS[:1]
     n_columns = rows.X.shape[1]
+    default = default_kernel(rows.X, rows.weights)
     groups, most_together = request.interacting(n_columns)
     n_numeric = n_columns - len(request.columns)
     amplitude = ConstantKernel(
@@ -834,7 +848,9 @@ def default_candidates(
     families = []
     for order in orders:
         name = "RBF" if np.isinf(order) else f"Matern {order}"
-        factors = [_factors_of(group, order, rows, request) for group in groups]
+        factors = [
+            _factors_of(group, order, rows, request, default) for group in groups
+        ]
         kernel = reduce(Sum, [reduce(Product, part, amplitude) for part in factors])
         if most_together < n_columns:
             name = f"sum of {name}s of at most {most_together} columns"
@@ -853,6 +869,7 @@ def default_candidates(
             is_given=False,
             amplitude=_amplitude_prior(likelihood),
             n_together=most_together,
+            default=default,
         )
         family = [anisotropic]
         if n_numeric >= 2:
@@ -872,14 +889,17 @@ def _factors_of(
     order: float,
     rows: Rows,
     request: DefaultKernel,
+    default: Kernel,
 ) -> list[Kernel]:
     """A kernel of those columns of a group that are numbers, and one of categories."""
     d = rows.X.shape[1]
     factors: list[Kernel] = []
     numeric = np.setdiff1d(group, request.columns)
     if len(numeric):
-        X = np.ascontiguousarray(rows.X[:, numeric])
-        shape: Kernel = default_kernel(X, rows.weights).k2
+        if len(numeric) < d:
+            X = np.ascontiguousarray(rows.X[:, numeric])
+            default = default_kernel(X, rows.weights)
+        shape = default.k2
         if np.isfinite(order):
             shape = Matern(shape.length_scale, shape.length_scale_bounds, nu=order)
         factors.append(_of_columns(shape, numeric, d))

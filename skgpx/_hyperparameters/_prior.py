@@ -43,13 +43,18 @@ from skgpx._hyperparameters._laplace_search import (
 )
 from skgpx._hyperparameters._maximise import MIN_EVIDENCE_GAIN, State
 from skgpx._hyperparameters._normal_form import NormalForm
-from skgpx._hyperparameters._process_evidence import is_softmax, process_evidence
+from skgpx._hyperparameters._process_evidence import (
+    is_softmax,
+    process_evidence,
+    suits_a_normal,
+)
 from skgpx._hyperparameters._scale_of_y import (
     scale_of_y,
     search_few_rows,
     tells_scale,
 )
-from skgpx._hyperparameters._select import Split, search
+from skgpx._hyperparameters._select import Split, is_series, search
+from skgpx._hyperparameters._series_search import select_of_stretches, train_series
 from skgpx._hyperparameters._varying_scale_search import varying_scale_search
 from skgpx._hyperparameters._working_responses import (
     depends_on_contrasts,
@@ -61,6 +66,7 @@ from skgpx._row_budgets import (
     AVERAGED_CLASS_ROWS,
     AVERAGED_ROWS,
     CLASS_VALUES,
+    RESPONSE_ROWS,
     SCREENING_ROWS,
     SEARCHED_ROWS,
 )
@@ -191,6 +197,10 @@ def learn(
             trend=trend,
             n_jobs=n_jobs,
         )
+    elif _is_long_series(families, split, likelihood):
+        markov = [family for family in families if is_series(family[-1].kernel, rows)]
+        state = select_of_stretches(markov, split.rows, likelihood)
+        state = train_series(state, split.rows)
     elif not _has_neighborhoods(families, split, likelihood):
         state = _of_both_signs(
             families,
@@ -251,7 +261,8 @@ def learn_scale(
     positive : bool, default=True
         Whether all targets are positive if those of the rows are.
     """
-    rows = counted_once(canonical_rows(*rows))._replace(known=None)
+    rows = canonical_rows(*rows).thinned(RESPONSE_ROWS)
+    rows = counted_once(rows)._replace(known=None)
     is_warped = isinstance(likelihood, Warped)
     transforms = list(TRANSFORMS)
     if not positive or rows.y.min() <= 0.0:
@@ -460,6 +471,17 @@ def _of_both_signs(
     # over the noise that the other search has
     gain = state.gain + signed.evidence - state.evidence
     return signed._replace(gain=gain)
+
+
+def _is_long_series(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+) -> bool:
+    """Whether stretches of abundant rows of one column compare Markov processes."""
+    kernels = [family[-1].kernel for family in families]
+    is_markov = any(is_series(kernel, split.rows) for kernel in kernels)
+    return split.abundant and split.rough and is_markov and suits_a_normal(likelihood)
 
 
 def _has_neighborhoods(
@@ -726,12 +748,14 @@ def _fix_stated_noise(state: State) -> Likelihood:
 def counted_once(rows: Rows) -> Rows:
     """Limit weights to one where no other row has the same inputs."""
     X = rows.X
+    limited = np.minimum(rows.weights, 1.0)
+    if np.all(X[1:, 0] > X[:-1, 0]):
+        return rows._replace(weights=limited)
     order = np.lexsort(X.T[::-1])
     equals_next = np.all(X[order[1:]] == X[order[:-1]], axis=1)
     is_unique = np.ones(len(X), dtype=bool)
     is_unique[order[1:]] &= ~equals_next
     is_unique[order[:-1]] &= ~equals_next
-    limited = np.minimum(rows.weights, 1.0)
     return rows._replace(weights=np.where(is_unique, limited, rows.weights))
 
 

@@ -20,6 +20,10 @@ from skgpx._hyperparameters._evidence import (
     rough_start,
     row_target,
 )
+from skgpx._hyperparameters._series_evidence import (
+    SeriesEvidence,
+    regression_evidence,
+)
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target
@@ -32,8 +36,10 @@ from skgpx._types import Array, Index
 from skgpx.kernels import matrix_and_pullback, with_theta
 from skgpx.likelihoods import Gaussian, Likelihood
 
-# Gain of the bound below which rounds end, in nats, and the most rounds.
+# Gain of the bound below which rounds end, in nats, of many rows in nats a row, and the
+# most rounds.
 _TOLERANCE = 1e-2
+_TOLERANCE_OF_ROW = 1e-5
 _MAX_ROUNDS = 30
 # Noise around rough latent values, in their mean squares.
 _ROUGH_NOISE = 0.1
@@ -51,7 +57,7 @@ def process_evidence(
 ) -> ProcessEvidence:
     """The evidence of kernel and likelihood: exact, a bound, or an approximation."""
     if likelihood.has_closed_form:
-        return ExactEvidence(rows, kernel, likelihood)
+        return regression_evidence(rows, kernel, likelihood)
     if suits_a_normal(likelihood):
         return VariationalEvidence(rows, kernel, likelihood)
     return LaplaceEvidence(rows, kernel, likelihood)
@@ -126,7 +132,7 @@ class VariationalEvidence(EvidenceOfPoints):
         self.likelihood = likelihood
         self._n_kernel_parameters = len(kernel.theta)
         noise = Gaussian(1.0).prepare(rows.y)
-        self._regression = ExactEvidence(rows, kernel, noise)
+        self._regression = regression_evidence(rows, kernel, noise)
         nodes, self._masses = expectation_nodes(1)
         self._nodes = nodes[:, 0]
         # the only feature is what f is multiplied by
@@ -182,6 +188,7 @@ class VariationalEvidence(EvidenceOfPoints):
         # 1 rough values, with a noise
         best = self._start(n_points)
         direction = self._start(n_points)
+        tolerance = max(_TOLERANCE, _TOLERANCE_OF_ROW * len(self.rows.y))
         # 2 sites of the posterior
         part = np.ones(n_points)
         active = np.arange(n_points)
@@ -219,8 +226,8 @@ class VariationalEvidence(EvidenceOfPoints):
             is_whole = part[active] == 1.0
             part[risen] = np.minimum(2.0 * part[risen], 1.0)
             part[active[~rises]] *= 0.25
-            gains = (gain > _TOLERANCE) | ~is_whole
-            goes_on = np.where(rises, gains, gain < -_TOLERANCE)
+            gains = (gain > tolerance) | ~is_whole
+            goes_on = np.where(rises, gains, gain < -tolerance)
             active = active[goes_on]
         values[~np.isfinite(values)] = np.nan
         return values, gradients, moments, best
@@ -407,4 +414,6 @@ class LaplaceEvidence:
         return evidence.value, 0.5 * (slope + slope.T), evidence.parameters
 
 
-ProcessEvidence: TypeAlias = ExactEvidence | VariationalEvidence | LaplaceEvidence
+ProcessEvidence: TypeAlias = (
+    ExactEvidence | SeriesEvidence | VariationalEvidence | LaplaceEvidence
+)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._annealing import LogPosterior
 from skgpx._hyperparameters._candidates import (
@@ -30,7 +31,8 @@ from skgpx._hyperparameters._maximise import (
 from skgpx._hyperparameters._modes import NO_NOISE, Mode
 from skgpx._hyperparameters._neighborhoods import Density, Neighborhoods
 from skgpx._hyperparameters._process_evidence import process_evidence
-from skgpx._hyperparameters._waves import significant_period
+from skgpx._hyperparameters._series_search import select_of_stretches, train_series
+from skgpx._hyperparameters._waves import significant_periods
 from skgpx._row_budgets import (
     ABUNDANT_ROWS,
     COMPARED_NEIGHBORHOODS,
@@ -43,7 +45,12 @@ from skgpx._row_budgets import (
 from skgpx._shell.parallel import side_by_side
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index
-from skgpx.kernels import category_columns, decays, length_scale_entries
+from skgpx.kernels import (
+    StateSpace,
+    category_columns,
+    decays,
+    length_scale_entries,
+)
 from skgpx.likelihoods import Likelihood
 
 MOST_SEASONS = 2
@@ -95,9 +102,11 @@ class Split(NamedTuple):
     def of(cls, rows: Rows, rng: np.random.Generator, rough: bool = False) -> Split:
         """Draw the order, in which rows of larger weight tend to come first."""
         # by y: the order of the columns of X does not matter
-        by_y = np.lexsort(np.atleast_2d(rows.y.T)[::-1])
+        by_y = np.arange(len(rows.y))
+        if rows.X.shape[1] > 1:
+            by_y = np.lexsort(np.atleast_2d(rows.y.T)[::-1])
         keys = rng.exponential(size=len(by_y)) / rows.weights[by_y]
-        order = by_y[np.argsort(keys, kind="stable")]
+        order = by_y[np.argsort(keys)]
         return cls(
             screening=subset(rows, order[:SCREENING_ROWS]),
             scattered=subset(rows, order[:SCATTERED_ROWS]),
@@ -158,7 +167,11 @@ def select(
         return _select_of_abundant(families, split, likelihood, trend, trained)
     if not split.abundant:
         return best_of(finalists(families, split, likelihood, n_jobs, trend))
-    screened = screen_families(families, split.scattered, likelihood, n_jobs)
+    if n_columns == 1 and trained and len(families) > 1:
+        best = select_of_stretches(families, split.rows, likelihood, trend)
+        screened = [[evaluated(best, split.scattered)]]
+    else:
+        screened = screen_families(families, split.scattered, likelihood, n_jobs)
     # nearest rows cannot tell a trend from a smooth function
     if trend and (n_columns == 1 or not fades):
         screened = with_trends(screened, split)
@@ -219,7 +232,9 @@ def finalists(
     results = [result for family in rivals for result in family]
     results.sort(key=lambda result: result.posterior, reverse=True)
     # 4 to the end where that costs little
-    if len(split.training.y) == len(split.scattered.y):
+    if is_series(results[0].kernel, split.rows):
+        results[0] = train_series(results[0], split.rows)
+    elif len(split.training.y) == len(split.scattered.y):
         best = results[0]
         results[0] = search(
             best.candidate,
@@ -376,7 +391,7 @@ def with_trends(
     if len(split.training.y) > len(rows.y):
         threshold -= NEGLIGIBLE_NATS
     trends = [result for result in linear if result.posterior > threshold]
-    if n_columns == 1:
+    if n_columns == 1 and not split.abundant:
         trends += search_seasons(best_of([best, *trends]), linear[0], split)
     return best_families_first([*families, *([result] for result in trends)])
 
@@ -473,6 +488,11 @@ def best_first(
     return [points[i, : candidate.n_free] for i in order]
 
 
+def is_series(kernel: Kernel, rows: Rows) -> bool:
+    """Whether the kernel is a Markov process of the single column."""
+    return StateSpace.of(kernel, rows.X.shape[1]) is not None
+
+
 def train(
     family: Sequence[State],
     split: Split,
@@ -480,6 +500,8 @@ def train(
 ) -> State:
     """Refine the best candidate on more rows; for abundant rows refine every one."""
     best = best_of(family)
+    if split.abundant and trained and is_series(best.kernel, split.rows):
+        return train_series(best, split.rows)
     if split.abundant and decays(best.kernel, split.rows.X.shape[1]):
         best, _ = _search_shapes(family, split)
         if not trained:
@@ -520,26 +542,34 @@ def search_seasons(
     long = linear.candidate.starts()[0]
     previous = linear
     while len(seasons) < MOST_SEASONS:
-        period = significant_period(
+        periods = significant_periods(
             rows,
             best.kernel,
             noise_variance=best.noise_variance,
             searched=split.training.X,
         )
-        if period is None:
+        if not periods:
             break
-        candidate = previous.candidate
-        if not seasons:
-            candidate = with_autoregression(candidate, rows, period)
-        candidate = with_season(candidate, rows, period)
         # from the optimum without this season, and from long lengthscales
-        new_part = candidate.coordinates_of(candidate.kernel)[len(previous.u) :]
-        starts = [
-            np.concatenate((u, previous.u[len(u) :], new_part))
-            for u in (previous.u, long)
-        ]
-        u = best_first(candidate, starts, rows, best.likelihood)[0]
-        season = search(candidate, u, rows, best.likelihood, max_iter=100)
+        results = []
+        for period in periods:
+            candidate = previous.candidate
+            if not seasons:
+                candidate = with_autoregression(candidate, rows, period)
+            candidate = with_season(candidate, rows, period)
+            new_part = candidate.coordinates_of(candidate.kernel)[len(previous.u) :]
+            starts = [
+                np.concatenate((u, previous.u[len(u) :], new_part))
+                for u in (previous.u, long)
+            ]
+            u = best_first(candidate, starts, split.screening, best.likelihood)[0]
+            results.append(
+                search(candidate, u, split.screening, best.likelihood, max_iter=20)
+            )
+        season = best_of(results)
+        season = search(
+            season.candidate, season.u, rows, season.likelihood, max_iter=100
+        )
         if season.posterior <= best.posterior:
             break
         best = season

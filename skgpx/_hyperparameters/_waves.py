@@ -36,15 +36,16 @@ def false_alarm_level(n_waves: float, probability: float = FALSE_ALARMS) -> floa
     return float(np.log(n_waves / probability))
 
 
-def significant_period(
+def significant_periods(
     rows: Rows,
     kernel: Kernel,
     noise_variance: float,
     searched: Array,
-) -> float | None:
-    """Period of a significant wave in the residuals from a kernel, None without any.
+) -> list[float]:
+    """Periods that the strongest wave in the residuals from a kernel may stand for.
 
-    It is the longest significant period that has the strongest wave as a harmonic.
+    Its own, and those of which it is a harmonic, from short to long; none if it is not
+    significant.
 
     Parameters
     ----------
@@ -58,21 +59,18 @@ def significant_period(
     """
     n_frequencies = len(np.unique(searched)) - 1
     if n_frequencies < _FEWEST_FREQUENCIES:
-        return None
+        return []
     # from three cycles to the shortest wave of the rows, twice as dense as peaks
     step = np.pi / float(np.ptp(searched))
     omega = step * np.arange(float(_FEWEST_HALF_CYCLES), n_frequencies)
     gains = wave_gains(rows, kernel, noise_variance, omega)
-    is_significant = gains > false_alarm_level(len(omega))
-    if not np.any(is_significant):
-        return None
-    # frequencies of which the strongest is a multiple
-    strongest = omega[np.argmax(gains)]
-    multiple = np.round(strongest / omega)
-    is_base = np.abs(multiple * omega - strongest) < 0.6 * multiple * step
-    is_base &= multiple <= _MAX_HARMONIC
-    lowest = omega[np.argmax(is_significant & is_base)]
-    return float(2.0 * np.pi / lowest)
+    if np.max(gains) <= false_alarm_level(len(omega)):
+        return []
+    # the season whose harmonic the strongest is may be longer
+    longest = step * _FEWEST_HALF_CYCLES
+    multiples = np.arange(1, _MAX_HARMONIC + 1)
+    frequencies = omega[np.argmax(gains)] / multiples
+    return (2.0 * np.pi / frequencies[frequencies >= 0.999 * longest]).tolist()
 
 
 def wave_gains(
