@@ -42,6 +42,7 @@ from threadpoolctl import threadpool_limits
 import skgpx
 from benchmarks.bench_product import rbf, rows_product
 from benchmarks.bench_series import numpy_statistics
+from benchmarks.bench_state_space import series
 from benchmarks.report import RESULTS, machine, progress, table
 from skgpx import (
     DecoupledSampler,
@@ -244,6 +245,13 @@ def fit(model: Any, n: int, d: int) -> Contest:
     return Contest(lambda: model.fit(X, y), lambda: peer.fit(X[:500], y[:500]))
 
 
+def long_series() -> Contest:
+    """A default fit of a rough series of abundant rows, against arithmetic."""
+    t, _, y = series(100_000, "normal")
+    model = PLSRegressor(random_state=0)
+    return Contest(lambda: model.fit(t[:, np.newaxis], y), arithmetic)
+
+
 def classes(load: Callable[..., tuple[Array, Array]], peer: bool) -> Contest:
     """Default classes, against scikit-learn's or against arithmetic."""
     X, y = load(return_X_y=True)
@@ -360,6 +368,7 @@ WORKS: dict[str, Callable[[], Contest]] = {
     "fit Stein, 400 rows": lambda: fit(SteinRFFRegressor(random_state=0), 400, 2),
     "fit Exact, 2000 rows": lambda: fit(ExactGPRegressor(random_state=0), 2000, 4),
     "fit PLS, 10 000 rows": lambda: fit(PLSRegressor(random_state=0), 10_000, 4),
+    "fit PLS, a series of 100 000 rows": long_series,
     "classes, breast cancer": lambda: classes(load_breast_cancer, peer=True),
     "classes, digits": lambda: classes(load_digits, peer=False),
     "import": import_library,
