@@ -132,7 +132,8 @@ class VariationalEvidence(EvidenceOfPoints):
         self.likelihood = likelihood
         self._n_kernel_parameters = len(kernel.theta)
         noise = Gaussian(1.0).prepare(rows.y)
-        self._regression = regression_evidence(rows, kernel, noise)
+        unknown = rows._replace(known=None)
+        self._regression = regression_evidence(unknown, kernel, noise)
         nodes, self._masses = expectation_nodes(1)
         self._nodes = nodes[:, 0]
         # the only feature is what f is multiplied by

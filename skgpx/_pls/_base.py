@@ -465,6 +465,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     def _is_series(self, rows: Rows, kernel: Kernel, likelihood: Likelihood) -> bool:
         """Whether rows of one column are filtered and smoothed: if that is exact.
 
+        Points and chains that the user asks for are left to him.
+
         Other likelihoods than normal noise have it where they would have nearest rows.
         """
         fewest = _FEWEST_OF_SERIES
@@ -475,8 +477,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return (
             len(rows.y) > fewest
             and self._is_automatic()
+            and self.inducing == "greedy"
             and self.n_neighbors == "auto"
             and self.method in ("auto", "exact")
+            and isinstance(self.init, str)
             and StateSpace.of(kernel, rows.X.shape[1]) is not None
         )
 

@@ -18,10 +18,10 @@ from sklearn.gaussian_process.kernels import (
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx._hyperparameters import VariationalEvidence, _process_evidence
 from skgpx._hyperparameters._evidence import ExactEvidence
-from skgpx._latent import SeriesModel
+from skgpx._latent import LatentModel, SeriesModel
 from skgpx._shell.validation import canonical_rows
 from skgpx.kernels import Linear
-from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
+from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, StudentT, Tobit
 
 LARGEST_Z = 4.5
 N = 400
@@ -342,3 +342,28 @@ def test_many_counts(likelihood):
     low, high = model.predict_interval(times, 0.9).T
     assert np.mean((low <= y) & (y <= high)) > 0.87
     assert "one_step_error_in_stds" not in model.report()["inference"]
+
+
+def test_censored_rows():
+    rng = np.random.default_rng(3)
+    times = np.sort(rng.uniform(0.0, 60.0, 1600))[:, np.newaxis]
+    f = np.sin(times[:, 0])
+    y = np.minimum(f + 0.2 * rng.standard_normal(1600), 0.5)
+    model = fixed(likelihood=Tobit(scale=0.2)).fit(times, y, censoring=y == 0.5)
+    assert isinstance(model.posterior_, SeriesModel)
+    mean, variance = model.posterior_.marginals(times).moments()
+    z = (mean[:, 0] - f) / np.sqrt(variance[:, 0])
+    assert np.sqrt(np.mean(z**2)) < 1.5
+    # rows above the bound say that f is larger
+    assert np.all(mean[f > 0.9, 0] > 0.6)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"inducing": "random"}, {"n_inducing": 40}, {"n_neighbors": 0}],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_points_that_are_asked_for(settings):
+    model = fixed(**settings).fit(X, Y)
+    assert isinstance(model.posterior_, LatentModel)
+    assert len(model.inducing_points_) > 0
