@@ -28,7 +28,7 @@ from skgpx._shell.validation import (
     generator,
 )
 from skgpx._types import Array, Mask, RandomState
-from skgpx.exceptions import FitWarning
+from skgpx.exceptions import FitWarning, PredictionWarning
 
 __all__ = ["ThompsonSampler"]
 
@@ -249,7 +249,10 @@ class ThompsonSampler(OneBlasThread):
             self.sampler_ = sampler
             posterior = self._improvable_posterior(sampler)
             if posterior is None:
-                draws = sampler.sample_functions(n_free, rng)
+                # an error of some percent of a standard deviation moves no proposal
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", PredictionWarning)
+                    draws = sampler.sample_functions(n_free, rng)
                 free = self._minima(self._sign * draws, X, rng)
             else:
                 free = self._improvements(posterior, n_free, X, rng)

@@ -291,8 +291,8 @@ def sections_posterior(
         return posterior
     raise ValueError(
         f"prior={prior!r} and n_basis={n_basis!r} say how to draw from "
-        f"a Gaussian process, and {estimator!r} has none to draw from, only functions "
-        'of its own. Leave both at "auto", or use a GaussianProcessRegressor or '
+        f"a Gaussian process on points, and {estimator!r} draws in its own way, as a "
+        'series does. Leave both at "auto", or use a GaussianProcessRegressor or '
         "PLSRegressor(n_neighbors=0)."
     )
 

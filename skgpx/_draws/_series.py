@@ -28,13 +28,10 @@ class _SeriesTerm:
     Parameters
     ----------
     n_outputs : int
-    draws : ndarray of shape (s,)
-        Positions of the draws.
     factor : float or ndarray of shape (c,), default=1.0
     """
 
     n_outputs: int
-    draws: Index
     factor: float | Array = field(default=1.0, kw_only=True)
 
     @property
@@ -44,7 +41,7 @@ class _SeriesTerm:
 
     @property
     def n_columns(self) -> int:
-        """Number c s of columns, which selections do not change."""
+        """Number c s of columns."""
         raise NotImplementedError
 
     def _values(
@@ -55,7 +52,7 @@ class _SeriesTerm:
     def _columns(self, draws: Index) -> Index:
         """Columns (c, k) of draws at these positions."""
         size = self.n_columns // self.n_outputs
-        return np.arange(self.n_outputs)[:, np.newaxis] * size + self.draws[draws]
+        return np.arange(self.n_outputs)[:, np.newaxis] * size + draws
 
     @property
     def _factors(self) -> Array:
@@ -67,10 +64,7 @@ class _SeriesTerm:
         first = np.zeros(n, dtype=np.int64)
         stop = np.full(n, self.n_columns)
         values, _ = self._values(X[:, 0], first, stop, False)
-        size = self.n_columns // self.n_outputs
-        values = values.reshape(n, self.n_outputs, size)
-        if not np.array_equal(self.draws, np.arange(size)):
-            values = values[:, :, self.draws]
+        values = values.reshape(n, self.n_outputs, self.n_columns // self.n_outputs)
         out += values * self._factors[:, np.newaxis]
 
     def at(self, X: Array) -> Array:
@@ -95,7 +89,10 @@ class _SeriesTerm:
 
     def select(self, draws: Index) -> Self:
         """Keep the draws at these positions."""
-        return replace(self, draws=self.draws[draws])
+        return self._of_columns(self._columns(draws).ravel())
+
+    def _of_columns(self, columns: Index) -> Self:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class PathTerm(_SeriesTerm):
     cascades : Cascades
     seeds : ndarray of int of shape (c s, 2)
         Words of 32 bits.
-    n_outputs, draws, factor
+    n_outputs, factor
         See `_SeriesTerm`.
     """
 
@@ -118,6 +115,9 @@ class PathTerm(_SeriesTerm):
     def n_columns(self) -> int:
         """One for each seed."""
         return len(self.seeds)
+
+    def _of_columns(self, columns: Index) -> PathTerm:
+        return replace(self, seeds=self.seeds[columns])
 
     def _values(
         self, times: Array, first: Index, stop: Index, with_slopes: bool
@@ -135,7 +135,7 @@ class SectionTerm(_SeriesTerm):
     ----------
     sections : Sections
         With c s columns of weights.
-    n_outputs, draws, factor
+    n_outputs, factor
         See `_SeriesTerm`.
     """
 
@@ -145,6 +145,9 @@ class SectionTerm(_SeriesTerm):
     def n_columns(self) -> int:
         """One for each column of weights."""
         return self.sections.weights.shape[1]
+
+    def _of_columns(self, columns: Index) -> SectionTerm:
+        return replace(self, sections=self.sections.of_columns(columns))
 
     def _values(
         self, times: Array, first: Index, stop: Index, with_slopes: bool
@@ -174,7 +177,6 @@ def markov_draws(
     seeds = rng.integers(0, 2**32, (n_outputs * size, 2))
     path = PathTerm(
         n_outputs=n_outputs,
-        draws=np.arange(size),
         cascades=form.cascades(),
         seeds=seeds,
     )
@@ -196,7 +198,7 @@ def markov_sections(kernel: Kernel, rows: Array, weights: Array) -> tuple[Term, 
         np.ascontiguousarray(rows[:, 0]),
         np.ascontiguousarray(weights.reshape(n, c * s)),
     )
-    section = SectionTerm(n_outputs=c, draws=np.arange(s), sections=sections)
+    section = SectionTerm(n_outputs=c, sections=sections)
     terms: tuple[Term, ...] = (section,)
     if static is not None:
         terms += section_terms(static, rows, weights)
@@ -217,4 +219,6 @@ def _parts(kernel: Kernel) -> tuple[StateSpace, Kernel | None]:
 
 def _inside_columns(kernel: Kernel) -> Kernel:
     """The kernel that sees a column."""
-    return kernel.kernel if type(kernel) is Columns else kernel
+    while type(kernel) is Columns:
+        kernel = kernel.kernel
+    return kernel

@@ -132,6 +132,8 @@ class VariationalEvidence(EvidenceOfPoints):
         self.likelihood = likelihood
         self._n_kernel_parameters = len(kernel.theta)
         noise = Gaussian(1.0).prepare(rows.y)
+        # whether the rounds of the last points ended
+        self.converged = True
         unknown = rows._replace(known=None)
         self._regression = regression_evidence(unknown, kernel, noise)
         nodes, self._masses = expectation_nodes(1)
@@ -230,6 +232,7 @@ class VariationalEvidence(EvidenceOfPoints):
             gains = (gain > tolerance) | ~is_whole
             goes_on = np.where(rises, gains, gain < -tolerance)
             active = active[goes_on]
+        self.converged = not len(active)
         values[~np.isfinite(values)] = np.nan
         return values, gradients, moments, best
 

@@ -31,6 +31,7 @@ from skgpx._hyperparameters._maximise import (
 from skgpx._hyperparameters._modes import NO_NOISE, Mode
 from skgpx._hyperparameters._neighborhoods import Density, Neighborhoods
 from skgpx._hyperparameters._process_evidence import process_evidence
+from skgpx._hyperparameters._series_evidence import series_form
 from skgpx._hyperparameters._series_search import select_of_stretches, train_series
 from skgpx._hyperparameters._waves import significant_periods
 from skgpx._row_budgets import (
@@ -46,7 +47,6 @@ from skgpx._shell.parallel import side_by_side
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index
 from skgpx.kernels import (
-    StateSpace,
     category_columns,
     decays,
     length_scale_entries,
@@ -167,7 +167,8 @@ def select(
         return _select_of_abundant(families, split, likelihood, trend, trained)
     if not split.abundant:
         return best_of(finalists(families, split, likelihood, n_jobs, trend))
-    if n_columns == 1 and trained and len(families) > 1:
+    is_markov = any(is_series(family[-1].kernel, split.rows) for family in families)
+    if is_markov and trained and len(families) > 1:
         best = select_of_stretches(families, split.rows, likelihood, trend)
         screened = [[evaluated(best, split.scattered)]]
     else:
@@ -490,7 +491,7 @@ def best_first(
 
 def is_series(kernel: Kernel, rows: Rows) -> bool:
     """Whether the kernel is a Markov process of the single column."""
-    return StateSpace.of(kernel, rows.X.shape[1]) is not None
+    return series_form(kernel, rows.X.shape[1]) is not None
 
 
 def train(

@@ -23,10 +23,20 @@ def regression_evidence(
 ) -> ExactEvidence | SeriesEvidence:
     """The exact evidence of normal noise, by the filter where the kernel is Markov."""
     if len(rows.y) > _FEWEST_ROWS:
-        form = StateSpace.of(kernel, rows.X.shape[1])
+        form = series_form(kernel, rows.X.shape[1])
         if form is not None:
             return SeriesEvidence(rows, kernel, likelihood, form)
     return ExactEvidence(rows, kernel, likelihood)
+
+
+def series_form(kernel: Kernel, n_columns: int) -> StateSpace | None:
+    """State space of a kernel that stays Markov within its bounds; None of another."""
+    form = StateSpace.of(kernel, n_columns)
+    if form is None:
+        return None
+    # short lengthscales of seasons need many states
+    is_markov = form.at(kernel.bounds.reshape(-1, 2)[:, 0]).is_exact
+    return form if is_markov else None
 
 
 class SeriesEvidence(EvidenceOfPoints):
@@ -97,8 +107,7 @@ class SeriesEvidence(EvidenceOfPoints):
         """Evidence of another kernel of this form and noise, without a gradient."""
         form = StateSpace.of(kernel, 1)
         if form is None:
-            exact = ExactEvidence(self.rows, kernel, self.likelihood)
-            return exact.value(kernel, noise_variance)
+            return -np.inf
         return self._value(form, float(np.log(noise_variance)))
 
     def regressions(

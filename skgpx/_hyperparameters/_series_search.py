@@ -26,11 +26,9 @@ from skgpx.kernels import StateSpace
 from skgpx.likelihoods import Likelihood
 
 MOST_SEASONS = 3
-# Cycles of the longest season of a stretch.
-_FEWEST_CYCLES = 3.0
 
 
-def stretches(rows: Rows, size: int, number: int, rng_key: float = 0.618) -> list[Rows]:
+def stretches(rows: Rows, size: int, number: int, spread: float = 0.618) -> list[Rows]:
     """Stretches of `size` rows in the order of time, of every k-th row each.
 
     The steps k grow from one to where a stretch covers all rows.
@@ -41,9 +39,9 @@ def stretches(rows: Rows, size: int, number: int, rng_key: float = 0.618) -> lis
     steps = np.round(np.geomspace(1.0, widest, number)).astype(int)
     parts = []
     for i, step in enumerate(steps):
-        # starts that are spread over the rows, without a draw
+        # starts all over the rows, without a draw
         free = n - size * step
-        start = int((rng_key * (i + 1) % 1.0) * max(free, 0))
+        start = int((spread * (i + 1) % 1.0) * max(free, 0))
         chosen = order[start : start + size * step : step][:size]
         parts.append(rows.take(np.sort(chosen)))
     return parts

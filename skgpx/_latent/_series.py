@@ -25,6 +25,7 @@ from skgpx.bases import SeriesBasis
 
 # Columns of covariances that are solved at a time.
 _COLUMNS = 64
+_FLOATS_OF_COLUMNS = 2**25
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,11 @@ class ObservedSeries:
         kernel = self.basis.kernel
         covariance: Array = kernel(X)
         series = self.series(output)
-        for start in range(0, len(X), _COLUMNS):
-            part = slice(start, start + _COLUMNS)
+        # sums over the rows take n S numbers a column
+        n_states = len(self.rows) * series.n_states
+        width = min(max(_FLOATS_OF_COLUMNS // n_states, 1), _COLUMNS)
+        for start in range(0, len(X), width):
+            part = slice(start, start + width)
             # k(X, T) C⁻¹ k(T, x)
             duals = series.solve(kernel(self.rows, X[part]))
             terms = markov_sections(kernel, self.rows, duals[:, np.newaxis])
@@ -232,14 +236,13 @@ class SeriesModel(FunctionModel):
         noise = observed.noise
         std = np.sqrt(np.where(np.isfinite(noise), noise, 0.0))
         errors = weights_rng.standard_normal((len(rows), c, size))
-        errors *= std[:, :, np.newaxis]
-        discrepancy = observed.y[:, :, np.newaxis] - errors
-        discrepancy -= draws.values(rows)
-        duals = np.empty_like(discrepancy)
+        # y - f⁰(T) - ε, in place
+        errors *= -std[:, :, np.newaxis]
+        errors += observed.y[:, :, np.newaxis]
+        errors -= draws.values(rows)
         for output in range(c):
-            series = observed.series(output)
-            duals[:, output] = series.solve(discrepancy[:, output])
-        return draws.plus(markov_sections(kernel, rows, duals))
+            errors[:, output] = observed.series(output).solve(errors[:, output])
+        return draws.plus(markov_sections(kernel, rows, errors))
 
     def process(self) -> SeriesProcess:
         """``f - m`` as a process that can be conditioned."""
@@ -260,6 +263,9 @@ class SeriesModel(FunctionModel):
             mean = self.mean(X)
         values = (y - mean) / self._scales
         noise = noise_variance[:, np.newaxis] / self._scales**2
+        # values without noise may be repeated
+        nugget = NUGGET * self.basis.kernel.diag(X)
+        noise = np.maximum(noise, nugget[:, np.newaxis])
         return replace(self, observed=self.observed.followed_by(X, values, noise))
 
     @property

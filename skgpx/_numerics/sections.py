@@ -225,6 +225,14 @@ class Sections(NamedTuple):
         section_states(*cascades, times, weights, _SEGMENT, before, behind)
         return cls(cascades, times, weights, before, behind)
 
+    def of_columns(self, columns: Index) -> Sections:
+        """The functions of some columns of weights."""
+        return self._replace(
+            weights=np.ascontiguousarray(self.weights[:, columns]),
+            before=np.ascontiguousarray(self.before[:, columns]),
+            behind=np.ascontiguousarray(self.behind[:, columns]),
+        )
+
     def values(
         self,
         times: Array,

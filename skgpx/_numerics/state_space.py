@@ -105,7 +105,7 @@ def copy_matrix(source: Array, target: Array) -> None:
 @inlined
 def stationary(orders: Index, frequencies: Array, P: Array) -> None:
     """Write the covariance of the states without observations; static ones are I."""
-    S = len(P)
+    S = P.shape[1]
     P[:] = 0.0
     start = 0
     for b in range(len(orders)):

@@ -40,6 +40,7 @@ from skgpx._posterior._sampler import (
     resolved_method,
 )
 from skgpx._prediction.base import LatentEstimator
+from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._shell.callbacks import CallbackSupportMixin, RoundReporter, StageClock
 from skgpx._shell.validation import (
     COUNT,
@@ -467,12 +468,17 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
         Points and chains that the user asks for are left to him.
 
-        Other likelihoods than normal noise have it where they would have nearest rows.
+        Other likelihoods than normal noise have it where they would have nearest rows
+        by default.
         """
         fewest = _FEWEST_OF_SERIES
         if not likelihood.has_closed_form:
-            fewest = _MANY_ROWS
+            fewest = ABUNDANT_ROWS
             if likelihood.n_outputs_ > 1 or likelihood.symmetric:
+                return False
+            has_chains = not isinstance(self.init, str) or self.init != "laplace"
+            has_chains = has_chains or self.potential != "projected"
+            if has_chains or self.step_size is not None or self.max_iter is not None:
                 return False
         return (
             len(rows.y) > fewest
@@ -480,7 +486,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             and self.inducing == "greedy"
             and self.n_neighbors == "auto"
             and self.method in ("auto", "exact")
-            and isinstance(self.init, str)
             and StateSpace.of(kernel, rows.X.shape[1]) is not None
         )
 

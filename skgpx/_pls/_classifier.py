@@ -128,7 +128,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
     particles_ : ndarray of shape (M, n_outputs, n_particles)
         Whitened weights of the basis; one output for two classes, otherwise n_classes.
         States that are averaged share the particles by their weights, eight at least.
-    posterior_ : LatentModel, NeighborModel or MixtureModel
+    posterior_ : LatentModel, NeighborModel, SeriesModel or MixtureModel
         Basis and posterior of the weights, from which every prediction is computed.
     hyperparameter_states_ : tuple
         States that predictions average, each with its `kernel`, `likelihood`, `weight`

@@ -63,7 +63,7 @@ from skgpx._shell.validation import (
     row_quantity,
 )
 from skgpx._types import Array, Index
-from skgpx.bases import Nystroem
+from skgpx.bases import Nystroem, SeriesBasis
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Likelihood, LogNormal, Ordinal
 
@@ -228,7 +228,8 @@ class LazyRows(NamedTuple):
         """
         if sampler.n_neighbors > 0:
             return self._nearest_rows(basis, rows, likelihood, sampler, rng)
-        if not likelihood.has_closed_form or rows.y.ndim > 1:
+        is_series = isinstance(basis, SeriesBasis)
+        if is_series or not likelihood.has_closed_form or rows.y.ndim > 1:
             # the sample has all rows
             inference = infer(basis, rows, likelihood, sampler, rng)
             constant = form_constant(rows, inference.likelihood)

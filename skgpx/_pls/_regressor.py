@@ -84,7 +84,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     A latent function with a Gaussian-process prior is represented at a few inducing
     inputs. Its posterior under any likelihood is approximated by particles, which
     Langevin dynamics samples; for Gaussian noise it is available in closed form. Of
-    more than 300 rows of one column (1500, if the likelihood is not Gaussian) it is
+    more than 300 rows of one column (4500, if the likelihood is not Gaussian) it is
     that of all values, by a filter and a smoother, if the kernel is a Markov process:
     sums of Matern kernels of order 1/2 to 7/2, also times a periodic one, with seasons
     and linear trends [5]_.
@@ -252,7 +252,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         for others Laplace's approximation, both less what inducing points leave out;
         with nearest rows Vecchia's approximation of the evidence or, for other
         likelihoods, of a variational lower bound of it (under noise that varies, of the
-        evidence by expectation propagation).
+        evidence by expectation propagation); of a series the evidence or this bound.
     unexplained_ : float
         Evidence that the inducing inputs leave out: the mean over rows of ``var g(x_i)
         / (2 noise_variance)``, in nats by which the evidence of a row may be too low.

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from skgpx._hyperparameters import VariationalEvidence
+from skgpx._hyperparameters import VariationalEvidence, counted_once
 from skgpx._latent import ObservedSeries, SeriesModel
-from skgpx._numerics.state_space import Series
+from skgpx._numerics.state_space import Filtered
 from skgpx._posterior._nearest_rows import inference_of
 from skgpx._posterior._sampler import Inference, Sampler, prior_mean
-from skgpx._row_budgets import NOISE_ROWS
+from skgpx._row_budgets import NOISE_ROWS, STRETCHES
 from skgpx._shell.validation import Rows
-from skgpx._types import Array
+from skgpx._types import Array, Mask
 from skgpx.bases import SeriesBasis
+from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Gaussian, Likelihood
 
 
@@ -38,7 +39,10 @@ def series(
     bound, z, noise = evidence.working_responses()
     observed = ObservedSeries.of(basis, rows.X, z[:, np.newaxis], noise[:, np.newaxis])
     posterior = SeriesModel(observed, prior_mean(likelihood))
-    return inference_of(posterior, likelihood, bound, sampler, rng)
+    inference = inference_of(posterior, likelihood, bound, sampler, rng)
+    if sampler.report is not None:
+        sampler.report(inference)
+    return inference._replace(findings=(rows_not_converged(evidence.converged),))
 
 
 def _regression(
@@ -59,7 +63,7 @@ def _regression(
     noises = np.full(n_targets, noise_variance)
     if n_targets > 1:
         if sampler.noise_is_free and len(likelihood.theta):
-            noises = _noises_of_targets(basis, rows, values, unit_noise, likelihood)
+            noises = _noises_of_targets(basis, rows, values, has_value, likelihood)
         likelihood = likelihood.with_noise(noises)
     noise = noises * unit_noise
     observed = ObservedSeries.of(basis, rows.X, values, noise)
@@ -76,26 +80,49 @@ def _noises_of_targets(
     basis: SeriesBasis,
     rows: Rows,
     values: Array,
-    unit_noise: Array,
+    has_value: Mask,
     likelihood: Gaussian,
 ) -> Array:
-    """Noise variance of each target, by the density of the first rows, (t,)."""
+    """Noise variance of each target, by the density of stretches of its rows, (t,).
+
+    As in the search rows count once, unless others have the same time.
+    """
     low, high = likelihood.theta_bounds[0]
-    first = np.argsort(rows.X[:, 0], kind="stable")[:NOISE_ROWS]
+    omega = counted_once(rows).weights
     noises = np.empty(values.shape[1])
     for target in range(len(noises)):
-        observed = ObservedSeries.of(
-            basis,
-            rows.X[first],
-            values[first, target : target + 1],
-            unit_noise[first, target : target + 1],
+        positions = np.flatnonzero(has_value[:, target])
+        positions = positions[np.argsort(rows.X[positions, 0], kind="stable")]
+        n_stretches = STRETCHES if len(positions) > NOISE_ROWS else 1
+        size = min(len(positions), NOISE_ROWS // n_stretches)
+        starts = np.linspace(0, len(positions) - size, n_stretches).astype(int)
+        stretches = []
+        for start in starts:
+            chosen = positions[start : start + size]
+            observed = ObservedSeries.of(
+                basis,
+                rows.X[chosen],
+                values[chosen, target : target + 1],
+                1.0 / omega[chosen, np.newaxis],
+            )
+            stretches.append(observed.filtered[0])
+        # a row of weight ω stands for ω of them
+        repetitions = 0.5 * sum(
+            float(np.sum(1.0 / stretch.series.noise - 1.0)) for stretch in stretches
         )
-        series = observed.series(0)
-        y = np.ascontiguousarray(observed.y[:, 0])
 
-        def loss(log_noise: float, series: Series = series, y: Array = y) -> float:
-            noise = np.exp(log_noise) * series.noise
-            return -series._replace(noise=noise).filtered(y).value
+        def loss(
+            log_noise: float,
+            stretches: list[Filtered] = stretches,
+            repetitions: float = repetitions,
+        ) -> float:
+            density = sum(
+                stretch.series._replace(noise=np.exp(log_noise) * stretch.series.noise)
+                .filtered(stretch.y)
+                .value
+                for stretch in stretches
+            )
+            return repetitions * log_noise - density
 
         optimum = optimize.minimize_scalar(
             loss, bounds=(low, high), method="bounded", options={"xatol": 0.02}

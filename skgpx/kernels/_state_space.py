@@ -99,12 +99,13 @@ class StateSpace(NamedTuple):
         form = cls(
             tuple(summands), np.array(scales.logs), np.array(scales.position, int)
         )
-        harmonics = form._harmonics()
-        if any(len(masses) > _MOST_HARMONICS for masses in harmonics):
-            return None
-        if form.cascades().n_states > _MOST_STATES:
-            return None
-        return form
+        return form if form.is_exact else None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether so many states stand for the kernel at these scales."""
+        is_complete = all(np.sum(masses) > 0.5 for masses in self._harmonics())
+        return is_complete and self.cascades().n_states <= _MOST_STATES
 
     def at(self, theta: Array) -> StateSpace:
         """At other log-parameters of the kernel."""
@@ -240,8 +241,9 @@ class StateSpace(NamedTuple):
                 masses[1:] *= 2.0
                 beyond = 1.0 - np.cumsum(masses)
                 masses = masses[: 1 + int(np.argmax(beyond < _LEFT_OUT))]
-                if beyond[-1] >= _LEFT_OUT:
-                    masses = np.ones(_MOST_HARMONICS + 1)
+                if beyond[_MOST_HARMONICS] >= _LEFT_OUT:
+                    # more of them would be needed
+                    masses = np.zeros(1)
             harmonics.append(masses)
         return harmonics
 

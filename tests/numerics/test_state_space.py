@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numba.core import config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared, Matern
 
@@ -168,7 +169,8 @@ def test_products_with_the_covariance(kernel, rng):
 
 # ---- Paths ---------------------------------------------------------------------------
 
-S = 4000
+# in plain Python a draw takes a hundred times as long
+S = 400 if config.DISABLE_JIT else 4000
 
 
 def drawn(cascades, times, n_draws=S, seed=0):

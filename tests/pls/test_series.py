@@ -13,14 +13,15 @@ from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     ExpSineSquared,
     Matern,
+    WhiteKernel,
 )
 
-from skgpx import PLSClassifier, PLSRegressor
+from skgpx import PLSClassifier, PLSRegressor, sample_functions
 from skgpx._hyperparameters import VariationalEvidence, _process_evidence
 from skgpx._hyperparameters._evidence import ExactEvidence
 from skgpx._latent import LatentModel, SeriesModel
 from skgpx._shell.validation import canonical_rows
-from skgpx.kernels import Linear
+from skgpx.kernels import Columns, Linear
 from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, StudentT, Tobit
 
 LARGEST_Z = 4.5
@@ -306,7 +307,7 @@ def test_closest_normal_distribution(likelihood, monkeypatch):
     rng = np.random.default_rng(6)
     times = np.sort(rng.uniform(0.0, 20.0, 500))[:, np.newaxis]
     y = targets_of(likelihood, np.sin(times[:, 0]), rng)
-    monkeypatch.setattr("skgpx._pls._base._MANY_ROWS", 400)
+    monkeypatch.setattr("skgpx._pls._base.ABUNDANT_ROWS", 400)
     if isinstance(likelihood, Bernoulli):
         model = PLSClassifier(KERNEL, likelihood=likelihood, optimizer=None)
     else:
@@ -331,7 +332,7 @@ def test_closest_normal_distribution(likelihood, monkeypatch):
 @pytest.mark.parametrize("likelihood", [Poisson("exp"), StudentT(scale=0.2)])
 def test_many_counts(likelihood):
     rng = np.random.default_rng(7)
-    times = np.sort(rng.uniform(0.0, 60.0, 1600))[:, np.newaxis]
+    times = np.sort(rng.uniform(0.0, 60.0, 4600))[:, np.newaxis]
     f = np.sin(times[:, 0])
     y = targets_of(likelihood, f, rng)
     model = fixed(likelihood=likelihood).fit(times, y)
@@ -346,9 +347,9 @@ def test_many_counts(likelihood):
 
 def test_censored_rows():
     rng = np.random.default_rng(3)
-    times = np.sort(rng.uniform(0.0, 60.0, 1600))[:, np.newaxis]
+    times = np.sort(rng.uniform(0.0, 60.0, 4600))[:, np.newaxis]
     f = np.sin(times[:, 0])
-    y = np.minimum(f + 0.2 * rng.standard_normal(1600), 0.5)
+    y = np.minimum(f + 0.2 * rng.standard_normal(4600), 0.5)
     model = fixed(likelihood=Tobit(scale=0.2)).fit(times, y, censoring=y == 0.5)
     assert isinstance(model.posterior_, SeriesModel)
     mean, variance = model.posterior_.marginals(times).moments()
@@ -367,3 +368,56 @@ def test_points_that_are_asked_for(settings):
     model = fixed(**settings).fit(X, Y)
     assert isinstance(model.posterior_, LatentModel)
     assert len(model.inducing_points_) > 0
+
+
+def test_noise_of_targets():
+    rng = np.random.default_rng(4)
+    times = np.linspace(0.0, 1300.0, 13_000)[:, np.newaxis]
+    f = np.column_stack((np.sin(times[:, 0]), np.cos(times[:, 0])))
+    y = f + 0.3 * rng.standard_normal(f.shape)
+    # only the last rows have a value
+    y[:12_000, 1] = np.nan
+    model = PLSRegressor(KERNEL, random_state=0).fit(times, y)
+    assert_allclose(model.noise_variance_, 0.09, rtol=0.1)
+    chosen = slice(12_000, 12_500)
+    weights = np.full(500, 9.0)
+    weighted = clone(model).fit(times[chosen], y[chosen], weights)
+    plain = clone(model).fit(times[chosen], y[chosen])
+    assert_allclose(weighted.noise_variance_, plain.noise_variance_, rtol=1e-6)
+
+
+def test_seasons_of_many_harmonics_are_not_cut():
+    rng = np.random.default_rng(5)
+    times = np.sort(rng.uniform(0.0, 20.0, 400))[:, np.newaxis]
+    sharp = ExpSineSquared(0.12, 1.0)
+    L = np.linalg.cholesky((Matern(50.0, nu=1.5) * sharp)(times) + 1e-8 * np.eye(400))
+    y = L @ rng.standard_normal(400) + 0.05 * rng.standard_normal(400)
+    ends = []
+    for start in (0.5, 0.15):
+        season = ExpSineSquared(start, 1.0, length_scale_bounds=(0.05, 5.0))
+        kernel = Matern(50.0, nu=1.5) * season + WhiteKernel(0.01)
+        model = PLSRegressor(kernel, hyperparameters="maximise", random_state=0)
+        ends.append(model.fit(times, y).log_evidence_)
+    assert abs(ends[0] - ends[1]) < 1.0
+
+
+def test_condition_without_noise():
+    model = fixed().fit(X, Y).posterior_
+    place = np.array([[3.3]])
+    for _ in range(2):
+        model = model.condition(place, np.ones((1, 1)), np.zeros(1))
+    mean, variance = model.marginals(place).moments()
+    assert_allclose(mean, 1.0, atol=1e-6)
+    assert np.all(np.isfinite(variance))
+
+
+def test_a_column_inside_of_a_column_is_drawn_once():
+    nested = Columns(Columns(1.0 * Matern(1.3, nu=1.5), [0]), [0])
+    draws = sample_functions(fixed(nested).fit(X, Y), 2000, random_state=0)
+    # far from the rows
+    assert_allclose(np.var(draws(np.array([[500.0]]))), 1.0, rtol=0.15)
+
+
+def test_selected_draws_are_the_same_functions():
+    draws = sample_functions(fixed().fit(X, Y), 5, random_state=0)
+    assert_array_equal(draws[[3]](NEW), draws(NEW)[:, [3]])
