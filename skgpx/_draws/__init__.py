@@ -22,7 +22,7 @@ from skgpx._draws._functions import (
 )
 from skgpx._draws._grid import box_of_grid, checked_domain
 from skgpx._draws._mapped import InputMap, central_differences
-from skgpx._draws._prior import checked_n_basis, draw_prior
+from skgpx._draws._prior import checked_n_basis, draw_prior, with_features
 from skgpx._draws._processes import FiniteProcess, KernelProcess
 from skgpx._draws._series import markov_draws, markov_sections
 
@@ -52,5 +52,6 @@ __all__ = [
     "ones",
     "section_terms",
     "side_by_side",
+    "with_features",
     "with_outputs_of",
 ]

@@ -34,6 +34,7 @@ from skgpx._draws._grid import (
 from skgpx._draws._processes import KernelProcess
 from skgpx._types import Array, Index
 from skgpx.kernels import (
+    Additive,
     ColumnsSpectrum,
     GREKernel,
     Monomial,
@@ -44,6 +45,7 @@ from skgpx.kernels import (
     no_sampler,
     sample_spectra,
     spectra_of,
+    summands,
 )
 
 # ---- The independent parts of a process, each with its features ----------------------
@@ -325,6 +327,18 @@ class CachedTerm:
 
 
 # ---- Draws of the whole process ------------------------------------------------------
+
+
+# Features of additive kernels, which have no net of frequencies: independent ones.
+_ADDITIVE_FEATURES = 8192
+
+
+def with_features(prior: dict[str, Any], kernel: Kernel) -> dict[str, Any]:
+    """Options of draws, with as many features as a kernel needs if they do not say."""
+    is_additive = any(type(part) is Additive for part in summands(kernel))
+    if not is_additive:
+        return prior
+    return {"n_basis": _ADDITIVE_FEATURES} | prior
 
 
 def draw_prior(

@@ -18,6 +18,7 @@ from skgpx._draws import (
     Term,
     draw_prior,
     section_terms,
+    with_features,
 )
 from skgpx._latent._model import FunctionModel, Mean
 from skgpx._numerics.linalg import (
@@ -151,6 +152,7 @@ class NeighborModel(FunctionModel):
         basis = self.basis
         Z = basis.inducing_points
         given = Conditioning(residual.rows, np.min(residual.noise, axis=1))
+        prior = with_features(prior, basis.kernel)
         draws = draw_prior(basis.kernel, Z.shape[1], c, s, rng, given=given, **prior)
         # y - ε; rows without a value are no neighbours
         noise = residual.noise[:, self.versions]

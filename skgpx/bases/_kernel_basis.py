@@ -15,6 +15,7 @@ from skgpx._draws import (
     KernelProcess,
     draw_prior,
     section_terms,
+    with_features,
 )
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
@@ -201,7 +202,7 @@ class KernelBasis:
             n_draws,
             rng,
             given=conditioning,
-            **prior,
+            **with_features(prior, self.kernel),
         )
         # u = L w, less the noise of the jitter
         u = weights if self.root is None else np.tensordot(self.root, weights, 1)
