@@ -199,8 +199,9 @@ def learn(
         )
     elif _is_long_series(families, split, likelihood):
         markov = [family for family in families if is_series(family[-1].kernel, rows)]
-        state = select_of_stretches(markov, split.rows, likelihood)
-        state = train_series(state, split.rows)
+        if start is None or not is_series(start.kernel, rows):
+            start = select_of_stretches(markov, split.rows, likelihood)
+        state = train_series(start, split.rows)
     elif not _has_neighborhoods(families, split, likelihood):
         state = _of_both_signs(
             families,

@@ -144,11 +144,12 @@ def add_seasons(
             new_part = candidate.coordinates_of(candidate.kernel)[len(best.u) :]
             start = (np.append(best.u, new_part), best.likelihood)
             results.append(search_stretches(candidate, [start], [part], max_iter=10))
-        season = best_of(results)
+        chosen = int(np.argmax([result.posterior for result in results]))
+        season = results[chosen]
         if season is without:
             continue
         if not n_seasons:
-            period = periods[results.index(season) - 1]
+            period = periods[chosen - 1]
             new_part = season.u[len(best.u) :]
             for base in bases:
                 candidate = with_season(base, part, period, is_markov=True)
