@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import comb
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Product
 
 from skgpx._numerics.additive import additive_row, additive_rows, additive_slopes
@@ -65,6 +66,14 @@ class Factor(NamedTuple):
         values = np.asarray(getattr(self.kernel, self.name), dtype=np.float64)
         scales = -2.0 * np.log(values) if self.is_of_categories else values**-2.0
         return np.broadcast_to(scales, self.columns.shape)
+
+    def of(self, position: int) -> Kernel:
+        """The kernel of one of its columns, with a free hyperparameter."""
+        values = np.broadcast_to(getattr(self.kernel, self.name), self.columns.shape)
+        bounds = {f"{self.name}_bounds": (1e-9, 1e9)}
+        return clone(self.kernel).set_params(
+            **{self.name: float(values[position])}, **bounds
+        )
 
 
 class Additive(RuledKernel, DerivedKernel):

@@ -1,0 +1,386 @@
+"""Kernels of rows that see a linear functional of f: slopes, means over boxes, and so on.
+
+A row ``L f`` is a weighted sum of values and slopes of f at *nodes*: a slope at one
+node, the mean over a box at those of Gauss and Legendre, a difference at two. With W
+the weights, the covariance of functionals is ``W k(nodes, nodes) Wᵀ``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgpx._numerics.rows import row_slices
+from skgpx._types import Array, Index, Mask
+from skgpx.kernels._columns import DerivedKernel
+from skgpx.kernels._matrices import kernel_matrix, matrix_and_pullback
+from skgpx.kernels._registry import RuledKernel, ValuesAndPullback, is_rule
+from skgpx.kernels._slopes import VALUE, Jet, Slopes, jet_and_pullback
+
+# Nodes of a panel of a box along one column, and the most along each of one column, of
+# two, of three, and of more.
+_PANEL = 5
+_MOST_NODES = (40, 10, 5, 3)
+# Numbers in memory for covariances between nodes.
+_BLOCK = 2**21
+
+
+class FunctionalRows(NamedTuple):
+    """Rows of functionals, as one array: what a kernel of them is evaluated at.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    widths : ndarray of shape (n, d)
+        Of the box around x over which f is averaged; zero for a point.
+    against : ndarray of shape (n, d)
+        Where f is subtracted, if anywhere.
+    derivative : ndarray of int of shape (n,)
+        The column along which f is differentiated; -1 for none.
+    is_difference : ndarray of bool of shape (n,)
+        Whether ``f(against)`` is subtracted.
+    """
+
+    X: Array
+    widths: Array
+    against: Array
+    derivative: Index
+    is_difference: Mask
+
+    @classmethod
+    def of(cls, rows: Array, d: int) -> FunctionalRows:
+        """Functionals from an array (n, 3 d + 2), or values at points (n, d)."""
+        n = len(rows)
+        if rows.shape[1] == d:
+            zeros = np.zeros((n, d))
+            no_slope = np.full(n, VALUE)
+            return cls(rows, zeros, zeros, no_slope, np.zeros(n, dtype=bool))
+        if rows.shape[1] != 3 * d + 2:
+            raise ValueError(
+                f"Expected points of {d} columns, or functionals of {3 * d + 2}; got "
+                f"{rows.shape[1]} columns."
+            )
+        return cls(
+            X=rows[:, :d],
+            widths=rows[:, d : 2 * d],
+            against=rows[:, 2 * d : 3 * d],
+            derivative=rows[:, 3 * d].astype(np.intp),
+            is_difference=rows[:, 3 * d + 1] != 0.0,
+        )
+
+    def as_array(self) -> Array:
+        """One row of numbers for each, (n, 3 d + 2); equal rows are equal."""
+        against = np.where(self.is_difference[:, np.newaxis], self.against, 0.0)
+        columns = (
+            self.X,
+            self.widths,
+            against,
+            self.derivative.astype(np.float64),
+            self.is_difference.astype(np.float64),
+        )
+        return np.ascontiguousarray(np.column_stack(columns))
+
+    @property
+    def is_value(self) -> Mask:
+        """Which rows see nothing but the value at a point."""
+        has_box = np.any(self.widths > 0.0, axis=1)
+        return ~(has_box | self.is_difference | (self.derivative != VALUE))
+
+    @property
+    def level(self) -> Array:
+        """What each row sees of a constant function of one, (n,): ones and zeros."""
+        sees_level = (self.derivative == VALUE) & ~self.is_difference
+        return sees_level.astype(np.float64)
+
+    def take(self, chosen: Any) -> FunctionalRows:
+        """Some of the rows."""
+        return FunctionalRows(*(part[chosen] for part in self))
+
+
+class Nodes(NamedTuple):
+    """Points whose values and slopes, weighted, are the functionals of some rows.
+
+    Attributes
+    ----------
+    X : ndarray of shape (q, d)
+    derivative : ndarray of int of shape (q,)
+    weights : sparse array of shape (n, q)
+    """
+
+    X: Array
+    derivative: Index
+    weights: sparse.csr_array
+
+    @classmethod
+    def of(cls, rows: FunctionalRows, resolution: Array) -> Nodes:
+        """Nodes of rows, that are dense enough for functions of this resolution."""
+        n = len(rows.X)
+        row_of_node = [np.arange(n)]
+        points = [rows.X]
+        weights = [np.ones(n)]
+        has_box = np.any(rows.widths > 0.0, axis=1)
+        if np.any(has_box):
+            # boxes of the same columns and numbers of nodes together
+            numbers = _numbers_of_nodes(rows.widths, resolution)
+            kinds, kind_of_row = np.unique(numbers, axis=0, return_inverse=True)
+            row_of_node, points, weights = [], [], []
+            for k, sizes in enumerate(kinds):
+                chosen = np.flatnonzero(np.ravel(kind_of_row) == k)
+                offsets, masses = _tensor_rule(sizes)
+                steps = offsets * rows.widths[chosen][:, np.newaxis]
+                nodes = rows.X[chosen][:, np.newaxis] + steps
+                row_of_node.append(np.repeat(chosen, len(masses)))
+                points.append(nodes.reshape(-1, rows.X.shape[1]))
+                weights.append(np.tile(masses, len(chosen)))
+        row = np.concatenate(row_of_node)
+        X = np.concatenate(points)
+        weight = np.concatenate(weights)
+        # the same box around the other point, subtracted
+        subtracted = np.flatnonzero(rows.is_difference[row])
+        moved = row[subtracted]
+        other = X[subtracted] + rows.against[moved] - rows.X[moved]
+        row = np.concatenate((row, moved))
+        X = np.concatenate((X, other))
+        weight = np.concatenate((weight, -weight[subtracted]))
+        # in the order of the rows, values and slopes apart
+        order = np.lexsort((row, rows.derivative[row] != VALUE))
+        row = row[order]
+        matrix = sparse.csr_array(
+            (weight[order], (row, np.arange(len(row)))), shape=(n, len(row))
+        )
+        return cls(np.ascontiguousarray(X[order]), rows.derivative[row], matrix)
+
+    @property
+    def n_values(self) -> int:
+        """Number of nodes at which f has a value, which come first."""
+        return int(np.sum(self.derivative == VALUE))
+
+
+def _numbers_of_nodes(widths: Array, resolution: Array) -> Index:
+    """Nodes along each column of each box, (n, d): whole panels; one without width."""
+    panels = np.ceil(widths / resolution)
+    numbers = _PANEL * np.maximum(panels, 1.0)
+    n_wide = np.sum(widths > 0.0, axis=1)
+    most = np.array([1, *_MOST_NODES])[np.minimum(n_wide, len(_MOST_NODES))]
+    numbers = np.where(widths > 0.0, np.minimum(numbers, most[:, np.newaxis]), 1.0)
+    return numbers.astype(np.intp)
+
+
+def _tensor_rule(sizes: Index) -> tuple[Array, Array]:
+    """Nodes (q, d) in [-1/2, 1/2]^d and weights (q,) of a mean over the cube."""
+    offsets = np.zeros((1, 0))
+    masses = np.ones(1)
+    for size in sizes:
+        column, column_masses = _panels(int(size))
+        offsets = np.column_stack(
+            (np.repeat(offsets, len(column), axis=0), np.tile(column, len(offsets)))
+        )
+        masses = np.outer(masses, column_masses).ravel()
+    return offsets, masses
+
+
+def _panels(size: int) -> tuple[Array, Array]:
+    """So many nodes in [-1/2, 1/2], by the rule of Gauss and Legendre in each panel."""
+    if size == 1:
+        return np.zeros(1), np.ones(1)
+    n_panels = max(size // _PANEL, 1)
+    x, w = np.polynomial.legendre.leggauss(size // n_panels)
+    centres = (np.arange(n_panels) + 0.5) / n_panels - 0.5
+    nodes = centres[:, np.newaxis] + 0.5 * x / n_panels
+    return nodes.ravel(), np.tile(0.5 * w / n_panels, n_panels)
+
+
+class Functionals(RuledKernel, DerivedKernel):
+    """Covariance of linear functionals of a function whose covariance is `kernel`.
+
+    Rows have the d columns of points, for values of f there, or the 3 d + 2 columns of
+    `FunctionalRows`.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Covariance of f.
+    resolution : ndarray of shape (d,)
+        Widths, by column, within which f hardly varies: those of the panels of boxes.
+
+    Raises
+    ------
+    ValueError
+        Where it is evaluated at slopes: if the kernel has none.
+
+    Notes
+    -----
+    O(q r) for q and r nodes, in blocks of rows. Values among values are evaluated as
+    the kernel is.
+
+    References
+    ----------
+    .. [1] Solak, Murray-Smith, Leithead, Leith and Rasmussen, "Derivative observations
+       in Gaussian process models of dynamic systems", NeurIPS 2002.
+    .. [2] Särkkä, "Linear operators and stochastic partial differential equations in
+       Gaussian process regression", ICANN 2011.
+    """
+
+    def __init__(self, kernel: Kernel, resolution: Array) -> None:
+        self.kernel = kernel
+        self.resolution = resolution
+
+    def is_stationary(self) -> bool:
+        """Return False: the variance depends on what a row sees."""
+        return False
+
+    def __repr__(self) -> str:
+        return repr(self.kernel)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d of points."""
+        return len(self.resolution)
+
+    def rows(self, X: Array) -> FunctionalRows:
+        """Functionals from an array of them, or of points."""
+        return FunctionalRows.of(np.atleast_2d(X), self.n_features)
+
+    def nodes(self, X: Array) -> Nodes:
+        """Their nodes."""
+        return Nodes.of(self.rows(X), self.resolution)
+
+    def level(self, X: Array) -> Array:
+        """What each row sees of a constant function of one, (n,)."""
+        return self.rows(X).level
+
+    def diag(self, X: Array) -> Array:
+        """Prior variances of the functionals, shape (n,)."""
+        variances, _ = _diagonal(self, X)
+        return variances
+
+    def _gradient(self, X: Array) -> tuple[Array, Array]:
+        K, pullback = _matrix(self, X, None)
+        gradient = np.empty((*K.shape, self.n_dims))
+        for i, j in np.ndindex(*K.shape):
+            unit = np.zeros(K.shape)
+            unit[i, j] = 1.0
+            gradient[i, j] = pullback(unit)
+        return K, gradient
+
+
+class _Blocks:
+    """Covariances between the nodes of two sets of rows, in blocks of left rows."""
+
+    def __init__(self, kernel: Functionals, X: Array, Z: Array):
+        self.kernel = kernel.kernel
+        left_rows = kernel.rows(X)
+        self.right = Nodes.of(kernel.rows(Z), kernel.resolution)
+        # of boxes a row may have a hundred nodes
+        size = Nodes.of(left_rows, kernel.resolution).weights.nnz / max(len(X), 1)
+        n_right = max(len(self.right.X), 1)
+        n_rows = max(int(_BLOCK / (max(size, 1.0) * n_right)), 1)
+        self.slices = row_slices(len(X), n_rows)
+        self._left = [
+            Nodes.of(left_rows.take(block), kernel.resolution) for block in self.slices
+        ]
+
+    @cached_property
+    def _sides(self) -> tuple[slice, slice]:
+        split = self.right.n_values
+        return slice(0, split), slice(split, len(self.right.X))
+
+    def matrix(self) -> Array:
+        """``W k(nodes, nodes) Wᵀ``."""
+        parts = []
+        for left in self._left:
+            K = np.empty((len(left.X), len(self.right.X)))
+            for rows, columns, part in self._parts(left):
+                if part == "value":
+                    X = left.X[rows]
+                    Z = self.right.X[columns]
+                    K[rows, columns] = kernel_matrix(self.kernel, X, Z)
+                else:
+                    K[rows, columns] = self._part(left, rows, columns, part)[0]
+            parts.append((left.weights @ K) @ self.right.weights.T)
+        return np.concatenate(parts)
+
+    def pullback(self, G: Array) -> Array:
+        """Slopes in theta, from the cotangent of the matrix."""
+        slopes = np.zeros(self.kernel.n_dims)
+        for block, left in zip(self.slices, self._left, strict=True):
+            of_nodes = (left.weights.T @ G[block]) @ self.right.weights
+            for rows, columns, part in self._parts(left):
+                _, pullback = self._part(left, rows, columns, part)
+                slopes += pullback(of_nodes[rows, columns])
+        return slopes
+
+    def _parts(self, left: Nodes) -> list[tuple[slice, slice, str]]:
+        """Rows and columns of nodes that see values, and slopes, and their jets' part."""
+        values = slice(0, left.n_values)
+        slopes = slice(left.n_values, len(left.X))
+        right_values, right_slopes = self._sides
+        parts = [
+            (values, right_values, "value"),
+            (slopes, right_values, "left"),
+            (values, right_slopes, "right"),
+            (slopes, right_slopes, "both"),
+        ]
+        return [
+            (rows, columns, part)
+            for rows, columns, part in parts
+            if rows.stop > rows.start and columns.stop > columns.start
+        ]
+
+    def _part(
+        self,
+        left: Nodes,
+        rows: slice,
+        columns: slice,
+        part: str,
+    ) -> ValuesAndPullback:
+        """Covariances of values or slopes, and their pullback to theta."""
+        X = left.X[rows]
+        Z = self.right.X[columns]
+        if part == "value":
+            return matrix_and_pullback(self.kernel, X, Z)
+        jet, pullback_of_jet = jet_and_pullback(
+            self.kernel,
+            Slopes(X, Z, left.derivative[rows], self.right.derivative[columns]),
+        )
+        zero = np.zeros(jet.value.shape)
+        nothing = Jet(zero, zero, zero, zero)
+        return getattr(jet, part), lambda G: pullback_of_jet(
+            nothing._replace(**{part: G})
+        )
+
+
+@is_rule("pullback", Functionals)
+def _matrix(kernel: Functionals, X: Array, Y: Array | None) -> ValuesAndPullback:
+    right = X if Y is None else Y
+    is_plain = X.shape[1] == right.shape[1] == kernel.n_features
+    if is_plain:
+        return matrix_and_pullback(kernel.kernel, X, Y)
+    blocks = _Blocks(kernel, X, right)
+    return blocks.matrix(), blocks.pullback
+
+
+@is_rule("diagonal_pullback", Functionals)
+def _diagonal(kernel: Functionals, X: Array) -> ValuesAndPullback:
+    """Rows that differ only by where they are, have one variance if f is stationary."""
+    rows = kernel.rows(X)
+    if kernel.kernel.is_stationary():
+        moved = rows._replace(X=np.zeros(rows.X.shape), against=rows.against - rows.X)
+        rows = moved
+    distinct, position = np.unique(rows.as_array(), axis=0, return_inverse=True)
+    position = np.ravel(position)
+    matrices = [_matrix(kernel, row[np.newaxis], None) for row in distinct]
+    variances = np.array([matrix.item() for matrix, _ in matrices])
+
+    def pullback(g: Array) -> Array:
+        sums = np.bincount(position, g, minlength=len(distinct))
+        slopes = np.zeros(kernel.n_dims)
+        for (_, pullback_of_row), total in zip(matrices, sums, strict=True):
+            slopes += pullback_of_row(np.full((1, 1), total))
+        return slopes
+
+    return variances[position], pullback
