@@ -123,7 +123,7 @@ class RowUnits(NamedTuple):
                     'Remove these rows, or use transform="yeo-johnson".'
                 )
             y = self.warp.forward(y)
-        return rows._replace(y=self.y.standardised(y), known=quantity)
+        return rows._replace(y=self.y.standardised(y, rows.X), known=quantity)
 
 
 # ---- Cells ---------------------------------------------------------------------------

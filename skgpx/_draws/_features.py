@@ -25,6 +25,7 @@ from skgpx.kernels import (
     CategoricalKernel,
     Columns,
     Coregionalization,
+    Functionals,
     GREKernel,
     Linear,
     matrix_and_input_pullback,
@@ -424,6 +425,8 @@ class KernelFeatures:
     @property
     def n_features(self) -> int:
         """Number of input columns."""
+        if isinstance(self.kernel, Functionals):
+            return self.kernel.n_features
         return self.points.shape[1]
 
     def __call__(self, X: Array) -> Array:

@@ -24,6 +24,7 @@ from skgpx._draws._features import (
     ones,
 )
 from skgpx._draws._frequencies import Conditioning, Part, choose_frequencies
+from skgpx._draws._functionals import draws_of_functionals
 from skgpx._draws._functions import FunctionDraws, side_by_side
 from skgpx._draws._grid import (
     box_of_grid,
@@ -36,6 +37,7 @@ from skgpx._types import Array, Index
 from skgpx.kernels import (
     Additive,
     ColumnsSpectrum,
+    Functionals,
     GREKernel,
     Monomial,
     PeriodicSpectrum,
@@ -335,6 +337,8 @@ _ADDITIVE_FEATURES = 8192
 
 def with_features(prior: dict[str, Any], kernel: Kernel) -> dict[str, Any]:
     """Options of draws, with as many features as a kernel needs if they do not say."""
+    if isinstance(kernel, Functionals):
+        return with_features(prior, kernel.kernel)
     is_additive = any(type(part) is Additive for part in summands(kernel))
     if not is_additive:
         return prior
@@ -451,6 +455,21 @@ def draw_prior(
     (4, 3)
     """
     _check_options(prior, n_groups, method)
+    if isinstance(kernel, Functionals):
+        inner = draw_prior(
+            kernel.kernel,
+            kernel.n_features,
+            n_outputs,
+            size,
+            rng,
+            prior=prior,
+            n_basis=n_basis,
+            n_groups=n_groups,
+            domain=domain,
+            method=method,
+        )
+        process = KernelProcess.prior(kernel, n_inputs, n_outputs)
+        return draws_of_functionals(inner, kernel).with_process(process)
     size_of_basis = checked_n_basis(n_basis, prior, n_inputs)
     if given is not None:
         check_sections(kernel, given.points)

@@ -20,6 +20,7 @@ from skgpx._numerics.linalg import (
 )
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._types import Array
+from skgpx.kernels import Functionals
 
 # ---- Roots of covariances of variables, and their change by observations -------------
 
@@ -238,10 +239,16 @@ class KernelProcess(Process):
             combinations = block_diag(combinations, np.eye(len(X)))
         return replace(
             self,
-            points=np.concatenate((self.points, X)),
+            points=np.concatenate((self.points, self._as_points(X))),
             root=root,
             combinations=combinations,
         )
+
+    def _as_points(self, X: Array) -> Array:
+        """Rows with as many columns as the points, which may be of functionals."""
+        if isinstance(self.kernel, Functionals):
+            return self.kernel.as_rows(X)
+        return X
 
     def learn(
         self,

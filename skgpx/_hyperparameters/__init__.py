@@ -33,6 +33,7 @@ from skgpx._hyperparameters._prior import (
     with_base_rates,
 )
 from skgpx._hyperparameters._process_evidence import VariationalEvidence, suits_a_normal
+from skgpx._hyperparameters._slope_noise import learn_noise_of_slopes
 from skgpx._hyperparameters._sparse import (
     MAX_INDUCING_NON_GAUSSIAN,
     MIN_GAIN,
@@ -79,6 +80,7 @@ __all__ = [
     "inducing_of_targets",
     "latent_moments",
     "learn",
+    "learn_noise_of_slopes",
     "learn_scale",
     "most_points",
     "most_points_beside_rows",

@@ -200,6 +200,9 @@ def average(
         screening = subset(rows, split.order[:SCREENING_BOUND_ROWS])
         split = split._replace(screening=screening)
     effort = Effort.of(len(rows.y), families[0][-1].n_free, likelihood)
+    if families[0][0].sees_functionals:
+        # an evaluation takes as long as that of many times as many rows
+        effort = effort._replace(most_rows=0, n_states=1)
     if requested:
         effort = effort.for_draws()
     draws_states = effort.n_states >= _FEWEST_DRAWN

@@ -29,10 +29,12 @@ from skgpx.kernels import (
     Additive,
     CategoricalKernel,
     Columns,
+    Functionals,
     Linear,
     category_columns,
     columns_of_entry,
     default_kernel,
+    kernel_of_values,
     length_scale_entries,
     stated_log_density,
     summands,
@@ -317,8 +319,19 @@ class Candidate:
     @property
     def is_additive(self) -> bool:
         """Whether it is a default candidate of sums of functions of few columns."""
-        is_sum = any(type(part) is Additive for part in summands(self.kernel))
+        kernel = kernel_of_values(self.kernel)
+        is_sum = any(type(part) is Additive for part in summands(kernel))
         return is_sum and not self.is_given
+
+    @property
+    def sees_functionals(self) -> bool:
+        """Whether rows see slopes of f, means over boxes, or differences."""
+        return type(self.kernel) is Functionals
+
+    def of_functionals(self, functionals: Functionals) -> Candidate:
+        """The same prior of f, of rows that see functionals of it."""
+        kernel = Functionals(self.kernel, functionals.resolution)
+        return replace(self, kernel=kernel)
 
     @cached_property
     def _prior(self) -> StudentPrior:
@@ -547,6 +560,11 @@ class Candidate:
             is_length_scale=np.zeros(0, dtype=bool),
         )
 
+    def _plus(self, part: Kernel) -> Kernel:
+        if not self.sees_functionals:
+            return self.kernel + part
+        return Functionals(self.kernel.kernel + part, self.kernel.resolution)
+
     def plus(
         self,
         part: Kernel,
@@ -567,7 +585,7 @@ class Candidate:
         return replace(
             self,
             name=f"{self.name}, and {name}",
-            kernel=self.kernel + part,
+            kernel=self._plus(part),
             offset=np.append(self.offset, offset),
             ties=_block_diagonal(self.ties, ties),
             mean=np.append(self.mean, mean),
@@ -582,6 +600,13 @@ class Candidate:
                 np.arange(len(offset)) >= len(offset) - n_correlations,
             ),
         )
+
+
+def points_of(rows: Rows, kernel: Kernel) -> Rows:
+    """Rows as points of f, whatever they see of it there."""
+    if type(kernel) is not Functionals:
+        return rows
+    return rows._replace(X=rows.X[:, : kernel.n_features])
 
 
 def _block_diagonal(first: Ties, second: Array) -> Ties:
@@ -613,6 +638,7 @@ def with_trend(candidate: Candidate, rows: Rows, of_groups: bool = False) -> Can
     It is in standard deviations of the latent function for one of each column. That of
     groups, of equal categories, has correlations between the slopes of two groups.
     """
+    rows = points_of(rows, candidate.kernel)
     n_columns = rows.X.shape[1]
     categories = category_columns(candidate.kernel, n_columns)
     numeric = np.setdiff1d(np.arange(n_columns), categories)

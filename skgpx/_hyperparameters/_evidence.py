@@ -225,6 +225,15 @@ def _density_slope(L: Array, white: Array) -> Array:
     return slope
 
 
+def log_density_and_slopes(K: Array, y: Array, noise: Array) -> tuple[float, Array]:
+    """``log N(y | 0, K + diag(noise))``, and its slopes (n,) in the noise; O(n^3)."""
+    L = cholesky(K, jitter=0.0, added=noise).L
+    white = solve_lower(L, y[:, np.newaxis])
+    volume = log_determinant(L) + len(y) * np.log(2.0 * np.pi)
+    log_density = -0.5 * (volume + float(np.sum(white**2)))
+    return log_density, np.diagonal(_density_slope(L, white)).copy()
+
+
 def whiten(
     K: Array,
     rows: Rows,

@@ -26,6 +26,7 @@ from skgpx._hyperparameters._candidates import (
     default_candidates,
     has_log_odds,
     of_kernel,
+    points_of,
 )
 from skgpx._hyperparameters._evidence import (
     Inducing,
@@ -80,6 +81,8 @@ from skgpx._shell.validation import (
 )
 from skgpx.diagnostics import Finding
 from skgpx.kernels import (
+    VALUE,
+    Functionals,
     GREKernel,
     decays,
     rescaled,
@@ -670,6 +673,22 @@ def _families_of(
     if isinstance(kernel, DefaultKernel):
         families = _default_families(kernel, rows, likelihood, rough, additive)
         return families, likelihood
+    if isinstance(kernel, Functionals):
+        # functions of the roughest family have no slopes
+        has_slopes = np.any(kernel.rows(rows.X).derivative != VALUE)
+        families, likelihood = _families_of(
+            kernel.kernel,
+            points_of(rows, kernel),
+            likelihood,
+            rough=rough and not has_slopes,
+            fixed=fixed,
+            additive=additive,
+        )
+        of_functionals = [
+            [candidate.of_functionals(kernel) for candidate in family]
+            for family in families
+        ]
+        return of_functionals, likelihood
     candidate, likelihood = _user_candidate(kernel, rows, likelihood, fixed)
     return [[candidate]], likelihood
 

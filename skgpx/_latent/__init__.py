@@ -1,5 +1,6 @@
 """The fitted latent function, which every prediction is computed from."""
 
+from skgpx._latent._functionals import model_of_functionals, with_level
 from skgpx._latent._mixture import MixtureModel
 from skgpx._latent._model import FunctionModel, LatentModel, Mean
 from skgpx._latent._neighbors import NeighborModel
@@ -15,4 +16,6 @@ __all__ = [
     "ObservedSeries",
     "SeparateFunctions",
     "SeriesModel",
+    "model_of_functionals",
+    "with_level",
 ]

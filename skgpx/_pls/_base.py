@@ -22,13 +22,14 @@ from skgpx._hyperparameters import (
     inducing_by_capacity,
     inducing_of_targets,
     learn,
+    learn_noise_of_slopes,
     most_points,
     most_points_beside_rows,
     search_findings,
     search_record,
     with_base_rates,
 )
-from skgpx._latent import FunctionModel, MixtureModel
+from skgpx._latent import FunctionModel, MixtureModel, with_level
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._pls._inference import infer
 from skgpx._pls._lazy_fit import LazyRows
@@ -42,6 +43,8 @@ from skgpx._posterior._sampler import (
 from skgpx._prediction.base import LatentEstimator
 from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._shell.callbacks import CallbackSupportMixin, RoundReporter, StageClock
+from skgpx._shell.functionals import functional_rows, resolution_of
+from skgpx._shell.kernel_requests import EVERYTHING
 from skgpx._shell.validation import (
     COUNT,
     COUNT_OR_ZERO,
@@ -60,10 +63,17 @@ from skgpx._shell.validation import (
     generator,
     kernel_of,
 )
-from skgpx._types import Array
+from skgpx._types import Array, Mask
 from skgpx.bases import Nystroem, SeriesBasis, select_inducing
 from skgpx.diagnostics import Finding
-from skgpx.kernels import StateSpace, decays, with_support
+from skgpx.kernels import (
+    VALUE,
+    Functionals,
+    StateSpace,
+    decays,
+    kernel_of_values,
+    with_support,
+)
 from skgpx.likelihoods import Likelihood
 
 _STANDARD_UNITS = Units()
@@ -82,6 +92,9 @@ _FEWEST_CHAINS = 8
 
 class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     """Parameters and fit, common to regression and classification."""
+
+    # widths of panels of boxes where rows see functionals of f
+    _resolution: Array | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [Kernel, None],
@@ -155,10 +168,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         streams = generator(self.random_state).spawn(3)
         search_rng, selection_rng, inference_rng = streams
         # 1 kernel, mean and likelihood from the data: one state, or some to average
-        states = learn(
-            complete,
-            likelihood,
-            search_rng,
+        search = partial(
+            learn,
+            likelihood=likelihood,
+            rng=search_rng,
             kernel=kernel,
             fixed=self.optimizer is None,
             inducing=self.inducing,
@@ -169,6 +182,11 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             hyperparameters=self._averaging(likelihood),
             report=reporter.search_round,
         )
+        is_slope = self._has_noise_of_slopes(complete, likelihood, kernel)
+        if np.any(is_slope):
+            rows, states = learn_noise_of_slopes(complete, is_slope, search)
+        else:
+            states = search(complete)
         priors = states
         if with_mean:
             priors = [
@@ -192,6 +210,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             record=search_record(states, complete),
             units=units,
             form=form,
+            noise_of_slopes=_noise_of_slopes(rows, kernel),
         )
         sampler = Sampler(
             method=self.method,
@@ -258,6 +277,12 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """Predictive distribution at rows; a lazy one at rows of dask."""
         if not is_lazy(X):
             return super()._distribution(X, **quantities)
+        for name in ("derivative", "widths", "against"):
+            if quantities.pop(name, None) is not None:
+                raise ValueError(
+                    f"{name} is for arrays in memory; got rows of dask. Predict them "
+                    "in parts."
+                )
         check_is_fitted(self)
         check_new_frame(self, frame_of(X))
         return LazyDistribution(self, X, **quantities)
@@ -285,7 +310,47 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
     def _kernel_for(self, rows: Rows) -> Kernel:
         """The user's kernel, with numbers for columns and the rows as support."""
-        return with_support(kernel_of(self), rows.X, rows.weights)
+        kernel = kernel_of(self)
+        if self._resolution is not None:
+            return Functionals(kernel or EVERYTHING, self._resolution)
+        return with_support(kernel, rows.X, rows.weights)
+
+    def _rows_seen(self, X: Array, **functionals: ArrayLike | None) -> Array:
+        """Rows of `fit`: points, or what is seen of f there."""
+        self._resolution = None
+        seen = functional_rows(self, X, **functionals)  # type: ignore[arg-type]
+        if seen is None:
+            return X
+        self._resolution = resolution_of(seen)
+        return seen.as_array()
+
+    def _all_see_level(self, rows: Rows) -> bool:
+        """Whether all rows see the level of f, so that it may have a prior mean."""
+        kernel = self._kernel_for(rows)
+        if not isinstance(kernel, Functionals):
+            return True
+        return bool(np.all(kernel.level(rows.X) == 1.0))
+
+    def _units_of_latent(self, rows: Rows) -> Units:
+        """Units of a latent function that is not standardised."""
+        kernel = self._kernel_for(rows)
+        if not isinstance(kernel, Functionals):
+            return _STANDARD_UNITS
+        return Units(level=kernel.level)
+
+    def _has_noise_of_slopes(
+        self,
+        rows: Rows,
+        likelihood: Likelihood,
+        kernel: Kernel,
+    ) -> Mask:
+        """Rows of slopes (n,), if their noise is learned beside that of values."""
+        is_slope = np.zeros(len(rows.y), dtype=bool)
+        learns = likelihood.has_closed_form and self.optimizer is not None
+        learns = learns and len(likelihood.theta) > 0 and rows.known is None
+        if learns and isinstance(kernel, Functionals):
+            is_slope = kernel.rows(rows.X).derivative != VALUE
+        return is_slope & ~np.all(is_slope)
 
     def _continues(self, kernel: Kernel) -> bool:
         """Whether this fit is a warm start from one of the same prior and columns."""
@@ -613,6 +678,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         record: dict[str, Any],
         units: Units,
         form: NormalForm | None,
+        noise_of_slopes: float,
     ) -> dict[str, Any]:
         """Fitted attributes of a posterior of the weights, in the units of y."""
         model = inference.posterior
@@ -628,6 +694,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 likelihood = form.fitted(likelihood)
             return likelihood
 
+        posterior = model.affine(units.shift, units.scale)
+        if units.level is not None:
+            posterior = model.affine(0.0, units.scale)
+            posterior = with_level(posterior, units.shift)
         averaged: tuple[State, ...] = ()
         if len(states) > 1:
             averaged = tuple(
@@ -638,7 +708,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if states[0].noise_is_free:
             likelihoods = tuple(state.likelihood for state in averaged)
         return {
-            "kernel_": states[0].kernel,
+            "kernel_": kernel_of_values(states[0].kernel),
+            "_noise_of_slopes": noise_of_slopes,
             "_states": states,
             "_record": record,
             "likelihood_": in_units_of_y(inference.likelihood),
@@ -647,7 +718,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             "unexplained_": inference.unexplained,
             "_divergence_bound": inference.divergence_bound,
             "inducing_points_": _inducing_points(largest_model(model)),
-            "posterior_": model.affine(units.shift, units.scale),
+            "posterior_": posterior,
             "particles_": inference.particles,
             "acceptance_": sample.acceptance,
             "rhat_": sample.r_hat,
@@ -704,6 +775,16 @@ def _excess_of_noise(noise: float, exact_noise: float) -> float:
     if noise - exact_noise > 0.2 * explained_by_exact:
         return 0.5 * float(np.log(noise / exact_noise))
     return 0.0
+
+
+def _noise_of_slopes(rows: Rows, kernel: Kernel) -> float:
+    """Noise variance of slopes in that of the likelihood; zero without any slopes."""
+    if not isinstance(kernel, Functionals):
+        return 0.0
+    is_slope = kernel.rows(rows.X).derivative != VALUE
+    if not np.any(is_slope):
+        return 0.0
+    return 1.0 if rows.known is None else float(np.median(rows.known[is_slope]))
 
 
 def has_scale_kernel(likelihood: Likelihood) -> bool:

@@ -233,6 +233,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> Self:
         """Fit the posterior.
 
@@ -247,6 +251,16 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
+        derivative : array-like of shape (n_samples,), int or str, default=None
+            Rows whose label is about a slope of f: the number or the name of the column
+            along which it is a derivative; -1 for a value.
+        widths : array-like of shape (n_samples, n_features), default=None
+            Widths of a box around each row of X, if the label is about the mean of f
+            over it; 0 for a point.
+        against : array-like of shape (n_samples, n_features), default=None
+            Points with which each row of X was compared: the label is about ``f(X) -
+            f(against)``, as ``True`` for "X is preferred", and f is the utility. A row
+            of NaN stands for ``f(X)`` itself.
 
         Returns
         -------
@@ -261,8 +275,14 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         RuntimeError
             If workers of a dask cluster have another version of skgpx, or none.
         """
-        reporter = RoundReporter(self, X, y, sample_weight)
+        functionals = {
+            "derivative": derivative,
+            "widths": widths,
+            "against": against,
+        }
+        reporter = RoundReporter(self, X, y, sample_weight, **functionals)
         if is_lazy(X):
+            check_lazy_fit(self, Bernoulli(), y, **functionals)
             return self._fit_lazy(X, y, sample_weight, reporter)
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=False)
         check_classification_targets(y)
@@ -270,12 +290,19 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         has_weight = weights > 0.0
         self.classes_, codes = np.unique(y[has_weight], return_inverse=True)
         self._check_classes()
+        seen = self._rows_seen(X, **functionals)
         rows = canonical_rows(
-            X[has_weight],
+            seen[has_weight],
             codes.astype(np.float64),
             weights[has_weight],
         )
-        findings = self._fit_rows(rows, self._class_likelihood(), reporter)
+        findings = self._fit_rows(
+            rows,
+            self._class_likelihood(),
+            reporter,
+            units=self._units_of_latent(rows),
+            with_mean=self._all_see_level(rows),
+        )
         conclude(self, findings, sample_weight)
         return self
 

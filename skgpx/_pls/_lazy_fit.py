@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
 from skgpx._cells._cells import (
@@ -68,7 +69,12 @@ from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Likelihood, LogNormal, Ordinal
 
 
-def check_lazy_fit(estimator: Any, likelihood: Likelihood, y: Any) -> None:
+def check_lazy_fit(
+    estimator: Any,
+    likelihood: Likelihood,
+    y: Any,
+    **functionals: ArrayLike | None,
+) -> None:
     """Refuse at once what only arrays in memory can be fitted with.
 
     Parameters
@@ -76,6 +82,8 @@ def check_lazy_fit(estimator: Any, likelihood: Likelihood, y: Any) -> None:
     estimator : PLSRegressor or PLSClassifier
     likelihood : Likelihood
     y : dask array, data frame or series
+    **functionals : array-like or None
+        What rows see of f, where that is no value.
 
     Raises
     ------
@@ -97,6 +105,7 @@ def check_lazy_fit(estimator: Any, likelihood: Likelihood, y: Any) -> None:
     is_regression = likelihood.has_closed_form and np.ndim(y) == 1
     if estimator.n_neighbors == 0 and not is_regression:
         refused.append("n_neighbors=0 beside other noise or several targets")
+    refused += [name for name, given in functionals.items() if given is not None]
     if refused:
         raise ValueError(
             "Dask arrays and data frames are fitted by regression, or by the closest "

@@ -31,6 +31,7 @@ from skgpx._posterior._sampler import independent_draws, resolved_method
 from skgpx._prediction.base import LatentRegressor
 from skgpx._row_budgets import AVERAGED_ROWS, CHECKED_ROWS
 from skgpx._shell.callbacks import RoundReporter, with_callbacks
+from skgpx._shell.functionals import units_of_functionals
 from skgpx._shell.validation import (
     Rows,
     Units,
@@ -49,10 +50,10 @@ from skgpx._shell.validation import (
     with_categories_of,
     with_gaps,
 )
-from skgpx._types import Interactions, RandomState
+from skgpx._types import Array, Interactions, RandomState
 from skgpx.diagnostics import Finding, conclude
-from skgpx.kernels import split_noise
-from skgpx.likelihoods import Gaussian, Likelihood, StudentT, Warped
+from skgpx.kernels import Functionals, split_noise
+from skgpx.likelihoods import Gaussian, Likelihood, LogNormal, StudentT, Warped
 from skgpx.likelihoods._warped import normal_noise, warp_of
 
 # Largest share of the prior variance of the checked rows that the basis leaves out.
@@ -446,6 +447,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
         censoring: ArrayLike | None = None,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> Self:
         """Fit the posterior.
 
@@ -480,6 +484,16 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             For targets under Tobit and LogNormal: 1 where y is a lower bound of the
             true value (right-censored), -1 where it is an upper bound, 0 where it is
             the value. None stands for zeros.
+        derivative : array-like of shape (n_samples,), int or str, default=None
+            Which rows see a slope of f: the number or the name of the column along
+            which it is a derivative, in units of y per unit of the column; -1 for a
+            value. The noise of slopes is learned apart from that of values.
+        widths : array-like of shape (n_samples, n_features), default=None
+            Widths of a box around each row of X over which y is the mean of f: bins of
+            a histogram, daily means, pixels; 0 for a point.
+        against : array-like of shape (n_samples, n_features), default=None
+            Points at which f is subtracted: y is about ``f(X) - f(against)``. A row of
+            NaN stands for ``f(X)`` itself.
 
         Returns
         -------
@@ -489,7 +503,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         ------
         ValueError
             For input that is not finite and two-dimensional, targets outside the
-            support of the likelihood, or parameters that contradict each other.
+            support of the likelihood, or parameters that contradict each other. For
+            slopes of a kernel without any, such as Matern's of order 1/2, or along
+            columns of categories.
             ``likelihood="auto"`` is for one target, without ``method="exact"`` and
             without a WhiteKernel.
         RuntimeError
@@ -500,12 +516,19 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             "noise_variance": noise_variance,
             "censoring": censoring,
         }
-        reporter = RoundReporter(self, X, y, sample_weight, **row_quantities)
+        functionals = {
+            "derivative": derivative,
+            "widths": widths,
+            "against": against,
+        }
+        reporter = RoundReporter(
+            self, X, y, sample_weight, **row_quantities, **functionals
+        )
         likelihood = self._likelihood_given()
         for name in ("_sums", "_first_sums", "_n_first", "_first_series"):
             self.__dict__.pop(name, None)
         if is_lazy(X):
-            check_lazy_fit(self, likelihood, y)
+            check_lazy_fit(self, likelihood, y, **functionals)
             columns = {"X": X, "y": y, "sample_weight": sample_weight}
             lazy = LazyRows.of(self, likelihood, columns | row_quantities)
             self._exposed = exposure is not None
@@ -525,11 +548,14 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             y, weights = with_gaps(y, weights, is_missing)
         quantity = row_quantity(likelihood, len(y), **row_quantities)
         self._exposed = exposure is not None
+        X = self._rows_seen(X, **functionals)
+        self._check_functionals(likelihood, y)
         rows = canonical_rows(X, y, weights, quantity)
         if isinstance(self.likelihood, str):
             findings = self._choose_tails(rows, reporter)
         else:
-            likelihood = self._on_scale(likelihood, rows)
+            if self._resolution is None:
+                likelihood = self._on_scale(likelihood, rows)
             findings = self._fit_likelihood(likelihood, rows, reporter)
         conclude(self, findings, sample_weight)
         return self
@@ -854,11 +880,21 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             # rows that are not in a sample may be censored
             form = NormalForm.of(likelihood, rows)
         self._check_form(form)
+        units = None
+        kernel = self._kernel_for(rows)
+        if isinstance(kernel, Functionals):
+            units = units_of_functionals(
+                rows,
+                kernel,
+                normalize=self.normalize_y and likelihood.location_scale,
+                robust=likelihood.heavy_tailed,
+            )
         rows, standard, likelihood, units = in_unit_scale(
             form.rows,
             form.likelihood,
             self.kernel,
             self.normalize_y,
+            units,
         )
         if lazy is not None:
             warp = warp_of(form.stated)
@@ -868,7 +904,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             likelihood,
             reporter,
             units,
-            self.normalize_y,
+            self.normalize_y and self._all_see_level(rows),
             form,
             lazy,
         )
@@ -885,6 +921,24 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         kernel = self._kernel_for(rows)
         rough = self._is_automatic()
         return on_scale(self, likelihood, rows, kernel, rough, positive)
+
+    def _check_functionals(self, likelihood: Likelihood, y: Array) -> None:
+        """Refuse functionals of f where y is not that of f: on another scale of y."""
+        if self._resolution is None:
+            return
+        if isinstance(likelihood, Warped | LogNormal) or isinstance(
+            self.likelihood, str
+        ):
+            raise ValueError(
+                "derivative, widths and against are of f in the units of y; got "
+                f"likelihood={self.likelihood!r}, which may have another scale of y. "
+                "Use Gaussian() or StudentT(), or transform y."
+            )
+        if y.ndim > 1:
+            raise ValueError(
+                "derivative, widths and against are for one target; got "
+                f"{y.shape[1]}. Fit each target by an estimator of its own."
+            )
 
     def _check_form(self, form: NormalForm) -> None:
         """Refuse at once a method that is not for it, and a noise given twice."""
@@ -957,12 +1011,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             # the logarithm of another scale of y says nothing
             zero = np.inf
         prior = diagnostics.CovarianceOfRows(
-            kernel=self.kernel_,
+            kernel=self._states[0].kernel,
             noise_variance=noise_variance / units.scale**2,
             zero=zero,
         )
         return diagnostics.check_residuals(
-            checked._replace(y=units.standardised(checked.y)),
+            checked._replace(y=units.standardised(checked.y, checked.X)),
             residuals=(checked.y - mean) / units.scale,
             variance=noise_share * noise_variance / units.scale**2,
             noise_share=noise_share,

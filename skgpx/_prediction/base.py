@@ -10,10 +10,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 
 from skgpx._draws import FunctionDraws
-from skgpx._latent import FunctionModel, MixtureModel
+from skgpx._latent import FunctionModel, MixtureModel, model_of_functionals
 from skgpx._numerics.rows import far_outside
 from skgpx._prediction.distribution import PredictiveDistribution
 from skgpx._reports.report import Reporting
+from skgpx._shell.functionals import functional_rows
 from skgpx._shell.validation import (
     RowReader,
     check_count,
@@ -30,6 +31,7 @@ from skgpx._shell.validation import (
 )
 from skgpx._types import Array, RandomState
 from skgpx.exceptions import PredictionWarning
+from skgpx.kernels import VALUE, FunctionalRows
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._averaged import averaged
 from skgpx.likelihoods._warped import normal_noise, warp_of
@@ -51,19 +53,38 @@ class LatentEstimator(Reporting, BaseEstimator):
     # smallest and largest values of the columns of X in the fit, (2, d), if these are
     # numbers
     _input_range: Array | None = None
+    # noise variance of slopes, in units of that of values
+    _noise_of_slopes = 0.0
     # of each model of a mixture, if they have scales of their own
     _likelihoods: tuple[Likelihood, ...] = ()
 
     def _distribution(
         self,
         X: ArrayLike,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
         **quantities: ArrayLike | None,
     ) -> PredictiveDistribution:
-        """Predictive distribution at rows, with their exposures, noise or censoring."""
+        """Predictive distribution at rows, with their exposures, noise or censoring.
+
+        Of functionals of f where these are stated.
+        """
         X = self._rows_to_predict(X)
+        points = X
+        posterior = self.posterior_
+        seen = functional_rows(
+            self, X, derivative=derivative, widths=widths, against=against
+        )
+        if seen is not None:
+            posterior = model_of_functionals(posterior)
+            X = seen.as_array()
         likelihood = self.likelihood_
         normal = normal_noise(likelihood)
         quantity = row_quantity(normal, len(X), **quantities)
+        if quantity is None and seen is not None:
+            quantity = self._noise_of_functionals(seen)
         if quantity is None:
             quantity = self._noise_at(X)
         has_noise_of_rows = (
@@ -71,7 +92,7 @@ class LatentEstimator(Reporting, BaseEstimator):
         )
         warp = warp_of(likelihood)
         if has_noise_of_rows and warp is not None:
-            mean = PredictiveDistribution(self.posterior_, likelihood, X).mean()
+            mean = PredictiveDistribution(posterior, likelihood, X).mean()
             quantity = quantity * np.exp(2.0 * warp.log_slope(mean))
         n_targets = self.posterior_.n_outputs // likelihood.n_outputs_
         if n_targets == 1 and self._likelihoods and not has_noise_of_rows:
@@ -84,19 +105,28 @@ class LatentEstimator(Reporting, BaseEstimator):
             quantity = np.broadcast_to(noise, (len(X), n_targets))
             likelihood = normal = likelihood.with_noise(1.0)
         distribution = PredictiveDistribution(
-            self.posterior_,
+            posterior,
             likelihood,
             X,
             relative(normal, quantity),
             getattr(self, "random_state", None),
             getattr(self, "n_jobs", None),
         )
-        self._warn_about(X)
+        self._warn_about(points)
         return distribution
 
     def _rows_to_predict(self, X: ArrayLike) -> Array:
         """Rows (n, d), checked."""
         return check_X(self, X)
+
+    def _noise_of_functionals(self, seen: FunctionalRows) -> Array | None:
+        """Noise parameters (n,) of slopes beside values; None if all rows have one."""
+        normal = normal_noise(self.likelihood_)
+        is_slope = seen.derivative != VALUE
+        if normal.row_quantity != "noise_variance" or not np.any(is_slope):
+            return None
+        noise = np.ravel(normal.noise_parameter)[0]
+        return np.where(is_slope, self._noise_of_slopes, 1.0) * noise
 
     def _noise_at(self, X: Array) -> Array | None:
         """Noise parameters (n,) of rows without a given one; None for one of all."""
@@ -178,6 +208,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         include_noise: bool = True,
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> Any:
         """Predictive mean, and on request its standard deviation or covariance.
 
@@ -201,6 +234,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             variance of `likelihood_`: the learned or given one, the variance of a
             `noise_model` at these rows, or the mean over the rows of `fit` if each had
             its own.
+        derivative, widths, against : array-like, default=None
+            As in `fit` of PLSRegressor: slopes along columns, means over boxes around
+            the rows, and differences are predicted in the place of values, by models
+            with inducing points. Slopes have the noise that `fit` learned for slopes,
+            if it saw any.
 
         Returns
         -------
@@ -230,6 +268,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             X,
             exposure=exposure,
             noise_variance=noise_variance,
+            derivative=derivative,
+            widths=widths,
+            against=against,
         )
         if return_cov:
             return distribution.mean(), distribution.covariance(include_noise)
@@ -245,6 +286,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
         censoring: ArrayLike | None = None,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> PredictiveDistribution:
         """Predictive distribution of y, an object that computes on request.
 
@@ -258,6 +302,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         censoring : array-like of shape (n_rows,) or float, default=None
             As in `fit`: where y is a bound, its log density is the log probability of
             the values that it allows. Nothing else depends on it.
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -272,6 +318,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             exposure=exposure,
             noise_variance=noise_variance,
             censoring=censoring,
+            derivative=derivative,
+            widths=widths,
+            against=against,
         )
         if distribution.n_targets > 1:
             return distribution._of_targets()
@@ -284,6 +333,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         *,
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> Array:
         """Quantiles of the predictive distribution of y.
 
@@ -296,6 +348,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             As in :meth:`predict`.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             As in :meth:`predict`.
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -307,6 +361,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             X,
             exposure=exposure,
             noise_variance=noise_variance,
+            derivative=derivative,
+            widths=widths,
+            against=against,
         )
         levels = check_levels(quantiles, "quantiles")
         return distribution.quantile(np.atleast_1d(levels))
@@ -318,6 +375,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         *,
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> Array:
         """Central predictive interval of y.
 
@@ -330,6 +390,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             As in :meth:`predict`.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             As in :meth:`predict`.
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -340,6 +402,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             X,
             exposure=exposure,
             noise_variance=noise_variance,
+            derivative=derivative,
+            widths=widths,
+            against=against,
         )
         return distribution.interval(coverage)
 
@@ -351,6 +416,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         *,
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> Array:
         """Draw observations, jointly over the rows of X.
 
@@ -365,6 +433,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             As in :meth:`predict`.
         noise_variance : array-like of shape (n_rows,) or float, default=None
             As in :meth:`predict`.
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -376,6 +446,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             X,
             exposure=exposure,
             noise_variance=noise_variance,
+            derivative=derivative,
+            widths=widths,
+            against=against,
         )
         return distribution.sample(n_samples, random_state)
 
@@ -387,6 +460,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         exposure: ArrayLike | None = None,
         noise_variance: ArrayLike | None = None,
         censoring: ArrayLike | None = None,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> Array:
         """Log density (or log probability) of each row's target.
 
@@ -401,6 +477,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         censoring : array-like of shape (n_rows,) or float, default=None
             As in `fit`: where y is a bound, its log density is the log probability of
             the values that it allows. Nothing else depends on it.
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -414,6 +492,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             exposure=exposure,
             noise_variance=noise_variance,
             censoring=censoring,
+            derivative=derivative,
+            widths=widths,
+            against=against,
         )
         self._warn_of_missing(exposure)
         y = codes_of_grades(self.likelihood_, y)
@@ -476,33 +557,81 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
 
     classes_: NDArray[Any]
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Most probable class of each row, shape (n_rows,)."""
-        most_probable = np.argmax(self.predict_proba(X), axis=1)
+    def predict(
+        self,
+        X: ArrayLike,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
+    ) -> NDArray[Any]:
+        """Most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict_proba`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+        """
+        most_probable = np.argmax(
+            self.predict_proba(
+                X,
+                derivative=derivative,
+                widths=widths,
+                against=against,
+            ),
+            axis=1,
+        )
         return self.classes_[most_probable]
 
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(
+        self,
+        X: ArrayLike,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
+    ) -> Array:
         """Class probabilities averaged over the posterior.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+        derivative, widths, against : array-like, default=None
+            As in `fit` of PLSClassifier: slopes along columns, means over boxes around
+            the rows, and differences are predicted in the place of values.
 
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
             Columns in the order of `classes_`; rows sum to one.
         """
-        return self._distribution(X).stream(
-            lambda likelihood, f: likelihood.predict_proba(f)
-        )
+        return self._distribution(
+            X,
+            derivative=derivative,
+            widths=widths,
+            against=against,
+        ).stream(lambda likelihood, f: likelihood.predict_proba(f))
 
-    def predict_log_proba(self, X: ArrayLike) -> Array:
+    def predict_log_proba(
+        self,
+        X: ArrayLike,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
+    ) -> Array:
         """Logarithm of :meth:`predict_proba`.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict_proba`.
 
         Returns
         -------
@@ -510,14 +639,30 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             Columns in the order of `classes_`.
         """
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.log(
+                self.predict_proba(
+                    X,
+                    derivative=derivative,
+                    widths=widths,
+                    against=against,
+                )
+            )
 
-    def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
+    def latent_mean_and_variance(
+        self,
+        X: ArrayLike,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
+    ) -> tuple[Array, Array]:
         """Mean and variance of the latent function.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict_proba`.
 
         Returns
         -------
@@ -525,7 +670,12 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             On the scale of the link (log odds for the logit); one latent function
             for two classes, otherwise one for each class.
         """
-        distribution = self._distribution(X)
+        distribution = self._distribution(
+            X,
+            derivative=derivative,
+            widths=widths,
+            against=against,
+        )
         c = distribution.likelihood.n_outputs_
         moments = distribution.stream(lambda _, f: np.concatenate(f.moments(), 1))
         mean = moments[:, :c].copy()
@@ -539,6 +689,10 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         X: ArrayLike,
         n_samples: int = 1,
         random_state: RandomState = None,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> NDArray[Any]:
         """Draw labels, jointly over the rows of X.
 
@@ -549,22 +703,39 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             Draws per row.
         random_state : int, RandomState, Generator or None, default=None
             Seed; None stands for the estimator's.
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict_proba`.
 
         Returns
         -------
         y : ndarray of shape (n_rows, n_samples)
             Linear cost in the number of rows.
         """
-        codes = self._distribution(X).sample(n_samples, random_state)
+        codes = self._distribution(
+            X,
+            derivative=derivative,
+            widths=widths,
+            against=against,
+        ).sample(n_samples, random_state)
         return self.classes_[codes.astype(np.intp)]
 
-    def log_predictive_density(self, X: ArrayLike, y: ArrayLike) -> Array:
+    def log_predictive_density(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
+    ) -> Array:
         """Log probability of each row's label.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict_proba`.
 
         Returns
         -------
@@ -573,7 +744,12 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             negative mean is the log loss.
         """
         check_labels(y)
-        distribution = self._distribution(X)
+        distribution = self._distribution(
+            X,
+            derivative=derivative,
+            widths=widths,
+            against=against,
+        )
         labels = check_targets(y, distribution)
         return distribution.log_density(self._encode(labels))
 

@@ -40,7 +40,7 @@ from skgpx._shell.kernel_requests import kernel_of as kernel_of
 from skgpx._types import Array, Mask, RandomState, Selection
 from skgpx.exceptions import DataWarning
 from skgpx.exceptions import warn as warn
-from skgpx.kernels import length_scales, parts_with, split_noise
+from skgpx.kernels import Functionals, length_scales, parts_with, split_noise
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._base import doubles as doubles
 from skgpx.likelihoods._noise import (
@@ -662,6 +662,11 @@ def keep_input_range(estimator: Any, X: Array | None, reset: bool) -> None:
 def check_X(estimator: BaseEstimator, X: ArrayLike) -> Array:
     """Check the rows to predict: float64 (n, d), the columns of `fit`."""
     check_is_fitted(estimator)
+    return check_new_rows(estimator, X)
+
+
+def check_new_rows(estimator: BaseEstimator, X: ArrayLike) -> Array:
+    """Check rows with the columns that the estimator has seen: float64 (n, d)."""
     X = with_codes(estimator, X)
     check_columns(X)
     checked: Array = validate_data(
@@ -1124,15 +1129,21 @@ class Units(NamedTuple):
     new_row_variance : float or None
         Variance of the noise at a new row, in squared units of y, where the noise of
         each row is known; otherwise None.
+    level : callable, optional
+        What rows (n, d) see of a constant, (n,), if that is not one: a slope sees none.
     """
 
     shift: float | Array = 0.0
     scale: float | Array = 1.0
     new_row_variance: float | None = None
+    level: Callable[[Array], Array] | None = None
 
-    def standardised(self, y: Array) -> Array:
-        """Targets in standardised units."""
-        return np.asarray((y - self.shift) / self.scale)
+    def standardised(self, y: Array, X: Array) -> Array:
+        """Targets of rows X in standardised units."""
+        shift = self.shift
+        if self.level is not None:
+            shift = shift * self.level(X)
+        return np.asarray((y - shift) / self.scale)
 
 
 def in_unit_scale(
@@ -1171,15 +1182,15 @@ def in_unit_scale(
         likelihood = likelihood.with_noise(noise.reference)
         quantity = noise.relative
     canonical = canonical_rows(X, y, weights, quantity)
-    shift, scale, _ = Units() if units is None else units
+    shift, scale, _, level = Units() if units is None else units
     if normalize_y and likelihood.location_scale and units is None:
         w = canonical.weights if noise is None else canonical.precisions
         shift, scale = standardisation(canonical.y, w, robust=likelihood.heavy_tailed)
         if canonical.y.ndim > 1 and likelihood.noise_parameter is not None:
             # targets of one noise in the units of y have one unit
             scale = float(np.sqrt(np.mean(scale**2)))
-    units = Units(shift, scale, None if noise is None else noise.mean)
-    standard = canonical._replace(y=units.standardised(canonical.y))
+    units = Units(shift, scale, None if noise is None else noise.mean, level)
+    standard = canonical._replace(y=units.standardised(canonical.y, canonical.X))
     likelihood = likelihood.scaled(1.0 / scale)
     return canonical, standard, likelihood, units
 
@@ -1219,6 +1230,12 @@ def check_kernel(
             raise ValueError(f"interaction_cst does not fit X: {error}") from error
         return
     if kernel is None:
+        return
+    if isinstance(kernel, Functionals):
+        check_kernel(kernel.kernel, X[:, : kernel.n_features], noise_variance)
+        if not isinstance(kernel.kernel, DefaultKernel):
+            # a slope that the kernel does not have
+            kernel.diag(X)
         return
     if noise_variance is not None and _has_white_noise(kernel):
         raise ValueError(

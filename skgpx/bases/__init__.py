@@ -15,7 +15,7 @@ from skgpx.bases._eigenvalues import (
     has_spectrum,
 )
 from skgpx.bases._fourier import Fourier, FourierSeries, SeriesMarginals
-from skgpx.bases._kernel_basis import EmpiricalSpectral, Nystroem
+from skgpx.bases._kernel_basis import EmpiricalSpectral, KernelBasis, Nystroem
 from skgpx.bases._neighbors import NeighborCoefficients, NeighborResidual
 from skgpx.bases._selectors import select_inducing, select_until
 from skgpx.bases._series import SeriesBasis

@@ -22,7 +22,7 @@ from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx._types import Array
 from skgpx.bases._basis import Marginals, feature_marginals
-from skgpx.kernels import kernel_matrix
+from skgpx.kernels import Functionals, kernel_matrix
 
 # Jitter relative to the prior variance: the usual one, and the least, near rounding.
 _JITTER = 1e-10
@@ -183,6 +183,8 @@ class KernelBasis:
         m, n_outputs, n_draws = weights.shape
         Z = self.inducing_points
         if points is not None:
+            if isinstance(self.kernel, Functionals):
+                points = self.kernel.as_rows(points)
             return self._draw_through(np.concatenate((Z, points)), weights, rng)
         # a residual below a thousandth of the prior's std does not matter: the weights
         # have a distribution, too

@@ -12,6 +12,11 @@ from skgpx.kernels._columns import (
     Coregionalization,
     with_resolved_columns,
 )
+from skgpx.kernels._functionals import (
+    FunctionalRows,
+    Functionals,
+    kernel_of_values,
+)
 from skgpx.kernels._gre import GREKernel, with_support
 from skgpx.kernels._linear import Linear
 from skgpx.kernels._matrices import (
@@ -25,6 +30,7 @@ from skgpx.kernels._matrices import (
 )
 from skgpx.kernels._priors import Prior, stated_log_density
 from skgpx.kernels._registry import free_slopes, no_sampler, register_kernel, rule_of
+from skgpx.kernels._slopes import VALUE
 from skgpx.kernels._spectral_density import (
     check_spectral_score,
     log_spectral_density,

@@ -1,4 +1,4 @@
-"""Kernels of rows that see a linear functional of f: slopes, means over boxes, and so on.
+"""Kernels of rows that see a linear functional of f: a slope, a mean, a difference.
 
 A row ``L f`` is a weighted sum of values and slopes of f at *nodes*: a slope at one
 node, the mean over a box at those of Gauss and Legendre, a difference at two. With W
@@ -245,6 +245,12 @@ class Functionals(RuledKernel, DerivedKernel):
         """Functionals from an array of them, or of points."""
         return FunctionalRows.of(np.atleast_2d(X), self.n_features)
 
+    def as_rows(self, X: Array) -> Array:
+        """Points as rows of functionals, (n, 3 d + 2); such rows as they are."""
+        if X.shape[1] != self.n_features:
+            return X
+        return self.rows(X).as_array()
+
     def nodes(self, X: Array) -> Nodes:
         """Their nodes."""
         return Nodes.of(self.rows(X), self.resolution)
@@ -266,6 +272,28 @@ class Functionals(RuledKernel, DerivedKernel):
             unit[i, j] = 1.0
             gradient[i, j] = pullback(unit)
         return K, gradient
+
+
+@is_rule("input_gradient", Functionals)
+def _inputs(kernel: Functionals, X: Array, Z: Array) -> ValuesAndPullback:
+    """Of values at points X; rows Z may see any functional."""
+    points = kernel.rows(X)
+    d = kernel.n_features
+
+    def pullback(G: Array) -> Array:
+        slopes = np.zeros(X.shape)
+        for column in range(d):
+            along = points._replace(derivative=np.full(len(X), column)).as_array()
+            K, _ = _matrix(kernel, along, kernel.as_rows(Z))
+            slopes[:, column] = np.einsum("ij,ij->i", G, K)
+        return slopes
+
+    return _matrix(kernel, X, Z)[0], pullback
+
+
+def kernel_of_values(kernel: Kernel) -> Kernel:
+    """Covariance of values of f, whatever rows see of it."""
+    return kernel.kernel if isinstance(kernel, Functionals) else kernel
 
 
 class _Blocks:
@@ -315,7 +343,7 @@ class _Blocks:
         return slopes
 
     def _parts(self, left: Nodes) -> list[tuple[slice, slice, str]]:
-        """Rows and columns of nodes that see values, and slopes, and their jets' part."""
+        """Rows and columns of nodes that see values or slopes, and parts of jets."""
         values = slice(0, left.n_values)
         slopes = slice(left.n_values, len(left.X))
         right_values, right_slopes = self._sides

@@ -370,8 +370,8 @@ def _additive(kernel: Additive, rows: Slopes) -> tuple[Jet, JetPullback]:
     before = []
     for jet in jets:
         before.append(orders)
-        lower = orders[:-1]
-        higher = [e.plus(jet.times(below)) for e, below in zip(orders[1:], lower)]
+        steps = [jet.times(lower) for lower in orders[:-1]]
+        higher = [e.plus(step) for e, step in zip(orders[1:], steps, strict=True)]
         orders = [one, *higher]
     amplitudes = kernel._by_order / n_subsets(kernel.order, len(jets))
     total = nothing

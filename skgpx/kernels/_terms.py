@@ -27,6 +27,7 @@ from skgpx._numerics.rows import InputFrame
 from skgpx._types import Array, Index
 from skgpx.kernels._additive import Additive, n_subsets
 from skgpx.kernels._columns import CategoricalKernel, Columns
+from skgpx.kernels._functionals import Functionals
 from skgpx.kernels._linear import Linear
 from skgpx.kernels._priors import Prior
 from skgpx.kernels._registry import Bounds
@@ -42,6 +43,7 @@ _SIMPLE = frozenset(
         ConstantKernel,
         DotProduct,
         ExpSineSquared,
+        Functionals,
         Linear,
         Matern,
         RationalQuadratic,
@@ -84,7 +86,7 @@ def _replaced(kernel: Kernel, theta: Array) -> tuple[Kernel, int]:
         return kernel.clone_with_theta(theta[:n_free]), n_free
     parameters = kernel.get_params(deep=False)
     n_read = 0
-    if type(kernel) in (Additive, Columns):
+    if type(kernel) in (Additive, Columns, Functionals):
         parameters["kernel"], n_read = _replaced(kernel.kernel, theta)
     kernel_type: Any = type(kernel)
     for attribute in _hyperparameter_attributes(kernel_type):
@@ -271,7 +273,7 @@ def rescaled(kernel: Kernel, factor: float) -> Kernel | None:
             value = kernel._by_order
         value = np.multiply(factor**power, value)[()]
         return clone(kernel).set_params(**{name: value})
-    if kernel_type not in (Sum, Product, Columns):
+    if kernel_type not in (Sum, Product, Columns, Functionals):
         return None
     n_parts = 0
     new_parts: dict[str, Kernel] = {}
@@ -390,6 +392,8 @@ def parts_with(
         yield kernel, columns
     if type(kernel) is Columns:
         columns = columns[kernel.indices(len(columns))]
+    if type(kernel) is Functionals:
+        columns = columns[: kernel.n_features]
     parts = [getattr(kernel, part_name, None) for part_name in ("k1", "k2", "kernel")]
     parts += getattr(kernel, "kernels", ())
     for part in parts:
@@ -438,6 +442,8 @@ def columns_of_entry(kernel: Kernel, name: str, n_features: int) -> Index:
     for part_name in name.split("__"):
         if type(kernel) is Columns:
             columns = columns[kernel.indices(len(columns))]
+        if type(kernel) is Functionals:
+            columns = columns[: kernel.n_features]
         if part_name.isdigit():
             # a compound numbers its parts
             kernel = kernel.kernels[int(part_name)]

@@ -1,0 +1,91 @@
+"""Draws at rows that see functionals of f: the functionals of the drawn functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skgpx._draws._features import Term
+from skgpx._draws._functions import FunctionDraws
+from skgpx._types import Array, Index
+from skgpx.kernels import Functionals
+
+
+@dataclass(frozen=True)
+class FunctionalTerm:
+    """Functionals of draws, whose slopes are those of the drawn functions.
+
+    Parameters
+    ----------
+    draws : FunctionDraws
+        Of f.
+    kernel : Functionals
+        It knows what rows see of f.
+    """
+
+    draws: FunctionDraws
+    kernel: Functionals
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of points."""
+        return self.kernel.n_features
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether values depend on earlier evaluations."""
+        return self.draws.is_stateful
+
+    def add_to(self, out: Array, X: Array) -> None:
+        """Add the values at the rows of X to out (n, c, s)."""
+        if X.shape[1] == self.n_features:
+            out += self.draws.values(X)
+            return
+        nodes = self.kernel.nodes(X)
+        values = np.zeros((len(nodes.X), *out.shape[1:]))
+        split = nodes.n_values
+        values[:split] = self.draws.values(nodes.X[:split])
+        if split < len(nodes.X):
+            c, s = out.shape[1:]
+            _, gradients = self.draws.value_and_grad(nodes.X[split:])
+            gradients = gradients.reshape(-1, c, s, self.n_features)
+            along = nodes.derivative[split:]
+            values[split:] = gradients[np.arange(len(along)), :, :, along]
+        out += (nodes.weights @ values.reshape(len(values), -1)).reshape(out.shape)
+
+    def at(self, X: Array) -> Array:
+        """Draw i at row i of X (s, d), shape (s, c)."""
+        rows = np.arange(len(X))
+        values = np.zeros((len(X), self.draws.n_outputs, self.draws.n_draws))
+        self.add_to(values, X)
+        return values[rows, :, rows]
+
+    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
+        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d).
+
+        Raises
+        ------
+        ValueError
+            If a row sees anything but a value.
+        """
+        if X.shape[1] != self.n_features:
+            raise ValueError(
+                "Gradients of draws are those of their values at points; got rows that "
+                "see slopes, means over boxes or differences. Evaluate the draws there."
+            )
+        return self.draws._pairs(X, draws)
+
+    def scaled(self, factor: Array | float) -> FunctionalTerm:
+        """Multiply the outputs of the functions by one factor, or by factors (c,)."""
+        return replace(self, draws=self.draws.affine(0.0, factor))
+
+    def select(self, draws: Index) -> FunctionalTerm:
+        """Keep the draws at these positions."""
+        return replace(self, draws=self.draws[draws])
+
+
+def draws_of_functionals(draws: FunctionDraws, kernel: Functionals) -> FunctionDraws:
+    """Draws that take points, as before, or rows of functionals."""
+    term: Term = FunctionalTerm(draws.with_process(None), kernel)
+    return FunctionDraws((term,), draws.n_outputs, draws.n_draws)

@@ -1,0 +1,59 @@
+"""Posteriors of functionals: slopes, means over boxes and differences of f."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from skgpx._latent._mixture import MixtureModel
+from skgpx._latent._model import LatentModel, Mean
+from skgpx.bases import KernelBasis
+from skgpx.kernels import Functionals, length_scales
+
+
+def model_of_functionals(model: Any) -> LatentModel | MixtureModel:
+    """The same posterior, for rows that see functionals of f.
+
+    Raises
+    ------
+    ValueError
+        If the model has no covariance of which these follow.
+    """
+    if isinstance(model, MixtureModel) and model.mean is None:
+        models = [model_of_functionals(part) for part in model.models]
+        return replace(model, models=tuple(models))
+    basis = getattr(model, "basis", None)
+    if not isinstance(model, LatentModel) or not isinstance(basis, KernelBasis):
+        raise ValueError(
+            "Slopes, means over boxes and differences are predicted from kernels at "
+            f"inducing points; got a model of type {type(model).__name__} with a "
+            f"{type(basis).__name__}. Set n_neighbors=0 and kernel-based inducing "
+            "points (a series: n_inducing=300), or evaluate draws: "
+            "sample_functions(...).value_and_grad(X)."
+        )
+    if type(basis.kernel) is Functionals:
+        return model
+    d = basis.inducing_points.shape[1]
+    kernel = Functionals(basis.kernel, length_scales(basis.kernel, d))
+    model = replace(model, basis=replace(basis, kernel=kernel))
+    if model.mean is None:
+        return model
+    if model.mean.function is not None:
+        raise ValueError(
+            "The prior mean is a function of which slopes, means over boxes and "
+            "differences are not known. Fit the estimator with a constant mean."
+        )
+    return with_level(model, model.mean.shift)
+
+
+def with_level(model: Any, level: Any) -> Any:
+    """The model with a constant prior mean, of which a slope sees nothing."""
+    if isinstance(model, MixtureModel):
+        models = tuple(with_level(part, level) for part in model.models)
+        return replace(model, models=models)
+    c = model.n_outputs
+    scale = np.broadcast_to(np.asarray(level, dtype=np.float64), (c,))
+    mean = Mean(np.zeros(c), scale, model.basis.kernel.level)
+    return replace(model, mean=mean)
