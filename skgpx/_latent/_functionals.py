@@ -37,23 +37,21 @@ def model_of_functionals(model: Any) -> LatentModel | MixtureModel:
         return model
     d = basis.inducing_points.shape[1]
     kernel = Functionals(basis.kernel, length_scales(basis.kernel, d))
-    model = replace(model, basis=replace(basis, kernel=kernel))
-    if model.mean is None:
-        return model
-    if model.mean.function is not None:
+    if model.mean is not None and model.mean.function is not None:
         raise ValueError(
             "The prior mean is a function of which slopes, means over boxes and "
             "differences are not known. Fit the estimator with a constant mean."
         )
-    return with_level(model, model.mean.shift)
+    return with_level(replace(model, basis=replace(basis, kernel=kernel)))
 
 
-def with_level(model: Any, level: Any) -> Any:
-    """The model with a constant prior mean, of which a slope sees nothing."""
+def with_level(model: Any, shift: float = 0.0) -> Any:
+    """The model with a further constant as prior mean, of which slopes see nothing."""
     if isinstance(model, MixtureModel):
-        models = tuple(with_level(part, level) for part in model.models)
+        models = tuple(with_level(part, shift) for part in model.models)
         return replace(model, models=models)
-    c = model.n_outputs
-    scale = np.broadcast_to(np.asarray(level, dtype=np.float64), (c,))
-    mean = Mean(np.zeros(c), scale, model.basis.kernel.level)
-    return replace(model, mean=mean)
+    zeros = np.zeros(model.n_outputs)
+    level = zeros + shift
+    if model.mean is not None:
+        level += model.mean.shift
+    return replace(model, mean=Mean(zeros, level, model.basis.kernel.level))

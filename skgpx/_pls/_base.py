@@ -315,12 +315,18 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             return Functionals(kernel or EVERYTHING, self._resolution)
         return with_support(kernel, rows.X, rows.weights)
 
-    def _rows_seen(self, X: Array, **functionals: ArrayLike | None) -> Array:
+    def _rows_seen(
+        self,
+        X: Array,
+        likelihood: Likelihood,
+        **functionals: ArrayLike | None,
+    ) -> Array:
         """Rows of `fit`: points, or what is seen of f there."""
         self._resolution = None
         seen = functional_rows(self, X, **functionals)  # type: ignore[arg-type]
         if seen is None:
             return X
+        self._check_functionals(seen, likelihood)
         self._resolution = resolution_of(seen)
         return seen.as_array()
 

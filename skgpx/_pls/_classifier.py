@@ -290,7 +290,8 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         has_weight = weights > 0.0
         self.classes_, codes = np.unique(y[has_weight], return_inverse=True)
         self._check_classes()
-        seen = self._rows_seen(X, **functionals)
+        likelihood = self._class_likelihood()
+        seen = self._rows_seen(X, likelihood, **functionals)
         rows = canonical_rows(
             seen[has_weight],
             codes.astype(np.float64),
@@ -298,7 +299,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         )
         findings = self._fit_rows(
             rows,
-            self._class_likelihood(),
+            likelihood,
             reporter,
             units=self._units_of_latent(rows),
             with_mean=self._all_see_level(rows),

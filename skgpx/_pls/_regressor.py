@@ -50,10 +50,10 @@ from skgpx._shell.validation import (
     with_categories_of,
     with_gaps,
 )
-from skgpx._types import Array, Interactions, RandomState
+from skgpx._types import Interactions, RandomState
 from skgpx.diagnostics import Finding, conclude
-from skgpx.kernels import Functionals, split_noise
-from skgpx.likelihoods import Gaussian, Likelihood, LogNormal, StudentT, Warped
+from skgpx.kernels import FunctionalRows, Functionals, split_noise
+from skgpx.likelihoods import Gaussian, Likelihood, StudentT, Warped
 from skgpx.likelihoods._warped import normal_noise, warp_of
 
 # Largest share of the prior variance of the checked rows that the basis leaves out.
@@ -548,8 +548,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             y, weights = with_gaps(y, weights, is_missing)
         quantity = row_quantity(likelihood, len(y), **row_quantities)
         self._exposed = exposure is not None
-        X = self._rows_seen(X, **functionals)
-        self._check_functionals(likelihood, y)
+        X = self._rows_seen(X, likelihood, **functionals)
         rows = canonical_rows(X, y, weights, quantity)
         if isinstance(self.likelihood, str):
             findings = self._choose_tails(rows, reporter)
@@ -922,22 +921,15 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         rough = self._is_automatic()
         return on_scale(self, likelihood, rows, kernel, rough, positive)
 
-    def _check_functionals(self, likelihood: Likelihood, y: Array) -> None:
-        """Refuse functionals of f where y is not that of f: on another scale of y."""
-        if self._resolution is None:
-            return
-        if isinstance(likelihood, Warped | LogNormal) or isinstance(
-            self.likelihood, str
-        ):
+    def _check_functionals(self, seen: FunctionalRows, likelihood: Likelihood) -> None:
+        """Refuse functionals where y may be on another scale than f, and targets."""
+        super()._check_functionals(seen, likelihood)
+        if isinstance(self.likelihood, str) or self._targets:
             raise ValueError(
-                "derivative, widths and against are of f in the units of y; got "
-                f"likelihood={self.likelihood!r}, which may have another scale of y. "
-                "Use Gaussian() or StudentT(), or transform y."
-            )
-        if y.ndim > 1:
-            raise ValueError(
-                "derivative, widths and against are for one target; got "
-                f"{y.shape[1]}. Fit each target by an estimator of its own."
+                "derivative, widths and against are for one target under one "
+                f"likelihood; got likelihood={self.likelihood!r} and targets of shape "
+                f"{('n_samples', *self._targets)}. Use Gaussian() or StudentT(), and an "
+                "estimator for each target."
             )
 
     def _check_form(self, form: NormalForm) -> None:

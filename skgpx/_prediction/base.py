@@ -78,6 +78,7 @@ class LatentEstimator(Reporting, BaseEstimator):
             self, X, derivative=derivative, widths=widths, against=against
         )
         if seen is not None:
+            self._check_functionals(seen, self.likelihood_)
             posterior = model_of_functionals(posterior)
             X = seen.as_array()
         likelihood = self.likelihood_
@@ -118,6 +119,9 @@ class LatentEstimator(Reporting, BaseEstimator):
     def _rows_to_predict(self, X: ArrayLike) -> Array:
         """Rows (n, d), checked."""
         return check_X(self, X)
+
+    def _check_functionals(self, seen: FunctionalRows, likelihood: Likelihood) -> None:
+        """Refuse functionals that mean nothing under the likelihood."""
 
     def _noise_of_functionals(self, seen: FunctionalRows) -> Array | None:
         """Noise parameters (n,) of slopes beside values; None if all rows have one."""
@@ -538,6 +542,23 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         self._warn_of_missing(exposure)
         y = codes_of_grades(self.likelihood_, y)
         return float(r2_score(y, mean, sample_weight=sample_weight))
+
+    def _check_functionals(self, seen: FunctionalRows, likelihood: Likelihood) -> None:
+        """Refuse functionals of f that are none of y: on another scale, or of a link.
+
+        A mean over a box is an approximation where f has a link, close for small boxes.
+        """
+        has_link = not likelihood.location_scale
+        if warp_of(likelihood) is None and not has_link:
+            return
+        if has_link and np.all(seen.level == 1.0):
+            return
+        raise ValueError(
+            "derivative and against are slopes and differences of f in the units of y; "
+            f"got {likelihood!r}, where y is on another scale than f. Use Gaussian() or "
+            "StudentT(), or for slopes of f itself "
+            "sample_functions(...).value_and_grad(X)."
+        )
 
     def _warn_of_missing(self, exposure: ArrayLike | None) -> None:
         """Warn where counts are scored as if each were over one unit of exposure."""
