@@ -345,7 +345,7 @@ def with_features(prior: dict[str, Any], kernel: Kernel) -> dict[str, Any]:
     return {"n_basis": _ADDITIVE_FEATURES} | prior
 
 
-def draw_prior(
+def draw_prior(  # noqa: C901
     kernel: Kernel,
     n_inputs: int,
     n_outputs: int,

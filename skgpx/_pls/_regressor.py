@@ -928,8 +928,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             raise ValueError(
                 "derivative, widths and against are for one target under one "
                 f"likelihood; got likelihood={self.likelihood!r} and targets of shape "
-                f"{('n_samples', *self._targets)}. Use Gaussian() or StudentT(), and an "
-                "estimator for each target."
+                f"{('n_samples', *self._targets)}. Use Gaussian() or StudentT(), and "
+                "an estimator for each target."
             )
 
     def _check_form(self, form: NormalForm) -> None:

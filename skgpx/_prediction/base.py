@@ -554,9 +554,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         if has_link and np.all(seen.level == 1.0):
             return
         raise ValueError(
-            "derivative and against are slopes and differences of f in the units of y; "
-            f"got {likelihood!r}, where y is on another scale than f. Use Gaussian() or "
-            "StudentT(), or for slopes of f itself "
+            "derivative and against are slopes and differences of f in the units of "
+            f"y; got {likelihood!r}, where y is on another scale than f. Use "
+            "Gaussian() or StudentT(), or for slopes of f itself "
             "sample_functions(...).value_and_grad(X)."
         )
 

@@ -1207,7 +1207,7 @@ def relative(likelihood: Likelihood, known: Array | None) -> Array | None:
 # ---- Parameters ----------------------------------------------------------------------
 
 
-def check_kernel(
+def check_kernel(  # noqa: C901
     kernel: Kernel | None,
     X: Array,
     noise_variance: float | None = None,
