@@ -925,6 +925,19 @@ def chains_not_converged(
     )
 
 
+def not_monotone(share: float, largest: float) -> Finding | None:
+    """Draws of a function under `monotonic_cst` that go the wrong way somewhere."""
+    if share <= largest:
+        return None
+    return Finding(
+        "not monotone",
+        f"{share:.2g} of the draws have slopes of the wrong sign somewhere between the "
+        "points at which monotonic_cst holds. Give a smoother kernel, such as RBF(), "
+        "or constrain fewer columns.",
+        ConvergenceWarning,
+    )
+
+
 def unadjusted_steps(
     step_size: float,
     largest_stable: float,

@@ -10,6 +10,7 @@ from skgpx._hyperparameters._evidence import (
     rough_start,
     row_target,
     sparse_value,
+    with_noise,
 )
 from skgpx._hyperparameters._fixed_point import (
     FixedPoint,
@@ -32,7 +33,11 @@ from skgpx._hyperparameters._prior import (
     search_record,
     with_base_rates,
 )
-from skgpx._hyperparameters._process_evidence import VariationalEvidence, suits_a_normal
+from skgpx._hyperparameters._process_evidence import (
+    VariationalEvidence,
+    suits_a_normal,
+)
+from skgpx._hyperparameters._series_evidence import regression_evidence
 from skgpx._hyperparameters._slope_noise import learn_noise_of_slopes
 from skgpx._hyperparameters._sparse import (
     MAX_INDUCING_NON_GAUSSIAN,
@@ -87,6 +92,7 @@ __all__ = [
     "most_probable",
     "on_scale",
     "regress_targets",
+    "regression_evidence",
     "rough_latent_values",
     "rough_start",
     "row_target",
@@ -96,4 +102,5 @@ __all__ = [
     "stretched",
     "suits_a_normal",
     "with_base_rates",
+    "with_noise",
 ]

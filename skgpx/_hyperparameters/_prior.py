@@ -85,6 +85,7 @@ from skgpx.kernels import (
     Functionals,
     GREKernel,
     decays,
+    parts_with,
     rescaled,
     split_noise,
     stated_priors,
@@ -99,6 +100,8 @@ _MIN_WEIGHT_OF_NOISE = 100.0
 _SCALE_UNIT = 0.3
 # Its largest value, a standard deviation of 6 nats.
 _LARGEST_SCALE_VARIANCE = 36.0
+# Order of the Matern kernels whose functions have rough slopes, or none.
+_ROUGH_ORDER = 1.5
 # The most classes whose kernel comes from all rows: each has working responses.
 _MOST_CLASSES = 10
 
@@ -113,6 +116,7 @@ def learn(
     inducing: Inducing = "greedy",
     n_inducing: int | None = None,
     rough: bool = True,
+    smooth: bool = False,
     n_jobs: int | None = None,
     previous: State | None = None,
     trend: bool = True,
@@ -141,6 +145,8 @@ def learn(
         Whether the model follows rough functions, as those of nearest rows and exact
         ones do: Matern 1/2 is a default candidate, and rows from all over the data
         compare the candidates where they abound.
+    smooth : bool, default=False
+        Whether default functions have two derivatives, and no seasons.
     n_jobs : int or None
     previous : State, optional
         End of an earlier fit, where the search starts.
@@ -162,6 +168,7 @@ def learn(
     families, likelihood = _families_of(
         kernel, rows, likelihood, rough, fixed=fixed, additive=trend
     )
+    families = _smooth_families(families, rows.X.shape[1]) if smooth else families
     candidate = families[0][-1]
     n_free = len(candidate.kernel.theta) + len(likelihood.theta)
     if fixed or n_free == 0:
@@ -170,7 +177,7 @@ def learn(
         ]
     # 2 rows
     counted = rows if likelihood.discrete else counted_once(rows)
-    split = Split.of(counted, rng, rough)
+    split = Split.of(counted, rng, rough, smooth)
     start = None
     if previous is not None and previous.has_signal:
         start = previous._replace(likelihood=likelihood)
@@ -725,6 +732,21 @@ def _default_families(
         sums = default_candidates(rows, likelihood, unit, pairwise, ADDITIVE_ORDERS)
         families += [family[-1:] for family in sums]
     return families
+
+
+def _smooth_families(
+    families: list[list[Candidate]],
+    n_columns: int,
+) -> list[list[Candidate]]:
+    """Default families of functions with two derivatives; that of the user as it is."""
+    columns = np.arange(n_columns)
+
+    def order(kernel: Kernel) -> float:
+        orders = [part.nu for part, _ in parts_with("nu", kernel, columns)]
+        return min(orders, default=np.inf)
+
+    smooth = [family for family in families if order(family[-1].kernel) > _ROUGH_ORDER]
+    return smooth or families
 
 
 def _user_candidate(

@@ -89,6 +89,8 @@ class Split(NamedTuple):
         Whether the families, and Matern 1/2 among them, compete by rows from all over
         the data where these abound: for models that follow rough functions, as those of
         nearest rows and exact ones do.
+    smooth : bool
+        Whether functions have two derivatives, and no seasons.
     """
 
     screening: Rows
@@ -97,9 +99,16 @@ class Split(NamedTuple):
     rows: Rows
     order: Index
     rough: bool = False
+    smooth: bool = False
 
     @classmethod
-    def of(cls, rows: Rows, rng: np.random.Generator, rough: bool = False) -> Split:
+    def of(
+        cls,
+        rows: Rows,
+        rng: np.random.Generator,
+        rough: bool = False,
+        smooth: bool = False,
+    ) -> Split:
         """Draw the order, in which rows of larger weight tend to come first."""
         # by y: the order of the columns of X does not matter
         by_y = np.arange(len(rows.y))
@@ -114,6 +123,7 @@ class Split(NamedTuple):
             rows=rows,
             order=order,
             rough=rough,
+            smooth=smooth,
         )
 
     @property
@@ -392,7 +402,7 @@ def with_trends(
     if len(split.training.y) > len(rows.y):
         threshold -= NEGLIGIBLE_NATS
     trends = [result for result in linear if result.posterior > threshold]
-    if n_columns == 1 and not split.abundant:
+    if n_columns == 1 and not (split.abundant or split.smooth):
         trends += search_seasons(best_of([best, *trends]), linear[0], split)
     return best_families_first([*families, *([result] for result in trends)])
 

@@ -97,7 +97,7 @@ def _log_ratio(
         return -log_density - np.sum(log_prior), -by_kind - prior_slopes
 
     # from where the search has ended
-    relative = np.array([1.0, rows.known[is_slope][0]])
+    relative = np.array([1.0, np.asarray(rows.known)[is_slope][0]])
     start = np.log(state.noise_variance * relative / variances)
     end = minimize(
         loss,

@@ -511,7 +511,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         if self.optimizer is None:
             return []
         checked = rows.take(_left_out(rows))
-        shift, scale, _ = units
+        shift, scale, *_ = units
         zero = -shift / scale
         if self.likelihood_.has_scale_of_y:
             # the logarithm of another scale of y says nothing
@@ -653,7 +653,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         noise: Array,
     ) -> tuple[dict[str, Any], Array, Array]:
         """Attributes of the fit, and leave-one-out errors of some rows."""
-        shift, scale, mean_noise = solved.units
+        shift, scale, mean_noise, _ = solved.units
         hyperparameters = solved.hyperparameters
         likelihood = hyperparameters.likelihood
         kernel = hyperparameters.kernel

@@ -13,7 +13,7 @@ from skgpx.bases import KernelBasis
 from skgpx.kernels import Functionals, length_scales
 
 
-def model_of_functionals(model: Any) -> LatentModel | MixtureModel:
+def model_of_functionals(model: Any) -> Any:
     """The same posterior, for rows that see functionals of f.
 
     Raises
@@ -33,10 +33,12 @@ def model_of_functionals(model: Any) -> LatentModel | MixtureModel:
             "points (a series: n_inducing=300), or evaluate draws: "
             "sample_functions(...).value_and_grad(X)."
         )
-    if type(basis.kernel) is Functionals:
+    kernel = basis.kernel
+    if type(kernel) is not Functionals:
+        d = basis.inducing_points.shape[1]
+        kernel = Functionals(kernel, length_scales(kernel, d))
+    elif model.mean is not None and model.mean.function is not None:
         return model
-    d = basis.inducing_points.shape[1]
-    kernel = Functionals(basis.kernel, length_scales(basis.kernel, d))
     if model.mean is not None and model.mean.function is not None:
         raise ValueError(
             "The prior mean is a function of which slopes, means over boxes and "

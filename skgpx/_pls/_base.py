@@ -33,6 +33,7 @@ from skgpx._latent import FunctionModel, MixtureModel, with_level
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._pls._inference import infer
 from skgpx._pls._lazy_fit import LazyRows
+from skgpx._pls._monotone import Directions, monotone, states_of_monotone
 from skgpx._posterior._nearest_rows import points_are_closer
 from skgpx._posterior._sampler import (
     Inference,
@@ -43,7 +44,7 @@ from skgpx._posterior._sampler import (
 from skgpx._prediction.base import LatentEstimator
 from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._shell.callbacks import CallbackSupportMixin, RoundReporter, StageClock
-from skgpx._shell.functionals import functional_rows, resolution_of
+from skgpx._shell.functionals import functional_rows, monotone_signs, resolution_of
 from skgpx._shell.kernel_requests import EVERYTHING
 from skgpx._shell.validation import (
     COUNT,
@@ -109,6 +110,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         "n_neighbors": [COUNT_OR_ZERO, StrOptions({"auto"})],
         "hyperparameters": HYPERPARAMETERS,
         "interaction_cst": INTERACTIONS,
+        "monotonic_cst": ["array-like", dict, None],
         "method": [StrOptions({"auto", "exact", "ou_mala", "mala", "ula", "smc"})],
         "n_particles": [COUNT],
         "potential": [StrOptions({"projected", "optimal"})],
@@ -177,6 +179,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             inducing=self.inducing,
             n_inducing=self._points_of_search(rows, likelihood),
             rough=self._follows_nearest_rows(likelihood, lazy),
+            smooth=self.monotonic_cst is not None,
             n_jobs=self.n_jobs,
             previous=self._states[0] if continues else None,
             hyperparameters=self._averaging(likelihood),
@@ -187,6 +190,10 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             rows, states = learn_noise_of_slopes(complete, is_slope, search)
         else:
             states = search(complete)
+        directions = self._directions(rows, likelihood)
+        if directions is not None:
+            infer_posterior = partial(monotone, directions=directions)
+            states = states_of_monotone(states, rows, directions, inference_rng)
         priors = states
         if with_mean:
             priors = [
@@ -246,10 +253,12 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             evidence = _evidence_of_y(inference, rows, units.scale, form)
         else:
             evidence = lazy.evidence_of_y(inference)
-        fitted = attributes_of(inference)
-        fitted["log_evidence_"] = evidence
-        fitted["_request"] = request
-        self.__dict__.update(fitted, stage_seconds_=clock.seconds)
+        self.__dict__.update(
+            attributes_of(inference),
+            log_evidence_=evidence,
+            _request=request,
+            stage_seconds_=clock.seconds,
+        )
         reporter.finish()
         too_few = self._check_points(rows, n_points, states[0], inference)
         return [*search_findings(states, complete), *inference.findings, too_few]
@@ -323,7 +332,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     ) -> Array:
         """Rows of `fit`: points, or what is seen of f there."""
         self._resolution = None
-        seen = functional_rows(self, X, **functionals)  # type: ignore[arg-type]
+        seen = functional_rows(self, X, **functionals)
         if seen is None:
             return X
         self._check_functionals(seen, likelihood)
@@ -410,6 +419,31 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 f"a proposal with the state it starts from; expected a number in (0, "
                 f"1], got {step!r}. Leave it None to have it adapted."
             )
+
+    def _directions(self, rows: Rows, likelihood: Likelihood) -> Directions | None:
+        """Columns along which f is monotone; None if it need not be.
+
+        Raises
+        ------
+        ValueError
+            If `monotonic_cst` does not fit X, the likelihood or the kernel.
+        """
+        signs = monotone_signs(self)
+        if not np.any(signs):
+            return None
+        if likelihood.n_outputs_ > 1 or likelihood.symmetric or rows.y.ndim > 1:
+            raise ValueError(
+                "monotonic_cst is for one latent function of one mode: one target, or "
+                f"two classes; got {likelihood!r} and {rows.y.size // len(rows.y)} "
+                "targets. Fit each of them by an estimator of its own."
+            )
+        if self.n_neighbors not in ("auto", 0):
+            raise ValueError(
+                "Monotone functions have no nearest rows; got monotonic_cst and "
+                f"n_neighbors={self.n_neighbors}. Use n_neighbors=0."
+            )
+        columns = np.flatnonzero(signs)
+        return Directions(columns, signs[columns])
 
     def _check_neighbors(self, likelihood: Likelihood) -> None:
         """Refuse at once nearest rows where the model has none."""
@@ -581,6 +615,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             self.n_inducing == "auto"
             and isinstance(self.inducing, str)
             and self.n_neighbors != 0
+            # slopes of a sign are among few inducing variables
+            and self.monotonic_cst is None
         )
 
     def _select_points(
@@ -643,7 +679,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
     def _count_particles(self, state: State) -> int:
         """Chains of a state: those of all states are about as many as of one."""
-        if state.likelihood.has_closed_form:
+        if state.likelihood.has_closed_form and self.monotonic_cst is None:
             return self.n_particles
         share = int(np.ceil(state.weight * self.n_particles))
         return min(self.n_particles, max(share, _FEWEST_CHAINS))
@@ -703,7 +739,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         posterior = model.affine(units.shift, units.scale)
         if units.level is not None:
             posterior = model.affine(0.0, units.scale)
-            posterior = with_level(posterior, units.shift)
+            posterior = with_level(posterior, float(units.shift))
         averaged: tuple[State, ...] = ()
         if len(states) > 1:
             averaged = tuple(

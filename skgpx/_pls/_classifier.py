@@ -21,8 +21,9 @@ from skgpx._shell.validation import (
     check_rows,
     fit_context,
 )
-from skgpx._types import Interactions, RandomState
+from skgpx._types import Array, Interactions, RandomState
 from skgpx.diagnostics import conclude
+from skgpx.kernels import Functionals
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
 
@@ -75,6 +76,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         column each, of at most two, or of groups of columns such as ``[["time",
         "place"], [3]]``, by name or number; those in no group are one more. With a
         `kernel` of yours it is a ValueError.
+    monotonic_cst : array-like of int of shape (n_features,) or dict, default=None
+        Columns along which the log odds of two classes increase (1), decrease (-1) or
+        are free (0), as in scikit-learn's HistGradientBoostingClassifier; a dict has
+        them by name. See :class:`PLSRegressor`.
     method : {"auto", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "auto" is "ou_mala", Metropolis-adjusted and preconditioned chains, or, where
         hyperparameters of two classes are averaged, the closest normal distribution.
@@ -196,6 +201,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         optimizer: str | None = "evidence",
         hyperparameters: str = "auto",
         interaction_cst: Interactions = None,
+        monotonic_cst: ArrayLike | dict[str, int] | None = None,
         method: str = "auto",
         potential: str = "projected",
         n_particles: int = 100,
@@ -215,6 +221,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         self.optimizer = optimizer
         self.hyperparameters = hyperparameters
         self.interaction_cst = interaction_cst
+        self.monotonic_cst = monotonic_cst
         self.method = method
         self.potential = potential
         self.n_particles = n_particles
@@ -297,6 +304,10 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
             codes.astype(np.float64),
             weights[has_weight],
         )
+        kernel = self._kernel_for(rows)
+        self._is_utility = isinstance(kernel, Functionals) and not np.any(
+            kernel.level(rows.X)
+        )
         findings = self._fit_rows(
             rows,
             likelihood,
@@ -307,10 +318,33 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         conclude(self, findings, sample_weight)
         return self
 
-    def predict(self, X: ArrayLike) -> Any:
-        """Most probable class of each row, shape (n_rows,); lazily for rows of dask."""
+    def predict(
+        self,
+        X: ArrayLike,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
+    ) -> Any:
+        """Most probable class of each row; lazily for rows of dask.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict_proba`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+        """
         if not is_lazy(X):
-            return super().predict(X)
+            return super().predict(
+                X,
+                derivative=derivative,
+                widths=widths,
+                against=against,
+            )
         probabilities: Any = self.predict_proba(X)
         return probabilities.map_blocks(
             _most_probable,
@@ -318,6 +352,23 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
             dtype=self.classes_.dtype,
             drop_axis=1,
         )
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Log odds of the second of two classes, or log probabilities of more.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,), or (n_rows, n_classes)
+            Of probabilities that are averaged over the posterior. Where all labels were
+            about differences the mean of the utility f, up to a constant.
+        """
+        if getattr(self, "_is_utility", False):
+            return self.latent_mean_and_variance(X)[0]
+        return super().decision_function(X)
 
     def _fit_lazy(
         self,
@@ -329,6 +380,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         """Fit rows of dask: first their labels are read, then a sample chooses."""
         check_likelihood_given(self.likelihood)
         self.classes_ = lazy_classes(y, sample_weight)
+        self._is_utility = False
         self._check_classes()
         likelihood = self._class_likelihood()
         check_lazy_fit(self, likelihood, y)

@@ -169,6 +169,13 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         column each, of at most two, or of groups of columns such as ``[["time",
         "place"], [3]]``, by name or number; those in no group are one more. With a
         `kernel` of yours it is a ValueError.
+    monotonic_cst : array-like of int of shape (n_features,) or dict, default=None
+        Columns along which f increases (1), decreases (-1) or is free (0), as in
+        scikit-learn's HistGradientBoostingRegressor; a dict has them by name.
+        Hyperparameters are those of the data alone; draws of the posterior, the closest
+        normal distribution under other than Gaussian noise, are projected on the
+        nearest functions whose slopes have the stated sign at some hundred points [6]_,
+        whatever `method` is. For one latent function.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
         without censored rows). "ou_mala" and "mala" are Metropolis-adjusted Langevin
@@ -362,6 +369,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
        process regression", AABI 2019.
     .. [5] Hartikainen and Särkkä, "Kalman filtering and smoothing solutions to temporal
        Gaussian process regression models", MLSP 2010.
+    .. [6] Lin and Dunson, "Bayesian monotone regression using Gaussian process
+       projection", Biometrika 2014.
 
     Examples
     --------
@@ -404,6 +413,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         optimizer: str | None = "evidence",
         hyperparameters: str = "auto",
         interaction_cst: Interactions = None,
+        monotonic_cst: ArrayLike | dict[str, int] | None = None,
         method: str = "auto",
         potential: str = "projected",
         n_particles: int = 100,
@@ -424,6 +434,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self.optimizer = optimizer
         self.hyperparameters = hyperparameters
         self.interaction_cst = interaction_cst
+        self.monotonic_cst = monotonic_cst
         self.method = method
         self.potential = potential
         self.n_particles = n_particles
@@ -780,6 +791,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         """Refuse to add rows where their sums are not those of one regression."""
         model = self.posterior_
         adds = isinstance(model, LatentModel | NeighborModel | SeriesModel)
+        adds = adds and self.monotonic_cst is None and self._resolution is None
         is_normal = type(normal_noise(self.likelihood_)) is Gaussian
         if not adds or not is_normal or model.n_outputs > 1:
             raise ValueError(

@@ -669,6 +669,24 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
                 )
             )
 
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Log odds of the second of two classes, or log probabilities of more.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,), or (n_rows, n_classes)
+            Of probabilities that are averaged over the posterior.
+        """
+        least = np.finfo(np.float64).tiny
+        log_probabilities: Array = np.log(np.maximum(self.predict_proba(X), least))
+        if len(self.classes_) > 2:
+            return log_probabilities
+        return log_probabilities[:, 1] - log_probabilities[:, 0]
+
     def latent_mean_and_variance(
         self,
         X: ArrayLike,

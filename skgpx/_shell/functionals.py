@@ -59,6 +59,45 @@ def functional_rows(
     return FunctionalRows(X, boxes, other, columns, is_difference)
 
 
+def monotone_signs(estimator: Any) -> Array:
+    """Signs of slopes by column, (d,): `monotonic_cst`, zeros for None.
+
+    Raises
+    ------
+    ValueError
+        For unknown columns, other values than -1, 0 and 1, and columns of categories.
+    """
+    stated = estimator.monotonic_cst
+    d = estimator.n_features_in_
+    signs = np.zeros(d)
+    if stated is None:
+        return signs
+    names = list(getattr(estimator, "feature_names_in_", ()))
+    if isinstance(stated, dict):
+        unknown = [name for name in stated if name not in names]
+        if unknown:
+            raise ValueError(
+                f"monotonic_cst names columns {unknown}, which are not among those of "
+                f"X, {names}. Fit a DataFrame with these columns, or give an array."
+            )
+        for name, sign in stated.items():
+            signs[names.index(name)] = sign
+    else:
+        signs = np.asarray(stated, dtype=np.float64)
+    if signs.shape != (d,) or not np.all(np.isin(signs, (-1.0, 0.0, 1.0))):
+        raise ValueError(
+            "monotonic_cst expects 1 (increasing), -1 (decreasing) or 0 for each of "
+            f"{d} columns; got {stated!r}."
+        )
+    categories = np.fromiter(getattr(estimator, "_n_categories", {}), dtype=np.intp)
+    if np.any(signs[categories]):
+        raise ValueError(
+            "monotonic_cst is for columns of numbers; got categories in columns "
+            f"{categories.tolist()}. Use 0 for these."
+        )
+    return signs
+
+
 def _columns_of_slopes(estimator: Any, derivative: ArrayLike, n: int) -> Index:
     """Numbers of the columns along which rows see slopes, (n,); -1 for a value."""
     entries = np.asarray(derivative, dtype=object)

@@ -343,7 +343,9 @@ def _radial(kernel: Kernel, rows: Slopes) -> tuple[Jet, JetPullback]:
 def _by_column(columns: Index, sums: Array, d: int) -> Array:
     """Sums (n,) of rows that see slopes, added up by their columns, (d,)."""
     sees_slope = columns != VALUE
-    return np.bincount(columns[sees_slope], sums[sees_slope], minlength=d)
+    total = np.zeros(d)
+    np.add.at(total, columns[sees_slope], sums[sees_slope])
+    return total
 
 
 # ---- Sums over subsets of columns ----------------------------------------------------
