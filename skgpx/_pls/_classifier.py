@@ -307,11 +307,34 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         conclude(self, findings, sample_weight)
         return self
 
-    def predict(self, X: ArrayLike) -> Any:
-        """Most probable class of each row, shape (n_rows,); lazily for rows of dask."""
+    def predict(
+        self,
+        X: ArrayLike,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
+    ) -> Any:
+        """Most probable class of each row; lazily for rows of dask.
+
+        Parameters
+        ----------
+        X : array-like or dask array or data frame of shape (n_rows, n_features)
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict_proba`.
+
+        Returns
+        -------
+        labels : ndarray or dask array of shape (n_rows,)
+        """
+        functionals = {
+            "derivative": derivative,
+            "widths": widths,
+            "against": against,
+        }
         if not is_lazy(X):
-            return super().predict(X)
-        probabilities: Any = self.predict_proba(X)
+            return super().predict(X, **functionals)
+        probabilities: Any = self.predict_proba(X, **functionals)
         return probabilities.map_blocks(
             _most_probable,
             self.classes_,

@@ -397,8 +397,9 @@ def _diagonal(kernel: Functionals, X: Array) -> ValuesAndPullback:
     """Rows that differ only by where they are, have one variance if f is stationary."""
     rows = kernel.rows(X)
     if kernel.kernel.is_stationary():
-        moved = rows._replace(X=np.zeros(rows.X.shape), against=rows.against - rows.X)
-        rows = moved
+        # codes of categories have no difference, so that differences stay
+        X = np.where(rows.is_difference[:, np.newaxis], rows.X, 0.0)
+        rows = rows._replace(X=X)
     distinct, position = np.unique(rows.as_array(), axis=0, return_inverse=True)
     position = np.ravel(position)
     matrices = [_matrix(kernel, row[np.newaxis], None) for row in distinct]
