@@ -53,8 +53,8 @@ class LatentEstimator(Reporting, BaseEstimator):
     # smallest and largest values of the columns of X in the fit, (2, d), if these are
     # numbers
     _input_range: Array | None = None
-    # noise variance of slopes, in units of that of values
-    _noise_of_slopes = 0.0
+    # noise variances of slopes by column (d,), in that of values; None for zeros
+    _noise_of_slopes: Array | None = None
     # of each model of a mixture, if they have scales of their own
     _likelihoods: tuple[Likelihood, ...] = ()
 
@@ -129,8 +129,11 @@ class LatentEstimator(Reporting, BaseEstimator):
         is_slope = seen.derivative != VALUE
         if normal.row_quantity != "noise_variance" or not np.any(is_slope):
             return None
-        noise = np.ravel(normal.noise_parameter)[0]
-        return np.where(is_slope, self._noise_of_slopes, 1.0) * noise
+        by_column = np.zeros(self.n_features_in_)
+        if self._noise_of_slopes is not None:
+            by_column = self._noise_of_slopes
+        relative_noise = np.where(is_slope, by_column[seen.derivative], 1.0)
+        return relative_noise * np.ravel(normal.noise_parameter)[0]
 
     def _noise_at(self, X: Array) -> Array | None:
         """Noise parameters (n,) of rows without a given one; None for one of all."""
