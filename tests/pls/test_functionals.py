@@ -213,29 +213,22 @@ def test_further_rows_are_those_of_one_fit(rng):
 
 
 def test_draws_have_the_slopes_that_are_predicted(rng):
+    """Of many seeds: draws of one share the frequencies of their prior."""
     rows = functionals(rng, 20)
     y = drawn(rng, rows)
     model = fixed().fit(rows[0], y, **rows[1])
     new = rng.uniform(-2.0, 2.0, (4, 2))
-    draws = model.sample_functions(2000, random_state=0)
-
-    def scores(draws, moments):
-        values, gradients = draws.value_and_grad(new)
-        along_first = gradients.reshape(4, -1, 2)[:, :, 0]
-        return moment_scores(np.concatenate((values, along_first)), *moments)
-
     twice = np.concatenate((new, new))
     derivative = np.repeat([-1, 0], 4)
-    exact = model.predict(
-        twice, return_cov=True, include_noise=False, derivative=derivative
-    )
-    assert np.abs(scores(draws, exact)).max() < LARGEST_Z
-    values = model.sample_y(twice, 2000, random_state=1, derivative=derivative)
-    with_noise = exact[0], exact[1] + NOISE * np.eye(8)
-    assert np.abs(moment_scores(values, *with_noise)).max() < LARGEST_Z
-    # given two further values
     at, seen = new[:2] + 0.1, [1.0, -0.5]
-    conditioned = draws.condition(at, seen, NOISE, random_state=2)
+    sampled, unconditioned, conditioned = [], [], []
+    for seed in range(150):
+        draws = model.sample_functions(10, random_state=seed)
+        given = draws.condition(at, seen, NOISE, random_state=seed)
+        for functions, values in ((draws, unconditioned), (given, conditioned)):
+            f, gradients = functions.value_and_grad(new)
+            values.append(np.concatenate((f, gradients[..., 0])))
+        sampled.append(model.sample_y(twice, 10, seed, derivative=derivative))
     together = [
         np.concatenate((rows[0], at)),
         {
@@ -244,10 +237,16 @@ def test_draws_have_the_slopes_that_are_predicted(rng):
             "against": np.concatenate((rows[1]["against"], np.full((2, 2), np.nan))),
         },
     ]
-    mean, cov, _ = dense(
-        together, np.append(y, seen), NOISE, (twice, {"derivative": derivative})
-    )
-    assert np.abs(scores(conditioned, (mean, cov))).max() < LARGEST_Z
+    new_rows = twice, {"derivative": derivative}
+    mean, cov, _ = dense(rows, y, NOISE, new_rows)
+    mean_given, cov_given, _ = dense(together, np.append(y, seen), NOISE, new_rows)
+    for values, moments_of_rows in (
+        (unconditioned, (mean, cov)),
+        (sampled, (mean, cov + NOISE * np.eye(8))),
+        (conditioned, (mean_given, cov_given)),
+    ):
+        scores = moment_scores(np.concatenate(values, axis=1), *moments_of_rows)
+        assert np.abs(scores).max() < LARGEST_Z
 
 
 @pytest.mark.parametrize("likelihood", [None, StudentT(df=1e6, scale=0.1)])
