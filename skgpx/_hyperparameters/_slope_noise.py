@@ -112,15 +112,16 @@ def _log_ratios(
 
     # from where the search has ended
     _, first = np.unique(kinds, return_index=True)
-    log_shares = np.log(state.noise_variance * rows.known[first] / variances)
-    end = minimize(
+    relative = np.asarray(rows.known)[first]
+    log_shares = np.log(state.noise_variance * relative / variances)
+    optimum = minimize(
         loss,
         np.clip(log_shares, *_BOUNDS),
         jac=True,
         method="L-BFGS-B",
         bounds=[_BOUNDS] * len(variances),
     )
-    log_noise = end.x + np.log(variances)
+    log_noise = optimum.x + np.log(variances)
     return np.asarray(log_noise - log_noise[0])
 
 

@@ -323,7 +323,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     ) -> Array:
         """Rows of `fit`: points, or what is seen of f there."""
         self._resolution = None
-        seen = functional_rows(self, X, **functionals)  # type: ignore[arg-type]
+        seen = functional_rows(self, X, **functionals)
         if seen is None:
             return X
         self._check_functionals(seen, likelihood)
@@ -708,7 +708,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         posterior = model.affine(units.shift, units.scale)
         if units.level is not None:
             posterior = model.affine(0.0, units.scale)
-            posterior = with_level(posterior, units.shift)
+            posterior = with_level(posterior, float(units.shift))
         averaged: tuple[State, ...] = ()
         if len(states) > 1:
             averaged = tuple(
@@ -810,14 +810,14 @@ class NoiseOfKinds(NamedTuple):
         if not isinstance(kernel, Functionals):
             return cls()
         derivative = kernel.rows(rows.X).derivative
-        known = np.ones(len(rows.y)) if rows.known is None else rows.known
-        first = float(known[np.argmin(derivative)])
+        noise = np.ones(len(rows.y)) if rows.known is None else rows.known
+        first = float(noise[np.argmin(derivative)])
         if units.new_row_variance is not None:
             # the likelihood has the mean of known noise
-            first = float(np.average(known, weights=rows.weights))
+            first = float(np.average(noise, weights=rows.weights))
         of_slopes = np.zeros(kernel.n_features)
         for column in np.unique(derivative[derivative != VALUE]):
-            of_slopes[column] = np.median(known[derivative == column]) / first
+            of_slopes[column] = np.median(noise[derivative == column]) / first
         return cls(first, of_slopes)
 
 

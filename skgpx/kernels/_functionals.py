@@ -165,8 +165,8 @@ def _numbers_of_nodes(widths: Array, resolution: Array) -> Index:
     panels = np.ceil(widths / resolution)
     numbers = _PANEL * np.maximum(panels, 1.0)
     n_wide = np.sum(widths > 0.0, axis=1)
-    most = np.array([1, *_MOST_NODES])[np.minimum(n_wide, len(_MOST_NODES))]
-    numbers = np.where(widths > 0.0, np.minimum(numbers, most[:, np.newaxis]), 1.0)
+    largest = np.array([1, *_MOST_NODES])[np.minimum(n_wide, len(_MOST_NODES))]
+    numbers = np.where(widths > 0.0, np.minimum(numbers, largest[:, np.newaxis]), 1.0)
     return numbers.astype(np.intp)
 
 
@@ -283,8 +283,8 @@ def _inputs(kernel: Functionals, X: Array, Z: Array) -> ValuesAndPullback:
     def pullback(G: Array) -> Array:
         slopes = np.zeros(X.shape)
         for column in range(d):
-            along = points._replace(derivative=np.full(len(X), column)).as_array()
-            K, _ = _matrix(kernel, along, kernel.as_rows(Z))
+            rows = points._replace(derivative=np.full(len(X), column)).as_array()
+            K, _ = _matrix(kernel, rows, kernel.as_rows(Z))
             slopes[:, column] = np.einsum("ij,ij->i", G, K)
         return slopes
 
