@@ -27,6 +27,8 @@ _PANEL = 5
 _MOST_NODES = (40, 10, 5, 3)
 # Numbers in memory for covariances between nodes.
 _BLOCK = 2**21
+# Nodes of the rows whose variances are computed together.
+_DIAGONAL_NODES = 128
 
 
 class FunctionalRows(NamedTuple):
@@ -402,14 +404,20 @@ def _diagonal(kernel: Functionals, X: Array) -> ValuesAndPullback:
         rows = rows._replace(X=X)
     distinct, position = np.unique(rows.as_array(), axis=0, return_inverse=True)
     position = np.ravel(position)
-    matrices = [_matrix(kernel, row[np.newaxis], None) for row in distinct]
-    variances = np.array([matrix.item() for matrix, _ in matrices])
+    # the diagonals of small matrices take less time than one row after the other
+    n_nodes = max(kernel.nodes(distinct).weights.nnz, 1)
+    size = max(_DIAGONAL_NODES * len(distinct) // n_nodes, 1)
+    slices = row_slices(len(distinct), size)
+    matrices = [_matrix(kernel, distinct[block], None) for block in slices]
+    variances = np.zeros(len(distinct))
+    for block, (matrix, _) in zip(slices, matrices, strict=True):
+        variances[block] = np.diagonal(matrix)
 
     def pullback(g: Array) -> Array:
         sums = np.bincount(position, g, minlength=len(distinct))
         slopes = np.zeros(kernel.n_dims)
-        for (_, pullback_of_row), total in zip(matrices, sums, strict=True):
-            slopes += pullback_of_row(np.full((1, 1), total))
+        for block, (_, pullback_of_block) in zip(slices, matrices, strict=True):
+            slopes += pullback_of_block(np.diag(sums[block]))
         return slopes
 
     return variances[position], pullback
