@@ -43,6 +43,7 @@ WIDE = {
     "many_rows": 0.05,
     "optimisation": math.inf,
     "own_likelihood": 0.1,
+    "preferences": 0.1,
     "start": 0.15,
 }
 

@@ -50,8 +50,8 @@ class FunctionalTerm:
             c, s = out.shape[1:]
             _, gradients = self.draws.value_and_grad(nodes.X[split:])
             gradients = gradients.reshape(-1, c, s, self.n_features)
-            along = nodes.derivative[split:]
-            values[split:] = gradients[np.arange(len(along)), :, :, along]
+            columns = nodes.derivative[split:]
+            values[split:] = gradients[np.arange(len(columns)), :, :, columns]
         out += (nodes.weights @ values.reshape(len(values), -1)).reshape(out.shape)
 
     def at(self, X: Array) -> Array:

@@ -456,6 +456,9 @@ def draw_prior(  # noqa: C901
     """
     _check_options(prior, n_groups, method)
     if isinstance(kernel, Functionals):
+        if given is not None:
+            # features are chosen as for values there
+            given = replace(given, points=kernel.rows(given.points).X, root=None)
         inner = draw_prior(
             kernel.kernel,
             kernel.n_features,
@@ -467,6 +470,7 @@ def draw_prior(  # noqa: C901
             n_groups=n_groups,
             domain=domain,
             method=method,
+            given=given,
         )
         process = KernelProcess.prior(kernel, n_inputs, n_outputs)
         return draws_of_functionals(inner, kernel).with_process(process)

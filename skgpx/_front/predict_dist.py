@@ -25,6 +25,7 @@ from skgpx._prediction.distribution import (
     TransformedDistribution,
     normal_distribution,
 )
+from skgpx._shell.functionals import ROW_ARGUMENTS
 from skgpx._shell.parallel import parallel_map
 from skgpx._shell.validation import check_is_fitted, take_rows
 from skgpx._shell.wrapped import best_of, is_search, predicts_std, unwrapped
@@ -52,7 +53,7 @@ def predict_dist(
         As for `estimator.predict`.
     **given : array-like of shape (n_rows,)
         Keywords of the regressor's `predict_dist`: `exposure`, `noise_variance`,
-        `censoring`.
+        `censoring`, `derivative`, `widths`, `against`.
 
     Returns
     -------
@@ -266,9 +267,10 @@ def cross_val_predict_dist(
         ``joblib.parallel_config``).
     params : dict, default=None
         Arguments of `fit`, such as ``{"sample_weight": w}``; arrays with a value for
-        each row are split with the rows. `exposure`, `noise_variance` and `censoring`
-        are also passed for the rows that are predicted. In pipelines with the name of
-        the step in front: ``{"plsregressor__sample_weight": w}``.
+        each row are split with the rows. `exposure`, `noise_variance`, `censoring`,
+        `derivative`, `widths` and `against` are also passed for the rows that are
+        predicted. In pipelines with the name of the step in front:
+        ``{"plsregressor__sample_weight": w}``.
 
     Returns
     -------
@@ -342,7 +344,7 @@ def _of_fold(
             of_test = take_rows(value, test)
         of_fit[name] = of_train
         keyword = name.rpartition("__")[2]
-        if keyword in ("exposure", "noise_variance", "censoring"):
+        if keyword in ROW_ARGUMENTS:
             of_predict[keyword] = of_test
     fitted = clone(estimator).fit(take_rows(X, train), take_rows(y, train), **of_fit)
     return predict_dist(fitted, take_rows(X, test), **of_predict)

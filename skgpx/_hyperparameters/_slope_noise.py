@@ -1,8 +1,9 @@
-"""The noise of slopes, which is measured apart from that of values."""
+"""The noise of slopes: that of values, and of each column, has units of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -12,7 +13,9 @@ from skgpx._hyperparameters._evidence import log_density_and_slopes
 from skgpx._hyperparameters._maximise import State
 from skgpx._row_budgets import SEARCHED_ROWS
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Mask
+from skgpx._types import Array, Index
+from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods._noise import KnownNoise
 
 # Searches in turn, and the change of the noise, in its logarithm, that ends them.
 _MOST_ROUNDS = 4
@@ -23,94 +26,112 @@ _BOUNDS = (np.log(1e-8), np.log(10.0))
 
 def learn_noise_of_slopes(
     rows: Rows,
-    is_slope: Mask,
+    kinds: Index,
+    likelihood: Likelihood,
     learn: Callable[..., list[State]],
 ) -> tuple[Rows, list[State]]:
-    """Learn kernel and noise of values, and the noise of slopes, in turn.
+    """Learn the kernel and the noise of one kind of rows, and of the others, in turn.
 
     Parameters
     ----------
     rows : Rows
         Of one target under Gaussian noise that is free.
-    is_slope : ndarray of bool of shape (n,)
+    kinds : ndarray of int of shape (n,)
+        Kinds of rows, from 0 on, each with a noise: values, and slopes by column.
+    likelihood : Likelihood
+        Prepared, for rows of kind 0.
     learn : callable
-        Maps rows whose `known` noise is relative to that of values, to states; on
-        request from a `previous` one, or without averaging.
+        Maps rows with relative noise and a likelihood to states; on request from a
+        `previous` one, or without averaging.
 
     Returns
     -------
     rows : Rows
-        With the relative noise.
+        Whose `known` noise is relative to that of the states.
     states : list of State
     """
+    first_rows = rows.take(kinds == 0)
+    if np.ptp(first_rows.y) > 0.0:
+        # rows of other kinds have other units
+        scales = likelihood.starting_scales(first_rows.y, first_rows.weights)
+        likelihood = likelihood.with_start(**scales)
     variances = np.array(
-        [_mean_square(rows, ~is_slope), _mean_square(rows, is_slope)],
+        [_mean_square(rows.take(kinds == kind)) for kind in range(kinds.max() + 1)]
     )
 
-    def with_ratio(log_ratio: float) -> Rows:
-        return rows._replace(known=np.where(is_slope, np.exp(log_ratio), 1.0))
+    def learned(log_ratios: Array, **options: Any) -> tuple[Rows, list[State]]:
+        # in units of the harmonic mean, as known noise is
+        noise = KnownNoise.of(np.exp(log_ratios)[kinds], rows.weights)
+        relative = rows._replace(known=noise.relative)
+        in_units = likelihood.rescaled(noise_variance=noise.reference)
+        return relative, learn(relative, likelihood=in_units, **options)
 
-    # 1 as if the noise had the same share of both
-    first = float(np.log(variances[1] / variances[0]))
-    states = learn(with_ratio(first))
+    # 1 as if the noise had the same share of all
+    first = np.log(variances / variances[0])
+    relative, states = learned(first)
     # 2 the noise given the kernel, and the kernel given the noise
-    log_ratio = first
+    log_ratios = first
     state = states[0]
     for _ in range(_MOST_ROUNDS):
-        previous = log_ratio
-        log_ratio = _log_ratio(with_ratio(log_ratio), is_slope, state, variances)
-        if abs(log_ratio - previous) < _SETTLED:
+        previous = log_ratios
+        log_ratios = _log_ratios(relative, kinds, state, variances)
+        if np.max(np.abs(log_ratios - previous)) < _SETTLED:
             break
-        (state,) = learn(
-            with_ratio(log_ratio), previous=state, hyperparameters="maximise"
+        relative, (state,) = learned(
+            log_ratios, previous=state, hyperparameters="maximise"
         )
     # 3 all candidates with that noise
-    rows = with_ratio(log_ratio)
-    if abs(log_ratio - first) > _SETTLED:
-        states = learn(rows)
-    return rows, states
+    if np.max(np.abs(log_ratios - first)) > _SETTLED:
+        return learned(log_ratios)
+    return learned(first)[0], states
 
 
-def _log_ratio(
+def _log_ratios(
     rows: Rows,
-    is_slope: Mask,
+    kinds: Index,
     state: State,
     variances: Array,
-) -> float:
-    """Log noise variance of slopes less that of values, most probable given a kernel.
+) -> Array:
+    """Log noise variances less that of kind 0, most probable given a kernel.
 
-    Both have the prior of a noise, in variances of their targets.
+    All have the prior of a noise, in variances of their targets.
     """
     chosen = np.arange(len(rows.y))
     if len(chosen) > SEARCHED_ROWS:
         chosen = chosen[:: -(-len(chosen) // SEARCHED_ROWS)]
     rows = rows.take(chosen)
-    is_slope = is_slope[chosen]
+    kinds = kinds[chosen]
     K = state.kernel(rows.X)
-    kind = is_slope.astype(np.intp)
 
     def loss(log_shares: Array) -> tuple[float, Array]:
-        noise = np.exp(log_shares)[kind] * variances[kind] / rows.weights
+        noise = (np.exp(log_shares) * variances)[kinds] / rows.weights
         log_density, slopes = log_density_and_slopes(K, rows.y, noise)
         log_prior, prior_slopes = NOISE_PRIOR.log_density_and_slope(log_shares)
-        by_kind = np.bincount(kind, slopes * noise, minlength=2)
+        by_kind = np.bincount(kinds, slopes * noise, minlength=len(variances))
         return -log_density - np.sum(log_prior), -by_kind - prior_slopes
 
     # from where the search has ended
+<<<<<<< HEAD
     relative = np.array([1.0, np.asarray(rows.known)[is_slope][0]])
     start = np.log(state.noise_variance * relative / variances)
     end = minimize(
+=======
+    _, first = np.unique(kinds, return_index=True)
+    relative = np.asarray(rows.known)[first]
+    log_shares = np.log(state.noise_variance * relative / variances)
+    optimum = minimize(
+>>>>>>> fdocs
         loss,
-        np.clip(start, *_BOUNDS),
+        np.clip(log_shares, *_BOUNDS),
         jac=True,
         method="L-BFGS-B",
-        bounds=[_BOUNDS] * 2,
+        bounds=[_BOUNDS] * len(variances),
     )
-    of_values, of_slopes = end.x + np.log(variances)
-    return float(of_slopes - of_values)
+    log_noise = optimum.x + np.log(variances)
+    return np.asarray(log_noise - log_noise[0])
 
 
-def _mean_square(rows: Rows, chosen: Mask) -> float:
-    """Mean square of some targets; one if they are all zero."""
-    square = float(np.average(rows.y[chosen] ** 2, weights=rows.weights[chosen]))
+def _mean_square(rows: Rows) -> float:
+    """Mean square of targets; one if they are all zero."""
+    square = float(np.average(rows.y**2, weights=rows.weights))
     return square if square > 0.0 else 1.0

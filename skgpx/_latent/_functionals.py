@@ -22,8 +22,8 @@ def model_of_functionals(model: Any) -> Any:
         If the model has no covariance of which these follow.
     """
     if isinstance(model, MixtureModel) and model.mean is None:
-        models = [model_of_functionals(part) for part in model.models]
-        return replace(model, models=tuple(models))
+        models: Any = tuple(model_of_functionals(part) for part in model.models)
+        return replace(model, models=models)
     basis = getattr(model, "basis", None)
     if not isinstance(model, LatentModel) or not isinstance(basis, KernelBasis):
         raise ValueError(

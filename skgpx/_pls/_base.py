@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,7 +64,7 @@ from skgpx._shell.validation import (
     generator,
     kernel_of,
 )
-from skgpx._types import Array, Mask
+from skgpx._types import Array, Index
 from skgpx.bases import Nystroem, SeriesBasis, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import (
@@ -169,6 +169,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         complete = rows.without_gaps()
         streams = generator(self.random_state).spawn(3)
         search_rng, selection_rng, inference_rng = streams
+        kinds = self._kinds_of_noise(complete, likelihood, kernel)
         # 1 kernel, mean and likelihood from the data: one state, or some to average
         search = partial(
             learn,
@@ -185,9 +186,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             hyperparameters=self._averaging(likelihood),
             report=reporter.search_round,
         )
-        is_slope = self._has_noise_of_slopes(complete, likelihood, kernel)
-        if np.any(is_slope):
-            rows, states = learn_noise_of_slopes(complete, is_slope, search)
+        if np.any(kinds):
+            rows, states = learn_noise_of_slopes(complete, kinds, likelihood, search)
         else:
             states = search(complete)
         directions = self._directions(rows, likelihood)
@@ -217,7 +217,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             record=search_record(states, complete),
             units=units,
             form=form,
-            noise_of_slopes=_noise_of_slopes(rows, kernel),
+            noise=NoiseOfKinds.of(rows, kernel, units),
         )
         sampler = Sampler(
             method=self.method,
@@ -353,19 +353,23 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             return _STANDARD_UNITS
         return Units(level=kernel.level)
 
-    def _has_noise_of_slopes(
+    def _kinds_of_noise(
         self,
         rows: Rows,
         likelihood: Likelihood,
         kernel: Kernel,
-    ) -> Mask:
-        """Rows of slopes (n,), if their noise is learned beside that of values."""
-        is_slope = np.zeros(len(rows.y), dtype=bool)
+    ) -> Index:
+        """Kinds (n,) of rows, values and slopes by column, if their noise is learned.
+
+        Zeros where it is one noise.
+        """
+        kinds = np.zeros(len(rows.y), dtype=np.intp)
         learns = likelihood.has_closed_form and self.optimizer is not None
         learns = learns and len(likelihood.theta) > 0 and rows.known is None
         if learns and isinstance(kernel, Functionals):
-            is_slope = kernel.rows(rows.X).derivative != VALUE
-        return is_slope & ~np.all(is_slope)
+            derivative = kernel.rows(rows.X).derivative
+            _, kinds = np.unique(derivative, return_inverse=True)
+        return kinds
 
     def _continues(self, kernel: Kernel) -> bool:
         """Whether this fit is a warm start from one of the same prior and columns."""
@@ -720,7 +724,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         record: dict[str, Any],
         units: Units,
         form: NormalForm | None,
-        noise_of_slopes: float,
+        noise: NoiseOfKinds,
     ) -> dict[str, Any]:
         """Fitted attributes of a posterior of the weights, in the units of y."""
         model = inference.posterior
@@ -728,7 +732,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
         def in_units_of_y(likelihood: Likelihood) -> Likelihood:
             if units.new_row_variance is None:
-                likelihood = likelihood.scaled(units.scale)  # type: ignore[arg-type]
+                factor: Any = units.scale * noise.first**0.5
+                likelihood = likelihood.scaled(factor)
             else:
                 # the noise of the rows is in units of their mean
                 likelihood = likelihood.with_noise(units.new_row_variance)
@@ -751,7 +756,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             likelihoods = tuple(state.likelihood for state in averaged)
         return {
             "kernel_": kernel_of_values(states[0].kernel),
-            "_noise_of_slopes": noise_of_slopes,
+            "_noise_of_slopes": noise.of_slopes,
             "_states": states,
             "_record": record,
             "likelihood_": in_units_of_y(inference.likelihood),
@@ -819,14 +824,37 @@ def _excess_of_noise(noise: float, exact_noise: float) -> float:
     return 0.0
 
 
-def _noise_of_slopes(rows: Rows, kernel: Kernel) -> float:
-    """Noise variance of slopes in that of the likelihood; zero without any slopes."""
-    if not isinstance(kernel, Functionals):
-        return 0.0
-    is_slope = kernel.rows(rows.X).derivative != VALUE
-    if not np.any(is_slope):
-        return 0.0
-    return 1.0 if rows.known is None else float(np.median(rows.known[is_slope]))
+class NoiseOfKinds(NamedTuple):
+    """Noise variances of values and of slopes, beside one another.
+
+    Attributes
+    ----------
+    first : float
+        Of values, or if all rows are slopes of those along the first column, in units
+        of the noise of a search.
+    of_slopes : ndarray of shape (d,) or None
+        Of slopes along each column, in units of the noise of the fitted likelihood;
+        zero for columns along which no row has a slope. None without functionals.
+    """
+
+    first: float = 1.0
+    of_slopes: Array | None = None
+
+    @classmethod
+    def of(cls, rows: Rows, kernel: Kernel, units: Units) -> NoiseOfKinds:
+        """Noise of rows, which is learned or known."""
+        if not isinstance(kernel, Functionals):
+            return cls()
+        derivative = kernel.rows(rows.X).derivative
+        noise = np.ones(len(rows.y)) if rows.known is None else rows.known
+        first = float(noise[np.argmin(derivative)])
+        if units.new_row_variance is not None:
+            # the likelihood has the mean of known noise
+            first = float(np.average(noise, weights=rows.weights))
+        of_slopes = np.zeros(kernel.n_features)
+        for column in np.unique(derivative[derivative != VALUE]):
+            of_slopes[column] = np.median(noise[derivative == column]) / first
+        return cls(first, of_slopes)
 
 
 def has_scale_kernel(likelihood: Likelihood) -> bool:

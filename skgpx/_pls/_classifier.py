@@ -330,12 +330,17 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
         Parameters
         ----------
+<<<<<<< HEAD
         X : array-like of shape (n_rows, n_features)
+=======
+        X : array-like or dask array or data frame of shape (n_rows, n_features)
+>>>>>>> fdocs
         derivative, widths, against : array-like, default=None
             As in :meth:`predict_proba`.
 
         Returns
         -------
+<<<<<<< HEAD
         labels : ndarray of shape (n_rows,)
         """
         if not is_lazy(X):
@@ -346,6 +351,18 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
                 against=against,
             )
         probabilities: Any = self.predict_proba(X)
+=======
+        labels : ndarray or dask array of shape (n_rows,)
+        """
+        functionals = {
+            "derivative": derivative,
+            "widths": widths,
+            "against": against,
+        }
+        if not is_lazy(X):
+            return super().predict(X, **functionals)
+        probabilities: Any = self.predict_proba(X, **functionals)
+>>>>>>> fdocs
         return probabilities.map_blocks(
             _most_probable,
             self.classes_,

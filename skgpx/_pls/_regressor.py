@@ -498,7 +498,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         derivative : array-like of shape (n_samples,), int or str, default=None
             Which rows see a slope of f: the number or the name of the column along
             which it is a derivative, in units of y per unit of the column; -1 for a
-            value. The noise of slopes is learned apart from that of values.
+            value. The noise of slopes along each column is learned apart from that of
+            values.
         widths : array-like of shape (n_samples, n_features), default=None
             Widths of a box around each row of X over which y is the mean of f: bins of
             a histogram, daily means, pixels; 0 for a point.
@@ -960,6 +961,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         units: Units,
     ) -> list[Finding | None]:
         """Check counts, or residuals, of at most 4000 rows in the units of y."""
+        kernel = self._states[0].kernel
+        sees_functionals = isinstance(kernel, Functionals)
+        if sees_functionals:
+            # of the first kind: slopes beside values have another noise
+            derivative = kernel.rows(rows.X).derivative
+            rows = rows.take(np.flatnonzero(derivative == np.min(derivative)))
         checked = rows.take(
             np.flatnonzero(rows.is_known.reshape(len(rows.y), -1).all(1))
         )
@@ -1008,6 +1015,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         # residuals of functions without noise are those of rounding
         if precision * NO_NOISE > 1.0:
             other_noise = False
+        # the remedies, a scale that varies and logarithms, see values only
+        if sees_functionals:
+            other_noise = False
         if likelihood.has_closed_form and precision * left_out / len(checked.y) > 0.1:
             other_noise = False
         zero = -units.shift / units.scale
@@ -1015,7 +1025,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             # the logarithm of another scale of y says nothing
             zero = np.inf
         prior = diagnostics.CovarianceOfRows(
-            kernel=self._states[0].kernel,
+            kernel=kernel,
             noise_variance=noise_variance / units.scale**2,
             zero=zero,
         )
@@ -1028,7 +1038,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             likelihood=normal_noise(self.likelihood_),
             noise_is_free=self._states[0].noise_is_free,
             other_noise=other_noise,
-            prior=None if noise_is_known else prior,
+            prior=None if noise_is_known or sees_functionals else prior,
         )
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import r2_score
+from sklearn.metrics import accuracy_score, r2_score
 
 from skgpx._draws import FunctionDraws
 from skgpx._latent import FunctionModel, MixtureModel, model_of_functionals
@@ -32,7 +32,7 @@ from skgpx._shell.validation import (
 from skgpx._types import Array, RandomState
 from skgpx.exceptions import PredictionWarning
 from skgpx.kernels import VALUE, FunctionalRows
-from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods import Likelihood, Warped
 from skgpx.likelihoods._averaged import averaged
 from skgpx.likelihoods._warped import normal_noise, warp_of
 
@@ -53,8 +53,8 @@ class LatentEstimator(Reporting, BaseEstimator):
     # smallest and largest values of the columns of X in the fit, (2, d), if these are
     # numbers
     _input_range: Array | None = None
-    # noise variance of slopes, in units of that of values
-    _noise_of_slopes = 0.0
+    # noise variances of slopes by column (d,), in that of values; None for zeros
+    _noise_of_slopes: Array | None = None
     # of each model of a mixture, if they have scales of their own
     _likelihoods: tuple[Likelihood, ...] = ()
 
@@ -129,8 +129,11 @@ class LatentEstimator(Reporting, BaseEstimator):
         is_slope = seen.derivative != VALUE
         if normal.row_quantity != "noise_variance" or not np.any(is_slope):
             return None
-        noise = np.ravel(normal.noise_parameter)[0]
-        return np.where(is_slope, self._noise_of_slopes, 1.0) * noise
+        by_column = np.zeros(self.n_features_in_)
+        if self._noise_of_slopes is not None:
+            by_column = self._noise_of_slopes
+        relative_noise = np.where(is_slope, by_column[seen.derivative], 1.0)
+        return relative_noise * np.ravel(normal.noise_parameter)[0]
 
     def _noise_at(self, X: Array) -> Array | None:
         """Noise parameters (n,) of rows without a given one; None for one of all."""
@@ -515,6 +518,9 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         sample_weight: ArrayLike | None = None,
         *,
         exposure: ArrayLike | None = None,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> float:
         """Coefficient of determination R² of the predictive mean.
 
@@ -528,6 +534,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         sample_weight : array-like of shape (n_rows,), default=None
         exposure : array-like of shape (n_rows,) or float, default=None
             As in :meth:`predict`: y are counts over these.
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -538,7 +546,13 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         PredictionWarning
             If `fit` was given exposures and `score` was not.
         """
-        mean = self.predict(X, exposure=exposure)
+        mean = self.predict(
+            X,
+            exposure=exposure,
+            derivative=derivative,
+            widths=widths,
+            against=against,
+        )
         self._warn_of_missing(exposure)
         y = codes_of_grades(self.likelihood_, y)
         return float(r2_score(y, mean, sample_weight=sample_weight))
@@ -549,7 +563,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         A mean over a box is an approximation where f has a link, close for small boxes.
         """
         has_link = not likelihood.location_scale
-        if warp_of(likelihood) is None and not has_link:
+        if not isinstance(likelihood, Warped) and not has_link:
             return
         if has_link and np.all(seen.level == 1.0):
             return
@@ -797,6 +811,10 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> float:
         """Accuracy: share of the rows with their label as the most probable class.
 
@@ -806,6 +824,8 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows.
+        derivative, widths, against : array-like, default=None
+            As in :meth:`predict_proba`.
 
         Returns
         -------
@@ -817,7 +837,13 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             For missing labels.
         """
         check_labels(y)
-        return float(super().score(X, y, sample_weight))
+        labels = self.predict(
+            X,
+            derivative=derivative,
+            widths=widths,
+            against=against,
+        )
+        return float(accuracy_score(y, labels, sample_weight=sample_weight))
 
     def _encode(self, labels: NDArray[Any]) -> Array:
         codes = np.searchsorted(self.classes_, labels)

@@ -17,6 +17,15 @@ from skgpx._shell.validation import (
 from skgpx._types import Array, Index
 from skgpx.kernels import FunctionalRows, Functionals
 
+# Quantities of rows, given to `fit` and to predictions alike.
+ROW_ARGUMENTS = (
+    "exposure",
+    "noise_variance",
+    "censoring",
+    "derivative",
+    "widths",
+    "against",
+)
 # Widths of panels of boxes are at most those of so many parts of the range of a column.
 _MOST_PARTS = 64.0
 
@@ -110,7 +119,11 @@ def _columns_of_slopes(estimator: Any, derivative: ArrayLike, n: int) -> Index:
     names = list(getattr(estimator, "feature_names_in_", ()))
     numbers = {column: column for column in range(-1, d)}
     numbers |= {name: i for i, name in enumerate(names)}
-    unknown = [entry for entry in np.ravel(entries) if entry not in numbers]
+    unknown = [
+        entry
+        for entry in np.ravel(entries)
+        if isinstance(entry, bool) or entry not in numbers
+    ]
     if unknown:
         expected = f"-1 (a value) or the number of a column, 0 to {d - 1}"
         if names:
@@ -159,7 +172,10 @@ def _other_points(
             against[is_missing] = 0.0
         else:
             against = np.where(is_missing[:, np.newaxis], 0.0, against)
-    points = check_new_rows(estimator, against)
+    try:
+        points = check_new_rows(estimator, against)
+    except ValueError as error:
+        raise ValueError(f"against expects rows like those of X: {error}") from error
     if len(points) != n:
         raise ValueError(
             f"against must have a row for each row of X, {n}; got {len(points)}."

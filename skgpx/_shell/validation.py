@@ -1234,8 +1234,9 @@ def check_kernel(  # noqa: C901
     if isinstance(kernel, Functionals):
         check_kernel(kernel.kernel, X[:, : kernel.n_features], noise_variance)
         if not isinstance(kernel.kernel, DefaultKernel):
-            # a slope that the kernel does not have
-            kernel.diag(X)
+            # a slope that the kernel of f does not have
+            latent, _, _ = split_noise(kernel.kernel)
+            Functionals(latent, kernel.resolution).diag(X)
         return
     if noise_variance is not None and _has_white_noise(kernel):
         raise ValueError(

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgpx._numerics.linalg import Entries, pivoted_cholesky
 from skgpx._numerics.rows import distinct_rows
 from skgpx._types import Array, Index, Selection
-from skgpx.kernels import kernel_matrix, length_scales
+from skgpx.kernels import Functionals, kernel_matrix, length_scales
 
 Selector = Callable[[Array, Kernel, int, np.random.Generator], ArrayLike]
 # A greedy selection from more distinct rows than this uses a random subset of them.
@@ -97,6 +97,9 @@ def select_inducing(
         return rows[select(rows, totals, kernel, n_inducing, rng)]
     if callable(inducing):
         inducing = inducing(X, kernel, n_inducing, rng)
+    if isinstance(kernel, Functionals):
+        # points, where f has values
+        inducing = kernel.as_rows(np.atleast_2d(inducing))
     return _checked(inducing, X.shape[1])
 
 

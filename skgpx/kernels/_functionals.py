@@ -27,6 +27,8 @@ _PANEL = 5
 _MOST_NODES = (40, 10, 5, 3)
 # Numbers in memory for covariances between nodes.
 _BLOCK = 2**21
+# Nodes of the rows whose variances are computed together.
+_DIAGONAL_NODES = 128
 
 
 class FunctionalRows(NamedTuple):
@@ -165,8 +167,8 @@ def _numbers_of_nodes(widths: Array, resolution: Array) -> Index:
     panels = np.ceil(widths / resolution)
     numbers = _PANEL * np.maximum(panels, 1.0)
     n_wide = np.sum(widths > 0.0, axis=1)
-    most = np.array([1, *_MOST_NODES])[np.minimum(n_wide, len(_MOST_NODES))]
-    numbers = np.where(widths > 0.0, np.minimum(numbers, most[:, np.newaxis]), 1.0)
+    largest = np.array([1, *_MOST_NODES])[np.minimum(n_wide, len(_MOST_NODES))]
+    numbers = np.where(widths > 0.0, np.minimum(numbers, largest[:, np.newaxis]), 1.0)
     return numbers.astype(np.intp)
 
 
@@ -283,8 +285,8 @@ def _inputs(kernel: Functionals, X: Array, Z: Array) -> ValuesAndPullback:
     def pullback(G: Array) -> Array:
         slopes = np.zeros(X.shape)
         for column in range(d):
-            along = points._replace(derivative=np.full(len(X), column)).as_array()
-            K, _ = _matrix(kernel, along, kernel.as_rows(Z))
+            rows = points._replace(derivative=np.full(len(X), column)).as_array()
+            K, _ = _matrix(kernel, rows, kernel.as_rows(Z))
             slopes[:, column] = np.einsum("ij,ij->i", G, K)
         return slopes
 
@@ -397,18 +399,25 @@ def _diagonal(kernel: Functionals, X: Array) -> ValuesAndPullback:
     """Rows that differ only by where they are, have one variance if f is stationary."""
     rows = kernel.rows(X)
     if kernel.kernel.is_stationary():
-        moved = rows._replace(X=np.zeros(rows.X.shape), against=rows.against - rows.X)
-        rows = moved
+        # codes of categories have no difference, so that differences stay
+        X = np.where(rows.is_difference[:, np.newaxis], rows.X, 0.0)
+        rows = rows._replace(X=X)
     distinct, position = np.unique(rows.as_array(), axis=0, return_inverse=True)
     position = np.ravel(position)
-    matrices = [_matrix(kernel, row[np.newaxis], None) for row in distinct]
-    variances = np.array([matrix.item() for matrix, _ in matrices])
+    # the diagonals of small matrices take less time than one row after the other
+    n_nodes = max(kernel.nodes(distinct).weights.nnz, 1)
+    size = max(_DIAGONAL_NODES * len(distinct) // n_nodes, 1)
+    slices = row_slices(len(distinct), size)
+    matrices = [_matrix(kernel, distinct[block], None) for block in slices]
+    variances = np.zeros(len(distinct))
+    for block, (matrix, _) in zip(slices, matrices, strict=True):
+        variances[block] = np.diagonal(matrix)
 
     def pullback(g: Array) -> Array:
         sums = np.bincount(position, g, minlength=len(distinct))
         slopes = np.zeros(kernel.n_dims)
-        for (_, pullback_of_row), total in zip(matrices, sums, strict=True):
-            slopes += pullback_of_row(np.full((1, 1), total))
+        for block, (_, pullback_of_block) in zip(slices, matrices, strict=True):
+            slopes += pullback_of_block(np.diag(sums[block]))
         return slopes
 
     return variances[position], pullback

@@ -124,14 +124,14 @@ class Slopes(NamedTuple):
     def left_along(self, differences: Array) -> Array:
         """Entries (n, m) of differences (d, n, m) along the left rows' columns."""
         rows = np.arange(len(self.a))
-        along: Array = differences[self.a, rows]
-        return along * (self.a != VALUE)[:, np.newaxis]
+        entries: Array = differences[self.a, rows]
+        return entries * (self.a != VALUE)[:, np.newaxis]
 
     def right_along(self, differences: Array) -> Array:
         """Entries (n, m) of differences (d, n, m) along the right rows' columns."""
         rows = np.arange(len(self.b))
-        along: Array = differences[self.b, :, rows].T
-        return along * (self.b != VALUE)
+        entries: Array = differences[self.b, :, rows].T
+        return entries * (self.b != VALUE)
 
 
 def jet_and_pullback(kernel: Kernel, rows: Slopes) -> tuple[Jet, JetPullback]:
@@ -309,25 +309,27 @@ def _radial(kernel: Kernel, rows: Slopes) -> tuple[Jet, JetPullback]:
     u_b = rows.right_along(u)
     # δ_ab / ℓ_a²
     is_same = (rows.a[:, np.newaxis] == rows.b) & (rows.b != VALUE)
-    same = is_same * inverse_squares[rows.a][:, np.newaxis]
+    squares = is_same * inverse_squares[rows.a][:, np.newaxis]
 
     def jet_of(phi: Array, phi1: Array, phi2: Array) -> Jet:
         return Jet(
             value=phi,
             left=2.0 * phi1 * u_a,
             right=-2.0 * phi1 * u_b,
-            both=-4.0 * phi2 * u_a * u_b - 2.0 * phi1 * same,
+            both=-4.0 * phi2 * u_a * u_b - 2.0 * phi1 * squares,
         )
 
     def pullback(G: Jet) -> Array:
         # ∂s/∂log ℓ_j = -2 q_j for each column, in all parts
         by_distance = G.value * phi1
         by_distance += 2.0 * G.left * phi2 * u_a - 2.0 * G.right * phi2 * u_b
-        by_distance -= G.both * (4.0 * phi3 * u_a * u_b + 2.0 * phi2 * same)
+        by_distance -= G.both * (4.0 * phi3 * u_a * u_b + 2.0 * phi2 * squares)
         by_column = -2.0 * np.einsum("jnm,nm->j", q, by_distance)
         # u_a, u_b and δ_ab / ℓ_a² have the slopes -2 in log ℓ_a, log ℓ_b and log ℓ_a
         of_product = 8.0 * G.both * phi2 * u_a * u_b
-        of_left = -4.0 * G.left * phi1 * u_a + of_product + 4.0 * G.both * phi1 * same
+        of_left = (
+            -4.0 * G.left * phi1 * u_a + of_product + 4.0 * G.both * phi1 * squares
+        )
         of_right = 4.0 * G.right * phi1 * u_b + of_product
         by_column += _by_column(rows.a, of_left.sum(axis=1), d)
         by_column += _by_column(rows.b, of_right.sum(axis=0), d)
@@ -343,9 +345,8 @@ def _radial(kernel: Kernel, rows: Slopes) -> tuple[Jet, JetPullback]:
 def _by_column(columns: Index, sums: Array, d: int) -> Array:
     """Sums (n,) of rows that see slopes, added up by their columns, (d,)."""
     sees_slope = columns != VALUE
-    total = np.zeros(d)
-    np.add.at(total, columns[sees_slope], sums[sees_slope])
-    return total
+    totals = np.bincount(columns[sees_slope], sums[sees_slope], minlength=d)
+    return np.asarray(totals, dtype=np.float64)
 
 
 # ---- Sums over subsets of columns ----------------------------------------------------
@@ -365,16 +366,16 @@ def _additive(kernel: Additive, rows: Slopes) -> tuple[Jet, JetPullback]:
             jets.append(jet)
             pullbacks.append(pullback_of_column)
     zero = np.zeros(jets[0].value.shape)
-    one = Jet(zero + 1.0, zero, zero, zero)
+    unit = Jet(zero + 1.0, zero, zero, zero)
     nothing = Jet(zero, zero, zero, zero)
     # e_r of the first q columns: e_r ← e_r + k_q e_{r-1}
-    orders = [one] + [nothing] * kernel.order
+    orders = [unit] + [nothing] * kernel.order
     before = []
     for jet in jets:
         before.append(orders)
         steps = [jet.times(lower) for lower in orders[:-1]]
         higher = [e.plus(step) for e, step in zip(orders[1:], steps, strict=True)]
-        orders = [one, *higher]
+        orders = [unit, *higher]
     amplitudes = kernel._by_order / n_subsets(kernel.order, len(jets))
     total = nothing
     for amplitude, order in zip(amplitudes, orders[1:], strict=True):

@@ -15,6 +15,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from skgpx._front.predict_dist import predict_dist
 from skgpx._prediction.distribution import Predictive
+from skgpx._shell.functionals import ROW_ARGUMENTS
 from skgpx._shell.validation import codes_of_grades
 from skgpx._shell.wrapped import innermost
 from skgpx.metrics._calibration import calibration_error, coverage_error, pit_values
@@ -23,7 +24,7 @@ from skgpx.metrics._scores import crps, interval_score, neg_log_predictive_densi
 Metric = Callable[..., float]
 
 # Quantities of the rows that a scorer may request.
-_METADATA = ("sample_weight", "exposure", "noise_variance", "censoring")
+_METADATA = ("sample_weight", *ROW_ARGUMENTS)
 
 
 class PredictiveScorer:
@@ -95,7 +96,8 @@ class PredictiveScorer:
             Weights of the rows in the mean.
         **given : array-like of shape (n_rows,)
             Keywords of the regressor's `predict_dist`: `exposure`, `noise_variance`,
-            `censoring`.
+            `censoring`, `derivative`, `widths`, `against`; the last three also of
+            `predict_proba` of a classifier.
 
         Returns
         -------
@@ -106,10 +108,13 @@ class PredictiveScorer:
         PredictionWarning
             If the regressor was fitted with exposures, and `exposure` is missing.
         """
+        row_values = {
+            name: values for name, values in given.items() if values is not None
+        }
         if is_classifier(estimator):
-            value = self._of_classes(estimator, X, y, sample_weight)
+            value = self._of_classes(estimator, X, y, sample_weight, row_values)
         else:
-            value = self._of_distributions(estimator, X, y, sample_weight, given)
+            value = self._of_distributions(estimator, X, y, sample_weight, row_values)
         if self.greater_is_better:
             return value
         return -value
@@ -120,8 +125,9 @@ class PredictiveScorer:
         Parameters
         ----------
         **requests : bool, str or None
-            ``sample_weight=True`` and so on; also `exposure`, `noise_variance` and
-            `censoring`. A string is another name of the quantity.
+            ``sample_weight=True`` and so on; also `exposure`, `noise_variance`,
+            `censoring`, `derivative`, `widths` and `against`. A string is another name
+            of the quantity.
 
         Returns
         -------
@@ -175,12 +181,9 @@ class PredictiveScorer:
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        given: dict[str, ArrayLike | None],
+        row_values: dict[str, ArrayLike],
     ) -> float:
         """Value of the metric of predictive distributions, averaged over targets."""
-        row_values = {
-            name: values for name, values in given.items() if values is not None
-        }
         distribution: Any = predict_dist(estimator, X, **row_values)
         inner = innermost(estimator)
         likelihood = getattr(inner, "likelihood_", None)
@@ -216,6 +219,7 @@ class PredictiveScorer:
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
+        row_values: dict[str, ArrayLike],
     ) -> float:
         """Value of the metric of classes."""
         if self.class_metric is None:
@@ -225,7 +229,7 @@ class PredictiveScorer:
             )
         value = self.class_metric(
             y,
-            estimator.predict_proba(X),
+            estimator.predict_proba(X, **row_values),
             labels=estimator.classes_,
             sample_weight=sample_weight,
         )
