@@ -111,16 +111,10 @@ def _log_ratios(
         return -log_density - np.sum(log_prior), -by_kind - prior_slopes
 
     # from where the search has ended
-<<<<<<< HEAD
-    relative = np.array([1.0, np.asarray(rows.known)[is_slope][0]])
-    start = np.log(state.noise_variance * relative / variances)
-    end = minimize(
-=======
     _, first = np.unique(kinds, return_index=True)
     relative = np.asarray(rows.known)[first]
     log_shares = np.log(state.noise_variance * relative / variances)
     optimum = minimize(
->>>>>>> fdocs
         loss,
         np.clip(log_shares, *_BOUNDS),
         jac=True,

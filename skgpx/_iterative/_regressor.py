@@ -511,13 +511,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         if self.optimizer is None:
             return []
         checked = rows.take(_left_out(rows))
-<<<<<<< HEAD
-        shift, scale, *_ = units
-        zero = -shift / scale
-=======
         scale = units.scale
         zero = -units.shift / scale
->>>>>>> fdocs
         if self.likelihood_.has_scale_of_y:
             # the logarithm of another scale of y says nothing
             zero = np.inf
@@ -658,13 +653,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         noise: Array,
     ) -> tuple[dict[str, Any], Array, Array]:
         """Attributes of the fit, and leave-one-out errors of some rows."""
-<<<<<<< HEAD
-        shift, scale, mean_noise, _ = solved.units
-=======
         shift = solved.units.shift
         scale = solved.units.scale
         mean_noise = solved.units.new_row_variance
->>>>>>> fdocs
         hyperparameters = solved.hyperparameters
         likelihood = hyperparameters.likelihood
         kernel = hyperparameters.kernel

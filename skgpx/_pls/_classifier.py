@@ -330,28 +330,12 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
         Parameters
         ----------
-<<<<<<< HEAD
-        X : array-like of shape (n_rows, n_features)
-=======
         X : array-like or dask array or data frame of shape (n_rows, n_features)
->>>>>>> fdocs
         derivative, widths, against : array-like, default=None
             As in :meth:`predict_proba`.
 
         Returns
         -------
-<<<<<<< HEAD
-        labels : ndarray of shape (n_rows,)
-        """
-        if not is_lazy(X):
-            return super().predict(
-                X,
-                derivative=derivative,
-                widths=widths,
-                against=against,
-            )
-        probabilities: Any = self.predict_proba(X)
-=======
         labels : ndarray or dask array of shape (n_rows,)
         """
         functionals = {
@@ -362,7 +346,6 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         if not is_lazy(X):
             return super().predict(X, **functionals)
         probabilities: Any = self.predict_proba(X, **functionals)
->>>>>>> fdocs
         return probabilities.map_blocks(
             _most_probable,
             self.classes_,

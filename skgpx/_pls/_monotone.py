@@ -276,9 +276,9 @@ def _projected(
 ) -> Inference:
     """Particles with ``constraints w >= 0`` nearest to draws ``w = mean + root z``.
 
-    In the mean square of f, whose values are ``values w``, in their standard deviations,
-    plus a little of that of the posterior, ``|z|²``. Draws come in pairs z and -z, so that their mean is exact where
-    no constraint binds.
+    In the mean square of f, whose values are ``values w``, in their standard
+    deviations, plus a little of that of the posterior, ``|z|²``. Draws come in pairs z
+    and -z, so that their mean is exact where no constraint binds.
     """
     weights: Any = inference.posterior.weights
     mean, roots = weights.moments()

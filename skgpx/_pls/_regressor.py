@@ -792,7 +792,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         """Refuse to add rows where their sums are not those of one regression."""
         model = self.posterior_
         adds = isinstance(model, LatentModel | NeighborModel | SeriesModel)
-        adds = adds and self.monotonic_cst is None and self._resolution is None
+        adds = adds and self.monotonic_cst is None
         is_normal = type(normal_noise(self.likelihood_)) is Gaussian
         if not adds or not is_normal or model.n_outputs > 1:
             raise ValueError(
