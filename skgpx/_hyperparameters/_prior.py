@@ -54,8 +54,7 @@ from skgpx._hyperparameters._scale_of_y import (
     search_few_rows,
     tells_scale,
 )
-from skgpx._hyperparameters._select import Split, is_series, search
-from skgpx._hyperparameters._series_search import select_of_stretches, train_series
+from skgpx._hyperparameters._select import Split, is_series, search, select, train
 from skgpx._hyperparameters._varying_scale_search import varying_scale_search
 from skgpx._hyperparameters._working_responses import (
     depends_on_contrasts,
@@ -152,7 +151,8 @@ def learn(
         End of an earlier fit, where the search starts.
     trend : bool, default=True
         Whether the default kernel may be a sum: with a linear trend and seasons, for
-        Gaussian noise, or of functions of one column and of two.
+        Gaussian noise or of many rows of one column, or of functions of one column and
+        of two.
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
         "auto" averages where rows are few and every hyperparameter has a prior.
     report : callable, optional
@@ -210,8 +210,9 @@ def learn(
     elif _is_long_series(families, split, likelihood):
         markov = [family for family in families if is_series(family[-1].kernel, rows)]
         if start is None or not is_series(start.kernel, rows):
-            start = select_of_stretches(markov, split.rows, likelihood)
-        state = train_series(start, split.rows)
+            state = select(markov, split, likelihood, n_jobs, trend)
+        else:
+            state = train([start], split)
     elif not _has_neighborhoods(families, split, likelihood):
         state = _of_both_signs(
             families,

@@ -18,8 +18,6 @@ from skgpx._hyperparameters._annealing import LogPosterior
 from skgpx._hyperparameters._candidates import (
     Candidate,
     products_of,
-    with_autoregression,
-    with_season,
     with_trend,
 )
 from skgpx._hyperparameters._evidence import with_noise
@@ -32,8 +30,11 @@ from skgpx._hyperparameters._modes import NO_NOISE, Mode
 from skgpx._hyperparameters._neighborhoods import Density, Neighborhoods
 from skgpx._hyperparameters._process_evidence import process_evidence
 from skgpx._hyperparameters._series_evidence import series_form
-from skgpx._hyperparameters._series_search import select_of_stretches, train_series
-from skgpx._hyperparameters._waves import significant_periods
+from skgpx._hyperparameters._series_search import (
+    search_seasons,
+    select_of_stretches,
+    train_series,
+)
 from skgpx._row_budgets import (
     ABUNDANT_ROWS,
     COMPARED_NEIGHBORHOODS,
@@ -53,7 +54,6 @@ from skgpx.kernels import (
 )
 from skgpx.likelihoods import Likelihood
 
-MOST_SEASONS = 2
 # Noise, in variances of y, of which more rows may show so much where fewer show less.
 _SOME_NOISE = 1e-2
 # Nats an observation that two more steps of training must gain each.
@@ -161,8 +161,8 @@ def select(
         In each family candidates go from simple to complex: a complex one starts, among
         other places, where the simple one ended.
     split : Split
-    likelihood : Gaussian
-        Prepared.
+    likelihood : Likelihood
+        Prepared: Gaussian, or of abundant rows of one column.
     n_jobs : int or None
         Searches side by side; see :func:`skgpx._shell.parallel.side_by_side`.
     trend : bool, default=True
@@ -178,8 +178,11 @@ def select(
     if not split.abundant:
         return best_of(finalists(families, split, likelihood, n_jobs, trend))
     is_markov = any(is_series(family[-1].kernel, split.rows) for family in families)
-    if is_markov and trained and len(families) > 1:
-        best = select_of_stretches(families, split.rows, likelihood, trend)
+    # a kernel of the user for normal noise starts from rows all over the data
+    competes = len(families) > 1 or not likelihood.has_closed_form
+    if is_markov and trained and competes:
+        has_seasons = trend and not split.smooth
+        best = select_of_stretches(families, split.rows, likelihood, has_seasons)
         screened = [[evaluated(best, split.scattered)]]
     else:
         screened = screen_families(families, split.scattered, likelihood, n_jobs)
@@ -393,17 +396,22 @@ def with_trends(
     products = [family for family in families if not family[-1].candidate.is_additive]
     better = families[:1] if best.candidate.is_additive else []
     trended = [*products[:2], *better]
-    linear = [search_trend(best_of(family), rows) for family in trended]
+    additions = [search_trend(best_of(family), rows) for family in trended]
     first = best_of(trended[0])
     n_columns = rows.X.shape[1]
     if category_columns(first.kernel, n_columns) and decays(first.kernel, n_columns):
-        linear.append(search_trend(first, rows, of_groups=True))
+        additions.append(search_trend(first, rows, of_groups=True))
     threshold = best.posterior
     if len(split.training.y) > len(rows.y):
         threshold -= NEGLIGIBLE_NATS
-    trends = [result for result in linear if result.posterior > threshold]
     if n_columns == 1 and not (split.abundant or split.smooth):
-        trends += search_seasons(best_of([best, *trends]), linear[0], split)
+        additions += search_seasons(
+            additions[0],
+            [rows],
+            screening=split.screening,
+            searched=split.training.X,
+        )
+    trends = [result for result in additions if result.posterior > threshold]
     return best_families_first([*families, *([result] for result in trends)])
 
 
@@ -536,57 +544,6 @@ def search_trend(best: State, rows: Rows, of_groups: bool = False) -> State:
     if not of_groups:
         starts = best_first(candidate, starts, rows, best.likelihood)[:1]
     return best_of([search(candidate, u, rows, best.likelihood) for u in starts])
-
-
-def search_seasons(
-    best: State,
-    linear: State,
-    split: Split,
-) -> list[State]:
-    """Candidates with one season and with two, while the residuals have a wave.
-
-    They include a trend and an autoregression: a series without its season is seldom as
-    smooth as its trend.
-    """
-    rows = split.scattered
-    seasons: list[State] = []
-    long = linear.candidate.starts()[0]
-    previous = linear
-    while len(seasons) < MOST_SEASONS:
-        periods = significant_periods(
-            rows,
-            best.kernel,
-            noise_variance=best.noise_variance,
-            searched=split.training.X,
-        )
-        if not periods:
-            break
-        # from the optimum without this season, and from long lengthscales
-        results = []
-        for period in periods:
-            candidate = previous.candidate
-            if not seasons:
-                candidate = with_autoregression(candidate, rows, period)
-            candidate = with_season(candidate, rows, period)
-            new_part = candidate.coordinates_of(candidate.kernel)[len(previous.u) :]
-            starts = [
-                np.concatenate((u, previous.u[len(u) :], new_part))
-                for u in (previous.u, long)
-            ]
-            u = best_first(candidate, starts, split.screening, best.likelihood)[0]
-            results.append(
-                search(candidate, u, split.screening, best.likelihood, max_iter=20)
-            )
-        season = best_of(results)
-        season = search(
-            season.candidate, season.u, rows, season.likelihood, max_iter=100
-        )
-        if season.posterior <= best.posterior:
-            break
-        best = season
-        previous = season
-        seasons.append(season)
-    return seasons
 
 
 # ---- Of abundant rows: the density of neighbourhoods given their predecessors --------

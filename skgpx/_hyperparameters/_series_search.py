@@ -10,21 +10,35 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from skgpx._hyperparameters._candidates import Candidate, with_season
+from skgpx._hyperparameters._candidates import (
+    Candidate,
+    with_autoregression,
+    with_season,
+)
 from skgpx._hyperparameters._maximise import (
+    MIN_EVIDENCE_GAIN,
     Objective,
     State,
     best_of,
     maximise,
 )
-from skgpx._hyperparameters._process_evidence import process_evidence
+from skgpx._hyperparameters._process_evidence import (
+    VariationalEvidence,
+    process_evidence,
+)
 from skgpx._hyperparameters._waves import significant_periods
-from skgpx._row_budgets import FEWEST_SERIES_ROWS, SERIES_ROWS, STRETCH_ROWS, STRETCHES
+from skgpx._row_budgets import (
+    FEWEST_SERIES_ROWS,
+    SERIES_ROWS,
+    STRETCH_ROWS,
+    STRETCHES,
+)
 from skgpx._shell.validation import Rows
 from skgpx._types import Array
 from skgpx.kernels import StateSpace
-from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods import Gaussian, Likelihood
 
+# Under other likelihoods than normal noise a pass over the states takes some rounds.
 MOST_SEASONS = 3
 
 
@@ -99,10 +113,12 @@ def select_of_stretches(
             break
         best = result
     assert best is not None
-    with_seasons = add_seasons(best, markov, parts) if trend else best
-    is_smoothest = best.candidate is markov[0]
-    if with_seasons is not best or not is_smoothest or not other:
-        return with_seasons
+    if trend and not best.candidate.is_given:
+        seasons = search_seasons(best, parts, bases=markov)
+        if seasons:
+            return seasons[-1]
+    if best.candidate is not markov[0] or not other:
+        return best
     thinned = [part.thinned(STRETCH_ROWS // 2) for part in parts]
     return best_of(
         [
@@ -112,55 +128,115 @@ def select_of_stretches(
     )
 
 
-def add_seasons(
-    best: State,
-    bases: Sequence[Candidate],
+def search_seasons(
+    start: State,
     parts: Sequence[Rows],
-) -> State:
-    """Add seasons while stretches have a wave, from the shortest stretch on.
+    bases: Sequence[Candidate] = (),
+    screening: Rows | None = None,
+    searched: Array | None = None,
+) -> list[State]:
+    """Add one season after another while the residuals of a part have a wave.
 
-    Waves that wide steps between rows would take for slow ones are then known. The
-    process beside the first season may be one of other `bases`: without the season the
-    best one has to follow it.
+    One under other likelihoods than normal noise, up to three under it.
+
+    Waves that wide steps between rows would take for slow ones are then known, if the
+    parts are stretches from the shortest on.
+
+    Parameters
+    ----------
+    start : State
+        Without a season.
+    parts : sequence of Rows
+        Stretches of abundant rows, or the rows of a shorter series.
+    bases : sequence of Candidate
+        Markov processes that may stand beside the first season, which is Markov as
+        well: without a season the best one has to follow it. If there are none, an
+        autoregression stands beside the seasons: a series without its season is seldom
+        as smooth as its trend.
+    screening : Rows, optional
+        Fewer rows, which tell a period from its multiples; by default those of a part.
+    searched : ndarray of shape (n, 1), optional
+        Inputs whose spacing is that of the shortest period; by default those of a part.
+
+    Returns
+    -------
+    seasons : list of State
+        With one season, with two and so on, on the part where the last one was found.
     """
-    n_seasons = 0
+    # many states, or few rows
+    max_iter = 10 if bases else 20
+    most_seasons = MOST_SEASONS if start.likelihood.has_closed_form else 1
+    seasons: list[State] = []
+    best = start
     for part in parts:
-        if n_seasons == MOST_SEASONS:
-            break
-        periods = significant_periods(
-            part,
-            best.kernel,
-            noise_variance=float(best.likelihood.variance(0.0)),
-            searched=part.X,
-        )
-        if not periods:
-            continue
-        without = search_stretches(
-            best.candidate, [(best.u, best.likelihood)], [part], max_iter=10
-        )
-        results = [without]
-        for period in periods:
-            candidate = with_season(best.candidate, part, period, is_markov=True)
-            new_part = candidate.coordinates_of(candidate.kernel)[len(best.u) :]
-            start = (np.append(best.u, new_part), best.likelihood)
-            results.append(search_stretches(candidate, [start], [part], max_iter=10))
-        chosen = int(np.argmax([result.posterior for result in results]))
-        season = results[chosen]
-        if season is without:
-            continue
-        if not n_seasons:
-            period = periods[chosen - 1]
-            new_part = season.u[len(best.u) :]
-            for base in bases:
-                candidate = with_season(base, part, period, is_markov=True)
-                starts = [
-                    (np.append(u, new_part), season.likelihood) for u in base.starts()
-                ]
-                rival = search_stretches(candidate, starts, [part], max_iter=10)
-                season = best_of([season, rival])
-        n_seasons += 1
-        best = season
-    return best
+        while len(seasons) < most_seasons:
+            rows, without = _as_regression(part, best)
+            periods = significant_periods(
+                rows,
+                best.kernel,
+                noise_variance=without.noise_variance,
+                searched=part.X if searched is None else searched,
+            )
+            if not periods:
+                break
+            # 1 the period, and the process beside the first season
+            season = without._replace(posterior=-np.inf)
+            processes = [best.candidate]
+            if not seasons:
+                processes += [base for base in bases if base is not best.candidate]
+            for base in processes:
+                results = []
+                for period in periods:
+                    candidate = base
+                    if not (bases or seasons):
+                        candidate = with_autoregression(base, part, period)
+                    candidate = with_season(candidate, part, period, bool(bases))
+                    u = candidate.coordinates_of(candidate.kernel)
+                    u[: len(season.u)] = season.u
+                    starts = [
+                        (np.append(first, u[len(first) :]), season.likelihood)
+                        for first in (season.u, *base.starts())
+                    ]
+                    results.append(
+                        search_stretches(
+                            candidate,
+                            starts,
+                            [screening or rows],
+                            max_iter=max_iter,
+                        )
+                    )
+                chosen = int(np.argmax([result.posterior for result in results]))
+                periods = periods[chosen : chosen + 1]
+                season = best_of([season, results[chosen]])
+            # 2 whether all parts gain: one of them may have a wave by chance
+            regressions = [_as_regression(stretch, best)[0] for stretch in parts]
+            without, season = (
+                search_stretches(
+                    state.candidate,
+                    [(state.u, state.likelihood)],
+                    regressions,
+                    max_iter=max_iter // 2,
+                )
+                for state in (without, season)
+            )
+            if season.posterior - without.posterior < MIN_EVIDENCE_GAIN:
+                break
+            best = season
+            if not start.likelihood.has_closed_form:
+                best = season._replace(likelihood=start.likelihood)
+            seasons.append(best)
+    return seasons
+
+
+def _as_regression(rows: Rows, state: State) -> tuple[Rows, State]:
+    """Rows and a state with normal noise: working responses under other likelihoods."""
+    if state.likelihood.has_closed_form:
+        return rows, state
+    evidence = VariationalEvidence(rows, state.kernel, state.likelihood)
+    _, z, noise = evidence.working_responses()
+    weights = np.ones(len(z))
+    normal = Gaussian(1.0).prepare(z, weights, noise)
+    return Rows(rows.X, z, weights, noise), state._replace(likelihood=normal)
 
 
 def train_series(state: State, rows: Rows) -> State:

@@ -695,8 +695,8 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         scores : ndarray of shape (n_rows,), or (n_rows, n_classes)
             Of probabilities that are averaged over the posterior.
         """
-        least = np.finfo(np.float64).tiny
-        log_probabilities: Array = np.log(np.maximum(self.predict_proba(X), least))
+        smallest = np.finfo(np.float64).tiny
+        log_probabilities: Array = np.log(np.maximum(self.predict_proba(X), smallest))
         if len(self.classes_) > 2:
             return log_probabilities
         return log_probabilities[:, 1] - log_probabilities[:, 0]

@@ -401,6 +401,33 @@ def test_seasons_of_many_harmonics_are_not_cut():
     assert abs(ends[0] - ends[1]) < 1.0
 
 
+def periods(model):
+    parameters = model.kernel_.get_params().items()
+    return [value for name, value in parameters if name.endswith("__periodicity")]
+
+
+@pytest.mark.parametrize("likelihood", [None, Poisson()], ids=["normal", "counts"])
+def test_a_season_of_many_rows_is_found(likelihood):
+    rng = np.random.default_rng(6)
+    times = np.linspace(0.0, 10.0, 6000)
+    f = 0.5 + 0.8 * np.sin(times) + 0.6 * np.sin(2.0 * np.pi * times / 0.2)
+    y = rng.poisson(np.exp(f)) if likelihood else f + 0.5 * rng.standard_normal(6000)
+    model = PLSRegressor(likelihood=likelihood, random_state=0)
+    model.fit(times[:, np.newaxis], y)
+    assert isinstance(model.posterior_, SeriesModel)
+    assert periods(model) == pytest.approx([0.2], rel=0.01)
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_no_season_in_counts_without_a_season(seed):
+    rng = np.random.default_rng(1000 + seed)
+    times = np.linspace(0.0, 10.0, 4600)
+    rate = np.exp(0.5 + 0.7 * np.sin(2.0 * times) + 0.3 * np.cos(5.0 * times))
+    model = PLSRegressor(likelihood=Poisson(), random_state=0)
+    model.fit(times[:, np.newaxis], rng.poisson(rate))
+    assert periods(model) == []
+
+
 def test_condition_without_noise():
     model = fixed().fit(X, Y).posterior_
     place = np.array([[3.3]])
