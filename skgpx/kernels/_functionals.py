@@ -299,12 +299,17 @@ def kernel_of_values(kernel: Kernel) -> Kernel:
 
 
 class _Blocks:
-    """Covariances between the nodes of two sets of rows, in blocks of left rows."""
+    """Covariances between the nodes of two sets of rows, in blocks of left rows.
 
-    def __init__(self, kernel: Functionals, X: Array, Z: Array):
+    Rows that fit into one block keep their jets for the pullback, and values and slopes
+    of the same rows (Z is None) are not computed twice.
+    """
+
+    def __init__(self, kernel: Functionals, X: Array, Z: Array | None):
         self.kernel = kernel.kernel
         left_rows = kernel.rows(X)
-        self.right = Nodes.of(kernel.rows(Z), kernel.resolution)
+        right_rows = left_rows if Z is None else kernel.rows(Z)
+        self.right = Nodes.of(right_rows, kernel.resolution)
         # of boxes a row may have a hundred nodes
         size = Nodes.of(left_rows, kernel.resolution).weights.nnz / max(len(X), 1)
         n_right = max(len(self.right.X), 1)
@@ -313,6 +318,8 @@ class _Blocks:
         self._left = [
             Nodes.of(left_rows.take(block), kernel.resolution) for block in self.slices
         ]
+        self.is_symmetric = Z is None and len(self.slices) == 1
+        self._kept: dict[str, ValuesAndPullback] = {}
 
     @cached_property
     def _sides(self) -> tuple[slice, slice]:
@@ -331,6 +338,8 @@ class _Blocks:
                     K[rows, columns] = kernel_matrix(self.kernel, X, Z)
                 else:
                     K[rows, columns] = self._part(left, rows, columns, part)[0]
+                if part == "left" and self.is_symmetric:
+                    K[columns, rows] = K[rows, columns].T
             parts.append((left.weights @ K) @ self.right.weights.T)
         return np.concatenate(parts)
 
@@ -341,7 +350,10 @@ class _Blocks:
             of_nodes = (left.weights.T @ G[block]) @ self.right.weights
             for rows, columns, part in self._parts(left):
                 _, pullback = self._part(left, rows, columns, part)
-                slopes += pullback(of_nodes[rows, columns])
+                of_part = of_nodes[rows, columns]
+                if part == "left" and self.is_symmetric:
+                    of_part = of_part + of_nodes[columns, rows].T
+                slopes += pullback(of_part)
         return slopes
 
     def _parts(self, left: Nodes) -> list[tuple[slice, slice, str]]:
@@ -352,9 +364,10 @@ class _Blocks:
         parts = [
             (values, right_values, "value"),
             (slopes, right_values, "left"),
-            (values, right_slopes, "right"),
             (slopes, right_slopes, "both"),
         ]
+        if not self.is_symmetric:
+            parts.append((values, right_slopes, "right"))
         return [
             (rows, columns, part)
             for rows, columns, part in parts
@@ -369,6 +382,8 @@ class _Blocks:
         part: str,
     ) -> ValuesAndPullback:
         """Covariances of values or slopes, and their pullback to theta."""
+        if part in self._kept:
+            return self._kept[part]
         X = left.X[rows]
         Z = self.right.X[columns]
         if part == "value":
@@ -379,9 +394,13 @@ class _Blocks:
         )
         zero = np.zeros(jet.value.shape)
         nothing = Jet(zero, zero, zero, zero)
-        return getattr(jet, part), lambda G: pullback_of_jet(
-            nothing._replace(**{part: G})
-        )
+
+        def pullback(G: Array) -> Array:
+            return pullback_of_jet(nothing._replace(**{part: G}))
+
+        if len(self.slices) == 1:
+            self._kept[part] = getattr(jet, part), pullback
+        return getattr(jet, part), pullback
 
 
 @is_rule("pullback", Functionals)
@@ -390,7 +409,7 @@ def _matrix(kernel: Functionals, X: Array, Y: Array | None) -> ValuesAndPullback
     is_plain = X.shape[1] == right.shape[1] == kernel.n_features
     if is_plain:
         return matrix_and_pullback(kernel.kernel, X, Y)
-    blocks = _Blocks(kernel, X, right)
+    blocks = _Blocks(kernel, X, Y)
     return blocks.matrix(), blocks.pullback
 
 
