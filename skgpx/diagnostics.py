@@ -931,9 +931,9 @@ def not_monotone(share: float, largest: float) -> Finding | None:
         return None
     return Finding(
         "not monotone",
-        f"{share:.2g} of the draws have slopes of the wrong sign somewhere between the "
-        "points at which monotonic_cst holds. Give a smoother kernel, such as RBF(), "
-        "or constrain fewer columns.",
+        f"{share:.0%} of the draws fall between the points at which monotonic_cst "
+        "holds, by more than a thousandth of the standard deviation of f. Give a "
+        "smoother kernel, such as RBF(), or constrain fewer columns.",
         ConvergenceWarning,
     )
 

@@ -73,6 +73,7 @@ from skgpx.kernels import (
     StateSpace,
     decays,
     kernel_of_values,
+    length_scales,
     with_support,
 )
 from skgpx.likelihoods import Likelihood
@@ -169,6 +170,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         complete = rows.without_gaps()
         streams = generator(self.random_state).spawn(3)
         search_rng, selection_rng, inference_rng = streams
+        directions = self._directions(rows, likelihood)
         kinds = self._kinds_of_noise(complete, likelihood, kernel)
         # 1 kernel, mean and likelihood from the data: one state, or some to average
         search = partial(
@@ -180,7 +182,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             inducing=self.inducing,
             n_inducing=self._points_of_search(rows, likelihood),
             rough=self._follows_nearest_rows(likelihood, lazy),
-            smooth=self.monotonic_cst is not None,
+            smooth=self._is_monotone,
             n_jobs=self.n_jobs,
             previous=self._states[0] if continues else None,
             hyperparameters=self._averaging(likelihood),
@@ -190,7 +192,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             rows, states = learn_noise_of_slopes(complete, kinds, likelihood, search)
         else:
             states = search(complete)
-        directions = self._directions(rows, likelihood)
         if directions is not None:
             infer_posterior = partial(monotone, directions=directions)
             states = states_of_monotone(states, rows, directions, inference_rng)
@@ -321,7 +322,11 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """The user's kernel, with numbers for columns and the rows as support."""
         kernel = kernel_of(self)
         if self._resolution is not None:
-            return Functionals(kernel or EVERYTHING, self._resolution)
+            resolution = self._resolution
+            if kernel is not None:
+                scales = length_scales(kernel, len(resolution))
+                resolution = np.minimum(resolution, scales)
+            return Functionals(kernel or EVERYTHING, resolution)
         return with_support(kernel, rows.X, rows.weights)
 
     def _rows_seen(
@@ -376,8 +381,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         return (
             self.warm_start
             and hasattr(self, "posterior_")
-            and self._request == kernel
             and self.inducing_points_.shape[1] == self.n_features_in_
+            and self._request == kernel
         )
 
     def _averaging(self, likelihood: Likelihood) -> str:
@@ -423,6 +428,14 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 f"a proposal with the state it starts from; expected a number in (0, "
                 f"1], got {step!r}. Leave it None to have it adapted."
             )
+
+    @property
+    def _is_monotone(self) -> bool:
+        """Whether any column has a sign."""
+        stated: Any = self.monotonic_cst
+        if isinstance(stated, dict):
+            stated = list(stated.values())
+        return stated is not None and bool(np.any(stated))
 
     def _directions(self, rows: Rows, likelihood: Likelihood) -> Directions | None:
         """Columns along which f is monotone; None if it need not be.
@@ -620,7 +633,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             and isinstance(self.inducing, str)
             and self.n_neighbors != 0
             # slopes of a sign are among few inducing variables
-            and self.monotonic_cst is None
+            and not self._is_monotone
         )
 
     def _select_points(
@@ -683,7 +696,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
     def _count_particles(self, state: State) -> int:
         """Chains of a state: those of all states are about as many as of one."""
-        if state.likelihood.has_closed_form and self.monotonic_cst is None:
+        if state.likelihood.has_closed_form and not self._is_monotone:
             return self.n_particles
         share = int(np.ceil(state.weight * self.n_particles))
         return min(self.n_particles, max(share, _FEWEST_CHAINS))
@@ -872,6 +885,9 @@ def largest_model(posterior: FunctionModel | MixtureModel) -> FunctionModel:
 def _inducing_points(model: FunctionModel) -> Array:
     """Inducing points (m, d) of a model whose basis has some."""
     points: Array = model.basis.inducing_points  # type: ignore[attr-defined]
+    kernel = getattr(model.basis, "kernel", None)
+    if isinstance(kernel, Functionals):
+        return points[:, : kernel.n_features]
     return points
 
 

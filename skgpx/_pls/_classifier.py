@@ -288,6 +288,7 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
             "against": against,
         }
         reporter = RoundReporter(self, X, y, sample_weight, **functionals)
+        self._resolution = None
         if is_lazy(X):
             check_lazy_fit(self, Bernoulli(), y, **functionals)
             return self._fit_lazy(X, y, sample_weight, reporter)

@@ -105,7 +105,7 @@ def check_lazy_fit(
     is_regression = likelihood.has_closed_form and np.ndim(y) == 1
     if estimator.n_neighbors == 0 and not is_regression:
         refused.append("n_neighbors=0 beside other noise or several targets")
-    if estimator.monotonic_cst is not None:
+    if estimator._is_monotone:
         refused.append("monotonic_cst")
     refused += [name for name, given in functionals.items() if given is not None]
     if refused:

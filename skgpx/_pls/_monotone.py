@@ -28,12 +28,17 @@ from skgpx._numerics.weights import WeightParticles
 from skgpx._posterior._closed_form import closed_form
 from skgpx._posterior._normal_states import normal_state, normal_weights
 from skgpx._posterior._sampler import Inference, Sampler
-from skgpx._row_budgets import AVERAGED_ROWS
+from skgpx._row_budgets import SEARCHED_ROWS
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import not_monotone
-from skgpx.kernels import FunctionalRows, Functionals, kernel_of_values
+from skgpx.kernels import (
+    FunctionalRows,
+    Functionals,
+    kernel_of_values,
+    length_scales,
+)
 from skgpx.likelihoods import Likelihood
 
 # Rows at which slopes have a sign, points of a line along a column, lines through the
@@ -48,7 +53,7 @@ _CHECKED = 200
 _MAY_FALL = 1e-3
 _MAY_DECREASE = 0.01
 _ROUNDS = 3
-_MORE_POINTS = 10
+_MORE_POINTS = 20
 # How far lines go beyond the rows, in ranges of the column.
 _BEYOND = 0.2
 # Least slope, in standard deviations of f over the range of the column.
@@ -166,7 +171,7 @@ def _with_more_noise(state: State, rows: Rows) -> tuple[list[State], Array]:
     """The state with other noise variances, and log evidences of few rows."""
     likelihood = state.likelihood
     is_free = likelihood.has_closed_form and len(likelihood.theta) > 0
-    if not is_free or len(rows.y) > AVERAGED_ROWS:
+    if not is_free or len(rows.y) > SEARCHED_ROWS:
         return [state], np.zeros(1)
     noises = state.noise_variance * np.array(_NOISE_FACTORS)
     evidence = regression_evidence(rows, state.kernel, likelihood)
@@ -260,9 +265,20 @@ def monotone(
         share = float(np.mean(np.any(falls > _MAY_FALL, axis=0)))
         if share <= _MAY_DECREASE or n_round == _ROUNDS:
             break
-        worst = np.argsort(-np.max(falls, axis=1))[:_MORE_POINTS]
+        worst = _apart(np.max(falls, axis=1))
         virtual = virtual.joined(checked.take(worst))
     return inference._replace(findings=(not_monotone(share, _MAY_DECREASE),))
+
+
+def _apart(falls: Array) -> Index:
+    """Positions of the largest falls (q,), no two next to each other."""
+    chosen: list[int] = []
+    for position in np.argsort(-falls).tolist():
+        if len(chosen) == _MORE_POINTS:
+            break
+        if all(abs(position - other) > 2 for other in chosen):
+            chosen.append(position)
+    return np.array(chosen)
 
 
 def _projected(
@@ -294,9 +310,9 @@ def _projected(
     A = solve_lower(L, (constraints @ root).T).T
     # a little more than zero, for what is between the points
     spread = np.sqrt(np.mean(variances) + np.var(values @ mean))
-    slopes = (
-        constraints @ (mean + root @ z) - _MARGIN * spread * per_unit[:, np.newaxis]
-    )
+    prior_std = np.linalg.norm(constraints, axis=1)
+    margin = _MARGIN * np.minimum(spread * per_unit, prior_std)
+    slopes = constraints @ (mean + root @ z) - margin[:, np.newaxis]
     steps = np.column_stack([shortest_step(A, slope) for slope in slopes.T])
     z += solve_lower_transpose(L, steps)
     particles = (mean + root @ z)[:, np.newaxis]
@@ -353,7 +369,12 @@ def _virtual_points(
     at_rows = _VirtualPoints(
         np.tile(thinned, (k, 1)), np.repeat(np.arange(k), len(thinned))
     )
-    size = _GRID if X.shape[1] > 1 else _GRID_OF_ONE_COLUMN
+    size = _GRID
+    if X.shape[1] == 1:
+        # three points a lengthscale
+        scale = float(length_scales(f, 1)[0])
+        n_points = 3.0 * (1.0 + 2.0 * _BEYOND) * float(np.ptp(X)) / scale
+        size = int(np.clip(n_points, _GRID_OF_ONE_COLUMN, _CHECKED))
     return at_rows.joined(_lines(X, directions, size, rng))
 
 

@@ -173,10 +173,12 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
     monotonic_cst : array-like of int of shape (n_features,) or dict, default=None
         Columns along which f increases (1), decreases (-1) or is free (0), as in
         scikit-learn's HistGradientBoostingRegressor; a dict has them by name.
-        Hyperparameters are those of the data alone; draws of the posterior, the closest
-        normal distribution under other than Gaussian noise, are projected on the
-        nearest functions whose slopes have the stated sign at some hundred points [6]_,
-        whatever `method` is. For one latent function.
+        States of the hyperparameters that fit the data count more, the nearer monotone
+        functions are to their posterior; its draws, those of the closest normal
+        distribution under other than Gaussian noise, are projected on the nearest
+        functions whose slopes have the stated sign at some hundred points [6]_, over
+        the range of the rows and a fifth of it on either side, whatever `method` is.
+        For one latent function.
     method : {"auto", "exact", "ou_mala", "mala", "ula", "smc"}, default="auto"
         "exact" draws from the closed form (Gaussian likelihood, and Tobit and LogNormal
         without censored rows). "ou_mala" and "mala" are Metropolis-adjusted Langevin
@@ -500,7 +502,8 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             Which rows see a slope of f: the number or the name of the column along
             which it is a derivative, in units of y per unit of the column; -1 for a
             value. The noise of slopes along each column is learned apart from that of
-            values.
+            values under Gaussian noise; other likelihoods need the `noise_variance` of
+            such rows.
         widths : array-like of shape (n_samples, n_features), default=None
             Widths of a box around each row of X over which y is the mean of f: bins of
             a histogram, daily means, pixels; 0 for a point.
@@ -540,6 +543,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         likelihood = self._likelihood_given()
         for name in ("_sums", "_first_sums", "_n_first", "_first_series"):
             self.__dict__.pop(name, None)
+        self._resolution = None
         if is_lazy(X):
             check_lazy_fit(self, likelihood, y, **functionals)
             columns = {"X": X, "y": y, "sample_weight": sample_weight}
@@ -563,6 +567,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         self._exposed = exposure is not None
         X = self._rows_seen(X, likelihood, **functionals)
         rows = canonical_rows(X, y, weights, quantity)
+        self._check_noise_of_slopes(rows, likelihood)
         if isinstance(self.likelihood, str):
             findings = self._choose_tails(rows, reporter)
         else:
@@ -793,7 +798,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         """Refuse to add rows where their sums are not those of one regression."""
         model = self.posterior_
         adds = isinstance(model, LatentModel | NeighborModel | SeriesModel)
-        adds = adds and self.monotonic_cst is None
+        adds = adds and not self._is_monotone
         is_normal = type(normal_noise(self.likelihood_)) is Gaussian
         if not adds or not is_normal or model.n_outputs > 1:
             raise ValueError(
@@ -944,6 +949,19 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
                 f"likelihood; got likelihood={self.likelihood!r} and targets of shape "
                 f"{('n_samples', *self._targets)}. Use Gaussian() or StudentT(), and "
                 "an estimator for each target."
+            )
+
+    def _check_noise_of_slopes(self, rows: Rows, likelihood: Likelihood) -> None:
+        """Refuse rows of several units of noise where these are not learned."""
+        kernel = self._kernel_for(rows)
+        if not isinstance(kernel, Functionals) or rows.known is not None:
+            return
+        derivative = kernel.rows(rows.X).derivative
+        if np.ptp(derivative) > 0 and not likelihood.has_closed_form:
+            raise ValueError(
+                "The noise of slopes is learned beside that of values under Gaussian() "
+                f"only; got {likelihood!r} for both. Give the noise_variance of each "
+                "row, or use Gaussian()."
             )
 
     def _check_form(self, form: NormalForm) -> None:

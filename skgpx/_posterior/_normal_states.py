@@ -49,9 +49,10 @@ def normal_weights(
     likelihood: Likelihood,
 ) -> GaussianWeights:
     """The weights of :func:`normal_state` alone; exact under Gaussian noise."""
-    z = rows.y
-    noise = np.asarray(likelihood.variance(0.0)) / rows.precisions
-    if not likelihood.has_closed_form:
+    if likelihood.has_closed_form:
+        z = rows.y
+        noise = np.asarray(likelihood.variance(0.0)) / rows.precisions
+    else:
         evidence = VariationalEvidence(rows, basis.kernel, likelihood)
         _, z, noise = evidence.working_responses()
     return _regression(np.ascontiguousarray(basis(rows.X)), z, noise)

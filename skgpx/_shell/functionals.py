@@ -14,7 +14,7 @@ from skgpx._shell.validation import (
     check_range,
     standardisation,
 )
-from skgpx._types import Array, Index
+from skgpx._types import Array, Index, Mask
 from skgpx.kernels import FunctionalRows, Functionals
 
 # Quantities of rows, given to `fit` and to predictions alike.
@@ -89,10 +89,11 @@ def monotone_signs(estimator: Any) -> Array:
                 f"monotonic_cst names columns {unknown}, which are not among those of "
                 f"X, {names}. Fit a DataFrame with these columns, or give an array."
             )
-        for name, sign in stated.items():
-            signs[names.index(name)] = sign
+        signs = np.zeros(d, dtype=object)
+        signs[[names.index(name) for name in stated]] = list(stated.values())
     else:
-        signs = np.asarray(stated, dtype=np.float64)
+        signs = np.asarray(stated, dtype=object)
+    signs = np.where(np.isin(signs, (-1, 0, 1)), signs, np.nan).astype(np.float64)
     if signs.shape != (d,) or not np.all(np.isin(signs, (-1.0, 0.0, 1.0))):
         raise ValueError(
             "monotonic_cst expects 1 (increasing), -1 (decreasing) or 0 for each of "
@@ -160,27 +161,36 @@ def _other_points(
     d: int,
 ) -> tuple[Array, Any]:
     """Points (n, d) where f is subtracted, and the rows (n,) that have one."""
-    is_missing = np.zeros(n, dtype=bool)
-    if np.shape(against) == (n, d):
-        # a row without any number sees f(x) itself
-        numbers = np.asarray(against)
-        if numbers.dtype.kind == "f":
-            is_missing = np.all(np.isnan(numbers), axis=1)
+    # a row without any number sees f(x) itself
+    is_missing = _rows_without_numbers(against, n, d)
     if np.any(is_missing):
-        if hasattr(against, "columns"):
-            against = against.copy()
-            against[is_missing] = 0.0
-        else:
-            against = np.where(is_missing[:, np.newaxis], 0.0, against)
+        against = np.asarray(against) if isinstance(against, list) else against
+        against = against[~is_missing]
+    points = np.zeros((n, d))
+    if np.all(is_missing):
+        return points, ~is_missing
     try:
-        points = check_new_rows(estimator, against)
+        stated = check_new_rows(estimator, against)
     except ValueError as error:
         raise ValueError(f"against expects rows like those of X: {error}") from error
-    if len(points) != n:
+    n_stated = len(stated) + int(np.sum(is_missing))
+    if n_stated != n:
         raise ValueError(
-            f"against must have a row for each row of X, {n}; got {len(points)}."
+            f"against must have a row for each row of X, {n}; got {n_stated}."
         )
+    points[~is_missing] = stated
     return points, ~is_missing
+
+
+def _rows_without_numbers(table: Any, n: int, d: int) -> Mask:
+    """Rows that hold nothing but NaN or None, (n,); none if the shape is another."""
+    if np.shape(table) != (n, d):
+        return np.zeros(n, dtype=bool)
+    entries = np.asarray(table, dtype=object)
+    is_missing: Mask = np.array(
+        [all(entry is None or entry != entry for entry in row) for row in entries]
+    )
+    return is_missing
 
 
 def units_of_functionals(

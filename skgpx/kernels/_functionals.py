@@ -24,7 +24,7 @@ from skgpx.kernels._slopes import VALUE, Jet, Slopes, jet_and_pullback
 # Nodes of a panel of a box along one column, and the most along each of one column, of
 # two, of three, and of more.
 _PANEL = 5
-_MOST_NODES = (40, 10, 5, 3)
+_MOST_NODES = (200, 10, 5, 3)
 # Numbers in memory for covariances between nodes.
 _BLOCK = 2**21
 # Nodes of the rows whose variances are computed together.

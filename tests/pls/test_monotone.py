@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import PLSClassifier, PLSRegressor
 from skgpx._pls._monotone import shortest_step
-from skgpx.likelihoods import Poisson
+from skgpx.likelihoods import Gaussian, Poisson, Tobit
 
 RBF_ONLY = ConstantKernel() * RBF()
 
@@ -139,3 +139,23 @@ def test_several_functions_are_refused():
         PLSRegressor(monotonic_cst=[1]).fit(X, np.column_stack((y, y)))
     with pytest.raises(ValueError, match="one latent function"):
         PLSClassifier(monotonic_cst=[1]).fit(X, np.digitize(y, (1.0, 2.0)))
+
+
+def test_zeros_and_censored_rows():
+    X, y = _dose_response(40)
+    plain = PLSRegressor(random_state=0).fit(X, y)
+    zeros = PLSRegressor(monotonic_cst=[0], random_state=0).fit(X, y)
+    np.testing.assert_array_equal(plain.predict(X), zeros.predict(X))
+    model = PLSRegressor(likelihood=Tobit(), monotonic_cst=[1], random_state=0)
+    model.fit(X, np.minimum(y, 2.0), censoring=(y > 2.0).astype(int))
+    grid = np.linspace(X.min(), X.max(), 100)[:, np.newaxis]
+    assert np.all(np.diff(model.predict(grid, include_noise=False)) > -1e-6)
+
+
+def test_a_column_that_the_kernel_hardly_sees_costs_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (80, 2))
+    y = np.sin(6.0 * X[:, 0]) + 0.01 * rng.standard_normal(80)
+    settings = {"optimizer": None, "likelihood": Gaussian(1e-4), "random_state": 0}
+    model = PLSRegressor(RBF([0.4, 1e5]), monotonic_cst=[0, 1], **settings).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(X) - np.sin(6.0 * X[:, 0])) ** 2)) < 0.01
