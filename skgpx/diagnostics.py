@@ -697,6 +697,18 @@ def equal_rows(rows: Rows, n_counted: float) -> Finding | None:
     )
 
 
+def no_level(is_slope: Mask) -> Finding | None:
+    """Rows that are all slopes: what they see is the same at every level of f."""
+    if not np.all(is_slope):
+        return None
+    return Finding(
+        "no level",
+        "All rows are slopes, which are the same at every level of the function: its "
+        "values are predicted around zero, with the standard deviation of the prior. "
+        "Add one value at least, or predict slopes and differences (against).",
+    )
+
+
 def no_signal(
     gain: float,
     least: float = 0.0,

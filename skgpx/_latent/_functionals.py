@@ -29,9 +29,9 @@ def model_of_functionals(model: Any) -> Any:
         raise ValueError(
             "Slopes, means over boxes and differences are predicted from kernels at "
             f"inducing points; got a model of type {type(model).__name__} with a "
-            f"{type(basis).__name__}. Set n_neighbors=0 and kernel-based inducing "
-            "points (a series: n_inducing=300), or evaluate draws: "
-            "sample_functions(...).value_and_grad(X)."
+            f"{type(basis).__name__}. PLSRegressor(n_neighbors=0), of a series with "
+            'n_inducing=300, and SpectralVGPRegressor(basis="inducing") have such '
+            "points; or evaluate draws: sample_functions(...).value_and_grad(X)."
         )
     kernel = basis.kernel
     if type(kernel) is not Functionals:

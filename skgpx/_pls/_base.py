@@ -194,7 +194,13 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             states = search(complete)
         if directions is not None:
             infer_posterior = partial(monotone, directions=directions)
-            states = states_of_monotone(states, rows, directions, inference_rng)
+            states = states_of_monotone(
+                states,
+                rows,
+                directions,
+                inference_rng,
+                learns=self.optimizer is not None,
+            )
         priors = states
         if with_mean:
             priors = [

@@ -52,7 +52,7 @@ from skgpx._shell.validation import (
 )
 from skgpx._types import Interactions, RandomState
 from skgpx.diagnostics import Finding, conclude
-from skgpx.kernels import FunctionalRows, Functionals, split_noise
+from skgpx.kernels import VALUE, FunctionalRows, Functionals, split_noise
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT, Warped
 from skgpx.likelihoods._warped import normal_noise, warp_of
 
@@ -574,7 +574,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
             if self._resolution is None:
                 likelihood = self._on_scale(likelihood, rows)
             findings = self._fit_likelihood(likelihood, rows, reporter)
-        conclude(self, findings, sample_weight)
+        conclude(self, [*findings, self._check_level(rows)], sample_weight)
         return self
 
     # ---- Rows that come in parts -------------------------------------------------
@@ -950,6 +950,13 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
                 f"{('n_samples', *self._targets)}. Use Gaussian() or StudentT(), and "
                 "an estimator for each target."
             )
+
+    def _check_level(self, rows: Rows) -> Finding | None:
+        """Whether any row sees the level of f."""
+        kernel = self._kernel_for(rows)
+        if not isinstance(kernel, Functionals):
+            return None
+        return diagnostics.no_level(kernel.rows(rows.X).derivative != VALUE)
 
     def _check_noise_of_slopes(self, rows: Rows, likelihood: Likelihood) -> None:
         """Refuse rows of several units of noise where these are not learned."""

@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skgpx import ExactGPRegressor, PLSClassifier, PLSRegressor, cross_val_predict_dist
+from skgpx.exceptions import FitWarning
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import Gaussian, LogNormal, Poisson, StudentT, Warped
 from skgpx.metrics import crps, neg_crps_scorer
@@ -420,7 +421,13 @@ def test_slopes_alone_and_differences_alone_know_f_up_to_a_constant():
         (1e3 * np.cos(X[:, 0]), {"derivative": 0}),
         (differences, {"against": other}),
     ):
-        model = PLSRegressor(random_state=0).fit(X, y, **seen)
+        model = PLSRegressor(random_state=0)
+        if "derivative" in seen:
+            with pytest.warns(FitWarning, match="All rows are slopes"):
+                model.fit(X, y, **seen)
+            assert [finding.check for finding in model.findings_] == ["no level"]
+        else:
+            model.fit(X, y, **seen)
         found = moments(model, new, {"against": base}, include_noise=False)
         assert_allclose(found[0], truth, atol=1.0)
         assert np.all(found[1] < 5.0)

@@ -159,3 +159,13 @@ def test_a_column_that_the_kernel_hardly_sees_costs_nothing():
     settings = {"optimizer": None, "likelihood": Gaussian(1e-4), "random_state": 0}
     model = PLSRegressor(RBF([0.4, 1e5]), monotonic_cst=[0, 1], **settings).fit(X, y)
     assert np.sqrt(np.mean((model.predict(X) - np.sin(6.0 * X[:, 0])) ** 2)) < 0.01
+
+
+def test_a_given_noise_stays_given():
+    X, y = _dose_response(30)
+    kernel = 1.0 * RBF(0.3)
+    for noise in (None, 0.01):
+        settings = {"optimizer": None, "likelihood": Gaussian(noise)}
+        free = PLSRegressor(kernel, **settings).fit(X, y)
+        model = PLSRegressor(kernel, monotonic_cst=[1], **settings).fit(X, y)
+        assert model.noise_variance_ == free.noise_variance_
