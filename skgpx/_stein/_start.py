@@ -95,32 +95,39 @@ def as_pairs(start: WaveMixture, rows: Rows, rng: Rng) -> WaveMixture:
 
 
 def strong_waves(rows: Rows, start: WaveMixture, max_waves: int = 10) -> Waves | None:
-    """Waves along one column that stand out of what the first component leaves of y.
+    """Waves along one column that stand out of what a component leaves of y.
 
     With several targets, waves of any of them.
 
     Frequencies far out in the spectral density of the kernel are near no quasi-random
     point, and no descent gets there: the evidence has a peak as narrow as ``1 / range``
-    at each.
+    at each. A component that begins at such a peak by chance leaves nothing of the
+    wave, and the next one is tested.
     """
-    waves = start.waves()[0]
-    n_start = len(waves.amplitudes)
+    components = start.waves()
+    n_start = len(start.amplitudes)
     for _ in range(min(max_waves, n_start // 4)):
-        errors, _ = leave_one_out(rows, waves)
-        wave = _strongest_wave(rows, errors)
+        for waves in components:
+            errors, _ = leave_one_out(rows, waves)
+            wave = _strongest_wave(rows, errors)
+            if wave is not None:
+                break
         if wave is None:
             break
         omega, amplitude = wave
-        waves = waves._replace(
-            frequencies=np.vstack((omega, waves.frequencies)),
-            amplitudes=np.append(amplitude, waves.amplitudes),
-        )
-    n_strong = len(waves.amplitudes) - n_start
+        components = [
+            waves._replace(
+                frequencies=np.vstack((omega, waves.frequencies)),
+                amplitudes=np.append(amplitude, waves.amplitudes),
+            )
+            for waves in components
+        ]
+    n_strong = len(components[0].amplitudes) - n_start
     if n_strong == 0:
         return None
-    return waves._replace(
-        frequencies=waves.frequencies[:n_strong],
-        amplitudes=waves.amplitudes[:n_strong],
+    return components[0]._replace(
+        frequencies=components[0].frequencies[:n_strong],
+        amplitudes=components[0].amplitudes[:n_strong],
     )
 
 

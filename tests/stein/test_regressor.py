@@ -182,6 +182,18 @@ def test_waves_are_found(name):
     assert np.sqrt(np.mean(error**2)) < bound
 
 
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_wave_at_which_a_component_begins_by_chance_is_found(seed):
+    """What this component leaves has no wave, but what the next one leaves has it."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(1300, 1))
+    truth = np.sin(200.0 * np.pi * x[:, 0] + 1.0)
+    y = truth + 0.2 * rng.standard_normal(1300)
+    model = SteinRFFRegressor(n_components=3, n_frequencies=100, random_state=seed)
+    error = model.fit(x[:800], y[:800]).predict(x[800:]) - truth[800:]
+    assert np.sqrt(np.mean(error**2)) < 0.06
+
+
 def test_structure_that_is_missed_is_a_finding():
     x = np.linspace(0.0, 1.0, 400)[:, np.newaxis]
     y = np.sin(60.0 * x[:, 0] ** 2)
