@@ -1,10 +1,10 @@
-# `make demo`, `make test`, `make docs`, `make bench-quick`, `make bench`: each sets up everything it needs in .venv.
+# `make demo`, `make test`, `make docs`, `make papers`, `make bench-quick`, `make bench`: each sets up everything it needs in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 MADE := .venv/made
 
-.PHONY: bench bench-quick demo docs test
+.PHONY: bench bench-quick demo docs papers test
 
 # Held-out figures beside scikit-learn's, and a picture: what it needs, and no more.
 demo: .venv/demo
@@ -22,6 +22,11 @@ docs: $(BIN)/documented
 $(BIN)/documented: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@
+
+# Tables and figures of the five papers, in results/, by data in the folder that
+# SKGPX_PAPER_DATA names (docs/papers.md); ARGUMENTS="000 003 --full" for some of them.
+papers: .venv/demo
+	OMP_NUM_THREADS=1 $(BIN)/python -m examples.papers $(ARGUMENTS)
 
 # Every table with its peers (hours), or short versions of most (minutes).
 bench: $(BIN)/benchmarked
