@@ -183,7 +183,8 @@ def openml(frames):
         assert parser == "auto"
         if data_id not in frames:
             raise OSError("no network")
-        return SimpleNamespace(frame=frames[data_id])
+        frame = frames[data_id]
+        return SimpleNamespace(frame=frame, target_names=list(frame.columns[:1]))
 
     return fetcher
 
@@ -205,6 +206,14 @@ def test_a_set_is_written_in_the_format_that_load_reads(monkeypatch, tmp_path):
     assert results.load("breast")[1].tolist() == [1.0, 0.0]
     # a file that is there is not fetched again
     assert fetch.main([str(tmp_path), "breast"], openml({})) == 0
+
+
+def test_the_target_is_the_last_column(monkeypatch):
+    frame = pd.DataFrame({"Rr": [1.0, 2.0], "LC": [3.0, 4.0], "PC": [5.0, 6.0]})
+    small(monkeypatch, "yacht", (2, 3))
+    header, table = fetch.table_of("yacht", openml({42370: frame}))
+    assert header == ["LC", "PC", "Rr"]
+    assert table[0].tolist() == [3.0, 5.0, 1.0]
 
 
 def test_indicators_and_two_targets_of_energy(monkeypatch):

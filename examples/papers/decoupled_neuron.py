@@ -250,7 +250,7 @@ def plot(
         controls = [current(now) for now in t]
         voltages.plot(t, controls, "k--", lw=0.8, label="current")
         voltages.set(xlabel="time", ylabel="voltage", title="quartiles of voltages")
-        voltages.legend()
+        voltages.legend(loc="lower left", fontsize=6)
         steps = np.arange(1, N_STEPS + 1)
         times.loglog(steps, N_PATHS * clocks, color=ORANGE, label="step by step")
         share = steps / N_STEPS

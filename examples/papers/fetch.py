@@ -37,7 +37,7 @@ class Source(NamedTuple):
     name : str
         Its name there.
     targets : tuple of str
-        Columns that are targets; empty for the last one.
+        Columns that are targets; empty for what OpenML calls the target.
     shape : tuple of int
         Rows without gaps and columns, target included, of the file.
     one_hot : tuple of str
@@ -96,9 +96,9 @@ def codes(values: Any) -> Array:
 
 def columns_of(source: Source, fetcher: Fetcher) -> dict[str, Array]:
     """Columns of a set by name, targets last."""
-    frame = fetcher(data_id=source.data_id, as_frame=True, parser="auto").frame
-    frame = frame.dropna()
-    targets = source.targets or (frame.columns[-1],)
+    found = fetcher(data_id=source.data_id, as_frame=True, parser="auto")
+    frame = found.frame.dropna()
+    targets = source.targets or tuple(found.target_names)
     if source.classes:
         frame = frame[frame[targets[0]].astype(str).isin(source.classes)]
     columns: dict[str, Array] = {}

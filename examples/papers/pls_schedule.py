@@ -292,9 +292,9 @@ def figure_6(results: Results) -> None:
         "Figure 6 from N(0, I), the start of the paper's tables: "
         f"{second.in_both:.0%} of the draws are in both groups, at all step sizes, "
         "because particles that start between the modes stay between them. The "
-        f"standard deviation of the upper group at x = {AT_6} is {first.std():.3f} from "
-        f"constants, {second.std():.2f} from N(0, I), {ours.std():.3f} by default, and "
-        f"{std[0]:.3f} of the exact process around that mode."
+        f"standard deviation of the upper group at x = {AT_6} is {first.std():.3f} "
+        f"from constants, {second.std():.2f} from N(0, I), {ours.std():.3f} by "
+        f"default, and {std[0]:.3f} of the exact process around that mode."
     )
     draw_panels(results, "000_figure_6", shown, AT_6, 50)
 
