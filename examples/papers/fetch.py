@@ -6,7 +6,7 @@ Afterwards ``SKGPX_PAPER_DATA=FOLDER make papers``. Files have one header line, 
 only, and the target in the last column; `energy` has two, heating and cooling. Classes
 are 0 and 1, categories are codes in alphabetical order, rows with gaps are left out.
 A set whose numbers of rows and columns are not those below is named and not written. A
-file that is there stays.
+file that is there stays. scikit-learn needs pandas for this.
 
 Not on the list are rice (https://archive.ics.uci.edu/dataset/545) and power
 (https://archive.ics.uci.edu/dataset/294), which are saved from these pages by hand, and
