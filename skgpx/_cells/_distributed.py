@@ -82,15 +82,13 @@ def load(table: Any) -> Array:
         with _HEADERS:
             mapped: Array = np.load(table.path, mmap_mode="r")
         return mapped[table.first : table.last]
-    array: Array = table
-    return array
+    return table
 
 
 def temporary_folder() -> str | None:
     """Folder that dask is told to use for temporary files; None: the system's."""
     config = importlib.import_module("dask").config
-    folder: str | None = config.get("temporary-directory", None)
-    return folder
+    return config.get("temporary-directory", None)
 
 
 class Store:
@@ -285,8 +283,7 @@ def delayed_call(
 
 def compute(*promises: Any) -> tuple[Any, ...]:
     """Keep promises, by threads of this process or by a cluster."""
-    results: tuple[Any, ...] = importlib.import_module("dask").compute(*promises)
-    return results
+    return importlib.import_module("dask").compute(*promises)
 
 
 def on_table(function: Callable[..., Any], table: Any, *arguments: Any) -> Any:

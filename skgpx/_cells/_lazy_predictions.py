@@ -276,8 +276,7 @@ def _in_order(positions: list[Index], values: list[Array | None]) -> Array:
     """Values of a part in the order of its rows."""
     present = [value for value in values if value is not None]
     order = np.argsort(np.concatenate(positions))
-    ordered: Array = np.concatenate(present)[order]
-    return ordered
+    return np.concatenate(present)[order]
 
 
 _JOINT = (

@@ -108,13 +108,11 @@ class Particles(NamedTuple):
 
     def log_densities(self, beta: float) -> Array:
         """``log π_β``, (s,)."""
-        log_densities: Array = self.log_prior + beta * self.log_evidence
-        return log_densities
+        return self.log_prior + beta * self.log_evidence
 
     def slopes(self, beta: float) -> Array:
         """Gradients of ``log π_β``, (s, q)."""
-        slopes: Array = self.prior_slopes + beta * self.evidence_slopes
-        return slopes
+        return self.prior_slopes + beta * self.evidence_slopes
 
 
 class LogPosterior:

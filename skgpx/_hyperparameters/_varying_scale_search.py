@@ -244,8 +244,7 @@ def noise_of_one_scale(rows: Rows, scale: Any) -> Array:
 
 def location_noise(errors: Rows, scale: Any, given_others: LatentMoments) -> Array:
     """Variance of the noise of each row, for the location, (n,)."""
-    noise: Array = evidence_of(errors, scale, given_others).location_noise
-    return noise
+    return evidence_of(errors, scale, given_others).location_noise
 
 
 def evidence_of(errors: Rows, scale: Any, given_others: LatentMoments) -> Any:

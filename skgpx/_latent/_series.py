@@ -147,8 +147,7 @@ class ObservedSeries:
             for term in terms:
                 term.add_to(explained, X)
             covariance[:, part] -= explained[:, 0]
-        symmetric: Array = 0.5 * (covariance + covariance.T)
-        return symmetric
+        return 0.5 * (covariance + covariance.T)
 
 
 @dataclass(frozen=True)

@@ -424,5 +424,4 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
 
 def _most_probable(probabilities: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
     """Class of the largest probability in each row."""
-    labels: NDArray[Any] = classes[np.argmax(probabilities, axis=1)]
-    return labels
+    return classes[np.argmax(probabilities, axis=1)]

@@ -17,8 +17,7 @@ def mirror_images(target: Target, w: Array) -> Array:
     own inverse.
     """
     shift = laplace.mirror_shift(target).T.reshape(1, -1, 1)
-    images: Array = -w - 2.0 * shift
-    return images
+    return -w - 2.0 * shift
 
 
 def of_both_signs(

@@ -248,8 +248,7 @@ def _move(
         state, _ = langevin.advance(local, state, scheme, 5, rng, beta)
         if _have_forgotten(start, state):
             break
-    moved: Array = local.root @ state.z
-    return moved
+    return local.root @ state.z
 
 
 def _have_forgotten(start: Chains, state: Chains) -> bool:

@@ -187,10 +187,9 @@ def _rows_without_numbers(table: Any, n: int, d: int) -> Mask:
     if np.shape(table) != (n, d):
         return np.zeros(n, dtype=bool)
     entries = np.asarray(table, dtype=object)
-    is_missing: Mask = np.array(
+    return np.array(
         [all(entry is None or entry != entry for entry in row) for row in entries]
     )
-    return is_missing
 
 
 def units_of_functionals(

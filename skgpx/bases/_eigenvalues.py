@@ -309,8 +309,7 @@ class _Around:
     @property
     def theta(self) -> Array:
         """Free parameters of the rule."""
-        theta: Array = self.rule.theta
-        return theta
+        return self.rule.theta
 
     def with_theta(self, theta: Array) -> Self:
         """Return the rule with other parameters."""
@@ -319,8 +318,7 @@ class _Around:
 
     def spectrum(self, index: FourierIndex, box: Box) -> Spectrum:
         """Eigenvalues of listed functions and the variance of all others."""
-        spectrum: Spectrum = self.rule.spectrum(index, box)
-        return spectrum
+        return self.rule.spectrum(index, box)
 
 
 @dataclass(frozen=True)

@@ -236,8 +236,7 @@ class Additive(RuledKernel, DerivedKernel):
 
 def n_subsets(order: int, n_columns: int) -> Array:
     """How many subsets of 1, ..., R columns there are, shape (R,)."""
-    subsets: Array = comb(n_columns, np.arange(1, order + 1))
-    return subsets
+    return comb(n_columns, np.arange(1, order + 1))
 
 
 def _factors(kernel: Kernel, columns: Index) -> list[Factor]:

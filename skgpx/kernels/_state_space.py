@@ -255,8 +255,7 @@ class StateSpace(NamedTuple):
         j = np.arange(number)
         # I_j' = ½ (I_{j-1} + I_{j+1}), and dz / d log ℓ = -2 z
         change = 0.5 * (ive(np.abs(j - 1), z) + ive(j + 1, z)) / ive(j, z) - 1.0
-        slopes: Array = -2.0 * z * change
-        return slopes
+        return -2.0 * z * change
 
 
 class _Scales:
