@@ -74,8 +74,7 @@ class StudentPrior:
         nu = self._nu
         log_ratio = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(nu / 2)
         scale = np.where(np.isfinite(self.std), self.std * np.sqrt(2.0 * np.pi), 1.0)
-        log_constant: Array = np.where(self._has_tails, log_ratio, 0.0) - np.log(scale)
-        return log_constant
+        return np.where(self._has_tails, log_ratio, 0.0) - np.log(scale)
 
     @cached_property
     def _is_normal(self) -> bool:
@@ -88,8 +87,7 @@ class StudentPrior:
             # (ν + 1) log(1 + z²/ν)
             of_tails = (self._nu + 1.0) * np.log1p(exponent / self._nu)
             exponent = np.where(self._has_tails, of_tails, exponent)
-        log_density: Array = self._log_constant - 0.5 * exponent
-        return log_density
+        return self._log_constant - 0.5 * exponent
 
     def slope(self, value: Array) -> Array:
         """Derivative of the log density."""
@@ -97,8 +95,7 @@ class StudentPrior:
         if self._is_normal:
             return -z / self.std
         of_tails = (self._nu + 1.0) / (self._nu + z**2)
-        slope: Array = -np.where(self._has_tails, of_tails, 1.0) * z / self.std
-        return slope
+        return -np.where(self._has_tails, of_tails, 1.0) * z / self.std
 
     def draw(self, size: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Draws of this shape, the last axis of which is that of the parameters."""
@@ -108,8 +105,7 @@ class StudentPrior:
             chi_squares = rng.chisquare(np.broadcast_to(self._nu, size))
             tails = np.sqrt(chi_squares / self._nu)
             z = np.where(self._has_tails, z / tails, z)
-        draws: Array = self.mean + self.std * z
-        return draws
+        return self.mean + self.std * z
 
 
 class NoisePrior(NamedTuple):
@@ -353,13 +349,11 @@ class Candidate:
         """Slopes in u, (q,) or (s, q), from slopes in θ of the shape of θ."""
         # ∂ log ρ / ∂ log ℓ = 2 / ℓ² = -2 log ρ
         rates = np.where(self.is_correlation, -2.0 * theta, 1.0)
-        of_coordinates: Array = (rates * slopes) @ self.ties
-        return of_coordinates
+        return (rates * slopes) @ self.ties
 
     def _log_scales(self, u: Array) -> Array:
         """``offset + ties @ u``, logarithms of parameters and of lengthscales."""
-        log_scales: Array = self.offset + u @ self.ties.T
-        return log_scales
+        return self.offset + u @ self.ties.T
 
     def _log_scales_of(self, theta: Array) -> Array:
         """``offset + ties @ u`` of log-parameters (..., p)."""
@@ -370,8 +364,7 @@ class Candidate:
 
     def clip(self, u: Array) -> Array:
         """The nearest coordinates within the bounds."""
-        clipped: Array = np.clip(u, *self.bounds.T)
-        return clipped
+        return np.clip(u, *self.bounds.T)
 
     def kernel_at(self, u: Array) -> Kernel:
         """Kernel at the coordinates u, within its bounds."""
@@ -384,8 +377,7 @@ class Candidate:
         """Coordinates of a kernel of this form; tied parameters are averaged."""
         squares = np.sum(self.ties**2, axis=0)
         shares = self.ties / squares
-        u: Array = shares.T @ (self._log_scales_of(kernel.theta) - self.offset)
-        return u
+        return shares.T @ (self._log_scales_of(kernel.theta) - self.offset)
 
     def log_prior(
         self,

@@ -44,10 +44,26 @@ _COMPILED_ROWS = 250
 # ---- Gaussian regression without an approximation ------------------------------------
 
 
-class EvidenceOfPoints:
-    """An evidence at one point, from a method for several at a time."""
+class Evidence:
+    """Evidence of rows under a kernel and a likelihood, at their log-parameters.
+
+    A class has ``values_and_gradients`` of points, of which one point is a case, or a
+    ``value_and_gradient`` of its own.
+    """
 
     values_and_gradients: Any
+
+    def __init__(self, rows: Rows, kernel: Kernel, likelihood: Likelihood):
+        self.rows = rows
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self._n_kernel_parameters = len(kernel.theta)
+
+    def at(self, theta: Array) -> tuple[Kernel, Likelihood]:
+        """Kernel and likelihood of a point."""
+        p = self._n_kernel_parameters
+        kernel = with_theta(self.kernel, theta[:p])
+        return kernel, self.likelihood.with_theta(theta[p:])
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Evidence in nats, and its gradient in the log-parameters.
@@ -64,7 +80,7 @@ class EvidenceOfPoints:
         return value, gradients[0]
 
 
-class ExactEvidence(EvidenceOfPoints):
+class ExactEvidence(Evidence):
     """Log marginal likelihood of Gaussian regression in its log-parameters.
 
     With ``C = k(X, X) + diag(noise_variance / ω)`` and ω the precisions of the rows,
@@ -86,10 +102,7 @@ class ExactEvidence(EvidenceOfPoints):
     """
 
     def __init__(self, rows: Rows, kernel: Kernel, likelihood: Likelihood):
-        self.rows = rows
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self._n_kernel_parameters = len(kernel.theta)
+        super().__init__(rows, kernel, likelihood)
         # None where the compiled density does not know the kernel
         self._form = self._form_of(kernel, float(likelihood.variance(0.0)))
         if self._form is not None:
@@ -123,11 +136,9 @@ class ExactEvidence(EvidenceOfPoints):
         """Evidence (s,) at points (s, p), minus infinity where it fails."""
         if self._form is not None:
             return self._density.values(self._form.log_scales_at(thetas))
-        p = self._n_kernel_parameters
         values = np.empty(len(thetas))
         for i, theta in enumerate(thetas):
-            kernel = with_theta(self.kernel, theta[:p])
-            likelihood = self.likelihood.with_theta(theta[p:])
+            kernel, likelihood = self.at(theta)
             values[i] = self.value(kernel, float(likelihood.variance(0.0)))
         return values
 
@@ -192,10 +203,8 @@ class ExactEvidence(EvidenceOfPoints):
 
     def _by_factorisation(self, theta: Array) -> tuple[float, Array]:
         """`value_and_gradient` of any kernel, by LAPACK."""
-        p = self._n_kernel_parameters
         omega = self.rows.precisions
-        kernel = with_theta(self.kernel, theta[:p])
-        likelihood = self.likelihood.with_theta(theta[p:])
+        kernel, likelihood = self.at(theta)
         noise_variance = float(likelihood.variance(0.0))
         K, pullback = triangle_and_pullback(kernel, self.rows.X)
         L, white, value = whiten(K, self.rows, noise_variance)
@@ -321,14 +330,13 @@ def within_variance(likelihood: AnyLikelihood, rows: Rows) -> AnyLikelihood:
 def normal_density(y: Array, mean: Array, variance: Array) -> Array:
     """Log density of each y, in nats."""
     square = (y - mean) ** 2 / variance
-    density: Array = -0.5 * (square + np.log(2.0 * np.pi * variance))
-    return density
+    return -0.5 * (square + np.log(2.0 * np.pi * variance))
 
 
 # ---- Any likelihood, on inducing points ----------------------------------------------
 
 
-class SparseEvidence:
+class SparseEvidence(Evidence):
     """Evidence of an inducing-point model as a function of its log-parameters.
 
     The collapsed bound for Gaussian noise, Laplace's approximation otherwise.
@@ -344,11 +352,8 @@ class SparseEvidence:
     """
 
     def __init__(self, rows: Rows, Z: Array, kernel: Kernel, likelihood: Likelihood):
-        self.rows = rows
+        super().__init__(rows, kernel, likelihood)
         self.Z = Z
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self._n_kernel_parameters = len(kernel.theta)
         # mode of the weights at the last hyperparameters, where the next search starts
         self._mode: Array | None = None
         self._latent: Array | None = None
@@ -375,9 +380,7 @@ class SparseEvidence:
 
         O(n m^2 + m^3) with a few kernel matrices; no array of size n m p.
         """
-        p = self._n_kernel_parameters
-        kernel = with_theta(self.kernel, theta[:p])
-        likelihood = self.likelihood.with_theta(theta[p:])
+        kernel, likelihood = self.at(theta)
         Kxz, pullback_cross = matrix_and_pullback(kernel, self.rows.X, self.Z)
         Kzz, pullback_inducing = matrix_and_pullback(kernel, self.Z)
         diagonal, pullback_diagonal = diagonal_and_pullback(kernel, self.rows.X)
@@ -539,5 +542,4 @@ def rough_latent_values(target: langevin.Target) -> Array:
     rough = likelihood.initial_latent(target.y)
     rough = np.asarray(rough, dtype=np.float64)
     rough = rough.reshape(len(target.y), -1)
-    centred: Array = rough - target.offset
-    return centred
+    return rough - target.offset

@@ -13,6 +13,7 @@ import numpy as np
 
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._evidence import (
+    Evidence,
     Inducing,
     SparseEvidence,
     has_both_signs,
@@ -20,7 +21,6 @@ from skgpx._hyperparameters._evidence import (
 )
 from skgpx._hyperparameters._maximise import (
     MIN_EVIDENCE_GAIN,
-    Evidence,
     Objective,
     State,
     best_of,

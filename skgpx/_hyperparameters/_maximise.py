@@ -11,7 +11,7 @@ from scipy import optimize
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._candidates import Candidate
-from skgpx._hyperparameters._evidence import null_evidence
+from skgpx._hyperparameters._evidence import Evidence, null_evidence
 from skgpx._shell.validation import Rows
 from skgpx._types import Array
 from skgpx.kernels import rescaled
@@ -20,16 +20,6 @@ from skgpx.likelihoods import Likelihood
 # Nats of evidence that a latent function must gain over pure noise to be a signal: the
 # price of its amplitude and its lengthscale.
 MIN_EVIDENCE_GAIN = 2.0
-
-
-class Evidence(Protocol):
-    """Log evidence of some rows: :class:`ExactEvidence` or :class:`SparseEvidence`."""
-
-    rows: Rows
-    likelihood: Likelihood
-
-    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
-        """In nats, and the gradient in the log-parameters of kernel and likelihood."""
 
 
 class State(NamedTuple):
@@ -278,5 +268,4 @@ def descend(
         callback=stop_when_flat,
         options={"maxiter": max_iter, "ftol": 1e-14, "gtol": 1e-3 * scale},
     )
-    optimum: Array = np.clip(units * result.x, low, high)
-    return optimum
+    return np.clip(units * result.x, low, high)

@@ -96,8 +96,7 @@ class Mode(NamedTuple):
     def units(self) -> Array:
         """``H_ii^(-1/2)``: widths of each coordinate with the others fixed, (q,)."""
         inverse_root = solve_lower(self.root, np.eye(len(self.point)))
-        units: Array = 1.0 / np.linalg.norm(inverse_root, axis=0)
-        return units
+        return 1.0 / np.linalg.norm(inverse_root, axis=0)
 
     @property
     def log_mass(self) -> float:
@@ -119,8 +118,7 @@ class Mode(NamedTuple):
         z = ndtri(uniform[:, :q])
         chi_square = 2.0 * gammaincinv(0.5 * _DEGREES, uniform[:, q])
         spread = np.sqrt(_INFLATION * _DEGREES / chi_square)
-        draws: Array = self.point + spread[:, np.newaxis] * (z @ self.root.T)
-        return draws
+        return self.point + spread[:, np.newaxis] * (z @ self.root.T)
 
     def log_densities(self, points: Array) -> Array:
         """Log densities (s,) of its draws."""
@@ -130,8 +128,7 @@ class Mode(NamedTuple):
         constant = gammaln(0.5 * (_DEGREES + q)) - gammaln(0.5 * _DEGREES)
         constant -= 0.5 * q * np.log(np.pi * _INFLATION * _DEGREES)
         constant -= 0.5 * log_determinant(self.root)
-        log_densities: Array = constant - 0.5 * (_DEGREES + q) * np.log1p(squares)
-        return log_densities
+        return constant - 0.5 * (_DEGREES + q) * np.log1p(squares)
 
 
 def modes_of(
@@ -147,8 +144,7 @@ def modes_of(
     for form in forms:
         posteriors |= form.posteriors
     tasks = [(result, posteriors[owner], owner) for owner, result in enumerate(results)]
-    modes: list[Mode] = side_by_side(Mode.at, tasks, n_jobs)
-    return modes
+    return side_by_side(Mode.at, tasks, n_jobs)
 
 
 def draws_near(

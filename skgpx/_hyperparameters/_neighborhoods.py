@@ -8,7 +8,11 @@ import numpy as np
 from scipy.spatial import KDTree
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._hyperparameters._evidence import ExactEvidence, normal_density
+from skgpx._hyperparameters._evidence import (
+    Evidence,
+    ExactEvidence,
+    normal_density,
+)
 from skgpx._hyperparameters._sparse import most_points_beside_rows
 from skgpx._numerics.linalg import cholesky, solve_lower, stacked_cholesky
 from skgpx._numerics.nearest import solve_local
@@ -25,7 +29,6 @@ from skgpx.kernels import (
     length_scales,
     stacked_triangles,
     triangle_and_pullback,
-    with_theta,
 )
 from skgpx.likelihoods import Likelihood
 
@@ -35,7 +38,7 @@ _BLOCK = 100
 _SMALL_SHARE = 0.05
 
 
-class NeighborhoodDensity:
+class NeighborhoodDensity(Evidence):
     """Log density of s neighbourhoods, each given its nearest predecessors.
 
     The joint density of all rows in a random order is a product of such factors [1]_,
@@ -74,14 +77,12 @@ class NeighborhoodDensity:
         kernel: Kernel,
         likelihood: Likelihood,
     ):
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.rows = rows.take(positions[:, n_given:].ravel())
+        own_rows = rows.take(positions[:, n_given:].ravel())
+        super().__init__(own_rows, kernel, likelihood)
         self._points = rows.X[positions]
         self._targets = rows.y[positions].reshape(*positions.shape, -1)
         self._precisions = rows.precisions[positions]
         self._n_given = n_given
-        self._n_kernel_parameters = len(kernel.theta)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Log density in nats, and its gradient in the log-parameters.
@@ -92,10 +93,7 @@ class NeighborhoodDensity:
             If a covariance is not positive definite.
         """
         p = self._n_given
-        kernel_theta = theta[: self._n_kernel_parameters]
-        scales_theta = theta[self._n_kernel_parameters :]
-        kernel = with_theta(self.kernel, kernel_theta)
-        likelihood = self.likelihood.with_theta(scales_theta)
+        kernel, likelihood = self.at(theta)
         noise_variance = float(likelihood.variance(0.0))
         # log density of the rows behind the p given ones
         triangles = []

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._evidence import (
-    EvidenceOfPoints,
+    Evidence,
     ExactEvidence,
     rough_latent_values,
     rough_start,
@@ -33,7 +33,7 @@ from skgpx._numerics.modes import is_log_concave
 from skgpx._numerics.softmax_evidence import ClassRows, softmax_evidence
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index
-from skgpx.kernels import matrix_and_pullback, with_theta
+from skgpx.kernels import matrix_and_pullback
 from skgpx.likelihoods import Gaussian, Likelihood
 
 # Gain of the bound below which rounds end, in nats, of many rows in nats a row, and the
@@ -104,7 +104,7 @@ class _Sites(NamedTuple):
         return _Sites(self.precision[chosen], self.shift[chosen])
 
 
-class VariationalEvidence(EvidenceOfPoints):
+class VariationalEvidence(Evidence):
     """Bound of the evidence of one function by the closest normal distribution.
 
     ``E_q log p(y | f) - KL(q | prior)`` at its largest value over normal q. With the
@@ -127,10 +127,7 @@ class VariationalEvidence(EvidenceOfPoints):
     """
 
     def __init__(self, rows: Rows, kernel: Kernel, likelihood: Likelihood):
-        self.rows = rows
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self._n_kernel_parameters = len(kernel.theta)
+        super().__init__(rows, kernel, likelihood)
         noise = Gaussian(1.0).prepare(rows.y)
         # whether the rounds of the last points ended
         self.converged = True
@@ -318,7 +315,7 @@ class VariationalEvidence(EvidenceOfPoints):
 # ---- Several functions: Laplace's approximation --------------------------------------
 
 
-class LaplaceEvidence:
+class LaplaceEvidence(Evidence):
     """Laplace's evidence of a process in its log-parameters.
 
     Parameters
@@ -330,10 +327,7 @@ class LaplaceEvidence:
     """
 
     def __init__(self, rows: Rows, kernel: Kernel, likelihood: Likelihood):
-        self.rows = rows
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self._n_kernel_parameters = len(kernel.theta)
+        super().__init__(rows, kernel, likelihood)
         # α of the last mode of classes, where the next search for one starts
         self._start: Array | None = None
 
@@ -358,44 +352,27 @@ class LaplaceEvidence:
                 values[i], gradients[i], start = self._evaluate(theta, start)
         return values, gradients
 
-    def _at(self, theta: Array) -> tuple[Kernel, Likelihood]:
-        p = self._n_kernel_parameters
-        kernel = with_theta(self.kernel, theta[:p])
-        return kernel, self.likelihood.with_theta(theta[p:])
-
     def _evaluate(
         self,
         theta: Array,
         start: Array | None,
     ) -> tuple[float, Array, Array | None]:
         """Evidence, its gradient, and the mode of softmax classes."""
-        kernel, likelihood = self._at(theta)
+        kernel, likelihood = self.at(theta)
         K, pullback = matrix_and_pullback(kernel, self.rows.X)
         if is_softmax(likelihood):
-            value, slope, start = softmax_evidence(self._class_rows(), K, start)
+            numbers = np.arange(likelihood.n_outputs_)
+            is_class = self.rows.y == numbers[:, np.newaxis]
+            rows = ClassRows(
+                is_class.astype(np.float64),
+                self.rows.weights,
+                likelihood.base_latent_,
+            )
+            value, slope, start = softmax_evidence(rows, K, start)
             scale_slopes = np.zeros(0)
         else:
             value, slope, scale_slopes = self._of_weights(K, likelihood)
         return value, np.append(pullback(slope), scale_slopes), start
-
-    # ---- Classes with softmax probabilities: values at the rows ----------------------
-
-    def _class_rows(self) -> ClassRows:
-        """Rows with their classes."""
-        numbers = np.arange(self.likelihood.n_outputs_)
-        is_class = self.rows.y == numbers[:, np.newaxis]
-        return ClassRows(
-            is_class.astype(np.float64),
-            self.rows.weights,
-            self.likelihood.base_latent_,
-        )
-
-    # ---- Other likelihoods of several: the weights of a root of K --------------------
-
-    def _weight_target(self, K: Array, likelihood: Likelihood) -> tuple[Target, Array]:
-        """Target of w with ``f = L w``, and L of ``K = L Lᵀ``."""
-        L = cholesky(K).L
-        return row_target(L, self.rows, likelihood), L
 
     def _of_weights(
         self,
@@ -403,7 +380,9 @@ class LaplaceEvidence:
         likelihood: Likelihood,
     ) -> tuple[float, Array, Array]:
         """Evidence, and derivatives in K and in the scales of the likelihood."""
-        target, L = self._weight_target(K, likelihood)
+        # target of w with f = L w
+        L = cholesky(K).L
+        target = row_target(L, self.rows, likelihood)
         evidence, _ = laplace_evidence_gradient(
             target,
             residual=np.zeros(len(L)),

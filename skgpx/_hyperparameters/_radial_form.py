@@ -398,8 +398,7 @@ class RadialForm(NamedTuple):
         return gradients.T
 
     def _is_free(self, p: int) -> Mask:
-        is_free: Mask = (self.position >= 0) & (self.position < p)
-        return is_free
+        return (self.position >= 0) & (self.position < p)
 
 
 def _is_constant(leaf: Leaf) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._hyperparameters._evidence import EvidenceOfPoints, ExactEvidence
+from skgpx._hyperparameters._evidence import Evidence, ExactEvidence
 from skgpx._numerics.state_space import Series
 from skgpx._shell.validation import Rows
 from skgpx._types import Array
@@ -39,7 +39,7 @@ def series_form(kernel: Kernel, n_columns: int) -> StateSpace | None:
     return form if is_markov else None
 
 
-class SeriesEvidence(EvidenceOfPoints):
+class SeriesEvidence(Evidence):
     """:class:`ExactEvidence` by the filter of a state space, O(n S^2) for S states.
 
     Parameters
@@ -60,11 +60,8 @@ class SeriesEvidence(EvidenceOfPoints):
         likelihood: Likelihood,
         form: StateSpace,
     ):
-        self.rows = rows
-        self.kernel = kernel
-        self.likelihood = likelihood
+        super().__init__(rows, kernel, likelihood)
         self._form = form
-        self._n_kernel_parameters = len(form.position[form.position >= 0])
         self._order = np.argsort(rows.X[:, 0], kind="stable")
         self._times = np.ascontiguousarray(rows.X[self._order, 0])
         self._targets = rows.y.reshape(len(rows.y), -1)[self._order].T.copy()
