@@ -1102,17 +1102,13 @@ def check_counts(
             return [scattered]
     probability = np.exp(likelihood.predictive_log_density(np.zeros(len(y)), latent))
     f = latent.moments()[0].reshape(-1, 1, 1)
-    return [excess_zeros(y, weights, probability, _scores(y, f, likelihood))]
-
-
-def _scores(y: Array, f: Array, likelihood: Likelihood) -> Array:
-    """Derivatives of log p(y | f) in f and in the scales that were learned, (n, q)."""
+    # derivatives of log p(y | f) in f and in the scales that were learned, (n, q)
     scores = [-likelihood.row_gradient(y, f)[:, 0]]
     for step in 1e-4 * np.eye(len(likelihood.theta)):
         above = likelihood.with_theta(likelihood.theta + step).row_nll(y, f)
         below = likelihood.with_theta(likelihood.theta - step).row_nll(y, f)
         scores.append((below - above) / 2e-4)
-    return np.hstack(scores)
+    return [excess_zeros(y, weights, probability, np.hstack(scores))]
 
 
 # Least share of the posterior precision of a latent value that is left without its own

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any
 
 from sklearn import exceptions
 
@@ -63,10 +62,9 @@ class PredictionWarning(SkgpxWarning):
 def warn(message: str, category: type[Warning]) -> None:
     """Give a warning about the line of the user that led to it."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back and _package(frame.f_globals) in _BETWEEN:
+    while (
+        frame.f_back
+        and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _BETWEEN
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
-
-
-def _package(module: dict[str, Any]) -> str:
-    return str(module.get("__name__", "")).partition(".")[0]

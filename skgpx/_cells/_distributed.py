@@ -543,7 +543,15 @@ def parts_of(given: dict[str, Any]) -> list[Any]:
         ):
             return _parts_of_frames(given)
         blocks = {name: _blocks_of(array) for name, array in given.items()}
-        _check_lengths(given, blocks)
+        # refuse arrays of other numbers of parts, or rows in a part, if it is known
+        n_parts = {name: len(promises) for name, promises in blocks.items()}
+        lengths = {
+            array.chunks[0]
+            for array in given.values()
+            if hasattr(array, "chunks") and not np.isnan(sum(array.chunks[0]))
+        }
+        if len(set(n_parts.values())) > 1 or len(lengths) > 1:
+            raise ValueError(f"got {n_parts} parts, with other numbers of rows.")
     except (ValueError, NotImplementedError) as error:
         raise ValueError(
             f"{', '.join(given)} must be cut into the same parts: {error} Take them "
@@ -602,18 +610,6 @@ def _columns_by_name(
             "frame['y']."
         )
     return {name: table[label] for name, label in names.items()}
-
-
-def _check_lengths(given: dict[str, Any], blocks: dict[str, list[Any]]) -> None:
-    """Refuse arrays of other numbers of parts, or rows in a part, if it is known."""
-    n_parts = {name: len(promises) for name, promises in blocks.items()}
-    lengths = {
-        array.chunks[0]
-        for array in given.values()
-        if hasattr(array, "chunks") and not np.isnan(sum(array.chunks[0]))
-    }
-    if len(set(n_parts.values())) > 1 or len(lengths) > 1:
-        raise ValueError(f"got {n_parts} parts, with other numbers of rows.")
 
 
 def frame_of(array: Any) -> Any:

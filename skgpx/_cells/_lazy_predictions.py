@@ -155,7 +155,16 @@ class LazyDistribution:
             values = [
                 delayed_call(_in_part, estimator, part, call, shape) for part in parts
             ]
-        return self._as_array(values, shape)
+        # one dask array of the values of all parts
+        array = importlib.import_module("dask.array")
+        lengths = [np.nan] * len(values)
+        if hasattr(self._X, "chunks"):
+            lengths = self._X.chunks[0]
+        arrays = [
+            array.from_delayed(value, (length, *shape), np.float64)
+            for value, length in zip(values, lengths, strict=True)
+        ]
+        return array.concatenate(arrays, allow_unknown_chunksizes=True)
 
     def _in_cells(
         self,
@@ -177,18 +186,6 @@ class LazyDistribution:
             ]
             values.append(delayed_call(_in_order, pieces[n_cells], in_cells))
         return values
-
-    def _as_array(self, values: list[Any], shape: tuple[int, ...]) -> Any:
-        """One dask array of the values of all parts."""
-        array = importlib.import_module("dask.array")
-        lengths = [np.nan] * len(values)
-        if hasattr(self._X, "chunks"):
-            lengths = self._X.chunks[0]
-        arrays = [
-            array.from_delayed(value, (length, *shape), np.float64)
-            for value, length in zip(values, lengths, strict=True)
-        ]
-        return array.concatenate(arrays, allow_unknown_chunksizes=True)
 
 
 class Call(NamedTuple):

@@ -104,7 +104,11 @@ def add_rows(
         all of them.
     """
     scale = float(np.ravel(model.scale)[0])
-    standard = _in_units_of(model, rows)
+    # rows with values of the whitened function h, ``f = m + scale h``
+    mean: float | Array = 0.0
+    if model.mean is not None:
+        mean = model.mean(rows.X)[:, 0]
+    standard = rows._replace(y=(rows.y - mean) / np.ravel(model.scale)[0])
     noise_likelihood = likelihood.scaled(1.0 / scale)
     noise = float(noise_likelihood.variance(0.0)) / standard.precisions
     log_volume = float(rows.weights.sum() * np.log(scale))
@@ -123,14 +127,6 @@ def add_rows(
         constant = -0.5 * float(standard.weights @ np.log(noise * standard.weights))
         statistics = statistics._replace(weight=float(standard.weights.sum()))
     return model, RowSums(statistics, constant - log_volume)
-
-
-def _in_units_of(model: LatentModel | NeighborModel, rows: Rows) -> Rows:
-    """Rows with values of the whitened function h, ``f = m + scale h``."""
-    mean: float | Array = 0.0
-    if model.mean is not None:
-        mean = model.mean(rows.X)[:, 0]
-    return rows._replace(y=(rows.y - mean) / np.ravel(model.scale)[0])
 
 
 def _with_predecessors(

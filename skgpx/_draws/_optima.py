@@ -50,7 +50,20 @@ def minimise(
     rng = np.random.default_rng(random_state)
     mesh = qmc.Sobol(d, seed=rng).random_base2(n_bits)[:n_mesh]
     if candidates is not None:
-        mesh = np.concatenate((mesh, _to_cube(candidates, box)))
+        # points in the unit cube, (k, d), from points of the box
+        points = np.asarray(candidates, dtype=np.float64)
+        if (
+            points.ndim != 2
+            or points.shape[1] != len(box)
+            or not np.isfinite(points).all()
+        ):
+            raise ValueError(
+                f"candidates must be finite and of shape (any, {len(box)}); got shape "
+                f"{points.shape}."
+            )
+        low, high = box.T
+        width = np.where(low < high, high - low, 1.0)
+        mesh = np.concatenate((mesh, np.clip((points - low) / width, 0.0, 1.0)))
 
     # the best mesh points of each draw start a search
     order = np.argpartition(values(_to_box(mesh, box)), n_starts - 1, axis=0)
@@ -85,19 +98,6 @@ def _to_box(unit: Array, box: Array) -> Array:
     low, high = box.T
     points = low + unit * (high - low)
     return np.clip(points, low, high)
-
-
-def _to_cube(candidates: ArrayLike, box: Array) -> Array:
-    """Points in the unit cube, (k, d), from points of the box."""
-    points = np.asarray(candidates, dtype=np.float64)
-    if points.ndim != 2 or points.shape[1] != len(box) or not np.isfinite(points).all():
-        raise ValueError(
-            f"candidates must be finite and of shape (any, {len(box)}); got shape "
-            f"{points.shape}."
-        )
-    low, high = box.T
-    width = np.where(low < high, high - low, 1.0)
-    return np.clip((points - low) / width, 0.0, 1.0)
 
 
 def _search(

@@ -261,7 +261,12 @@ def decompose(
         is_number = getattr(column.dtype, "kind", "O") in "iuf"
         nodes.append(Nodes.of(column, ranks[:, j], j in codes or not is_number))
     with one_blas_thread():
-        index = _permuted(ranks, rng)
+        # rows (N, d) whose values of each column make rows of independent columns
+        n, d = ranks.shape
+        # quantiles of the columns at points of a net
+        net = qmc.Sobol(d, seed=rng).random(_ROWS_OF_ONE)
+        by_rank = np.argsort(ranks, axis=0, kind="stable")
+        index = np.take_along_axis(by_rank, (net * n).astype(np.intp), axis=0)
         permuted = [column[index[:, j]] for j, column in enumerate(columns)]
         draws = _draws(estimator, table_of(table, permuted), rng)
         has_one_state = not isinstance(getattr(model, "posterior_", None), MixtureModel)
@@ -290,15 +295,6 @@ def _gauss(x: Array) -> tuple[Array, Array]:
     polynomials, _ = np.linalg.qr(legvander(unit_interval, _NODES - 1))
     nodes, eigenvectors = np.linalg.eigh((polynomials.T * x) @ polynomials)
     return nodes, eigenvectors[0] ** 2
-
-
-def _permuted(ranks: Array, rng: np.random.Generator) -> Index:
-    """Rows (N, d) whose values of each column make rows of independent columns."""
-    n, d = ranks.shape
-    # quantiles of the columns at points of a net
-    net = qmc.Sobol(d, seed=rng).random(_ROWS_OF_ONE)
-    by_rank = np.argsort(ranks, axis=0, kind="stable")
-    return np.take_along_axis(by_rank, (net * n).astype(np.intp), axis=0)
 
 
 def _draws(

@@ -420,4 +420,4 @@ def log_losses(
     n_nodes = max(_NODES // len(mixture.weights), _FEWEST_NODES)
     values, weights = atoms(mixture, n_nodes)
     density = np.exp(-likelihood.row_nll(held_out.codes, values)) @ weights
-    return np.asarray(-np.log(np.maximum(density, 1e-300)))
+    return -np.log(np.maximum(density, 1e-300))

@@ -782,7 +782,16 @@ class _Problem:
                 map=mean.map,
             )
             scores_of_states.append(scores)
-            models.append(_model_around(scores, process, scale.variance_factor))
+            # ``f = base + h (a s - base) + √b (φᵀw + g)``, the process around the
+            # scores
+            base = scores.base
+            models.append(
+                replace(
+                    around_zero(process, scores.map, len(base)),
+                    mean=Mean(base, np.ones(len(base)), scores),
+                    scale=np.sqrt(scale.variance_factor),
+                )
+            )
         posterior: LatentModel | MixtureModel = models[0]
         if len(models) > 1:
             posterior = MixtureModel(tuple(models), np.log(self._state_weights))
@@ -806,20 +815,6 @@ class _Problem:
             "n_iter_": 1,
             **(mean.curves or {}),
         }
-
-
-def _model_around(
-    scores: FadingScores,
-    process: LatentModel,
-    variance_factor: float,
-) -> LatentModel:
-    """``f = base + h (a s - base) + √b (φᵀw + g)``, the process around the scores."""
-    base = scores.base
-    return replace(
-        around_zero(process, scores.map, len(base)),
-        mean=Mean(base, np.ones(len(base)), scores),
-        scale=np.sqrt(variance_factor),
-    )
 
 
 def _with_shared_scores(

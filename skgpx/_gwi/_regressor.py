@@ -514,7 +514,21 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
                 attributes_of,
             )
         else:
-            mean = _standardised_mean(base_model, problem)
+            # another estimator as the mean of the standardised y
+            fits = base_model.cross_fit
+            held_out = np.flatnonzero(fits.held_out)
+            shift = problem.shift
+            scale = problem.scale
+            function = Mean.of(base_model.function, 1).affine(
+                -shift / scale, 1.0 / scale
+            )
+            mean = FittedMean(
+                name=fits.estimator,
+                function=function,
+                held_out=held_out,
+                predictions=(fits.predictions[held_out, 0] - shift) / scale,
+                map=base_model.map,
+            )
         clock.end_of("mean")
 
         # 3  The noise, calibrated on the errors of the mean.
@@ -839,22 +853,6 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         has_plain_noise = is_plain(self.likelihood, self.noise_model)
         tags.target_tags.multi_output = has_plain_noise and isinstance(self.mean, str)
         return tags
-
-
-def _standardised_mean(base_model: BaseModel, problem: _Problem) -> FittedMean:
-    """Another estimator as the mean of the standardised y."""
-    fits = base_model.cross_fit
-    held_out = np.flatnonzero(fits.held_out)
-    shift = problem.shift
-    scale = problem.scale
-    function = Mean.of(base_model.function, 1).affine(-shift / scale, 1.0 / scale)
-    return FittedMean(
-        name=fits.estimator,
-        function=function,
-        held_out=held_out,
-        predictions=(fits.predictions[held_out, 0] - shift) / scale,
-        map=base_model.map,
-    )
 
 
 def _process_around(

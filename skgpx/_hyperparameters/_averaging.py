@@ -221,7 +221,16 @@ def average(
         population = _draws(results, rows, likelihood, effort, rng, n_jobs)
     if not population:
         # too many rows, or hardly any draw has a weight
-        states = _weighted_modes(results)
+        # modes of so many rows that draws near them are not affordable, as states
+        log_posteriors = np.array([result.posterior for result in results])
+        shares = np.exp(log_posteriors - log_posteriors.max())
+        shares[shares < _LEAST_SHARE] = 0.0
+        weights = shares / shares.sum()
+        states = [
+            result._replace(weight=weight)
+            for result, weight in zip(results, weights.tolist(), strict=True)
+            if weight > 0.0
+        ]
     else:
         # 3 some of the particles; equal ones count once, with their number as weight
         states = _merge(weighted_draws(population, effort.n_states, rng), largest)
@@ -307,22 +316,6 @@ def _from_priors(
             break
         population = move(population, 1.0, effort.n_chains, effort.n_steps, rng, n_jobs)
     return population if lag <= largest_lag else []
-
-
-def _weighted_modes(results: Sequence[State]) -> list[State]:
-    """Modes of so many rows that draws near them are not affordable, as states.
-
-    Those that hardly count are left out.
-    """
-    log_posteriors = np.array([result.posterior for result in results])
-    shares = np.exp(log_posteriors - log_posteriors.max())
-    shares[shares < _LEAST_SHARE] = 0.0
-    weights = shares / shares.sum()
-    return [
-        result._replace(weight=weight)
-        for result, weight in zip(results, weights.tolist(), strict=True)
-        if weight > 0.0
-    ]
 
 
 def _noisier(

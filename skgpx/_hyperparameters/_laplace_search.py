@@ -158,38 +158,30 @@ def _maximise_laplace(
             rng,
         )
         if has_both_signs(start.likelihood):
-            return _maximise_with_signs(evidence, start)
+            # maximise the evidence of the best signs of f
+            candidate = start.candidate
+            objective = Objective(candidate, [evidence])
+            starts = []
+            for factor in _SMOOTHER:
+                u = start.u + np.log(factor) * candidate.is_length_scale
+                point = np.concatenate((u, start.likelihood.theta))
+                point = np.clip(point, *objective.bounds.T)
+                evidence.signs_are_chosen = False
+                loss, _ = objective(point)
+                starts.append((loss, point))
+            _, point = min(starts, key=itemgetter(0))
+            best = start._replace(posterior=-np.inf)
+            for _ in range(_ROUNDS_OF_SIGNS):
+                evidence.signs_are_chosen = False
+                u, theta = np.split(point, [candidate.n_free])
+                likelihood = start.likelihood.with_theta(theta)
+                result = maximise(candidate, [evidence], u, 40, likelihood=likelihood)
+                if result.posterior < best.posterior + MIN_EVIDENCE_GAIN:
+                    break
+                best = result
+                point = best.point
+            return best
     return maximise(start.candidate, [evidence], start.u, max_iter=40)
-
-
-def _maximise_with_signs(evidence: SparseEvidence, start: State) -> State:
-    """Maximise the evidence of the best signs of f.
-
-    The search starts at the most probable multiple of the lengthscales, and goes on as
-    long as other signs gain.
-    """
-    candidate = start.candidate
-    objective = Objective(candidate, [evidence])
-    starts = []
-    for factor in _SMOOTHER:
-        u = start.u + np.log(factor) * candidate.is_length_scale
-        point = np.concatenate((u, start.likelihood.theta))
-        point = np.clip(point, *objective.bounds.T)
-        evidence.signs_are_chosen = False
-        loss, _ = objective(point)
-        starts.append((loss, point))
-    _, point = min(starts, key=itemgetter(0))
-    best = start._replace(posterior=-np.inf)
-    for _ in range(_ROUNDS_OF_SIGNS):
-        evidence.signs_are_chosen = False
-        u, theta = np.split(point, [candidate.n_free])
-        likelihood = start.likelihood.with_theta(theta)
-        result = maximise(candidate, [evidence], u, 40, likelihood=likelihood)
-        if result.posterior < best.posterior + MIN_EVIDENCE_GAIN:
-            break
-        best = result
-        point = best.point
-    return best
 
 
 def _points_that_suffice(

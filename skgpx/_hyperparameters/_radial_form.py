@@ -368,6 +368,11 @@ class RadialForm(NamedTuple):
         scales += [leaf.scales() for leaf in (*inputs, *lines)]
         scales += [leaf.scales("periodicity") for leaf in inputs if leaf.kind == CYCLE]
         scales.append((np.log([noise_variance]), np.array([n_free])))
+        # where linear functions are zero, by column
+        centres = [np.empty(0)]
+        for line in lines:
+            centre = np.asarray(line.kernel.centre, dtype=np.float64)
+            centres.append(np.broadcast_to(centre, line.columns.shape))
         return cls(
             codes=np.array(codes, dtype=np.intp),
             first_amplitudes=_starts([len(term.unit) for term in terms]),
@@ -378,7 +383,7 @@ class RadialForm(NamedTuple):
             columns=_columns_of(inputs),
             kinds=np.repeat(kinds, n_columns),
             line_columns=_columns_of(lines),
-            line_centres=_centres_of(lines),
+            line_centres=np.concatenate(centres),
             log_scales=np.concatenate([log_values for log_values, _ in scales]),
             position=np.concatenate([position for _, position in scales]),
         )
@@ -431,15 +436,6 @@ def _columns_of(leaves: Sequence[Leaf]) -> Indices:
     """Columns of all leaves, one after the other."""
     none = np.empty(0, dtype=np.intp)
     return np.concatenate([none, *(leaf.columns for leaf in leaves)])
-
-
-def _centres_of(lines: Sequence[Leaf]) -> Array:
-    """Where linear functions are zero, by column."""
-    centres = [np.empty(0)]
-    for line in lines:
-        centre = np.asarray(line.kernel.centre, dtype=np.float64)
-        centres.append(np.broadcast_to(centre, line.columns.shape))
-    return np.concatenate(centres)
 
 
 class FormDensity:

@@ -122,7 +122,7 @@ def _log_ratios(
         bounds=[_BOUNDS] * len(variances),
     )
     log_noise = optimum.x + np.log(variances)
-    return np.asarray(log_noise - log_noise[0])
+    return log_noise - log_noise[0]
 
 
 def _mean_square(rows: Rows) -> float:

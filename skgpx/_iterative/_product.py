@@ -89,7 +89,14 @@ class _Tiles(NamedTuple):
         for i, j in tiles:
             rows = slice(i * TILE, min(n, (i + 1) * TILE))
             columns = slice(j * TILE, min(n, (j + 1) * TILE))
-            K = _tile(terms, self.X[rows], self.X[columns])
+            # sum of terms between rows X (p, d) and Z (q, d), shape (p, q)
+            X = self.X[rows]
+            Z = self.X[columns]
+            total = np.zeros((len(X), len(Z)))
+            for coefficient, factors in terms:
+                values = [kernel_matrix(factor, X, Z) for factor in factors]
+                total += coefficient * reduce(np.multiply, values)
+            K = total
             out[rows] += K @ V[columns]
             if i != j:
                 out[columns] += K.T @ V[rows]
@@ -184,15 +191,6 @@ class KernelProduct:
         product: Array = reduce(np.add, sums)
         # terms with features: Φ Φᵀ V
         return product + self._features @ (self._features.T @ V)
-
-
-def _tile(terms: list[Monomial], X: Array, Z: Array) -> Array:
-    """Sum of terms between rows X (p, d) and Z (q, d), shape (p, q)."""
-    total = np.zeros((len(X), len(Z)))
-    for coefficient, factors in terms:
-        values = [kernel_matrix(factor, X, Z) for factor in factors]
-        total += coefficient * reduce(np.multiply, values)
-    return total
 
 
 def _feature_map(term: Monomial, d: int) -> FeatureMap | None:

@@ -349,7 +349,15 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         likelihood = Gaussian() if self.likelihood is None else self.likelihood
         quantity = row_quantity(likelihood, len(y), noise_variance=noise_variance)
         kernel = kernel_of(self)
-        self._check_prior(kernel, X)
+        # refuse at once a kernel that does not fit X or cannot be drawn from
+        noise = None
+        if self.likelihood is not None:
+            noise = getattr(normal_noise(self.likelihood), "noise_variance", None)
+        check_kernel(kernel, X, noise)
+        if isinstance(self.kernel, Kernel):
+            latent = split_noise(kernel)[0]
+            rng = np.random.default_rng(0)
+            draw_prior(latent, X.shape[1], 1, 1, rng, prior="spectral", n_basis=2)
         previous = self._previous()
         rows = Rows(X, y, weights, quantity)
         form = self._on_scale(likelihood, rows, previous)
@@ -431,7 +439,31 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         sparse = self._sparse(rows, kernel, noise_level, noise, sparse_rng)
         clock.end_of("selection")
         # 3 the systems of y and of draws from the prior: (K + D) [α, v_j] = B
-        prior, errors, B = self._systems(rows, kernel, noise, previous, draw_rng)
+        # right sides of the linear systems: y, and prior draws with noise
+        n, d = rows.X.shape
+        s = self.n_draws
+        y = rows.y.reshape(n, -1)
+        c = y.shape[1]
+        prior_rng, noise_rng = draw_rng.spawn(2)
+        errors = noise_rng.standard_normal((n, c, s))
+        if previous is None:
+            prior = draw_prior(
+                kernel,
+                d,
+                c,
+                s,
+                prior_rng,
+                prior="spectral",
+                n_basis="auto",
+                given=Conditioning(rows.X, noise),
+            )
+        else:
+            prior = previous.prior
+            positions, previous_positions = _shared_rows(rows, previous.rows)
+            errors[positions] = previous.errors[previous_positions]
+        std = np.sqrt(noise)[:, np.newaxis, np.newaxis]
+        values = prior.values(rows.X) + std * errors
+        B = np.concatenate((y[:, :, np.newaxis], values), axis=2)
         columns = B.reshape(len(B), -1)
         start = sparse.start(rows.X, columns)
         # with all rows as points the sparse process is the exact one
@@ -575,17 +607,6 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         posterior = replace(sparse.posterior, has_correlations=has_correlations)
         return replace(sparse, posterior=posterior)
 
-    def _check_prior(self, kernel: Any, X: Array) -> None:
-        """Refuse at once a kernel that does not fit X or cannot be drawn from."""
-        noise = None
-        if self.likelihood is not None:
-            noise = getattr(normal_noise(self.likelihood), "noise_variance", None)
-        check_kernel(kernel, X, noise)
-        if isinstance(self.kernel, Kernel):
-            latent = split_noise(kernel)[0]
-            rng = np.random.default_rng(0)
-            draw_prior(latent, X.shape[1], 1, 1, rng, prior="spectral", n_basis=2)
-
     def _previous(self) -> _Solved | None:
         """The last fit, if this one is a warm start from it."""
         last = vars(self).get("_solved")
@@ -599,51 +620,6 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         if last.coefficients.shape[2] != 1 + self.n_draws:
             return None
         return last
-
-    def _systems(
-        self,
-        rows: Rows,
-        kernel: Kernel,
-        noise: Array,
-        previous: _Solved | None,
-        rng: np.random.Generator,
-    ) -> tuple[FunctionDraws, Array, Array]:
-        """Right sides of the linear systems: y, and prior draws with noise.
-
-        Returns
-        -------
-        prior : FunctionDraws
-            s draws g_j of c outputs.
-        errors : ndarray of shape (n, c, s)
-            ``ε_j`` in units of the standard deviation of the noise.
-        B : ndarray of shape (n, c, 1 + s)
-            ``y``, and ``g_j(X) + ε_j``.
-        """
-        n, d = rows.X.shape
-        s = self.n_draws
-        y = rows.y.reshape(n, -1)
-        c = y.shape[1]
-        prior_rng, noise_rng = rng.spawn(2)
-        errors = noise_rng.standard_normal((n, c, s))
-        if previous is None:
-            prior = draw_prior(
-                kernel,
-                d,
-                c,
-                s,
-                prior_rng,
-                prior="spectral",
-                n_basis="auto",
-                given=Conditioning(rows.X, noise),
-            )
-        else:
-            prior = previous.prior
-            positions, previous_positions = _shared_rows(rows, previous.rows)
-            errors[positions] = previous.errors[previous_positions]
-        std = np.sqrt(noise)[:, np.newaxis, np.newaxis]
-        values = prior.values(rows.X) + std * errors
-        B = np.concatenate((y[:, :, np.newaxis], values), axis=2)
-        return prior, errors, B
 
     def _fitted_attributes(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -127,7 +126,16 @@ def run_chains(
             moves = [(scheme, length - n_short)]
             if short_scheme is not None:
                 moves.append((short_scheme, n_short))
-            blocks, trace = _run_round(run_each, blocks, moves, rng)
+            # move all blocks of chains, each with a stream of its own
+            streams = rng.spawn(len(blocks))
+            items = [
+                (block, moves, rng) for block, rng in zip(blocks, streams, strict=True)
+            ]
+            moved, traces = zip(*run_each(_advance, items), strict=True)
+            parts = (
+                np.concatenate(part, axis=-1) for part in zip(*traces, strict=True)
+            )
+            blocks, trace = list(moved), Trace(*parts)
             n_rounds += 1
             n_steps += length
             n_iter += sum(move.cost * n for move, n in moves)
@@ -223,20 +231,6 @@ def _shorten(
 def _sum(traces: Sequence[Trace]) -> Trace:
     """Statistics of several stretches together."""
     return Trace(*(np.sum(part, axis=0) for part in zip(*traces, strict=True)))
-
-
-def _run_round(
-    run_each: Callable[..., Any],
-    blocks: list[Chains],
-    moves: list[tuple[Scheme, int]],
-    rng: np.random.Generator,
-) -> tuple[list[Chains], Trace]:
-    """Move all blocks of chains, each with a stream of its own."""
-    streams = rng.spawn(len(blocks))
-    items = [(block, moves, rng) for block, rng in zip(blocks, streams, strict=True)]
-    moved, traces = zip(*run_each(_advance, items), strict=True)
-    parts = (np.concatenate(part, axis=-1) for part in zip(*traces, strict=True))
-    return list(moved), Trace(*parts)
 
 
 def _advance(

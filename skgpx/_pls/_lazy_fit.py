@@ -276,7 +276,24 @@ class LazyRows(NamedTuple):
         cells = self._in_cells(basis, sampler.n_neighbors)
         # 3 regression of W y on W Φ, of targets or of working responses
         if likelihood.has_closed_form:
-            posterior = _regression(cells, basis, likelihood, sampler.n_neighbors)
+            # Gaussian noise: targets of the same noise have one factorisation
+            noises = np.broadcast_to(
+                likelihood.variance(0.0), cells.division.units.targets
+            )
+            noises, versions = np.unique(noises, return_inverse=True)
+            versions = np.ravel(versions)
+            tables, constant = cells.under_noise(noises, versions)
+            prior = CellModel.of_prior(
+                basis,
+                cells.division,
+                sampler.n_neighbors,
+                versions,
+                prior_mean(likelihood),
+            )
+            model, log_density = prior.given_sums(cells.sums(prior, tables))
+            posterior = Posterior(
+                cells.completed(model, tables), log_density + constant
+            )
         else:
             posterior = _closest_normal(
                 cells,
@@ -333,28 +350,6 @@ class Posterior(NamedTuple):
     model: CellModel
     log_evidence: float
     converged: bool = True
-
-
-def _regression(
-    rows: CellRows,
-    basis: Nystroem,
-    likelihood: Likelihood,
-    n_neighbors: int,
-) -> Posterior:
-    """Gaussian noise: targets of the same noise have one factorisation."""
-    noises = np.broadcast_to(likelihood.variance(0.0), rows.division.units.targets)
-    noises, versions = np.unique(noises, return_inverse=True)
-    versions = np.ravel(versions)
-    tables, constant = rows.under_noise(noises, versions)
-    prior = CellModel.of_prior(
-        basis,
-        rows.division,
-        n_neighbors,
-        versions,
-        prior_mean(likelihood),
-    )
-    model, log_density = prior.given_sums(rows.sums(prior, tables))
-    return Posterior(rows.completed(model, tables), log_density + constant)
 
 
 def _closest_normal(

@@ -268,20 +268,16 @@ def monotone(
         share = float(np.mean(np.any(falls > _MAY_FALL, axis=0)))
         if share <= _MAY_DECREASE or n_round == _ROUNDS:
             break
-        worst = _apart(np.max(falls, axis=1))
+        # positions of the largest falls (q,), no two next to each other
+        chosen: list[int] = []
+        for position in np.argsort(-np.max(falls, axis=1)).tolist():
+            if len(chosen) == _MORE_POINTS:
+                break
+            if all(abs(position - other) > 2 for other in chosen):
+                chosen.append(position)
+        worst = np.array(chosen)
         virtual = virtual.joined(checked.take(worst))
     return inference._replace(findings=(not_monotone(share, _MAY_DECREASE),))
-
-
-def _apart(falls: Array) -> Index:
-    """Positions of the largest falls (q,), no two next to each other."""
-    chosen: list[int] = []
-    for position in np.argsort(-falls).tolist():
-        if len(chosen) == _MORE_POINTS:
-            break
-        if all(abs(position - other) > 2 for other in chosen):
-            chosen.append(position)
-    return np.array(chosen)
 
 
 def _projected(

@@ -158,10 +158,10 @@ def _residual_of_rows(
     """Residual prior variance of the latent value of each row of a target, (n,)."""
     factor = likelihood.row_form(rows.y, rows.weights, rows.known).factor
     if factor is None:
-        return np.asarray(basis.residual_variance(rows.X, target.features))
+        return basis.residual_variance(rows.X, target.features)
     # the target is of factor * f, and so are its features
     features = target.features / factor[:, np.newaxis]
-    return np.asarray(factor**2 * basis.residual_variance(rows.X, features))
+    return factor**2 * basis.residual_variance(rows.X, features)
 
 
 # ---- The posterior -------------------------------------------------------------------
@@ -242,7 +242,13 @@ def particle_posterior(
         mode.weights,
     )
     residual = _residual_of_rows(basis, rows, landscape.target, likelihood)
-    unexplained = _sum_of_unexplained(landscape.target, residual, mode)
+    # sum of ``½ c var g`` over the rows, c the curvatures at the mode
+    smooth = smoothed(landscape.target)
+    f = langevin.latent_values(smooth, mode.weights)[:, :, np.newaxis]
+    curvature = smooth.likelihood.row_curvature(smooth.y, f)[..., 0]
+    # of all outputs, each of which has a residual
+    total_curvature = smooth.weights * np.einsum("icc->i", curvature)
+    unexplained = 0.5 * float(total_curvature @ residual)
     bound = np.nan
     if landscape.log_concave and sampler.potential != "optimal":
         bound = divergence_bound(landscape.target, residual)
@@ -265,16 +271,6 @@ def _with_both_signs(
     w, chosen, mirrored = of_both_signs(target, w, rng)
     particles = np.ascontiguousarray(w.reshape(c, m, s).transpose(1, 0, 2))
     return particles, 2 * modes[chosen] + mirrored
-
-
-def _sum_of_unexplained(target: Target, residual: Array, mode: laplace.Mode) -> float:
-    """Sum of ``½ c var g`` over the rows, c the curvatures at the mode."""
-    smooth = smoothed(target)
-    f = langevin.latent_values(smooth, mode.weights)[:, :, np.newaxis]
-    curvature = smooth.likelihood.row_curvature(smooth.y, f)[..., 0]
-    # of all outputs, each of which has a residual
-    total_curvature = smooth.weights * np.einsum("icc->i", curvature)
-    return 0.5 * float(total_curvature @ residual)
 
 
 def spread_out(particles: Array, groups: Index) -> Array:

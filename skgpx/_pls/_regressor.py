@@ -625,7 +625,19 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         filtered again otherwise; the result is that of one fit to all rows.
         """
         if not hasattr(self, "posterior_"):
-            return self._fit_first_rows(X, y, sample_weight)
+            # fit with chosen hyperparameters: averaged ones have no sums over rows
+            if self.hyperparameters != "auto":
+                return self.fit(X, y, sample_weight)
+            first = clone(self).set_params(hyperparameters="maximise")
+            first.fit(X, y, sample_weight)
+            parameters = self.get_params(deep=False)
+            fitted = {
+                name: value
+                for name, value in vars(first).items()
+                if name not in parameters
+            }
+            self.__dict__.update(fitted)
+            return self
         if is_lazy(X):
             raise ValueError(
                 "partial_fit adds arrays in memory; got dask arrays. Call it for each "
@@ -774,24 +786,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         model = replace(model, observed=observed)
         self.posterior_ = model
         self.log_evidence_ = model.log_density_of_rows + constant
-        return self
-
-    def _fit_first_rows(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-    ) -> Self:
-        """Fit with chosen hyperparameters: averaged ones have no sums over rows."""
-        if self.hyperparameters != "auto":
-            return self.fit(X, y, sample_weight)
-        first = clone(self).set_params(hyperparameters="maximise")
-        first.fit(X, y, sample_weight)
-        parameters = self.get_params(deep=False)
-        fitted = {
-            name: value for name, value in vars(first).items() if name not in parameters
-        }
-        self.__dict__.update(fitted)
         return self
 
     def _check_adds_rows(self) -> None:

@@ -246,25 +246,17 @@ def _move(
     state = start
     for _ in range(_MAX_ROUNDS):
         state, _ = langevin.advance(local, state, scheme, 5, rng, beta)
-        if _have_forgotten(start, state):
+        # whether states hardly correlate any more with those where the chains started
+        a = _centred_values(start)
+        b = _centred_values(state)
+        scale = np.sqrt(np.sum(a**2, axis=1) * np.sum(b**2, axis=1))
+        correlation = np.sum(a * b, axis=1) / np.maximum(scale, 1e-300)
+        if max(correlation[-1], correlation[:-1].mean()) <= _FORGOTTEN:
             break
     return local.root @ state.z
-
-
-def _have_forgotten(start: Chains, state: Chains) -> bool:
-    """Whether states hardly correlate any more with those where the chains started.
-
-    In the potential, and in the coordinates on average: which of several modes a
-    particle is in should be remembered, a direction or two of many.
-    """
-    a = _centred_values(start)
-    b = _centred_values(state)
-    scale = np.sqrt(np.sum(a**2, axis=1) * np.sum(b**2, axis=1))
-    correlation = np.sum(a * b, axis=1) / np.maximum(scale, 1e-300)
-    return bool(max(correlation[-1], correlation[:-1].mean()) <= _FORGOTTEN)
 
 
 def _centred_values(state: Chains) -> Array:
     """Coordinates and potential less their means over the chains, (p + 1, s)."""
     values = np.vstack((state.z[0], state.energy[np.newaxis]))
-    return np.asarray(values - values.mean(axis=1, keepdims=True))
+    return values - values.mean(axis=1, keepdims=True)

@@ -804,7 +804,15 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             against=against,
         )
         labels = check_targets(y, distribution)
-        return distribution.log_density(self._encode(labels))
+        codes = np.searchsorted(self.classes_, labels)
+        codes = np.minimum(codes, len(self.classes_) - 1)
+        unknown = labels[self.classes_[codes] != labels]
+        if len(unknown):
+            raise ValueError(
+                f"y must hold the classes {self.classes_.tolist()} only; got "
+                f"{np.unique(unknown)[:5].tolist()}."
+            )
+        return distribution.log_density(codes.astype(np.float64))
 
     def score(
         self,
@@ -844,14 +852,3 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             against=against,
         )
         return float(accuracy_score(y, labels, sample_weight=sample_weight))
-
-    def _encode(self, labels: NDArray[Any]) -> Array:
-        codes = np.searchsorted(self.classes_, labels)
-        codes = np.minimum(codes, len(self.classes_) - 1)
-        unknown = labels[self.classes_[codes] != labels]
-        if len(unknown):
-            raise ValueError(
-                f"y must hold the classes {self.classes_.tolist()} only; got "
-                f"{np.unique(unknown)[:5].tolist()}."
-            )
-        return codes.astype(np.float64)

@@ -573,7 +573,7 @@ class NormalDistribution(Predictive):
         mean = self._mean[:, np.newaxis]
         std = self._std[:, np.newaxis]
         z = (y - mean) / std
-        return np.asarray(ndtr(z))
+        return ndtr(z)
 
     def _log_density(self, y: Array) -> Array:
         self._check_positive()

@@ -241,6 +241,24 @@ class Reporting(OneBlasThread):
         held_out: dict[str, Any] = {}
         if X is not None and y is not None:
             held_out = _held_out(self, X, y)
+        # messages by check: findings of the fit, of the rows X and of the targets y
+        findings = getattr(self, "findings_", ())
+        messages = {finding.check: finding.message for finding in findings}
+        unexplained = basis.get("unexplained_share", 0.0)
+        if unexplained > 0.005 and not _suffices(self, basis["functions"]):
+            messages["basis"] = (
+                f"{_percent(unexplained)} of the prior variance is unexplained by "
+                f"{basis['functions']} {basis['kind']}."
+            )
+        coverage = held_out.get("coverage_90", 0.9)
+        standard_error = held_out.get("coverage_90_standard_error", 1.0)
+        if abs(coverage - 0.9) > 3.0 * standard_error:
+            width = "narrow" if coverage < 0.9 else "wide"
+            messages["coverage"] = (
+                f"Intervals are too {width}: those of 90 % "
+                f"hold {_percent(coverage)} of the held-out rows. Try another kernel "
+                "or likelihood, or TemperedRegressor around the model."
+            )
         sections: dict[str, dict[str, Any]] = {
             "model": _read(self, _MODEL),
             "prior": _read(self, _PRIOR),
@@ -250,7 +268,7 @@ class Reporting(OneBlasThread):
             "inference": _read(self, _INFERENCE),
             "seconds": seconds,
             "held_out": held_out,
-            "findings": _findings(self, basis, held_out),
+            "findings": messages,
         }
         return Report({title: body for title, body in sections.items() if body})
 
@@ -405,32 +423,6 @@ def _held_out(model: BaseEstimator, X: ArrayLike, y: ArrayLike) -> dict[str, Any
     standard_error = np.sqrt(0.09 / y.size)
     section["coverage_90_standard_error"] = float(standard_error)
     return section
-
-
-def _findings(
-    model: BaseEstimator,
-    basis: dict[str, Any],
-    held_out: dict[str, Any],
-) -> dict[str, str]:
-    """Messages by check: findings of the fit, of the rows X and of the targets y."""
-    findings = getattr(model, "findings_", ())
-    messages = {finding.check: finding.message for finding in findings}
-    unexplained = basis.get("unexplained_share", 0.0)
-    if unexplained > 0.005 and not _suffices(model, basis["functions"]):
-        messages["basis"] = (
-            f"{_percent(unexplained)} of the prior variance is unexplained by "
-            f"{basis['functions']} {basis['kind']}."
-        )
-    coverage = held_out.get("coverage_90", 0.9)
-    standard_error = held_out.get("coverage_90_standard_error", 1.0)
-    if abs(coverage - 0.9) > 3.0 * standard_error:
-        width = "narrow" if coverage < 0.9 else "wide"
-        messages["coverage"] = (
-            f"Intervals are too {width}: those of 90 % "
-            f"hold {_percent(coverage)} of the held-out rows. Try another kernel or "
-            "likelihood, or TemperedRegressor around the model."
-        )
-    return messages
 
 
 def _suffices(model: BaseEstimator, n_functions: int) -> bool:

@@ -92,7 +92,33 @@ def kernel_of(estimator: BaseEstimator, kernel: Kernel | None = None) -> Any:
         ]
     if isinstance(kernel, Kernel):
         kernel = with_resolved_columns(clone(kernel), numbers)
-    return _with_categories(kernel, estimator, interactions)
+    # a kernel with the numbers of categories of its columns of categories
+    sizes = getattr(estimator, "_n_categories", {})
+    if kernel is None and (sizes or interactions):
+        factor = CategoricalKernel(
+            np.full(len(sizes), 0.5), n_categories=max(sizes.values(), default=None)
+        )
+        return DefaultKernel(factor, np.array(list(sizes), dtype=int), interactions)
+    if not sizes:
+        return kernel
+    all_columns = np.arange(estimator.n_features_in_)
+    for part, columns in parts_with("n_categories", kernel, all_columns):
+        if part.n_categories is None and sizes.keys() >= set(columns.tolist()):
+            part.n_categories = max(sizes[column] for column in columns)
+    numeric_columns = {
+        int(column)
+        for name in ("length_scale", "slope", "sigma_0")
+        for _, columns in parts_with(name, kernel, all_columns)
+        for column in columns
+    }
+    if not isinstance(kernel, Kernel) or sizes.keys() & numeric_columns:
+        raise ValueError(
+            f"Columns {list(estimator.categories_)} of X hold categories, which "
+            f"kernel={kernel!r} takes for numbers. Give them a kernel of their own, as "
+            "in Columns(RBF(), ...) * Columns(CategoricalKernel(), ...), leave the "
+            "kernel None, or encode them by OneHotEncoder."
+        )
+    return kernel
 
 
 def _column_numbers(
@@ -126,37 +152,3 @@ def _column_numbers(
             f"{table}. Fit a DataFrame with these columns, or give numbers."
         )
     return [names.index(c) for c in requested]
-
-
-def _with_categories(
-    kernel: Kernel | None,
-    estimator: BaseEstimator,
-    interactions: Any,
-) -> Any:
-    """A kernel with the numbers of categories of its columns of categories."""
-    sizes = getattr(estimator, "_n_categories", {})
-    if kernel is None and (sizes or interactions):
-        factor = CategoricalKernel(
-            np.full(len(sizes), 0.5), n_categories=max(sizes.values(), default=None)
-        )
-        return DefaultKernel(factor, np.array(list(sizes), dtype=int), interactions)
-    if not sizes:
-        return kernel
-    all_columns = np.arange(estimator.n_features_in_)
-    for part, columns in parts_with("n_categories", kernel, all_columns):
-        if part.n_categories is None and sizes.keys() >= set(columns.tolist()):
-            part.n_categories = max(sizes[column] for column in columns)
-    numeric_columns = {
-        int(column)
-        for name in ("length_scale", "slope", "sigma_0")
-        for _, columns in parts_with(name, kernel, all_columns)
-        for column in columns
-    }
-    if not isinstance(kernel, Kernel) or sizes.keys() & numeric_columns:
-        raise ValueError(
-            f"Columns {list(estimator.categories_)} of X hold categories, which "
-            f"kernel={kernel!r} takes for numbers. Give them a kernel of their own, as "
-            "in Columns(RBF(), ...) * Columns(CategoricalKernel(), ...), leave the "
-            "kernel None, or encode them by OneHotEncoder."
-        )
-    return kernel

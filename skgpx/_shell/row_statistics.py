@@ -224,7 +224,15 @@ class WhitenedRows(NamedTuple):
         white = whitening @ features
         gram = _gram(white[rows] for rows in row_slices(len(white), _CHUNK))
         covariance = cls(whitening, features, precision_root(gram, 1.0))
-        return covariance, covariance._inverse_diagonal(white)
+        # diagonal of ``C⁻¹``, (n,), from ``WΦ``
+        columns = covariance.whitening.T.tocsr()
+        diagonal = np.empty(len(white))
+        for chunk in row_slices(len(white), _CHUNK):
+            W = columns[chunk]
+            # |W e_i|² - |L⁻¹ ΦᵀWᵀW e_i|²
+            explained = solve_lower(covariance.root, (W @ white).T)
+            diagonal[chunk] = W.multiply(W).sum(axis=1) - np.sum(explained**2, axis=0)
+        return covariance, diagonal
 
     def _mean_weights(self, white: Array) -> Array:
         """``B⁻¹ ΦᵀWᵀ white``: the mean of the weights given whitened values."""
@@ -260,17 +268,6 @@ class WhitenedRows(NamedTuple):
         # WᵀW (values - Φw), w the mean of the weights given these values
         w = self._mean_weights(W @ values)
         return W.T @ (W @ (values - self.features @ w))
-
-    def _inverse_diagonal(self, white: Array) -> Array:
-        """Diagonal of ``C⁻¹``, (n,), from ``WΦ``."""
-        columns = self.whitening.T.tocsr()
-        diagonal = np.empty(len(white))
-        for chunk in row_slices(len(white), _CHUNK):
-            W = columns[chunk]
-            # |W e_i|² - |L⁻¹ ΦᵀWᵀW e_i|²
-            explained = solve_lower(self.root, (W @ white).T)
-            diagonal[chunk] = W.multiply(W).sum(axis=1) - np.sum(explained**2, axis=0)
-        return diagonal
 
 
 def _gram(blocks: Iterable[Array]) -> Array:

@@ -1143,7 +1143,7 @@ class Units(NamedTuple):
         shift = self.shift
         if self.level is not None:
             shift = shift * self.level(X)
-        return np.asarray((y - shift) / self.scale)
+        return (y - shift) / self.scale
 
 
 def in_unit_scale(

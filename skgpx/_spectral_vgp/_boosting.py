@@ -223,7 +223,12 @@ def significant_frequencies(objective: Objective, prior: FourierPrior) -> Intege
         if objective.weight > _ROWS_OF_FUNCTIONS:
             background = power_of_neighbors(target_power)
         exceeds = (target_power > level * background) & ~tested.boosted
-        counts = _not_explained(tested, target_power, exceeds, precision)
+        # waves that the data do not determine under the prior as it is
+        counts = np.ones(len(target_power), bool)
+        for i in np.flatnonzero(exceeds & (precision >= 1.0)):
+            is_longer = tested.length < tested.length[i]
+            longer = target_power[is_longer]
+            counts[i] = len(longer) >= 8 and float(np.median(longer)) < 0.1
         exceeds = exceeds & counts
         power = np.maximum(power, target_power)
         significant = significant | exceeds
@@ -282,25 +287,6 @@ def fitted_waves(
     root = precision_root(regression.gram, noise_variance)
     mean = posterior_mean_from(regression, noise_variance, root)
     return combination(prior.functions, np.sqrt(eigenvalues) * mean)
-
-
-def _not_explained(
-    tested: WaveList,
-    power: Array,
-    exceeds: Mask,
-    precision: Array,
-) -> Mask:
-    """Waves that the data do not determine under the prior as it is.
-
-    A wave with ``s_k >= 1`` is known from the data anyway, and counts only if nearly
-    all longer waves have far less power than the prior gave them for its sake.
-    """
-    counts = np.ones(len(power), bool)
-    for i in np.flatnonzero(exceeds & (precision >= 1.0)):
-        is_longer = tested.length < tested.length[i]
-        longer = power[is_longer]
-        counts[i] = len(longer) >= 8 and float(np.median(longer)) < 0.1
-    return counts
 
 
 def drop_aliases(

@@ -41,7 +41,7 @@ from skgpx._shell.validation import (
     known_noise,
     row_quantity,
 )
-from skgpx._spectral_vgp._candidates import FourierPrior, Parameters
+from skgpx._spectral_vgp._candidates import FourierPrior
 from skgpx._spectral_vgp._credible import (
     ball_radius,
     domain_grid,
@@ -615,7 +615,24 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         rng = generator(self.random_state)
         parameters = {name: getattr(self, name) for name in _SEARCH_PARAMETERS}
         parameters["kernel"] = kernel_of(self)
-        self._check_choices(parameters)
+        # refuse inducing points and an order that the functions do not have
+        inducing = parameters["inducing"]
+        is_default = isinstance(inducing, str) and inducing == "greedy"
+        if self.basis_ != "inducing" and not is_default:
+            raise ValueError(
+                'inducing is read with basis="inducing" only; got '
+                f"inducing={inducing!r} with basis={self.basis!r}, which has "
+                f"{self.basis_!r} features here."
+            )
+        kernel = parameters["kernel"]
+        is_ranked = isinstance(kernel, str | RankedEigenvalues)
+        if self.order == "data" and (not is_ranked or self.n_features_in_ > 1):
+            raise ValueError(
+                'order="data" is for a series prior on one column: kernel="series", '
+                "PolynomialEigenvalues, ExponentialEigenvalues or GivenEigenvalues of "
+                f"skgpx.bases; got kernel={kernel!r} and {self.n_features_in_} "
+                'column(s). Give one of these, or order="frequency".'
+            )
         if self._noise is not None:
             parameters["noise_variance"] = self._noise.reference
         if self.basis_ != "fourier":
@@ -715,26 +732,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
                 f'{self.basis!r}. Give a kernel or None, and basis="inducing".'
             )
         return "fourier"
-
-    def _check_choices(self, parameters: Parameters) -> None:
-        """Refuse inducing points and an order that the functions do not have."""
-        inducing = parameters["inducing"]
-        is_default = isinstance(inducing, str) and inducing == "greedy"
-        if self.basis_ != "inducing" and not is_default:
-            raise ValueError(
-                'inducing is read with basis="inducing" only; got '
-                f"inducing={inducing!r} with basis={self.basis!r}, which has "
-                f"{self.basis_!r} features here."
-            )
-        kernel = parameters["kernel"]
-        is_ranked = isinstance(kernel, str | RankedEigenvalues)
-        if self.order == "data" and (not is_ranked or self.n_features_in_ > 1):
-            raise ValueError(
-                'order="data" is for a series prior on one column: kernel="series", '
-                "PolynomialEigenvalues, ExponentialEigenvalues or GivenEigenvalues of "
-                f"skgpx.bases; got kernel={kernel!r} and {self.n_features_in_} "
-                'column(s). Give one of these, or order="frequency".'
-            )
 
     def _solution(self) -> dict[str, Any]:
         return self._attributes(self._state.solve()[0])

@@ -140,7 +140,17 @@ class SteinDescent:
             shape=(n_frequencies, *particle_shape),
             total=self._n_observations,
         )
-        self._paces = _paces(start, rows).reshape(n_particles, -1)
+        # step sizes of the coordinates, of the shape of the frequencies
+        d = len(start.length_scale)
+        centred = rows.X - np.average(rows.X, axis=0, weights=rows.weights)
+        std = np.sqrt(np.average(centred**2, axis=0, weights=rows.weights))
+        ratios = np.divide(
+            start.length_scale, std, out=np.ones_like(std), where=std > 0.0
+        )
+        # Terms of some columns have no frequencies in the others, which stay zero.
+        has_all_columns = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
+        moves = np.logical_or(start.frequencies != 0.0, has_all_columns)
+        self._paces = (np.minimum(ratios, 1.0) * moves).reshape(n_particles, -1)
 
     def run(
         self,
@@ -262,22 +272,6 @@ class SteinDescent:
         before = scores[:-4]
         recent = scores[-4:]
         return bool(before) and max(recent) <= max(before) + 0.01
-
-
-def _paces(start: WaveMixture, rows: Rows) -> Array:
-    """Step sizes of the coordinates, of the shape of the frequencies.
-
-    Frequencies come in units of 1 / ℓ, and the evidence has peaks as narrow as 1 / std:
-    an input that is wide for its lengthscale gets steps in that unit.
-    """
-    d = len(start.length_scale)
-    centred = rows.X - np.average(rows.X, axis=0, weights=rows.weights)
-    std = np.sqrt(np.average(centred**2, axis=0, weights=rows.weights))
-    ratios = np.divide(start.length_scale, std, out=np.ones_like(std), where=std > 0.0)
-    # Terms of some columns have no frequencies in the others, which stay zero.
-    has_all_columns = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
-    moves = np.logical_or(start.frequencies != 0.0, has_all_columns)
-    return np.minimum(ratios, 1.0) * moves
 
 
 def _gradient(

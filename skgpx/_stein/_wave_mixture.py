@@ -324,17 +324,7 @@ class SteinState:
         ValueError
             If they do not have the same frequencies and standardisation.
         """
-        if not self._has_same_waves(other):
-            raise ValueError(
-                "Only models with the same frequencies and one standardisation of y "
-                "can be merged. Fit one model to some rows, copy it, and pass the "
-                "other rows to the partial_fit of the copies."
-            )
-        total = _add(self.statistics, other.statistics)
-        return replace(self, statistics=_add(total, self.first, sign=-1.0))
-
-    def _has_same_waves(self, other: SteinState) -> bool:
-        """Whether frequencies, and sums of the first rows through a network, agree."""
+        # whether frequencies, and sums of the first rows through a network, agree
         pairs = [
             (self.shift, other.shift),
             (self.scale, other.scale),
@@ -345,7 +335,14 @@ class SteinState:
             (mine.gram, theirs.gram)
             for mine, theirs in zip(self.first, other.first, strict=False)
         ]
-        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+        if not all(np.array_equal(mine, theirs) for mine, theirs in pairs):
+            raise ValueError(
+                "Only models with the same frequencies and one standardisation of y "
+                "can be merged. Fit one model to some rows, copy it, and pass the "
+                "other rows to the partial_fit of the copies."
+            )
+        total = _add(self.statistics, other.statistics)
+        return replace(self, statistics=_add(total, self.first, sign=-1.0))
 
     def solve(self) -> dict[str, Any]:
         """Fitted attributes of the waves, and of the sums; O(M m³)."""

@@ -309,47 +309,41 @@ class ContinuedSeries(FourierSeries):
         """
         continued = cls(**_fields_of_series(series))
         if kernel is None:
-            continuation = continued._series_continuation(region)
+            # continuation by the covariance of the series, ``Σ λ cos``, in periods
+            d = len(region)
+            waves, power = continued._powers
+            cosines = continued.variance / np.sum(power) * power
+            sines = np.zeros_like(cosines)
+            amplitudes = np.concatenate((cosines, sines))
+            unit_box = Box(np.zeros(d), np.ones(d))
+            features = BoxFourierFeatures(unit_box, waves)
+            continuation = Continuation(
+                region,
+                covariance=LinearTerm(features, amplitudes[:, np.newaxis, np.newaxis]),
+                fresh=continued.variance,
+                period=continued.box.period,
+            )
         else:
-            continuation = continued._kernel_continuation(kernel, region)
+            # continuation by the covariance of a kernel
+            origin = np.zeros((1, len(region)))
+            section = KernelFeatures(kernel, origin)
+            # a constant that the basis does not have fades with the rest
+            level = 0.0
+            has_constant = not continued.index.waves.any(axis=1).all()
+            if has_constant:
+                constants = [
+                    term.coefficient for term in expand(kernel) if not term.factors
+                ]
+                level = sum(constants)
+            # the series may have more, where lengthscales are long for the box
+            variance = float(kernel.diag(origin)[0])
+            continuation = Continuation(
+                region,
+                covariance=LinearTerm(section, np.ones((1, 1, 1))),
+                fresh=max(variance - level, 0.0),
+                level=level,
+            )
         return replace(continued, continuation=continuation)
-
-    def _series_continuation(self, region: Array) -> Continuation:
-        """Continuation by the covariance of the series, ``Σ λ cos``, in periods."""
-        d = len(region)
-        waves, power = self._powers
-        cosines = self.variance / np.sum(power) * power
-        sines = np.zeros_like(cosines)
-        amplitudes = np.concatenate((cosines, sines))
-        unit_box = Box(np.zeros(d), np.ones(d))
-        features = BoxFourierFeatures(unit_box, waves)
-        return Continuation(
-            region,
-            covariance=LinearTerm(features, amplitudes[:, np.newaxis, np.newaxis]),
-            fresh=self.variance,
-            period=self.box.period,
-        )
-
-    def _kernel_continuation(self, kernel: Kernel, region: Array) -> Continuation:
-        """Continuation by the covariance of a kernel."""
-        origin = np.zeros((1, len(region)))
-        section = KernelFeatures(kernel, origin)
-        # a constant that the basis does not have fades with the rest
-        level = 0.0
-        has_constant = not self.index.waves.any(axis=1).all()
-        if has_constant:
-            constants = [
-                term.coefficient for term in expand(kernel) if not term.factors
-            ]
-            level = sum(constants)
-        # the series may have more, where lengthscales are long for the box
-        variance = float(kernel.diag(origin)[0])
-        return Continuation(
-            region,
-            covariance=LinearTerm(section, np.ones((1, 1, 1))),
-            fresh=max(variance - level, 0.0),
-            level=level,
-        )
 
     def __call__(self, X: Array) -> Array:
         """Features ``√λ_j φ_j(X)``, shape (n, m)."""

@@ -100,7 +100,17 @@ def select_inducing(
     if isinstance(kernel, Functionals):
         # points, where f has values
         inducing = kernel.as_rows(np.atleast_2d(inducing))
-    return _checked(inducing, X.shape[1])
+    # inducing points of the user, as a float64 copy
+    n_columns = X.shape[1]
+    points = np.array(inducing, dtype=np.float64, order="C")
+    if points.ndim != 2 or points.shape[1] != n_columns or len(points) == 0:
+        raise ValueError(
+            f"Inducing points must have shape (m, {n_columns}) with m > 0; got an "
+            f"array of shape {points.shape}."
+        )
+    if not np.all(np.isfinite(points)):
+        raise ValueError("Inducing points must be finite; got NaN or infinity.")
+    return points
 
 
 def select_until(
@@ -164,19 +174,6 @@ def select_until(
     if is_exhausted or selection.residual.sum() <= limit:
         return points
     return None
-
-
-def _checked(points: ArrayLike, n_columns: int) -> Array:
-    """Inducing points of the user, as a float64 copy."""
-    points = np.array(points, dtype=np.float64, order="C")
-    if points.ndim != 2 or points.shape[1] != n_columns or len(points) == 0:
-        raise ValueError(
-            f"Inducing points must have shape (m, {n_columns}) with m > 0; got an "
-            f"array of shape {points.shape}."
-        )
-    if not np.all(np.isfinite(points)):
-        raise ValueError("Inducing points must be finite; got NaN or infinity.")
-    return points
 
 
 def _distinct_rows(X: Array, weights: Array | None) -> tuple[Array, Array]:

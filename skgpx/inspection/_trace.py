@@ -146,7 +146,26 @@ class TraceDisplay:
         left, right = self.ax_
         self.lines_ = _draw_curve(left, self.curve, name, value_name)
         if self.rhat is not None:
-            self.lines_ += self._draw_rhat(right)
+            # sorted R-hat; coordinates that do not move, of infinite R-hat, at the
+            # top
+            rhat = np.sort(np.asarray(self.rhat))
+            finite = rhat[np.isfinite(rhat)]
+            n = len(rhat)
+            share = np.arange(1, len(finite) + 1) / n
+            lines = right.plot(share, finite, marker=".", markersize=4.0, linewidth=1.0)
+            if len(finite) < n:
+                right.set_title(f"{n - len(finite)} of {n} infinite", fontsize="medium")
+            if self.tol is not None:
+                right.axhline(
+                    self.tol,
+                    color="0.4",
+                    linewidth=1.0,
+                    linestyle="--",
+                    label=f"tolerance {self.tol:g}",
+                )
+                right.legend()
+            right.set(xlabel=f"share of the {n} coordinates", ylabel="R-hat at most")
+            self.lines_ += list(lines)
         elif self.second is not None:
             self.lines_ += _draw_curve(
                 right,
@@ -155,27 +174,6 @@ class TraceDisplay:
                 second_name,
             )
         return self
-
-    def _draw_rhat(self, ax: Axes) -> list[Line2D]:
-        """Sorted R-hat; coordinates that do not move, of infinite R-hat, at the top."""
-        rhat = np.sort(np.asarray(self.rhat))
-        finite = rhat[np.isfinite(rhat)]
-        n = len(rhat)
-        share = np.arange(1, len(finite) + 1) / n
-        lines = ax.plot(share, finite, marker=".", markersize=4.0, linewidth=1.0)
-        if len(finite) < n:
-            ax.set_title(f"{n - len(finite)} of {n} infinite", fontsize="medium")
-        if self.tol is not None:
-            ax.axhline(
-                self.tol,
-                color="0.4",
-                linewidth=1.0,
-                linestyle="--",
-                label=f"tolerance {self.tol:g}",
-            )
-            ax.legend()
-        ax.set(xlabel=f"share of the {n} coordinates", ylabel="R-hat at most")
-        return list(lines)
 
 
 def _draw_curve(

@@ -84,7 +84,19 @@ def stein_frequencies(
     # start: a scrambled Halton sequence
     if spectrum is None:
         normal = ndtri(uniform_points(n, d, rng, "halton"))
-        start = normal / _correlation_lengths(kernel, d)
+        # distance along each axis at which the correlation falls to ``exp(-1/2)``
+        distances = np.geomspace(1e-8, 1e8, 600)
+        origin = np.zeros((1, d))
+        threshold = np.exp(-0.5) * stationary_variance(kernel, d)
+        lengths = np.empty(d)
+        for k, axis in enumerate(np.eye(d)):
+            covariances = kernel(distances[:, np.newaxis] * axis, origin)[:, 0]
+            is_below = covariances < threshold
+            if is_below.any():
+                lengths[k] = distances[np.argmax(is_below)]
+            else:
+                lengths[k] = distances[-1]
+        start = normal / lengths
     else:
         start, _ = sample_spectra([spectrum], n, d, rng, "halton")
     check_spectral_score(kernel, start)
@@ -150,19 +162,3 @@ def _bandwidth_factors(points: Array, variances: Array) -> Array:
 def _medians(points: Array) -> Array:
     """Median squared differences of ±points along each axis, (d,)."""
     return median_squares(np.concatenate((points, -points)))
-
-
-def _correlation_lengths(kernel: Kernel, d: int) -> Array:
-    """Distance along each axis at which the correlation falls to ``exp(-1/2)``."""
-    distances = np.geomspace(1e-8, 1e8, 600)
-    origin = np.zeros((1, d))
-    threshold = np.exp(-0.5) * stationary_variance(kernel, d)
-    lengths = np.empty(d)
-    for k, axis in enumerate(np.eye(d)):
-        covariances = kernel(distances[:, np.newaxis] * axis, origin)[:, 0]
-        is_below = covariances < threshold
-        if is_below.any():
-            lengths[k] = distances[np.argmax(is_below)]
-        else:
-            lengths[k] = distances[-1]
-    return lengths

@@ -815,7 +815,7 @@ def _difference(
     h = relative * (1.0 + np.abs(f))
     if f.ndim < 3:
         rise = function(y, f + h) - function(y, f - h)
-        return np.asarray(rise / (2.0 * h))
+        return rise / (2.0 * h)
     n_outputs = f.shape[1]
     outputs = np.arange(n_outputs)[:, np.newaxis]
     slopes = []

@@ -49,7 +49,7 @@ class Beta(Likelihood):
         log_y = np.log(y)
         log_complement = np.log1p(-y)
         log_kernel = (a - 1.0) * log_y + (b - 1.0) * log_complement
-        return np.asarray(betaln(a, b) - log_kernel)
+        return betaln(a, b) - log_kernel
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``φ p (1 - p) (ψ(a) - ψ(b) - log(y / (1 - y)))``, φ the precision."""
@@ -57,7 +57,7 @@ class Beta(Likelihood):
         slope = a * b / self._scale("precision")
         log_odds = logit(doubles(y))
         expected_log_odds = digamma(a) - digamma(b)
-        return np.asarray(slope * (expected_log_odds - log_odds))
+        return slope * (expected_log_odds - log_odds)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Fisher information ``φ² p² (1 - p)² (ψ'(a) + ψ'(b))``."""
@@ -70,24 +70,24 @@ class Beta(Likelihood):
 
     def mean(self, f: ArrayLike) -> Array:
         """``p``."""
-        return np.asarray(expit(doubles(f)))
+        return expit(doubles(f))
 
     def variance(self, f: ArrayLike) -> Array:
         """``p (1 - p) / (1 + φ)``."""
         p = self.mean(f)
         q = expit(-doubles(f))
-        return np.asarray(p * q / (1.0 + self._scale("precision")))
+        return p * q / (1.0 + self._scale("precision"))
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Regularised incomplete beta function."""
         y = np.clip(doubles(y), 0.0, 1.0)
         a, b = self._parameters(f)
-        return np.asarray(betainc(a, b, y))
+        return betainc(a, b, y)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw shares."""
         a, b = self._parameters(f)
-        return np.asarray(rng.beta(a, b))
+        return rng.beta(a, b)
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Log odds of the mean share."""
@@ -95,7 +95,7 @@ class Beta(Likelihood):
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Log odds of y."""
-        return np.asarray(logit(doubles(y)))
+        return logit(doubles(y))
 
     def starting_scales(self, y: Array, weights: Array) -> Scales:
         """Precision that explains the variance of y around one mean."""

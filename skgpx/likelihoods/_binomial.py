@@ -57,7 +57,7 @@ class Binomial(Linked):
         failures = n - y
         log_p = self._link().log_probability(f)
         log_q = self._link().log_probability(-f)
-        return np.asarray(-y * log_p - failures * log_q - _log_choices(n, y))
+        return -y * log_p - failures * log_q - _log_choices(n, y)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(n - y) (log p)'(-f) - y (log p)'(f)``: both links are symmetric."""
@@ -66,7 +66,7 @@ class Binomial(Linked):
         failures = self.known_ - y
         success_slope = self._link().log_slope(f)
         failure_slope = self._link().log_slope(-f)
-        return np.asarray(failures * failure_slope - y * success_slope)
+        return failures * failure_slope - y * success_slope
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative, between 0 and n for both links."""
@@ -75,17 +75,17 @@ class Binomial(Linked):
         failures = self.known_ - y
         success_curvature = self._link().log_curvature(f)
         failure_curvature = self._link().log_curvature(-f)
-        return np.asarray(failures * failure_curvature + y * success_curvature)
+        return failures * failure_curvature + y * success_curvature
 
     def mean(self, f: ArrayLike) -> Array:
         """``n p``."""
         p = self._link().probability(doubles(f))
-        return np.asarray(self.known_ * p)
+        return self.known_ * p
 
     def variance(self, f: ArrayLike) -> Array:
         """``n p (1 - p)``."""
         q = self._link().probability(-np.asarray(f))
-        return np.asarray(self.mean(f) * q)
+        return self.mean(f) * q
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``I(n - y, y + 1)`` at ``1 - p``, the incomplete beta function."""
@@ -147,4 +147,4 @@ class Binomial(Linked):
 
 def _log_choices(n: Array | float, y: Array) -> Array:
     """``log C(n, y)``."""
-    return np.asarray(-betaln(n - y + 1.0, y + 1.0) - np.log(np.add(n, 1.0)))
+    return -betaln(n - y + 1.0, y + 1.0) - np.log(np.add(n, 1.0))

@@ -140,7 +140,7 @@ class Tobit(NormalNoise):
     def _distance(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Distance of f from a bound, in standard deviations; positive beyond it."""
         distance = self.known_ * residuals(f, y)
-        return np.asarray(distance / self._scale("scale"))
+        return distance / self._scale("scale")
 
     def _normal(self) -> Gaussian:
         return Gaussian(self._scale("scale") ** 2)

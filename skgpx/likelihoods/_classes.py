@@ -122,7 +122,7 @@ class ClassNumbers(Likelihood):
 
         def cdf(y: Array, rows: Selection) -> Array:
             up_to_y = np.arange(p.shape[1]) <= y[:, np.newaxis]
-            return np.asarray(np.sum(p[rows] * up_to_y, axis=1))
+            return np.sum(p[rows] * up_to_y, axis=1)
 
         evaluate(cdf, slice(None))
 
@@ -201,7 +201,7 @@ class Categorical(ClassNumbers):
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``log sum_j exp(f_j) - f_y``, shape (n, s)."""
         y, f = as_arrays(y, f)
-        return np.asarray(logsumexp(f, axis=1) - of_observed(f, y))
+        return logsumexp(f, axis=1) - of_observed(f, y)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``p_k - [k = y]``, shape (n, K, s)."""
@@ -220,7 +220,7 @@ class Categorical(ClassNumbers):
 
     def probabilities(self, f: Array) -> Array:
         """Softmax over the outputs, of the shape of f (n, K, s)."""
-        return np.asarray(softmax(f, axis=1))
+        return softmax(f, axis=1)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw one class number per row and draw, shape (n, s)."""
@@ -236,7 +236,7 @@ class Categorical(ClassNumbers):
         number is added to all outputs.
         """
         log_counts = np.log(self._class_counts(y, weights))
-        return np.asarray(log_counts - log_counts.mean())
+        return log_counts - log_counts.mean()
 
     def centred(self, variance: float) -> Self:
         """Copy with a prior that expects the class frequencies."""
@@ -332,7 +332,7 @@ class RobustMax(ClassNumbers):
         """``-log(1 - epsilon)`` or ``-log(epsilon / (K - 1))``, shape (n, s)."""
         y, f = as_arrays(y, f)
         probability = of_observed(self.probabilities(f), y)
-        return np.asarray(-np.log(probability))
+        return -np.log(probability)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:  # noqa: ARG002
         """Zeros, shape (n, K, s): `nll` is piecewise constant."""
@@ -374,7 +374,7 @@ class RobustMax(ClassNumbers):
         class_means = p @ number
         mean = largest @ class_means
         deviations = class_means - mean[:, np.newaxis]
-        return np.asarray(np.sum(largest * deviations**2, axis=1))
+        return np.sum(largest * deviations**2, axis=1)
 
     def base_latent(self, y: Array, weights: Array) -> Array:
         """Means at which standard normal outputs expect the class frequencies.

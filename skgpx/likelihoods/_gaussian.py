@@ -46,7 +46,7 @@ class Gaussian(NoiseOfRows):
         v = self._variance()
         residual = residuals(y, f)
         constant = 0.5 * np.log(2.0 * np.pi * v)
-        return np.asarray(0.5 * residual**2 / v + constant)
+        return 0.5 * residual**2 / v + constant
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(f - y) / v``."""
@@ -69,7 +69,7 @@ class Gaussian(NoiseOfRows):
         """``Phi((y - f) / sqrt(v))``."""
         std = np.sqrt(self._variance())
         z = residuals(y, f) / std
-        return np.asarray(ndtr(z))
+        return ndtr(z)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw from ``N(f, v)``."""
@@ -204,7 +204,7 @@ class ShiftedMixture(NormalNoise):
         plain = ndtr(residual / std)
         shifted = ndtr((residual - self.shift) / std)
         p = self.probability
-        return np.asarray((1.0 - p) * plain + p * shifted)
+        return (1.0 - p) * plain + p * shifted
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw ``f + shift * b + e``."""

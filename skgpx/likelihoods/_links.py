@@ -178,11 +178,11 @@ class LogitProbability:
 
     def probability(self, f: Array) -> Array:
         """``expit(f)``."""
-        return np.asarray(expit(f))
+        return expit(f)
 
     def latent(self, probability: Array) -> Array:
         """``log(p / (1 - p))``."""
-        return np.asarray(logit(probability))
+        return logit(probability)
 
     def log_probability(self, f: Array) -> Array:
         """``-log(1 + exp(-f))``."""
@@ -190,11 +190,11 @@ class LogitProbability:
 
     def log_slope(self, f: Array) -> Array:
         """``expit(-f)``."""
-        return np.asarray(expit(-f))
+        return expit(-f)
 
     def log_curvature(self, f: Array) -> Array:
         """``expit(f) expit(-f)``."""
-        return np.asarray(expit(f) * expit(-f))
+        return expit(f) * expit(-f)
 
 
 class ProbitProbability:
@@ -204,15 +204,15 @@ class ProbitProbability:
 
     def probability(self, f: Array) -> Array:
         """``Phi(f)``."""
-        return np.asarray(ndtr(f))
+        return ndtr(f)
 
     def latent(self, probability: Array) -> Array:
         """Return the normal quantile."""
-        return np.asarray(ndtri(probability))
+        return ndtri(probability)
 
     def log_probability(self, f: Array) -> Array:
         """``log Phi(f)``."""
-        return np.asarray(log_ndtr(f))
+        return log_ndtr(f)
 
     def log_slope(self, f: Array) -> Array:
         """``phi(f) / Phi(f)``, by the scaled complementary error function."""
@@ -231,7 +231,7 @@ class ProbitProbability:
 def log_probability_above_zero(mean: Array, variance: Array, weights: Array) -> Array:
     """``log Σⱼ wⱼ Φ(mⱼ / √vⱼ)`` of normal mixtures with means m (n, j), shape (n,)."""
     z = mean / np.sqrt(variance)
-    return np.asarray(logsumexp(log_ndtr(z), axis=1, b=weights))
+    return logsumexp(log_ndtr(z), axis=1, b=weights)
 
 
 PROBABILITY_LINKS: dict[str, Any] = {

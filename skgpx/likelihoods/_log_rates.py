@@ -33,13 +33,13 @@ class LogRate(Likelihood):
     def mean(self, f: ArrayLike) -> Array:
         """``μ = e exp(f)``."""
         rate = _LINK.rate(doubles(f))
-        return np.asarray(self.known_ * rate)
+        return self.known_ * rate
 
     def variance(self, f: ArrayLike) -> Array:
         """``μ²/shape``; for counts ``μ + μ²/shape``."""
         mean = self.mean(f)
         excess = mean**2 / self._scale("shape")
-        return np.asarray(self.discrete * mean + excess)
+        return self.discrete * mean + excess
 
     def base_latent(self, y: Array, weights: Array) -> float:
         """Logarithm of ``Σ y / Σ e``, with half a count added to a sum of counts."""
@@ -124,21 +124,21 @@ class NegativeBinomial(LogRate):
         failure_nll = np.logaddexp(0.0, t)
         success_nll = np.logaddexp(0.0, -t)
         terms = a * failure_nll + y * success_nll
-        return np.asarray(terms + betaln(a, y + 1.0) + np.log(a + y))
+        return terms + betaln(a, y + 1.0) + np.log(a + y)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``a (μ - y) / (a + μ)``."""
         y = doubles(y)
         a = self._scale("shape")
         t = self._log_ratio(a, f)
-        return np.asarray(a * expit(t) - y * expit(-t))
+        return a * expit(t) - y * expit(-t)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``(a + y) a μ / (a + μ)²``, the second derivative."""
         y = doubles(y)
         a = self._scale("shape")
         t = self._log_ratio(a, f)
-        return np.asarray((a + y) * expit(t) * expit(-t))
+        return (a + y) * expit(t) * expit(-t)
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``I(a, floor(y) + 1)`` at ``a / (a + μ)``, the incomplete beta function."""
@@ -192,16 +192,16 @@ class Gamma(LogRate):
         # the log ratio of y and μ
         t = -self._log_ratio(y, f)
         deviance = a * (_LINK.rate(t) - t)
-        return np.asarray(deviance + np.log(y) + gammaln(a) - a * np.log(a))
+        return deviance + np.log(y) + gammaln(a) - a * np.log(a)
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``a (1 - y/μ)``."""
-        return np.asarray(self._scale("shape") - self.curvature(y, f))
+        return self._scale("shape") - self.curvature(y, f)
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``a y/μ``, the second derivative."""
         ratio, _ = _LINK.slopes(-self._log_ratio(y, f))
-        return np.asarray(self._scale("shape") * ratio)
+        return self._scale("shape") * ratio
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``P(a, a y/μ)``, the regularised lower incomplete gamma function."""
@@ -214,7 +214,7 @@ class Gamma(LogRate):
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw amounts."""
         a = self._scale("shape")
-        return np.asarray(rng.gamma(a, self.mean(f) / a))
+        return rng.gamma(a, self.mean(f) / a)
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is positive."""

@@ -106,7 +106,7 @@ class Ordinal(Likelihood):
 
     def mean(self, f: ArrayLike) -> Array:
         """``Σ P(y > k)``."""
-        return np.asarray(np.sum(self._above(f), axis=-1))
+        return np.sum(self._above(f), axis=-1)
 
     def variance(self, f: ArrayLike) -> Array:
         """``Σ (2 k + 1) P(y > k)`` less the square of the mean."""
@@ -116,7 +116,7 @@ class Ordinal(Likelihood):
         mean_square = above @ (2.0 * k + 1.0)
         mean = np.sum(above, axis=-1)
         variance = mean_square - mean**2
-        return np.asarray(np.maximum(variance, 0.0))
+        return np.maximum(variance, 0.0)
 
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``Φ(b - f)``, b the threshold above the grade."""
@@ -243,7 +243,7 @@ class Ordinal(Likelihood):
         """``P(y > k)`` for each k, on a last axis."""
         f = doubles(f)
         distance = f[..., np.newaxis] - self._thresholds()
-        return np.asarray(ndtr(distance))
+        return ndtr(distance)
 
     def _edges(self, y: ArrayLike, f: ArrayLike) -> tuple[Array, Array]:
         """Thresholds below and above the grade less f; ±1e9 for the extreme grades."""
@@ -260,7 +260,7 @@ class Ordinal(Likelihood):
         log_larger = log_ndtr(np.where(positive, -low, high))
         log_smaller = log_ndtr(np.where(positive, -high, low))
         share = -np.expm1(log_smaller - log_larger)
-        return np.asarray(log_larger + np.log(share))
+        return log_larger + np.log(share)
 
     def _density_ratios(self, low: Array, high: Array) -> tuple[Array, Array]:
         """``φ(low)`` and ``φ(high)`` over the probability between them."""

@@ -75,13 +75,13 @@ class Poisson(Linked):
         rate = self.mean(f)
         log_rate = self._link().log_rate(f) + np.log(self.known_)
         log_factorial = gammaln(y + 1.0)
-        return np.asarray(rate - y * log_rate + log_factorial)
+        return rate - y * log_rate + log_factorial
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``rate' - y rate' / rate``."""
         y = doubles(y)
         slope, log_slope = self._link().slopes(doubles(f))
-        return np.asarray(self.known_ * slope - y * log_slope)
+        return self.known_ * slope - y * log_slope
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Return the second derivative; for the square link 2 where it is negative."""
@@ -90,12 +90,12 @@ class Poisson(Linked):
         exposure = self.known_
         rate = y / exposure
         curvature = self._link().curvature(rate, f)
-        return np.asarray(exposure * curvature)
+        return exposure * curvature
 
     def mean(self, f: ArrayLike) -> Array:
         """Return the rate."""
         rate = self._link().rate(doubles(f))
-        return np.asarray(self.known_ * rate)
+        return self.known_ * rate
 
     def variance(self, f: ArrayLike) -> Array:
         """Return the rate."""
@@ -123,7 +123,7 @@ class Poisson(Linked):
     def base_latent(self, y: Array, weights: Array) -> float:
         """Link of the mean count, with half a count added to the sum."""
         count = weights @ y + 0.5
-        rate = np.asarray(count / weights.sum())
+        rate = count / weights.sum()
         return float(self._link().latent(rate))
 
     def initial_latent(self, y: ArrayLike) -> Array:

@@ -457,5 +457,5 @@ class _AveragedCdf:
 def _average(h: Array, weights: Array, rows: Selection) -> Array:
     """Sum of h (k, a) with weights (n, a) of these rows, or (a,) for all rows, (k,)."""
     if weights.ndim == 1:
-        return np.asarray(h @ weights)
-    return np.asarray(np.einsum("ka,ka->k", h, weights[rows]))
+        return h @ weights
+    return np.einsum("ka,ka->k", h, weights[rows])

@@ -90,17 +90,14 @@ class ScaleOfErrors(Likelihood):
         log_scale = np.log(self._scale("scale")) + self.variation * f
         return np.exp(2.0 * np.clip(log_scale, -100.0, 100.0))
 
-    def _log_terms(self, y: Array, variance: Array, noise: Array) -> Array:
-        """``log π_k N(e | 0, v + noise_k)``, (n, s, k)."""
-        total = variance + noise
-        square = y**2 / total
-        return self.log_weights - 0.5 * (square + np.log(2.0 * np.pi * total))
-
     def nll(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-log Σ_k π_k N(e | 0, v + noise_k)``."""
         noise = self._squared_scale(doubles(f))[..., np.newaxis] * self.noise
         of_location = np.asarray(self.known_)[..., np.newaxis]
-        log_terms = self._log_terms(doubles(y)[..., np.newaxis], of_location, noise)
+        # ``log π_k N(e | 0, v + noise_k)``, (n, s, k)
+        total = of_location + noise
+        square = doubles(y)[..., np.newaxis] ** 2 / total
+        log_terms = self.log_weights - 0.5 * (square + np.log(2.0 * np.pi * total))
         return -np.asarray(logsumexp(log_terms, axis=-1))
 
     def evidence_of(

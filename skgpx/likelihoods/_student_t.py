@@ -71,7 +71,7 @@ class StudentT(NoiseOfRows):
         constant = gammaln(0.5 * df) - gammaln(half)
         constant += 0.5 * np.log(df * np.pi) + np.log(scale)
         log_kernel = half * np.log1p(z**2 / df)
-        return np.asarray(log_kernel + constant)
+        return log_kernel + constant
 
     def gradient(self, y: ArrayLike, f: ArrayLike) -> Array:
         """``-(df + 1) r / (df scale^2 + r^2)`` with ``r = y - f``."""
@@ -79,7 +79,7 @@ class StudentT(NoiseOfRows):
         scale = self._width()
         residual = residuals(y, f)
         denominator = df * scale**2 + residual**2
-        return np.asarray(-(df + 1.0) * residual / denominator)
+        return -(df + 1.0) * residual / denominator
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Fisher information ``(df + 1) / ((df + 3) scale^2)``."""
@@ -102,7 +102,7 @@ class StudentT(NoiseOfRows):
     def cdf(self, y: ArrayLike, f: ArrayLike) -> Array:
         """Student's distribution function at ``(y - f) / scale``."""
         z = residuals(y, f) / self._width()
-        return np.asarray(stdtr(self.df, z))
+        return stdtr(self.df, z)
 
     def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
         """Draw ``f + scale * t``."""

@@ -416,12 +416,12 @@ class LogNormal(OnScale):
     def mean(self, f: ArrayLike) -> Array:
         """``exp(f + scale² / 2)``."""
         exponent = np.add(f, 0.5 * self._scale("scale") ** 2)
-        return np.asarray(np.exp(exponent))
+        return np.exp(exponent)
 
     def variance(self, f: ArrayLike) -> Array:
         """``(exp(scale²) - 1) mean²``."""
         ratio = np.expm1(self._scale("scale") ** 2)
-        return np.asarray(ratio * self.mean(f) ** 2)
+        return ratio * self.mean(f) ** 2
 
     def check_support(self, y: Array) -> None:
         """Raise a ValueError unless every y is positive."""

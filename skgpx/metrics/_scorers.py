@@ -112,7 +112,19 @@ class PredictiveScorer:
             name: values for name, values in given.items() if values is not None
         }
         if is_classifier(estimator):
-            value = self._of_classes(estimator, X, y, sample_weight, row_values)
+            # value of the metric of classes
+            if self.class_metric is None:
+                raise ValueError(
+                    f"{self!r} scores regressors; got {estimator!r}. For classes take "
+                    'log_predictive_density_scorer, or scoring="neg_log_loss".'
+                )
+            value = self.class_metric(
+                y,
+                estimator.predict_proba(X, **row_values),
+                labels=estimator.classes_,
+                sample_weight=sample_weight,
+            )
+            value = float(value)
         else:
             value = self._of_distributions(estimator, X, y, sample_weight, row_values)
         if self.greater_is_better:
@@ -212,28 +224,6 @@ class PredictiveScorer:
             for column, distribution in zip(columns, distributions, strict=True)
         ]
         return float(np.mean(values))
-
-    def _of_classes(
-        self,
-        estimator: BaseEstimator,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        row_values: dict[str, ArrayLike],
-    ) -> float:
-        """Value of the metric of classes."""
-        if self.class_metric is None:
-            raise ValueError(
-                f"{self!r} scores regressors; got {estimator!r}. For classes take "
-                'log_predictive_density_scorer, or scoring="neg_log_loss".'
-            )
-        value = self.class_metric(
-            y,
-            estimator.predict_proba(X, **row_values),
-            labels=estimator.classes_,
-            sample_weight=sample_weight,
-        )
-        return float(value)
 
 
 def _interval_score_of(
