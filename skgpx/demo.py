@@ -33,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 from skgpx import metrics
 from skgpx._front.predict_dist import predict_dist
 from skgpx._pls import PLSClassifier, PLSRegressor
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 from skgpx.inspection import PredictiveDisplay
 from skgpx.inspection._axes import axes_of
 from skgpx.likelihoods import Poisson, StudentT
@@ -96,7 +96,7 @@ def breast_cancer() -> str:
     return "\n".join(lines)
 
 
-def outliers(rng: np.random.Generator) -> tuple[Array, Array]:
+def outliers(rng: Generator) -> tuple[Array, Array]:
     """A curve with one wrong reading in eight."""
     x = rng.uniform(0.0, 10.0, 400)
     is_wrong = rng.random(400) < 0.125

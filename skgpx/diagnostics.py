@@ -16,7 +16,6 @@ from scipy.spatial import cKDTree
 from scipy.stats import chi2, kruskal, norm, rankdata
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.conjugate_gradients import Solution
 from skgpx._numerics.expectations import expectation_nodes
@@ -25,7 +24,7 @@ from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.rows import thinning
 from skgpx._row_budgets import THINNED_ROWS
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index, Mask
+from skgpx._types import Array, Index, Kernel, Mask
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
 from skgpx.likelihoods import Likelihood, StudentT, Warped

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._draws import FunctionDraws
 from skgpx._shell.validation import check_count, check_points, generator
-from skgpx._types import Array, RandomState
+from skgpx._types import Array, ArrayLike, RandomState
 
 __all__ = ["simulate_ode", "simulate_sde"]
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FunctionDraws, Process
 from skgpx._hyperparameters import (
@@ -38,7 +36,7 @@ from skgpx._numerics.rows import distinct_rows, row_hashes
 from skgpx._numerics.warping import Warp
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._shell.validation import Rows, Units, canonical_rows
-from skgpx._types import Array, Index, Mask
+from skgpx._types import Array, ArrayLike, Generator, Index, Kernel, Mask
 from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.kernels import decaying_part, length_scales
 from skgpx.likelihoods import Likelihood
@@ -761,7 +759,7 @@ class CellModel(FunctionModel):
         rows = self.normal_rows(table[distinct])
         return self.given(rows)._whitened_covariance(X, output)
 
-    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
+    def draw(self, size: int, rng: Generator, **prior: Any) -> FunctionDraws:
         """Independent draws of f, with all rows in memory."""
         return self.in_memory().draw(size, rng, **prior)
 

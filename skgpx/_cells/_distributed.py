@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -39,7 +38,7 @@ from skgpx._shell.validation import (
     check_labels,
     working_floats,
 )
-from skgpx._types import Array
+from skgpx._types import AnyArray, Array
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Likelihood
 
@@ -493,7 +492,7 @@ def check_is_lazy(name: str, array: Any) -> None:
         )
 
 
-def lazy_classes(y: Any, sample_weight: Any) -> NDArray[Any]:
+def lazy_classes(y: Any, sample_weight: Any) -> AnyArray:
     """Labels of all parts of dask rows of positive weight, sorted.
 
     Raises
@@ -515,7 +514,7 @@ def lazy_classes(y: Any, sample_weight: Any) -> NDArray[Any]:
     return np.unique(np.concatenate(labels))
 
 
-def _labels(columns: dict[str, Any]) -> NDArray[Any]:
+def _labels(columns: dict[str, Any]) -> AnyArray:
     y = columns["y"]
     if not len(y):
         return np.empty(0)

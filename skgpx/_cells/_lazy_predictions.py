@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skgpx._cells._cells import CellModel
@@ -20,7 +19,7 @@ from skgpx._cells._distributed import (
 )
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._shell.validation import check_coverage, check_levels, check_X
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Index
 
 
 class LazyDistribution:

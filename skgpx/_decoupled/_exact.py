@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils import Tags
 
 from skgpx._draws import Conditioning, FunctionDraws, KernelProcess, draw_prior
@@ -20,7 +19,7 @@ from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._prediction.base import LatentRegressor
 from skgpx._shell.validation import check_rows, standardisation
-from skgpx._types import Array, RandomState
+from skgpx._types import Array, ArrayLike, Generator, Kernel, RandomState
 from skgpx.kernels import latent_kernel, noise_variance
 
 # Rows above which the matrix of a fixed kernel is not factored: there both ways take
@@ -72,7 +71,7 @@ class ExactPosterior:
         """Covariance of the latent function."""
         return latent_kernel(self.full_kernel)
 
-    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
+    def draw(self, size: int, rng: Generator, **prior: Any) -> FunctionDraws:
         """Functions from the posterior in the units of y, without noise.
 
         `prior` are the options of :func:`skgpx.bases.draw_prior`.
@@ -211,7 +210,7 @@ class SolvedModel(PathwiseModel):
     solver: ExactGPRegressor
     rows: tuple[Array, Array, Array]
 
-    def draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
+    def draw(self, size: int, rng: Generator) -> FunctionDraws:
         """Functions from the posterior; more than `n_draws` take another solution."""
         if size <= self.n_draws:
             return super().draw(size, rng)

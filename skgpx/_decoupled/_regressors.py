@@ -8,10 +8,9 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import WhiteKernel
 
 from skgpx._draws import check_sections
 from skgpx._hyperparameters import State, learn
@@ -30,7 +29,7 @@ from skgpx._shell.validation import (
     standardisation,
 )
 from skgpx._shell.wrapped import is_search
-from skgpx._types import Array, RandomState
+from skgpx._types import Array, ArrayLike, Kernel, RandomState
 from skgpx.bases import EmpiricalSpectral, Nystroem
 from skgpx.kernels import latent_kernel, noise_variance
 from skgpx.likelihoods import Gaussian

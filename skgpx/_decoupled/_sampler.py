@@ -8,11 +8,9 @@ from numbers import Integral
 from typing import Any, ClassVar, Literal, Protocol, Self, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import Tags, get_tags
 
 from skgpx._decoupled._exact import ExactPosterior, regressor_posterior, without_factor
@@ -59,7 +57,7 @@ from skgpx._shell.validation import (
     with_codes,
 )
 from skgpx._shell.wrapped import best_of
-from skgpx._types import Array, RandomState
+from skgpx._types import AnyArray, Array, ArrayLike, Generator, Kernel, RandomState
 from skgpx.diagnostics import Finding, conclude
 
 
@@ -81,7 +79,7 @@ def observed(
     draws: FunctionDraws,
     noise: _Noise,
     X: Array,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Array:
     """Values with white noise at a block of rows, (n, c, s)."""
     y = draws.values(X)
@@ -661,7 +659,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         X: ArrayLike,
         n_samples: int = 1,
         random_state: RandomState = None,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """Draw observations, jointly over the rows of X.
 
         Parameters
@@ -733,7 +731,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
             return True
         return not (exact or self.estimator is None)
 
-    def _draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
+    def _draw(self, size: int, rng: Generator) -> FunctionDraws:
         # errors of different sets of frequencies average out; the cosines of a set cost
         # as much as the product with the weights of a few tens of draws; every model of
         # a mixture has a set of its own

@@ -12,7 +12,6 @@ from scipy.linalg.blas import dgemm
 from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     DotProduct,
-    Kernel,
     Product,
     Sum,
     WhiteKernel,
@@ -20,7 +19,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._numerics import radial, trigonometry
 from skgpx._numerics.rows import row_slices
-from skgpx._types import Array, Index
+from skgpx._types import Array, Index, Kernel
 from skgpx.kernels import (
     CategoricalKernel,
     Columns,

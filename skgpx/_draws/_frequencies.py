@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws._features import FeatureMap
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.rows import row_slices
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.exceptions import PredictionWarning, warn
 from skgpx.kernels import category_columns
 
@@ -42,7 +41,7 @@ class Part(NamedTuple):
 
     variance: float
     exact: bool
-    features: Callable[[int, float, np.random.Generator], FeatureMap]
+    features: Callable[[int, float, Generator], FeatureMap]
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class HeldOutErrors:
         self,
         kernel: Kernel,
         given: Conditioning,
-        rng: np.random.Generator,
+        rng: Generator,
         box: Array | None = None,
     ):
         X = given.points
@@ -212,7 +211,7 @@ class HeldOutErrors:
         return float(std_error), float(covariance_error)
 
 
-def _neighbourhood(kernel: Kernel, X: Array, rng: np.random.Generator) -> Index | slice:
+def _neighbourhood(kernel: Kernel, X: Array, rng: Generator) -> Index | slice:
     """The 512 points most correlated with a random one; all if there are fewer.
 
     Where posterior variances are hard to get right, near points screen far ones.
@@ -231,7 +230,7 @@ def _neighbourhood(kernel: Kernel, X: Array, rng: np.random.Generator) -> Index 
 def _fresh_inputs(
     X: Array,
     half: int,
-    rng: np.random.Generator,
+    rng: Generator,
     code_columns: list[int],
 ) -> Array:
     """Inputs between points, and just outside their range (2 half, d).
@@ -265,7 +264,7 @@ def choose_frequencies(
     parts: Sequence[Part],
     n_basis: int | str,
     given: Conditioning | None,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> tuple[int, float, int]:
     """Number and tail power of the frequencies of the parts of a kernel.
 

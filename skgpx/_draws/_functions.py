@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult
 
 from skgpx._draws._features import FeatureMap, LinearTerm, Term, merged, ones
@@ -16,7 +15,7 @@ from skgpx._draws._mapped import InputMap
 from skgpx._draws._optima import checked_box, minimise
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.rows import LARGEST, row_slices
-from skgpx._types import Array, Index, RandomState
+from skgpx._types import AnyArray, Array, ArrayLike, Index, RandomState
 
 # Rows, or pairs of a row and a draw, evaluated at a time: bounds the memory used.
 _ROWS = 4096
@@ -434,9 +433,7 @@ class FunctionDraws(OneBlasThread):
     def __len__(self) -> int:
         return self.n_draws
 
-    def __getitem__(
-        self, index: int | slice | list[int] | NDArray[Any]
-    ) -> FunctionDraws:
+    def __getitem__(self, index: int | slice | list[int] | AnyArray) -> FunctionDraws:
         """Select draws; an integer gives a FunctionDraws of length one."""
         positions: Index = np.arange(self.n_draws)
         positions = np.atleast_1d(positions[index])

@@ -8,15 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
-from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import ExpSineSquared, WhiteKernel
 
 from skgpx._draws._features import FeatureMap
 from skgpx._draws._frequencies import Conditioning, HeldOutErrors
 from skgpx._numerics import lattice
 from skgpx._numerics.rows import row_slices
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Generator, Index, Kernel
 from skgpx.exceptions import PredictionWarning, warn
 from skgpx.kernels import Monomial, category_columns, expand
 
@@ -174,7 +173,7 @@ class Grid:
         A_C = lattice.multiply(self.roots, self.shape, A)
         return A @ A_C.T
 
-    def draw(self, n_outputs: int, size: int, rng: np.random.Generator) -> GridTerm:
+    def draw(self, n_outputs: int, size: int, rng: Generator) -> GridTerm:
         """Independent draws of each output."""
         values = lattice.draw(self.roots, self.shape, n_outputs * size, rng)
         coefficients = values.reshape(-1, n_outputs, size)
@@ -418,7 +417,7 @@ def prior_on_grid(
     box: Array,
     n_basis: int | str | tuple[int, ...],
     given: Conditioning | None,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Grid:
     """Grid for the stationary part of a process.
 

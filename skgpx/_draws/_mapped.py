@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from skgpx._types import Array
+from skgpx._types import AnyArray, Array, ArrayLike
 
 # Maps derivatives in the mapped rows (n, q) to derivatives in the rows (n, d).
 Pullback = Callable[[Array], Array]
@@ -83,7 +82,7 @@ class InputMap:
     numeric: bool = True
     floats_per_row: int = 0
 
-    def __call__(self, X: NDArray[Any]) -> Array:
+    def __call__(self, X: AnyArray) -> Array:
         """Mapped rows (n, q).
 
         Raises
@@ -107,7 +106,7 @@ class InputMap:
             )
         return rows
 
-    def with_pullback(self, X: NDArray[Any]) -> tuple[Array, Pullback]:
+    def with_pullback(self, X: AnyArray) -> tuple[Array, Pullback]:
         """Map rows, and differentiate the map.
 
         Returns

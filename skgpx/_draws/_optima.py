@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult
 from scipy.optimize import minimize as scipy_minimize
 from scipy.stats import qmc
 
-from skgpx._types import Array, Index, RandomState
+from skgpx._types import Array, ArrayLike, Index, RandomState
 
 # Values (p, 1) and gradients (p, 1, d) of one draw at each of p points.
 Pairs = Callable[[Array, Index], tuple[Array, Array]]

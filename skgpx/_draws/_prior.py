@@ -9,8 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import WhiteKernel
 
 from skgpx._draws._features import (
     FeatureMap,
@@ -33,7 +32,7 @@ from skgpx._draws._grid import (
     split_stationary,
 )
 from skgpx._draws._processes import KernelProcess
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Generator, Index, Kernel
 from skgpx.kernels import (
     Additive,
     ColumnsSpectrum,
@@ -165,7 +164,7 @@ def _part(term: Monomial, kernel: Kernel, d: int, method: str = "sobol") -> Part
     for factor in stationary:
         variance *= float(factor.diag(origin)[0])
 
-    def features(n: int, tail_power: float, rng: np.random.Generator) -> FeatureMap:
+    def features(n: int, tail_power: float, rng: Generator) -> FeatureMap:
         maps = list(exact_maps)
         if spectra:
             frequencies, amplitudes = sample_spectra(
@@ -221,7 +220,7 @@ class CachedPriorValues:
     O(N^3 + N^2 c s) time in total and O(N^2 + N c s) memory for N distinct points.
     """
 
-    def __init__(self, process: KernelProcess, size: int, rng: np.random.Generator):
+    def __init__(self, process: KernelProcess, size: int, rng: Generator):
         c = len(process.scale)
         self.process = process
         self.cache = np.empty((0, c, size))
@@ -350,7 +349,7 @@ def draw_prior(  # noqa: C901
     n_inputs: int,
     n_outputs: int,
     size: int,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     prior: str = "auto",
     n_basis: int | str | Sequence[int] = 2048,
@@ -534,7 +533,7 @@ def _random_terms(
     maps: list[tuple[float, FeatureMap]],
     n_inputs: int,
     shape: tuple[int, int],
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> list[Term]:
     """Independent terms ``√v φ(·)ᵀ w``, with w ~ N(0, I) for (outputs, draws).
 
@@ -561,7 +560,7 @@ def _draw_on_grid(
     domain: Array | None,
     n_basis: int | str | tuple[int, ...],
     given: Conditioning | None,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> FunctionDraws:
     """Draws with a stationary part on a grid, and other parts that are exact."""
     points = np.empty((0, n_inputs))

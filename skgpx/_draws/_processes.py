@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.linalg import block_diag
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws._features import Term, section_terms
 from skgpx._draws._functions import FunctionDraws, Process
@@ -19,7 +18,7 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.kernels import Functionals
 
 # ---- Roots of covariances of variables, and their change by observations -------------

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Self
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel, Matern, Sum
+from sklearn.gaussian_process.kernels import Matern, Sum
 
 from skgpx._draws._features import Term, section_terms
 from skgpx._draws._functions import FunctionDraws
@@ -15,7 +15,7 @@ from skgpx._draws._prior import draw_prior
 from skgpx._numerics import paths
 from skgpx._numerics.sections import Sections
 from skgpx._numerics.state_space import Cascades
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.kernels import Columns, StateSpace, expand
 
 
@@ -159,7 +159,7 @@ def markov_draws(
     kernel: Kernel,
     n_outputs: int,
     size: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> FunctionDraws:
     """Functions from the process of a Markov kernel of one column.
 

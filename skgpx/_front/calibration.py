@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import BaseCrossValidator
@@ -41,7 +40,7 @@ from skgpx._shell.validation import (
     validate_data,
 )
 from skgpx._shell.wrapped import best_of, is_search, unwrapped
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike
 
 __all__ = ["TemperedRegressor"]
 

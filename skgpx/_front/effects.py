@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.legendre import legvander
-from numpy.typing import ArrayLike, NDArray
 from scipy.stats import qmc
 from sklearn.base import BaseEstimator
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._front.predict_dist import sample_functions
 from skgpx._latent import LatentModel, MixtureModel
@@ -25,7 +23,15 @@ from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._shell.tables import as_table, columns_of, row_codes, table_of
 from skgpx._shell.validation import check_count, check_is_fitted, generator
 from skgpx._shell.wrapped import innermost, unwrapped
-from skgpx._types import Array, Index, RandomState
+from skgpx._types import (
+    AnyArray,
+    Array,
+    ArrayLike,
+    Generator,
+    Index,
+    Kernel,
+    RandomState,
+)
 from skgpx.bases import EmpiricalSpectral, Nystroem
 from skgpx.kernels import parts_with
 
@@ -128,7 +134,7 @@ def sobol_indices(
     output: int = 0,
     n_pairs: int = 3,
     random_state: RandomState = 0,
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, AnyArray]:
     """Shares of the variance of a function that columns and pairs of columns explain.
 
     The variance of a function of independent columns is the sum of those of its main
@@ -201,7 +207,7 @@ def sobol_indices(
     return shares(parts)
 
 
-def shares(effects: Effects) -> dict[str, NDArray[Any]]:
+def shares(effects: Effects) -> dict[str, AnyArray]:
     """The table of :func:`sobol_indices`.
 
     Raises
@@ -300,7 +306,7 @@ def _gauss(x: Array) -> tuple[Array, Array]:
 def _draws(
     estimator: BaseEstimator,
     permuted: Any,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Callable[[Any], Array]:
     """Functions of rows of the estimator; through some rows where that suffices."""
     model, inner_rows = unwrapped(estimator, permuted)

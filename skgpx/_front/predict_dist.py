@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
@@ -29,7 +28,7 @@ from skgpx._shell.functionals import ROW_ARGUMENTS
 from skgpx._shell.parallel import parallel_map
 from skgpx._shell.validation import check_is_fitted, take_rows
 from skgpx._shell.wrapped import best_of, is_search, predicts_std, unwrapped
-from skgpx._types import Array, Index, RandomState
+from skgpx._types import Array, ArrayLike, Index, RandomState
 
 
 def predict_dist(

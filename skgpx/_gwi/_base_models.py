@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.pipeline import Pipeline
@@ -30,7 +29,7 @@ from skgpx._shell.validation import (
     validate_data,
     with_codes,
 )
-from skgpx._types import Array
+from skgpx._types import AnyArray, Array, ArrayLike, Generator
 from skgpx.diagnostics import Finding, frozen_base_model
 
 # An array, or a data frame of pandas or polars; a column of one; splits of rows.
@@ -65,7 +64,7 @@ class TableForm:
 
     empty: Any
     numeric: bool
-    categories: dict[str, NDArray[Any]] | None = None
+    categories: dict[str, AnyArray] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # names and types of a frame of pandas, which files of every format can hold
@@ -94,7 +93,7 @@ class TableForm:
             state = state | {"empty": frame}
         vars(self).update(state)
 
-    def rows(self, table: Table) -> NDArray[Any]:
+    def rows(self, table: Table) -> AnyArray:
         """Rows as the latent model has them, (n, d).
 
         Raises
@@ -118,7 +117,7 @@ class TableForm:
         check_size(rows)
         return rows
 
-    def table(self, rows: NDArray[Any]) -> Table:
+    def table(self, rows: AnyArray) -> Table:
         """Table of the kind that `fit` was given, from rows (n, d).
 
         Columns have the types that they had, if their values allow it; categories that
@@ -186,11 +185,11 @@ class BaseModel(NamedTuple):
     """
 
     cross_fit: CrossFit
-    rows: NDArray[Any]
+    rows: AnyArray
     inputs: Array
-    y: NDArray[Any]
+    y: AnyArray
     map: InputMap | None
-    function: Callable[[NDArray[Any]], Array]
+    function: Callable[[AnyArray], Array]
     finding: Finding | None
 
 
@@ -209,7 +208,7 @@ class BaseModelMixin:
         groups: ArrayLike | None,
         predict: Prediction,
         stratify: bool,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> BaseModel:
         """Cross-fit the mean, or take a fitted one as it is; sets `_form`.
 
@@ -295,7 +294,7 @@ class BaseModelMixin:
                 f'mean="{self.mean}" chooses its held-out rows itself. Omit groups.'
             )
 
-    def _rows_to_predict(self, X: ArrayLike) -> NDArray[Any]:
+    def _rows_to_predict(self, X: ArrayLike) -> AnyArray:
         if isinstance(self.mean, str):
             return super()._rows_to_predict(X)  # type: ignore[misc]
         check_is_fitted(self)
@@ -335,7 +334,7 @@ class PredictionsAtRows:
     form: TableForm
     predict: Prediction
 
-    def __call__(self, rows: NDArray[Any]) -> Array:
+    def __call__(self, rows: AnyArray) -> Array:
         """Predictions (n, c)."""
         return self.predict(self.estimator, self.form.table(rows))
 
@@ -347,7 +346,7 @@ class KernelInputs:
     transformer: TransformerMixin
     form: TableForm
 
-    def __call__(self, rows: NDArray[Any]) -> Any:
+    def __call__(self, rows: AnyArray) -> Any:
         """Inputs of the kernel (n, q)."""
         features = self.transformer.transform(self.form.table(rows))
         return features.toarray() if hasattr(features, "toarray") else features

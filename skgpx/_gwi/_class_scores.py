@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import InputMap
 from skgpx._gwi._networks import Loss
@@ -21,7 +19,7 @@ from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.robust_max import probability_and_slopes
 from skgpx._numerics.weights import WeightDistribution
-from skgpx._types import Array, Index
+from skgpx._types import AnyArray, Array, ArrayLike, Index, Kernel
 from skgpx.bases import Nystroem
 from skgpx.kernels import category_columns
 from skgpx.likelihoods import Likelihood, RobustMax
@@ -113,7 +111,7 @@ def _by_nodes(
 class Classifier(Protocol):
     """A fitted classifier of scikit-learn with probabilities."""
 
-    classes_: NDArray[Any]
+    classes_: AnyArray
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities (n, K)."""
@@ -134,7 +132,7 @@ class ClassScores:
         One for log odds, otherwise K; these sum to zero.
     """
 
-    classes: NDArray[Any]
+    classes: AnyArray
     mixed: float
     n_outputs: int
 
@@ -225,7 +223,7 @@ class FadingScores:
         From rows to the input of the kernel; None for the identity.
     """
 
-    function: Callable[[NDArray[Any]], Any]
+    function: Callable[[AnyArray], Any]
     factor: float
     base: Array
     edge: float
@@ -241,11 +239,11 @@ class FadingScores:
         points = self.basis.inducing_points
         return category_columns(self.basis.kernel, points.shape[1])
 
-    def __call__(self, X: NDArray[Any]) -> Array:
+    def __call__(self, X: AnyArray) -> Array:
         """Values (n, c) at the rows of X (n, d)."""
         return self.of_scores(self.function(X), self.inputs(X))
 
-    def inputs(self, X: NDArray[Any]) -> Array:
+    def inputs(self, X: AnyArray) -> Array:
         """Inputs of the kernel (n, q) at the rows of X (n, d)."""
         return X if self.map is None else self.map(X)
 
@@ -273,7 +271,7 @@ class SharedScores:
         """Columns of X with codes of categories, which have no slopes."""
         return self.states[0].category_columns
 
-    def __call__(self, X: NDArray[Any]) -> Array:
+    def __call__(self, X: AnyArray) -> Array:
         """Values (n, c, k) at the rows of X (n, d)."""
         scores = self.states[0].function(X)
         inputs = self.states[0].inputs(X)

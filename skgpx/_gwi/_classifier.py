@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._draws import InputMap
@@ -65,7 +63,15 @@ from skgpx._shell.validation import (
     kernel_of,
     row_blocks,
 )
-from skgpx._types import Array, Index, RandomState
+from skgpx._types import (
+    AnyArray,
+    Array,
+    ArrayLike,
+    Generator,
+    Index,
+    Kernel,
+    RandomState,
+)
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, better_class_process, conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
@@ -96,7 +102,7 @@ class FittedScores(NamedTuple):
     """
 
     name: BaseEstimator | str
-    functions: Sequence[Callable[[NDArray[Any]], Array]]
+    functions: Sequence[Callable[[AnyArray], Array]]
     held_out: Index
     predictions: Array
     curves: dict[str, Any] | None = None
@@ -109,7 +115,7 @@ class FittedScores(NamedTuple):
             predictions=self.predictions[chosen],
         )
 
-    def of_states(self, n_states: int) -> Sequence[Callable[[NDArray[Any]], Array]]:
+    def of_states(self, n_states: int) -> Sequence[Callable[[AnyArray], Array]]:
         """Function of each state."""
         if len(self.functions) == 1:
             return list(self.functions) * n_states
@@ -427,7 +433,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> tuple[Rows, BaseModel | None]:
         """Rows of the process, whose y holds codes of classes, and the base model."""
         if isinstance(self.mean, str):
@@ -455,7 +461,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         rows = Rows(base_model.inputs, codes, base_model.cross_fit.weights)
         return rows, base_model
 
-    def _fit_process(self, rows: Rows, rng: np.random.Generator) -> _Problem:
+    def _fit_process(self, rows: Rows, rng: Generator) -> _Problem:
         """The process of the latent functions, whatever their mean will be."""
         smooth = Bernoulli() if len(self.classes_) == 2 else Categorical()
         # The mean of p (1 - p), the second derivative of the loss of a softmax, is one
@@ -491,7 +497,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         self,
         problem: _Problem,
         parts: Index,
-        rng: np.random.Generator,
+        rng: Generator,
         reporter: RoundReporter,
     ) -> tuple[FittedScores, Finding | None]:
         """The mode of the process, or networks if they predict held-out rows better."""
@@ -528,7 +534,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         mode = mode.at(slice(n_compared, None))
         return mode._replace(curves=networks.curves), None
 
-    def _encoded(self, y: NDArray[Any]) -> Array:
+    def _encoded(self, y: AnyArray) -> Array:
         """Codes of the classes (n,); sets `classes_`."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -613,7 +619,7 @@ class _Problem:
     def train_networks(
         self,
         parts: Index,
-        rng: np.random.Generator,
+        rng: Generator,
         report: Callable[[Callable[[], TrainedNetworks]], bool],
     ) -> TrainedNetworks:
         """Networks of the scores, by expected log likelihood and distance.

@@ -8,13 +8,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.rows import InputFrame
 from skgpx._shell.validation import check_layer_sizes
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Generator, Index
 
 # Maps outputs (k, b, c) of k networks at rows (k, b) to the loss (k,) of each and its
 # derivatives in the outputs.
@@ -71,7 +70,7 @@ def hold_out(
     n: int,
     fraction: float,
     n_estimators: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Index:
     """Rows (k, h) that are held out: a part of at most 2000 for each network.
 
@@ -124,7 +123,7 @@ def train_networks(
     alpha: float,
     learning_rate: float,
     max_iter: int,
-    rng: np.random.Generator,
+    rng: Generator,
     report: Callable[[Callable[[], TrainedNetworks]], bool],
 ) -> TrainedNetworks:
     """Train networks from several starts, side by side.
@@ -244,7 +243,7 @@ def _train(
     max_iter: int,
     epochs: range,
     state: Array,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Array:
     """Mean losses (epochs, k) of epochs of Adam, which move the state in place.
 

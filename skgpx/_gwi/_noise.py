@@ -13,22 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._gwi._base_models import PredictionsAtRows, TableForm, predictions_of
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._shell.cross_fitting import cross_fit, seeded
 from skgpx._shell.tables import Training, take_rows
 from skgpx._shell.validation import check_likelihood_given
-from skgpx._types import Array
+from skgpx._types import AnyArray, Array, Generator, Kernel
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT
 
@@ -61,9 +59,9 @@ class NoiseRows(NamedTuple):
     errors: Array
     variance: Array
     weights: Array
-    rows: NDArray[Any]
+    rows: AnyArray
     form: TableForm
-    groups: NDArray[Any] | None
+    groups: AnyArray | None
 
 
 @dataclass(frozen=True)
@@ -80,13 +78,13 @@ class NoiseScale:
         a and b.
     """
 
-    log_scale: Callable[[NDArray[Any]], Array] | None = None
+    log_scale: Callable[[AnyArray], Array] | None = None
     lowest: float = 0.0
     highest: float = 0.0
     intercept: float = 0.0
     slope: float = 0.0
 
-    def __call__(self, rows: NDArray[Any]) -> Array:
+    def __call__(self, rows: AnyArray) -> Array:
         """Squared scales (n,)."""
         if self.log_scale is None:
             return np.full(len(rows), np.exp(2.0 * self.intercept))
@@ -231,7 +229,7 @@ def learn_noise(
     rows: NoiseRows,
     likelihood: Gaussian | StudentT,
     noise_model: BaseEstimator | str | None,
-    rng: np.random.Generator,
+    rng: Generator,
     n_jobs: int | None,
 ) -> LearnedNoise:
     """Scale and degrees of freedom of the noise, from errors at held-out rows.

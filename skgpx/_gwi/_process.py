@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import InputMap
 from skgpx._hyperparameters import (
@@ -27,7 +26,7 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._shell.row_statistics import row_statistics
 from skgpx._shell.validation import Rows, row_blocks
-from skgpx._types import Array
+from skgpx._types import Array, Generator, Kernel
 from skgpx.bases import Nystroem, WarpedInputs, select_inducing
 from skgpx.likelihoods import Likelihood
 
@@ -109,7 +108,7 @@ class FittedProcess(NamedTuple):
 def fit_process(
     rows: Rows,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     kernel: Kernel | None,
     is_learned: bool,
@@ -187,7 +186,7 @@ def fit_process(
 def _regress(
     rows: Rows,
     prior: State,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     is_learned: bool,
     inducing: str,

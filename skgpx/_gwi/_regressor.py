@@ -9,9 +9,7 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import InputMap
 from skgpx._gwi._base_models import (
@@ -77,7 +75,15 @@ from skgpx._shell.validation import (
     kernel_of,
     standardisation,
 )
-from skgpx._types import Array, Index, Interactions, RandomState
+from skgpx._types import (
+    Array,
+    ArrayLike,
+    Generator,
+    Index,
+    Interactions,
+    Kernel,
+    RandomState,
+)
 from skgpx.diagnostics import (
     CovarianceOfRows,
     Finding,
@@ -566,7 +572,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> tuple[Rows, BaseModel | None]:
         """Rows of the process, and the base model."""
         mean = self.mean
@@ -597,7 +603,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         self,
         rows: Rows,
         base_model: BaseModel | None,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Likelihood:
         """Normal noise, by default on the scale of y that the evidence prefers.
 
@@ -615,7 +621,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             rough=True,
         )
 
-    def _fit_process(self, rows: Rows, rng: np.random.Generator) -> _Problem:
+    def _fit_process(self, rows: Rows, rng: Generator) -> _Problem:
         """Standardise y, and fit the process to it."""
         shift, scale = standardisation(rows.y, rows.weights)
         noise_variance = None
@@ -652,7 +658,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     def _regression_or_networks(
         self,
         problem: _Problem,
-        rng: np.random.Generator,
+        rng: Generator,
         reporter: RoundReporter,
         attributes_of: Callable[[FittedMean], dict[str, Any]],
     ) -> FittedMean:

@@ -26,7 +26,7 @@ from skgpx._hyperparameters._process_evidence import process_evidence
 from skgpx._numerics.linalg import cholesky
 from skgpx._shell.parallel import side_by_side
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index, Mask
+from skgpx._types import Array, Generator, Index, Mask
 from skgpx.likelihoods import Likelihood
 
 # Effective size, as a share of the population, to which a higher power may reduce it.
@@ -266,7 +266,7 @@ class Form:
         particles: Particles,
         beta: float,
         n_steps: int,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> tuple[Particles, float]:
         """Metropolis-adjusted Langevin steps of chains that start at particles.
 
@@ -330,7 +330,7 @@ Population: TypeAlias = list[tuple[Form, Particles]]
 def draws_from_priors(
     forms: Sequence[Form],
     number: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Population:
     """About so many draws, as many from the prior of each candidate.
 
@@ -355,7 +355,7 @@ def draws_from_priors(
 def weighted_draws(
     population: Population,
     number: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Population:
     """Evenly weighted particles, at equal distances in the order of their owners."""
     everything = [particles for _, particles in population]
@@ -390,7 +390,7 @@ def anneal(
     population: Population,
     n_chains: int,
     n_steps: int,
-    rng: np.random.Generator,
+    rng: Generator,
     n_jobs: int | None = None,
 ) -> Population:
     """Move draws from the priors to the posterior.
@@ -424,7 +424,7 @@ def move(
     beta: float,
     n_chains: int,
     n_steps: int,
-    rng: np.random.Generator,
+    rng: Generator,
     n_jobs: int | None = None,
 ) -> Population:
     """Resample weighted particles; all states of Langevin steps are the next ones.
@@ -538,7 +538,7 @@ def _allocation(probabilities: Array) -> Array:
 def _systematic(
     weights: Array,
     number: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Index:
     """Systematic resampling: positions of `number` draws, in increasing order."""
     places = (np.arange(number) + rng.random()) / number

@@ -51,6 +51,7 @@ from skgpx._row_budgets import (
     evaluation_seconds,
 )
 from skgpx._shell.validation import Rows
+from skgpx._types import Generator
 from skgpx.likelihoods import Likelihood
 
 # Coordinates up to which a population of some hundreds knows their variances.
@@ -158,7 +159,7 @@ def average(
     families: Sequence[Sequence[Candidate]],
     split: Split,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     trend: bool,
     requested: bool,
@@ -245,7 +246,7 @@ def _draws(
     rows: Rows,
     likelihood: Likelihood,
     effort: Effort,
-    rng: np.random.Generator,
+    rng: Generator,
     n_jobs: int | None,
 ) -> Population:
     """Draws near the modes of the results, or from the priors, moved to the posterior.
@@ -291,7 +292,7 @@ def _from_priors(
     modes: Sequence[Mode],
     forms: Sequence[Form],
     effort: Effort,
-    rng: np.random.Generator,
+    rng: Generator,
     n_jobs: int | None,
     likelihood: Likelihood,
     largest_lag: float,
@@ -362,7 +363,7 @@ def _near(
     modes: Sequence[Mode],
     forms: Sequence[Form],
     effort: Effort,
-    rng: np.random.Generator,
+    rng: Generator,
     n_jobs: int | None,
 ) -> Population:
     """Draws near the modes; where not so many of them have a weight, after some steps.

@@ -16,7 +16,6 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     ExpSineSquared,
-    Kernel,
     Matern,
     Product,
     Sum,
@@ -24,7 +23,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpx._shell.kernel_requests import EVERYTHING, DefaultKernel
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index, Mask
+from skgpx._types import Array, Generator, Index, Kernel, Mask
 from skgpx.kernels import (
     Additive,
     CategoricalKernel,
@@ -97,7 +96,7 @@ class StudentPrior:
         of_tails = (self._nu + 1.0) / (self._nu + z**2)
         return -np.where(self._has_tails, of_tails, 1.0) * z / self.std
 
-    def draw(self, size: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def draw(self, size: tuple[int, ...], rng: Generator) -> Array:
         """Draws of this shape, the last axis of which is that of the parameters."""
         z = rng.standard_normal(size)
         if not self._is_normal:
@@ -149,7 +148,7 @@ class NoisePrior(NamedTuple):
         slope: Array = noise_slope + share * self.nothing.slope(log_noise)
         return log_density, slope
 
-    def draw(self, number: int, rng: np.random.Generator) -> Array:
+    def draw(self, number: int, rng: Generator) -> Array:
         """Logarithms of noise variances, (number,)."""
         is_nothing = rng.random(number) < self.odds
         of_noise = self.noise.draw((number,), rng)
@@ -180,7 +179,7 @@ class Reference(NamedTuple):
         low, high = ndtr(z).T
         return low, high
 
-    def draw(self, number: int, rng: np.random.Generator) -> Array:
+    def draw(self, number: int, rng: Generator) -> Array:
         """Draws of the coordinates, (number, r)."""
         low, high = self._levels
         levels = rng.uniform(low, high, size=(number, len(low)))
@@ -441,7 +440,7 @@ class Candidate:
         self,
         number: int,
         likelihood: Likelihood,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Array:
         """Points that are drawn from the prior of `log_prior`, (number, q + r).
 

@@ -6,8 +6,6 @@ from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._radial_form import FormDensity, RadialForm
 from skgpx._numerics import langevin, laplace
@@ -23,7 +21,7 @@ from skgpx._numerics.modes import survey
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
 from skgpx._shell.validation import Rows
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator, Kernel
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.bases._selectors import Selector
 from skgpx.kernels import (
@@ -368,7 +366,7 @@ class SparseEvidence(Evidence):
         likelihood: Likelihood,
         inducing: Inducing,
         n_inducing: int,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> SparseEvidence:
         """With inducing inputs selected under the kernel."""
         m = min(n_inducing, len(rows.y))

@@ -18,6 +18,7 @@ from skgpx._hyperparameters._select import Split, select, subset, train
 from skgpx._hyperparameters._sparse import MAX_INDUCING_SEARCHED
 from skgpx._row_budgets import SPARSE_ROWS
 from skgpx._shell.validation import Rows
+from skgpx._types import Generator
 from skgpx.likelihoods import Likelihood
 
 
@@ -25,7 +26,7 @@ def exact_search(
     families: Sequence[Sequence[Candidate]],
     split: Split,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     inducing: Inducing,
     n_inducing: int | None,
@@ -55,7 +56,7 @@ def _refine_by_bound(
     rows: Rows,
     inducing: Inducing,
     n_inducing: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> State:
     """Search on by the collapsed bound of few points, which leave out more.
 

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Mask
+from skgpx._types import Array, Kernel, Mask
 
 # Rounds of regression and response, at most: rows of many repetitions, whose scale is
 # not known, take fifty, most fits five.

@@ -43,7 +43,7 @@ from skgpx._row_budgets import (
 )
 from skgpx._shell.parallel import side_by_side
 from skgpx._shell.validation import Rows, standardisation
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 from skgpx.bases import select_inducing
 from skgpx.likelihoods import Gaussian, Likelihood
 
@@ -59,7 +59,7 @@ def laplace_search(
     families: Sequence[Sequence[Candidate]],
     split: Split,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     inducing: Inducing,
     n_inducing: int | None,
@@ -139,7 +139,7 @@ def _maximise_laplace(
     inducing: Inducing,
     size: int,
     start: State,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> State:
     """Maximise Laplace's evidence of some inducing points, selected at the start.
 
@@ -190,7 +190,7 @@ def _points_that_suffice(
     smallest: int,
     largest: int,
     start: State,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> int:
     """Inducing points after which twice as many do not gain."""
 

@@ -8,12 +8,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy import optimize
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._evidence import Evidence, null_evidence
 from skgpx._shell.validation import Rows
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.kernels import rescaled
 from skgpx.likelihoods import Likelihood
 

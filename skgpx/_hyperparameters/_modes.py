@@ -22,7 +22,7 @@ from skgpx._hyperparameters._annealing import (
 from skgpx._hyperparameters._maximise import State
 from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
 from skgpx._shell.parallel import side_by_side
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index
 
 # Noise of functions without noise, where searches start, in variances of y.
 NO_NOISE = 1e-6
@@ -104,7 +104,7 @@ class Mode(NamedTuple):
         log_volume = 0.5 * len(self.point) * np.log(2.0 * np.pi)
         return float(self.log_posterior + log_volume + 0.5 * log_determinant(self.root))
 
-    def draws(self, number: int, rng: np.random.Generator) -> Array:
+    def draws(self, number: int, rng: Generator) -> Array:
         """Draws (s, q) from the t-distribution of scale ``√1.2 R``, evenly spread [1]_.
 
         References
@@ -151,7 +151,7 @@ def draws_near(
     modes: Sequence[Mode],
     forms: Sequence[Form],
     number: int,
-    rng: np.random.Generator,
+    rng: Generator,
     n_jobs: int | None,
 ) -> Population:
     """Draws from the mixture of all modes, with their importance weights, no slopes.

@@ -6,7 +6,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.spatial import KDTree
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._evidence import (
     Evidence,
@@ -22,7 +21,7 @@ from skgpx._row_budgets import (
     PREDECESSOR_ROWS,
 )
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._types import Array, Index, Kernel
 from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.kernels import (
     kernel_matrix,

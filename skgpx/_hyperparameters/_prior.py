@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
+from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgpx import diagnostics
 from skgpx._hyperparameters._averaging import (
@@ -78,6 +78,7 @@ from skgpx._shell.validation import (
     in_unit_scale,
     standardisation,
 )
+from skgpx._types import Generator, Kernel
 from skgpx.diagnostics import Finding
 from skgpx.kernels import (
     VALUE,
@@ -108,7 +109,7 @@ _MOST_CLASSES = 10
 def learn(
     rows: Rows,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     kernel: Kernel | None = None,
     fixed: bool = False,
@@ -251,7 +252,7 @@ def learn(
 def learn_scale(
     rows: Rows,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     kernel: Kernel | None,
     rough: bool,
@@ -342,7 +343,7 @@ def on_scale(
     )
 
 
-def selection_rng(estimator: Any) -> np.random.Generator:
+def selection_rng(estimator: Any) -> Generator:
     """Of the rows that choose a likelihood before a fit."""
     return generator(copy.deepcopy(estimator.random_state)).spawn(5)[-1]
 
@@ -459,7 +460,7 @@ def _of_both_signs(
     families: Sequence[Sequence[Candidate]],
     rows: Rows,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     request: DefaultKernel,
     rough: bool,
     **settings: Any,
@@ -526,7 +527,7 @@ def _of_neighborhoods(
     families: Sequence[Sequence[Candidate]],
     split: Split,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     request: DefaultKernel,
     start: State | None,

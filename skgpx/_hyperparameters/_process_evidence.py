@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._evidence import (
     Evidence,
@@ -32,7 +31,7 @@ from skgpx._numerics.linalg import cholesky, solve_lower_transpose
 from skgpx._numerics.modes import is_log_concave
 from skgpx._numerics.softmax_evidence import ClassRows, softmax_evidence
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._types import Array, Index, Kernel
 from skgpx.kernels import matrix_and_pullback
 from skgpx.likelihoods import Gaussian, Likelihood
 

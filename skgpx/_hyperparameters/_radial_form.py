@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     ExpSineSquared,
-    Kernel,
     Product,
     Sum,
 )
@@ -23,7 +22,7 @@ from sklearn.gaussian_process.kernels import (
 from skgpx._numerics.exact_evidence import DensityRows, log_densities
 from skgpx._numerics.radial import CATEGORY, CYCLE, NUMBER, RBF
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index, Mask
+from skgpx._types import Array, Index, Kernel, Mask
 from skgpx.kernels import (
     Additive,
     CategoricalKernel,

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._annealing import LogPosterior
 from skgpx._hyperparameters._candidates import (
@@ -46,7 +45,7 @@ from skgpx._row_budgets import (
 )
 from skgpx._shell.parallel import side_by_side
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.kernels import (
     category_columns,
     decays,
@@ -105,7 +104,7 @@ class Split(NamedTuple):
     def of(
         cls,
         rows: Rows,
-        rng: np.random.Generator,
+        rng: Generator,
         rough: bool = False,
         smooth: bool = False,
     ) -> Split:

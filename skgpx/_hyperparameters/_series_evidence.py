@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._evidence import Evidence, ExactEvidence
 from skgpx._numerics.state_space import Series
 from skgpx._shell.validation import Rows
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.kernels import StateSpace
 from skgpx.likelihoods import Likelihood
 

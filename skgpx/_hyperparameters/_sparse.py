@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import optimize
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._candidates import NOISE_PRIOR
 from skgpx._hyperparameters._evidence import (
@@ -31,7 +29,7 @@ from skgpx._row_budgets import (
     SEARCHED_ROWS,
 )
 from skgpx._shell.validation import Rows
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator, Kernel
 from skgpx.bases import Nystroem, select_inducing, select_until
 from skgpx.bases._selectors import Selector
 from skgpx.likelihoods import Gaussian
@@ -107,7 +105,7 @@ def inducing_by_capacity(
     kernel: Kernel,
     noise_variance: float,
     inducing: str | ArrayLike | Selector,
-    rng: np.random.Generator,
+    rng: Generator,
     largest: int = MAX_INDUCING,
 ) -> tuple[Array, bool]:
     """Add inducing points until the residual of the process no longer matters.
@@ -167,7 +165,7 @@ def inducing_of_targets(
     kernel: Kernel,
     likelihood: Gaussian,
     inducing: str,
-    rng: np.random.Generator,
+    rng: Generator,
     learn: bool = True,
 ) -> Array:
     """:func:`inducing_by_capacity` for the target of the least noise."""
@@ -243,7 +241,7 @@ def final_noise(
     rows: Rows,
     statistics: WeightStatistics,
     likelihood: Gaussian,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Gaussian:
     """Fit a free noise variance to all rows, given the basis.
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._fixed_point import (
@@ -36,7 +35,7 @@ from skgpx._row_budgets import (
     SCORED_ROWS,
 )
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.kernels import rescaled
 from skgpx.likelihoods import Likelihood
 
@@ -73,7 +72,7 @@ def varying_scale_search(
     scale_families: Families,
     split: Split,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     trend: bool,
     n_jobs: int | None,
@@ -300,7 +299,7 @@ def _best_scale(
     likelihood: Any,
     scored: Index,
     split: Split,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> ScaleSearch:
     """The family under which rows are most probable given their nearest others.
 
@@ -335,7 +334,7 @@ def _search_scale(
     likelihood: Any,
     scored: Index,
     split: Split,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> ScaleSearch:
     """Kernel of the log scale and the typical scale, given errors."""
     result = start

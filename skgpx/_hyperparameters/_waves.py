@@ -8,12 +8,11 @@ the errors of a start.
 from __future__ import annotations
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._evidence import whiten
 from skgpx._numerics.linalg import solve_lower
 from skgpx._shell.validation import Rows
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.kernels import triangle_and_pullback
 
 # Probability that noise without a wave has a significant one.

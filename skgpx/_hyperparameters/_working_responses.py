@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._evidence import row_target, with_noise
@@ -39,7 +38,7 @@ from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.smoothing import smoothed
 from skgpx._row_budgets import PREDECESSOR_ROWS, RESPONSE_ROWS, SCORED_ROWS
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.likelihoods import Gaussian, Likelihood
 
 # Least information of a row under a likelihood that is not log-concave, as a share of
@@ -203,7 +202,7 @@ def working_responses(
     families: Sequence[Sequence[Candidate]],
     split: Split,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     start: State | None,
     trend: bool,
@@ -457,7 +456,7 @@ def normal_regression(
     rows: Rows,
     responses: WorkingResponses | NoisyValues,
     split: Split,
-    rng: np.random.Generator,
+    rng: Generator,
     noise_is_free: bool = False,
     weights: Array | None = None,
 ) -> tuple[Split, Gaussian]:

@@ -7,14 +7,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FunctionDraws, section_terms
 from skgpx._iterative._sparse import SparsePosterior
 from skgpx._iterative._variance import VarianceCorrection
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator, Kernel
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ class PathwiseModel:
         covariance[np.diag_indices_from(covariance)] = variance
         return covariance * self.scale[output] ** 2
 
-    def draw(self, size: int, rng: np.random.Generator) -> FunctionDraws:
+    def draw(self, size: int, rng: Generator) -> FunctionDraws:
         """Choose `size` of the draws of f, at random, as functions.
 
         Raises

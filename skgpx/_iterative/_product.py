@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import Kernel, RationalQuadratic
+from sklearn.gaussian_process.kernels import RationalQuadratic
 
 from skgpx._draws import ones
 from skgpx._draws._features import FeatureMap, factor_features
 from skgpx._numerics import kernel_products
 from skgpx._numerics.kernel_products import TILE, RadialTerms
 from skgpx._shell.parallel import WorkerCache, blas_jobs, on_cluster, parallel_stream
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
 
 Single = NDArray[np.float32]

@@ -7,8 +7,6 @@ from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
 from skgpx._draws import Conditioning, FunctionDraws, draw_prior
@@ -58,7 +56,7 @@ from skgpx._shell.validation import (
     refuse_categories,
     row_quantity,
 )
-from skgpx._types import Array, Interactions, RandomState
+from skgpx._types import Array, ArrayLike, Generator, Interactions, Kernel, RandomState
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import decaying_part, rescaled, split_noise
@@ -574,7 +572,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         kernel: Kernel,
         noise_level: float,
         noise: Array,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> SparseRows:
         """Process of the rows by inducing points, and by nearest rows if these help."""
         points_rng, order_rng = rng.spawn(2)

@@ -21,7 +21,7 @@ from skgpx._numerics.regression import noise_share, precision_root
 from skgpx._numerics.rows import row_slices
 from skgpx._shell.parallel import blas_jobs, n_workers, parallel_map, parallel_stream
 from skgpx._shell.row_statistics import neighbor_whitening
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 from skgpx.bases import NeighborResidual, Nystroem
 
 # Rows with features that are computed at a time.
@@ -132,7 +132,7 @@ class SparseRows:
         noise: Array,
         n_jobs: int | None,
         n_neighbors: int = 0,
-        rng: np.random.Generator | None = None,
+        rng: Generator | None = None,
     ) -> SparseRows:
         """Process of rows, with the residual by nearest rows if `n_neighbors` > 0.
 

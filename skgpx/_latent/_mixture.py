@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from skgpx._draws import FunctionDraws, MixtureProcess, Process, side_by_side
 from skgpx._latent._model import LatentModel, Mean
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import WeightParticles
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Generator, Index
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class MixtureModel:
             total += weight * (model.covariance(X, output) + square)
         return total
 
-    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
+    def draw(self, size: int, rng: Generator, **prior: Any) -> FunctionDraws:
         """Independent draws of f, as functions; see :meth:`LatentModel.draw`.
 
         Each draw is conditioned under the process of its own model.

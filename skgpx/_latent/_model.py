@@ -9,13 +9,12 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._draws import FunctionDraws, Process, central_differences, linear_draws
 from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Generator, Index
 from skgpx.bases import Basis
 
 
@@ -202,8 +201,8 @@ class FunctionModel:
     def _whitened_draws(
         self,
         size: int,
-        rng: np.random.Generator,
-        weights_rng: np.random.Generator,
+        rng: Generator,
+        weights_rng: Generator,
         **prior: Any,
     ) -> FunctionDraws:
         """Draws of h, with separate random numbers for the weights."""
@@ -230,7 +229,7 @@ class FunctionModel:
         """Covariance of one output of f between the rows of X, (n, n)."""
         return self._scales[output] ** 2 * self._whitened_covariance(X, output)
 
-    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
+    def draw(self, size: int, rng: Generator, **prior: Any) -> FunctionDraws:
         """Independent draws of f, as functions.
 
         Parameters
@@ -325,8 +324,8 @@ class LatentModel(FunctionModel):
     def _whitened_draws(
         self,
         size: int,
-        rng: np.random.Generator,
-        weights_rng: np.random.Generator,
+        rng: Generator,
+        weights_rng: Generator,
         **prior: Any,
     ) -> FunctionDraws:
         return self.basis.draw(self.weights.draw(size, weights_rng), rng, **prior)

@@ -28,7 +28,7 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index
 from skgpx.bases import NeighborCoefficients, NeighborResidual, Nystroem
 
 
@@ -135,8 +135,8 @@ class NeighborModel(FunctionModel):
     def _whitened_draws(
         self,
         size: int,
-        rng: np.random.Generator,
-        weights_rng: np.random.Generator,
+        rng: Generator,
+        weights_rng: Generator,
         **prior: Any,
     ) -> FunctionDraws:
         """Draws of h.

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._draws import FunctionDraws, with_outputs_of
 from skgpx._latent._model import FunctionModel
 from skgpx._latent._neighbors import NeighborModel
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class SeparateFunctions(FunctionModel):
         """Of the first function."""
         return self.models[0].features_and_residual(X)
 
-    def draw(self, size: int, rng: np.random.Generator, **prior: Any) -> FunctionDraws:
+    def draw(self, size: int, rng: Generator, **prior: Any) -> FunctionDraws:
         """Independent draws of f, as functions; see :meth:`FunctionModel.draw`."""
         streams = rng.spawn(len(self.models))
         return with_outputs_of(

@@ -20,7 +20,7 @@ from skgpx._latent._model import FunctionModel, Mean
 from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.state_space import Filtered, Series, Smoothed
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 from skgpx.bases import SeriesBasis
 
 # Columns of covariances that are solved at a time.
@@ -218,8 +218,8 @@ class SeriesModel(FunctionModel):
     def _whitened_draws(
         self,
         size: int,
-        rng: np.random.Generator,
-        weights_rng: np.random.Generator,
+        rng: Generator,
+        weights_rng: Generator,
         **prior: Any,
     ) -> FunctionDraws:
         """Draws of h by Matheron's rule: ``f⁰ + k(·, T) C⁻¹ (y - f⁰(T) - ε)``.

@@ -9,8 +9,6 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx import diagnostics
 from skgpx._cells._distributed import frame_of, is_lazy
@@ -64,7 +62,7 @@ from skgpx._shell.validation import (
     generator,
     kernel_of,
 )
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Generator, Index, Kernel
 from skgpx.bases import Nystroem, SeriesBasis, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import (
@@ -527,7 +525,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         rows: Rows,
         prior: State,
         n_points: int | None,
-        rng: np.random.Generator,
+        rng: Generator,
         n_rows: int,
     ) -> tuple[Nystroem, int]:
         """Inducing inputs, and how many nearest rows complete them.
@@ -648,7 +646,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         kernel: Kernel,
         likelihood: Likelihood,
         n_points: int | None,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Array:
         """Inducing inputs, (m, d)."""
         if n_points is None:

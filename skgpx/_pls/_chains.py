@@ -18,7 +18,7 @@ from skgpx._numerics.langevin import (
 from skgpx._numerics.smoothing import smoothed
 from skgpx._posterior._sampler import Sample
 from skgpx._shell.parallel import parallel_map, workers
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index
 
 Report = Callable[[Sample], bool]
 Tiers = tuple[tuple[Scheme, ...], ...]
@@ -71,7 +71,7 @@ def run_chains(
     target: Target,
     z: Array,
     scheme: Scheme,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     max_iter: int,
     tol: float,
@@ -237,7 +237,7 @@ def _advance(
     target: Target,
     chains: Chains,
     moves: list[tuple[Scheme, int]],
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> tuple[Chains, Trace]:
     """Move a block of chains by each of the schemes in turn."""
     traces = []
@@ -251,7 +251,7 @@ def adapt(
     target: Target,
     z: Array,
     schemes: Tiers,
-    rng: np.random.Generator,
+    rng: Generator,
     temperature: float = 1.0,
     n_jobs: int | None = 1,
 ) -> tuple[Scheme, float]:
@@ -291,7 +291,7 @@ def share_accepted(
     chains: Chains,
     temperature: float,
     scheme: Scheme,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> float:
     """Share of the proposals that are accepted in three steps."""
     _, trace = langevin.advance(target, chains, scheme, 3, rng, temperature)
@@ -324,7 +324,7 @@ def settle(
     local: Target,
     z: Array,
     schemes: Tiers,
-    rng: np.random.Generator,
+    rng: Generator,
     n_jobs: int | None,
 ) -> tuple[Target, Array, Scheme]:
     """Coordinates, chains and step adapted to the bulk of the posterior, not its mode.

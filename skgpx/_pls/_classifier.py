@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._cells._distributed import is_lazy, lazy_classes
@@ -21,7 +19,7 @@ from skgpx._shell.validation import (
     check_rows,
     fit_context,
 )
-from skgpx._types import Array, Interactions, RandomState
+from skgpx._types import AnyArray, Array, ArrayLike, Interactions, Kernel, RandomState
 from skgpx.diagnostics import conclude
 from skgpx.kernels import Functionals
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
@@ -422,6 +420,6 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         )
 
 
-def _most_probable(probabilities: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+def _most_probable(probabilities: AnyArray, classes: AnyArray) -> AnyArray:
     """Class of the largest probability in each row."""
     return classes[np.argmax(probabilities, axis=1)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from skgpx._hyperparameters import suits_a_normal
 from skgpx._pls._langevin import projected_langevin
 from skgpx._pls._particles import Landscape, explore
@@ -15,6 +13,7 @@ from skgpx._posterior._normal_states import normal_state
 from skgpx._posterior._sampler import Inference, Sampler, resolved_method
 from skgpx._posterior._series import series
 from skgpx._shell.validation import Rows
+from skgpx._types import Generator
 from skgpx.bases import Nystroem, SeriesBasis
 from skgpx.likelihoods import Likelihood
 
@@ -30,7 +29,7 @@ def infer(
     rows: Rows,
     likelihood: Likelihood,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """Compute the posterior of the weights.
 

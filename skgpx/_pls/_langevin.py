@@ -23,7 +23,7 @@ from skgpx._pls._chains import (
 from skgpx._pls._particles import Landscape, particle_posterior, round_reporter
 from skgpx._posterior._sampler import Inference, Sample, Sampler, resolved_method
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import (
     Finding,
@@ -46,7 +46,7 @@ def projected_langevin(
     rows: Rows,
     likelihood: Likelihood,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
     landscape: Landscape,
 ) -> Inference:
     """Posterior of the weights by Langevin chains, from the initial law to convergence.
@@ -133,7 +133,7 @@ def _start(
     basis: Nystroem,
     method: str,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> tuple[Target, Array]:
     """Target in the coordinates of the method, and particles of the initial law Q_0.
 
@@ -208,7 +208,7 @@ def _tune(
     start: Callable[..., tuple[Target, Array]],
     method: str,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> tuple[Target, Array, Scheme]:
     """Coordinates, particles and steps in which the chains move far."""
     n_jobs = sampler.n_jobs
@@ -229,7 +229,7 @@ def _run_schedule(
     mode: laplace.Mode,
     origin: Index,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
     report: Callable[[Sample], bool],
 ) -> tuple[Sample, float]:
     """Algorithm 1: Euler-Maruyama steps (236) with one step size after the other.
@@ -271,7 +271,7 @@ def _check_steps(
     z: Array,
     mode: laplace.Mode,
     step_size: float,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Finding | None:
     """Whether unadjusted steps from z are so short that they follow the posterior.
 

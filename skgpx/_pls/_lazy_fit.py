@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
 from skgpx._cells._cells import (
@@ -63,7 +62,7 @@ from skgpx._shell.validation import (
     keep_input_range,
     row_quantity,
 )
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Generator, Index
 from skgpx.bases import Nystroem, SeriesBasis
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Likelihood, LogNormal, Ordinal
@@ -231,7 +230,7 @@ class LazyRows(NamedTuple):
         rows: Rows,
         likelihood: Likelihood,
         sampler: Sampler,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Inference:
         """Posterior given all rows, of which `rows` are the sample.
 
@@ -265,7 +264,7 @@ class LazyRows(NamedTuple):
         rows: Rows,
         likelihood: Likelihood,
         sampler: Sampler,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Inference:
         """Each row conditioned on its nearest predecessors, cell by cell."""
         # 1 noise of several targets, of a part of the sample

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters import State, regression_evidence, with_noise
 from skgpx._latent import LatentModel
@@ -30,7 +29,7 @@ from skgpx._posterior._normal_states import normal_state, normal_weights
 from skgpx._posterior._sampler import Inference, Sampler
 from skgpx._row_budgets import SEARCHED_ROWS
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import not_monotone
 from skgpx.kernels import (
@@ -130,7 +129,7 @@ def states_of_monotone(
     states: Sequence[State],
     rows: Rows,
     directions: Directions,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     learns: bool,
 ) -> list[State]:
@@ -197,7 +196,7 @@ def _basis_of(
     kernel: Functionals,
     Z: Array,
     slopes: Array,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Nystroem:
     """Basis of what points Z and virtual slopes see of f, as far as it differs."""
     candidates = np.concatenate((kernel.as_rows(Z), slopes))
@@ -210,7 +209,7 @@ def monotone(
     rows: Rows,
     likelihood: Likelihood,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
     directions: Directions,
 ) -> Inference:
     """Posterior of a monotone function, as particles.
@@ -287,7 +286,7 @@ def _projected(
     per_unit: Array,
     values: Array,
     n_particles: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """Particles with ``constraints w >= 0`` nearest to draws ``w = mean + root z``.
 
@@ -358,7 +357,7 @@ def _virtual_points(
     rows: Rows,
     kernel: Functionals,
     directions: Directions,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> _VirtualPoints:
     """Rows, thinned by space, and lines along each column through some of them."""
     X = rows.X[:, : kernel.n_features]
@@ -381,7 +380,7 @@ def _lines(
     X: Array,
     directions: Directions,
     size: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> _VirtualPoints:
     """Points of lines along each column, through random rows; one in one column."""
     n_lines = min(_LINES if X.shape[1] > 1 else 1, len(X))

@@ -34,7 +34,7 @@ from skgpx._posterior._sampler import Inference, Sample, Sampler, prior_mean
 from skgpx._shell.parallel import blas_jobs, parallel_map
 from skgpx._shell.row_statistics import row_statistics
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, potential_not_resolved
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -78,7 +78,7 @@ class Landscape(NamedTuple):
         """Whether other modes have a considerable share of the probability."""
         return self.smallest_gap < RIVAL
 
-    def allot(self, n_particles: int, rng: np.random.Generator) -> Index:
+    def allot(self, n_particles: int, rng: Generator) -> Index:
         """The mode of each particle (s,), in proportion to the Laplace evidences."""
         if len(self.modes) == 1:
             return np.zeros(n_particles, np.intp)
@@ -91,7 +91,7 @@ def explore(
     rows: Rows,
     likelihood: Likelihood,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Landscape:
     """Set up the potential of the weights, and find its modes.
 
@@ -195,7 +195,7 @@ def particle_posterior(
     rows: Rows,
     likelihood: Likelihood,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
     landscape: Landscape,
     *,
     particles: Array,
@@ -263,7 +263,7 @@ def _with_both_signs(
     target: Target,
     particles: Array,
     modes: Index,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> tuple[Array, Index]:
     """Particles (m, c, s) of both signs of f, and the modes that they are in (s,)."""
     m, c, s = particles.shape

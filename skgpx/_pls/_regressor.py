@@ -8,9 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.metaestimators import available_if
 
 from skgpx import diagnostics
@@ -50,7 +48,7 @@ from skgpx._shell.validation import (
     with_categories_of,
     with_gaps,
 )
-from skgpx._types import Interactions, RandomState
+from skgpx._types import ArrayLike, Interactions, Kernel, RandomState
 from skgpx.diagnostics import Finding, conclude
 from skgpx.kernels import VALUE, FunctionalRows, Functionals, split_noise
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT, Warped

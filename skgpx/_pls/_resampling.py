@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index
 
 
 def next_temperature(
@@ -83,7 +83,7 @@ def effective_size(log_weights: Array) -> float:
 def resample(
     log_weights: Array,
     size: int,
-    rng: np.random.Generator,
+    rng: Generator,
     stratified: bool = False,
 ) -> Index:
     """Systematic resampling: `size` indices, each less than one from its expectation.

@@ -7,7 +7,7 @@ import numpy as np
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Target
 from skgpx._pls._resampling import resample
-from skgpx._types import Array, Index, Mask
+from skgpx._types import Array, Generator, Index, Mask
 
 
 def mirror_images(target: Target, w: Array) -> Array:
@@ -23,7 +23,7 @@ def mirror_images(target: Target, w: Array) -> Array:
 def of_both_signs(
     target: Target,
     w: Array,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> tuple[Array, Index, Mask]:
     """Particles of both modes, from particles of one or both.
 

@@ -19,7 +19,7 @@ from skgpx._pls._signs import upright
 from skgpx._posterior._sampler import Inference, Sample, Sampler
 from skgpx._shell.parallel import parallel_map
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import runs_disagree
 from skgpx.likelihoods import Likelihood
@@ -46,7 +46,7 @@ def tempering(
     rows: Rows,
     likelihood: Likelihood,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
     landscape: Landscape,
 ) -> Inference:
     """Posterior of the weights by sequential Monte Carlo, in their own coordinates.
@@ -114,7 +114,7 @@ def _excess_energy(target: Target, w: Array, mode: laplace.Mode) -> float:
 def run_smc(
     target: Target,
     n_particles: int,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     n_jobs: int | None,
     symmetric: bool = False,
@@ -181,7 +181,7 @@ def run_smc(
     return sample._replace(z=local.root @ sample.z, r_hat=r_hat, ess=ess), evidences
 
 
-def _temper(target: Target, size: int, rng: np.random.Generator) -> tuple[Array, float]:
+def _temper(target: Target, size: int, rng: Generator) -> tuple[Array, float]:
     """Equally likely particles (1, p, s) of one run, and its log evidence."""
     # β = 0: the prior, N(0, I)
     w = rng.standard_normal((1, target.root.shape[1], size))
@@ -212,7 +212,7 @@ def _temper(target: Target, size: int, rng: np.random.Generator) -> tuple[Array,
 def _resample_sorted(
     w: Array,
     log_weights: Array,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Index:
     """Resample particles (p, s) in the order along the direction of largest spread."""
     centred = w - w.mean(axis=1, keepdims=True)
@@ -235,7 +235,7 @@ def _move(
     w: Array,
     log_weights: Array,
     beta: float,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Array:
     """Particles (1, p, s) after steps at temperature β that forget their start."""
     typical = resample(log_weights, w.shape[2], rng)

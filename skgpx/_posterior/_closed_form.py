@@ -16,6 +16,7 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._posterior._sampler import Inference, Sampler, independent_draws
 from skgpx._shell.row_statistics import row_statistics
 from skgpx._shell.validation import Rows
+from skgpx._types import Generator
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Gaussian
 
@@ -25,7 +26,7 @@ def closed_form(
     rows: Rows,
     likelihood: Gaussian,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """Posterior ``N(Λ⁻¹ Φᵀ y / σ², Λ⁻¹)`` with ``Λ = I + Φᵀ Φ / σ²``, and its draws.
 
@@ -44,7 +45,7 @@ def from_statistics(
     rows: Rows,
     likelihood: Gaussian,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """:func:`closed_form` given the sums over all rows, of which `rows` may be some."""
     if sampler.noise_is_free:
@@ -71,7 +72,7 @@ def _several_targets(
     rows: Rows,
     likelihood: Gaussian,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """Each target with a noise of its own, on the rows where it is known.
 

@@ -21,6 +21,7 @@ from skgpx._numerics.expectations import expectation_nodes
 from skgpx._posterior._nearest_rows import NearestFunctions, Regression, inference_of
 from skgpx._posterior._sampler import Inference, Sampler
 from skgpx._shell.validation import Rows
+from skgpx._types import Generator
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Likelihood
@@ -35,7 +36,7 @@ def location_and_scale(
     rows: Rows,
     likelihood: Likelihood,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """Posterior of a location and of the log scale of its noise, given all rows.
 

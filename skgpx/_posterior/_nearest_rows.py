@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters import (
     FixedPoint,
@@ -31,7 +30,7 @@ from skgpx._shell.row_statistics import (
     neighbor_whitening,
 )
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -46,7 +45,7 @@ def nearest_rows(
     rows: Rows,
     likelihood: Likelihood,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """Posterior given all rows, each conditioned on its nearest predecessors.
 
@@ -102,7 +101,7 @@ def nearest_rows(
 
     def inference_at(
         result: FixedPoint[Regression, Sites],
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Inference:
         regression = result.regression
         evidence = regression.log_density + responses_at.bound_beyond(
@@ -127,7 +126,7 @@ def inference_of(
     likelihood: Likelihood,
     evidence: float,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """The posterior, with draws of its weights."""
     weights: Any = posterior.weights
@@ -150,7 +149,7 @@ def _regression(
     rows: Rows,
     likelihood: Gaussian,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """Regression of one or several targets, each on the rows where it is known."""
     n = len(rows.y)
@@ -219,7 +218,7 @@ def _noises_of_targets(
     count: Index,
     rows: Rows,
     likelihood: Gaussian,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Array:
     """Noise variance of each target, by the density of rows given predecessors, (t,).
 
@@ -264,7 +263,7 @@ def points_are_closer(
     points: Array,
     fewer_points: Array,
     n_neighbors: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> bool:
     """Whether many points predict better than fewer ones and nearest rows.
 
@@ -420,7 +419,7 @@ class NearestFunctions(NamedTuple):
         basis: Nystroem,
         rows: Rows,
         sampler: Sampler,
-        rng: np.random.Generator,
+        rng: Generator,
         n_functions: int = 1,
     ) -> NearestFunctions:
         """Order the rows, and search for their nearest predecessors."""

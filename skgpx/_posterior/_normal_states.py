@@ -12,7 +12,7 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._posterior._nearest_rows import inference_of
 from skgpx._posterior._sampler import Inference, Sampler, prior_mean
 from skgpx._shell.validation import Rows
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 from skgpx.bases import Nystroem
 from skgpx.likelihoods import Likelihood
 
@@ -22,7 +22,7 @@ def normal_state(
     rows: Rows,
     likelihood: Likelihood,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """Posterior of the weights as the normal distribution that is closest to it.
 

@@ -10,7 +10,7 @@ import numpy as np
 from skgpx._latent import FunctionModel, Mean, MixtureModel
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._shell.validation import Rows
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 from skgpx.diagnostics import Finding
 from skgpx.likelihoods import Likelihood
 
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
 def independent_draws(
     weights: GaussianWeights,
     n_particles: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> tuple[Array, Sample]:
     """Independent draws of the weights (m, c, s), and these in the form of chains."""
     particles = weights.draw(n_particles, rng)

@@ -12,7 +12,7 @@ from skgpx._posterior._nearest_rows import inference_of
 from skgpx._posterior._sampler import Inference, Sampler, prior_mean
 from skgpx._row_budgets import NOISE_ROWS, STRETCHES
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Mask
+from skgpx._types import Array, Generator, Mask
 from skgpx.bases import SeriesBasis
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -23,7 +23,7 @@ def series(
     rows: Rows,
     likelihood: Likelihood,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """Posterior of Markov processes of one column given all rows, in O(n).
 
@@ -50,7 +50,7 @@ def _regression(
     rows: Rows,
     likelihood: Gaussian,
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Inference:
     """Regression of one or several targets, each on the rows where it is known."""
     n = len(rows.y)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
@@ -29,7 +28,7 @@ from skgpx._shell.validation import (
     row_quantity,
     warn,
 )
-from skgpx._types import Array, RandomState
+from skgpx._types import AnyArray, Array, ArrayLike, RandomState
 from skgpx.exceptions import PredictionWarning
 from skgpx.kernels import VALUE, FunctionalRows
 from skgpx.likelihoods import Likelihood, Warped
@@ -590,7 +589,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 class LatentClassifier(ClassifierMixin, LatentEstimator):
     """Classifier: probabilities are averaged over the posterior."""
 
-    classes_: NDArray[Any]
+    classes_: AnyArray
 
     def predict(
         self,
@@ -599,7 +598,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         derivative: ArrayLike | None = None,
         widths: ArrayLike | None = None,
         against: ArrayLike | None = None,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """Most probable class of each row.
 
         Parameters
@@ -746,7 +745,7 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         derivative: ArrayLike | None = None,
         widths: ArrayLike | None = None,
         against: ArrayLike | None = None,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """Draw labels, jointly over the rows of X.
 
         Parameters

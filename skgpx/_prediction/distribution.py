@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 from sklearn.base import RegressorMixin
 
@@ -26,7 +25,7 @@ from skgpx._shell.validation import (
     row_blocks,
     working_floats,
 )
-from skgpx._types import Array, Index, Mask, RandomState
+from skgpx._types import AnyArray, Array, ArrayLike, Index, Mask, RandomState
 from skgpx.likelihoods import Likelihood
 
 # Normal quantiles and weights at which functions of a transformed target are averaged.
@@ -160,7 +159,7 @@ class Predictive(OneBlasThread):
         self,
         n_samples: int = 1,
         random_state: RandomState = None,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """Draw observations, jointly over the rows.
 
         Parameters
@@ -376,7 +375,7 @@ class PredictiveDistribution(Predictive):
         self,
         n_samples: int = 1,
         random_state: RandomState = None,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """Draw observations jointly over the rows, (n_rows, n_samples); O(n_rows)."""
         n_samples = check_count(n_samples, "n_samples")
         if random_state is None:
@@ -532,7 +531,7 @@ class NormalDistribution(Predictive):
         self,
         mean: Array,
         std: Array,
-        sampler: Callable[[int, Any], NDArray[Any]] | None = None,
+        sampler: Callable[[int, Any], AnyArray] | None = None,
     ):
         self._mean = mean
         self._std = std
@@ -552,7 +551,7 @@ class NormalDistribution(Predictive):
         self,
         n_samples: int = 1,
         random_state: RandomState = None,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """Draw observations, (n_rows, n_samples)."""
         n_samples = check_count(n_samples, "n_samples")
         if self._sampler is not None:
@@ -625,13 +624,13 @@ def _sample_y(
     target: int | None,
     n_samples: int,
     random_state: RandomState,
-) -> NDArray[Any]:
+) -> AnyArray:
     if not hasattr(estimator, "sample_y"):
         raise ValueError(
             f"{estimator!r} has no sample_y, hence no joint distribution of its rows. "
             "Draws need a Gaussian process."
         )
-    y: NDArray[Any]
+    y: AnyArray
     if random_state is None:
         # the default seed of the estimator
         y = estimator.sample_y(X, n_samples)
@@ -674,7 +673,7 @@ class RescaledDistribution(Predictive):
         self,
         n_samples: int = 1,
         random_state: RandomState = None,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """Draw observations jointly over the rows, (n_rows, n_samples)."""
         return self._stretched(self.inner.sample(n_samples, random_state))
 
@@ -745,7 +744,7 @@ class TransformedDistribution(Predictive):
         self,
         n_samples: int = 1,
         random_state: RandomState = None,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """Draw observations jointly over the rows, (n_rows, n_samples)."""
         return self._back(self.inner.sample(n_samples, random_state))
 
@@ -859,7 +858,7 @@ class JoinedDistribution(Predictive):
         self,
         n_samples: int = 1,
         random_state: RandomState = None,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """Draw observations, (n_rows, n_samples), jointly within each part.
 
         Without a seed, each part takes the seed of its estimator.
@@ -873,9 +872,9 @@ class JoinedDistribution(Predictive):
 
     def _joined(
         self,
-        function: Callable[..., NDArray[Any]],
+        function: Callable[..., AnyArray],
         *row_values: Array,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """``function(part, *row_values)`` of all parts, in the order of all rows."""
         results = []
         for part, rows in zip(self.parts, self.positions, strict=True):

@@ -8,14 +8,13 @@ import numpy as np
 from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     ExpSineSquared,
-    Kernel,
     Product,
     Sum,
 )
 
 from skgpx._latent import MixtureModel
 from skgpx._numerics.rows import weighted_quantiles
-from skgpx._types import Array, Index
+from skgpx._types import Array, Index, Kernel
 from skgpx.bases import WarpedInputs
 from skgpx.kernels import (
     Columns,

@@ -7,13 +7,13 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
 from skgpx._latent import FunctionModel, MixtureModel, SeriesModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._reports.averaged_hyperparameters import AveragedHyperparameters, quantiles
 from skgpx._shell.validation import check_is_fitted, check_X, codes_of_grades, warn
+from skgpx._types import AnyArray, ArrayLike
 from skgpx._version import __version__
 from skgpx.bases import Nystroem
 from skgpx.exceptions import PredictionWarning
@@ -379,7 +379,7 @@ def _unexplained_share(
     return min(2.0 * noise * unexplained / prior, 1.0)
 
 
-def _share(model: FunctionModel, rows: NDArray[Any]) -> float:
+def _share(model: FunctionModel, rows: AnyArray) -> float:
     """Share of the prior variance at the rows that the basis leaves out."""
     features, variance = model.features_and_residual(rows)
     explained = float(np.sum(features**2))

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+
+from skgpx._types import ArrayLike
 
 _LOGGER = logging.getLogger("skgpx")
 _Method = TypeVar("_Method", bound=Callable[..., Any])

@@ -10,7 +10,6 @@ from numbers import Integral
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import TransformedTargetRegressor
@@ -30,7 +29,7 @@ from skgpx._shell.parallel import parallel_map
 from skgpx._shell.tables import Training, row_codes, take_rows
 from skgpx._shell.validation import check_is_fitted, warn
 from skgpx._shell.wrapped import is_search
-from skgpx._types import Array, Index, Mask
+from skgpx._types import AnyArray, Array, ArrayLike, Generator, Index, Mask
 from skgpx.exceptions import DataWarning
 
 Predict = Callable[[Any, Any], Array]
@@ -211,7 +210,7 @@ def weight_keyword(estimator: BaseEstimator) -> str | None:
     return None
 
 
-def seeded(estimator: BaseEstimator, rng: np.random.Generator) -> Any:
+def seeded(estimator: BaseEstimator, rng: Generator) -> Any:
     """Clone with a number for each `random_state` that is None."""
     fresh = clone(estimator)
     names = sorted(
@@ -237,7 +236,7 @@ def _splitter(cv: Folds, groups: ArrayLike | None, stratify: bool) -> Any:
 
 
 def _random_folds(
-    y: NDArray[Any],
+    y: AnyArray,
     n_folds: int,
     stratify: bool,
 ) -> list[tuple[Index, Index]]:

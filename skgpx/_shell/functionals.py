@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._shell.validation import (
     Rows,
@@ -14,7 +13,7 @@ from skgpx._shell.validation import (
     check_range,
     standardisation,
 )
-from skgpx._types import Array, Index, Mask
+from skgpx._types import Array, ArrayLike, Index, Mask
 from skgpx.kernels import FunctionalRows, Functionals
 
 # Quantities of rows, given to `fit` and to predictions alike.

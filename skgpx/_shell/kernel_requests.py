@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.gaussian_process.kernels import RBF, Kernel
+from sklearn.gaussian_process.kernels import RBF
 
+from skgpx._types import Kernel
 from skgpx.kernels import (
     CategoricalKernel,
     Columns,

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
@@ -26,7 +25,7 @@ from skgpx._shell.validation import (
     validate_data,
     with_codes,
 )
-from skgpx._types import Array
+from skgpx._types import AnyArray, Array, ArrayLike
 
 __all__ = ["take_rows"]
 
@@ -45,7 +44,7 @@ class Training(NamedTuple):
     """
 
     X: Any
-    y: NDArray[Any]
+    y: AnyArray
     weights: Array
 
 
@@ -132,7 +131,7 @@ def column_names(table: Any) -> list[Any]:
     return list(table.schema.names)
 
 
-def frame_of(table: Any, rows: NDArray[Any]) -> Any:
+def frame_of(table: Any, rows: AnyArray) -> Any:
     """Rows (n, d) in a polars or Arrow table like this one, which finds their types."""
     make = getattr(table, "from_pydict", type(table))
     columns = zip(column_names(table), rows.T.tolist(), strict=True)
@@ -152,7 +151,7 @@ def _columns(frame: Any) -> list[Any]:
     return [frame[name] for name in column_names(frame)]
 
 
-def _ranks(column: NDArray[Any]) -> Array:
+def _ranks(column: AnyArray) -> Array:
     if column.dtype.kind not in "buif":
         column = column.astype(str)
     return np.unique(column, return_inverse=True)[1].astype(np.float64)

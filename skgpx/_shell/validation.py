@@ -10,10 +10,9 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
+from sklearn.gaussian_process.kernels import ExpSineSquared
 from sklearn.utils import _safe_indexing as take_rows
 from sklearn.utils import check_random_state, check_scalar, column_or_1d
 from sklearn.utils._param_validation import HasMethods as HasMethods
@@ -37,7 +36,16 @@ from skgpx._numerics.rows import (
 )
 from skgpx._shell.kernel_requests import ORDERS, DefaultKernel
 from skgpx._shell.kernel_requests import kernel_of as kernel_of
-from skgpx._types import Array, Mask, RandomState, Selection
+from skgpx._types import (
+    AnyArray,
+    Array,
+    ArrayLike,
+    Generator,
+    Kernel,
+    Mask,
+    RandomState,
+    Selection,
+)
 from skgpx.exceptions import DataWarning
 from skgpx.exceptions import warn as warn
 from skgpx.kernels import Functionals, length_scales, parts_with, split_noise
@@ -205,7 +213,7 @@ def check_rows(
     *,
     numeric: bool,
     reset: bool = True,
-) -> tuple[Array, NDArray[Any], Array]:
+) -> tuple[Array, AnyArray, Array]:
     """Check the arguments of `fit`: float64 X (n, d), y (n,), weights (n,).
 
     For several targets, which the tags of the estimator must allow, y is (n, t).
@@ -583,7 +591,7 @@ def check_labels(y: ArrayLike | None) -> None:
         )
 
 
-def one_target(estimator: BaseEstimator, y: NDArray[Any]) -> NDArray[Any]:
+def one_target(estimator: BaseEstimator, y: AnyArray) -> AnyArray:
     """Targets (n,); a column is one too, with scikit-learn's warning."""
     if y.size > len(y):
         raise ValueError(
@@ -785,7 +793,7 @@ def _keep_categories(
     }
 
 
-def _category_codes(name: str, column: ArrayLike, categories: NDArray[Any]) -> Array:
+def _category_codes(name: str, column: ArrayLike, categories: AnyArray) -> Array:
     """Position of each value among the categories of a column."""
     codes = {value: i for i, value in enumerate(categories.tolist())}
     values = np.asarray(column, dtype=object).tolist()
@@ -955,12 +963,12 @@ def check_points(
     return array
 
 
-def check_targets(y: ArrayLike, rows: Sized, n_targets: int = 1) -> NDArray[Any]:
+def check_targets(y: ArrayLike, rows: Sized, n_targets: int = 1) -> AnyArray:
     """Targets or labels, one for each row (n_rows,), or several (n_rows, t)."""
     if n_targets > 1:
         return check_points("y", y, (len(rows), n_targets))
     check_unmasked(y=y)
-    targets: NDArray[Any] = column_or_1d(y)
+    targets: AnyArray = column_or_1d(y)
     check_consistent_length(rows, targets)
     return targets
 
@@ -1399,7 +1407,7 @@ def check_levels(q: ArrayLike, name: str) -> Array:
     return levels
 
 
-def generator(random_state: RandomState) -> np.random.Generator:
+def generator(random_state: RandomState) -> Generator:
     """Generator for a `random_state` of scikit-learn; a Generator is returned."""
     if isinstance(random_state, np.random.Generator):
         return random_state

@@ -5,13 +5,13 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from skgpx._shell.validation import check_is_fitted
+from skgpx._types import ArrayLike
 
 
 def is_search(estimator: BaseEstimator) -> bool:

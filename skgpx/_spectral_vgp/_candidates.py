@@ -12,14 +12,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx._hyperparameters import StudentPrior, stretched
 from skgpx._numerics.fourier import Box, FourierIndex, Integers, by_length, moment
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import WeightStatistics
 from skgpx._spectral_vgp._domain import Region, kernel_box, widths
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.bases import (
     BoostedEigenvalues,
     KernelEigenvalues,

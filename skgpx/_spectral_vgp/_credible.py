@@ -10,7 +10,7 @@ from scipy.special import gammaincinv
 from scipy.stats import qmc
 
 from skgpx._latent import LatentModel
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 
 
 def domain_grid(domain: Array, size: int = 1024) -> Array:
@@ -86,7 +86,7 @@ def simultaneous_factor(
     model: LatentModel,
     coverage: float,
     points: Array,
-    rng: np.random.Generator,
+    rng: Generator,
     output: int = 0,
 ) -> float:
     """Quantile of ``max |f - mean| / std`` over points, from draws of f.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._shell.validation import Rows, warn
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.bases import Box, ContinuedSeries, FourierSeries
 from skgpx.diagnostics import Finding, input_outliers
 from skgpx.exceptions import PredictionWarning

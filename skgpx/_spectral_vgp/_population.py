@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters import counted_once
 from skgpx._latent import LatentModel
@@ -40,7 +39,7 @@ from skgpx._spectral_vgp._domain import (
 from skgpx._spectral_vgp._score import Objective, objective_for
 from skgpx._spectral_vgp._search import MAX_FUNCTIONS, search
 from skgpx._spectral_vgp._sums import row_sums
-from skgpx._types import Array
+from skgpx._types import Array, Generator, Kernel
 from skgpx.bases import BoostedEigenvalues, FourierSeries, OrderedEigenvalues
 from skgpx.diagnostics import Finding, no_signal, too_few_basis_functions
 
@@ -248,7 +247,7 @@ def fit_population(
     rows: Rows,
     domain: Array | None,
     parameters: Parameters,
-    rng: np.random.Generator,
+    rng: Generator,
     n_jobs: int | None,
     adds: bool,
 ) -> FourierState:

@@ -7,9 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtri
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import checked_domain
 from skgpx._latent import LatentModel
@@ -50,7 +48,7 @@ from skgpx._spectral_vgp._credible import (
 from skgpx._spectral_vgp._domain import warn_outside, without_input_outliers
 from skgpx._spectral_vgp._population import FourierState, fit_population
 from skgpx._spectral_vgp._sample import SparseState, fit_sample
-from skgpx._types import Array, RandomState
+from skgpx._types import Array, ArrayLike, Kernel, RandomState
 from skgpx.bases import ContinuedSeries, RankedEigenvalues, has_spectrum
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.diagnostics import (

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._hyperparameters import (
     NOISE_PRIOR,
@@ -31,7 +29,7 @@ from skgpx._shell.validation import Rows, standardisation
 from skgpx._spectral_vgp._candidates import Parameters, fixed_noise_variance
 from skgpx._spectral_vgp._credible import effective_dimension
 from skgpx._spectral_vgp._domain import input_range, joint_range
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator, Kernel
 from skgpx.bases import EmpiricalSpectral, Nystroem, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import default_kernel
@@ -179,7 +177,7 @@ def fit_sample(
     rows: Rows,
     kind: str,
     parameters: Parameters,
-    rng: np.random.Generator,
+    rng: Generator,
     n_jobs: int | None,
 ) -> tuple[SparseState, tuple[Finding, ...]]:
     """Choose prior, basis and standardisation on the rows, and sum over them.
@@ -292,7 +290,7 @@ def _select_points(
     kernel: Kernel,
     n_basis: int | None,
     noise_variance: float,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Array:
     """Inducing points (m, d): so many, or as many as the rows support."""
     if n_basis is None:
@@ -315,7 +313,7 @@ def _eigenvectors(
     rows: Rows,
     n_basis: int | None,
     noise_variance: float,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> EmpiricalSpectral:
     """Leading eigenvectors at as many rows as can be decomposed."""
     X = rows.X

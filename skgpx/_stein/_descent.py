@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.expectations import log_density
@@ -31,7 +30,7 @@ from skgpx._shell.parallel import workers
 from skgpx._shell.validation import Rows
 from skgpx._stein._frequency_prior import FrequencyPrior, FrequencyPriorLike
 from skgpx._stein._wave_mixture import WIDE, NetworkWarp, Statistics, WaveMixture
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.kernels import additive_terms
 
 # Steps of a round; after each, validation rows are scored and callbacks run.

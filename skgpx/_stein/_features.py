@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     clone,
 )
-from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Kernel
+from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
 
 from skgpx._draws import FourierFeatures
 from skgpx._reports.report import Reporting
@@ -29,7 +28,7 @@ from skgpx._shell.validation import (
     row_blocks,
     validate_data,
 )
-from skgpx._types import Array, RandomState
+from skgpx._types import AnyArray, Array, ArrayLike, Generator, Kernel, RandomState
 from skgpx.kernels import (
     Monomial,
     noise_variance,
@@ -53,7 +52,7 @@ def kernel_waves(
     method: str,
     input_variances: Array,
     n_steps: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> FourierFeatures:
     """Waves whose products sum to about the kernel: ``Σ a² cos(ω·(x - y))``.
 
@@ -145,7 +144,7 @@ def _sample(
     method: str,
     input_variances: Array,
     n_steps: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> tuple[Array, Array]:
     """Frequencies (n, d) of one term of a kernel, and amplitudes of norm one."""
     d = len(input_variances)
@@ -335,7 +334,7 @@ class SteinFourierFeatures(
         self.noise_variance_ = float(noise_variance(self.kernel_, X[:1])[0])
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
+    def transform(self, X: ArrayLike) -> AnyArray:
         """Features of the rows of X.
 
         Parameters
@@ -360,11 +359,11 @@ class SteinFourierFeatures(
             features[rows] = waves(X[rows].astype(np.float64))
         return features
 
-    def _checked(self, X: ArrayLike, reset: bool) -> NDArray[Any]:
+    def _checked(self, X: ArrayLike, reset: bool) -> AnyArray:
         """Rows in single or double precision."""
         check_columns(X)
         dtypes = (np.float64, np.float32)
-        checked: NDArray[Any]
+        checked: AnyArray
         checked = validate_data(self, X, dtype=dtypes, order="C", reset=reset)
         return checked
 

@@ -29,7 +29,7 @@ from skgpx._stein._start import (
     without_waves,
 )
 from skgpx._stein._wave_mixture import WIDE, NetworkWarp, SteinState, WaveMixture
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals
 from skgpx.likelihoods import Gaussian
@@ -42,7 +42,7 @@ Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
 def fit_stein(
     rows: Rows,
     settings: Settings,
-    rng: np.random.Generator,
+    rng: Generator,
     clock: StageClock,
     report: Report,
 ) -> tuple[Attributes, list[Finding | None]]:
@@ -199,7 +199,7 @@ class _Data(NamedTuple):
 def _standardise_and_split(
     rows: Rows,
     settings: Settings,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> _Data:
     """Hold out validation rows, and standardise y by the others.
 
@@ -258,10 +258,10 @@ def _start(
     data: _Data,
     learning_rows: Rows,
     settings: Settings,
-    search_rng: np.random.Generator,
-    wave_rng: np.random.Generator,
-    network_rng: np.random.Generator,
-    pair_rng: np.random.Generator,
+    search_rng: Generator,
+    wave_rng: Generator,
+    network_rng: Generator,
+    pair_rng: Generator,
 ) -> _Start:
     """Kernel and noise by the evidence, and waves: quasi-random, strong, or mapped."""
     train = data.train
@@ -318,7 +318,7 @@ def _learn_prior(
     rows: Rows,
     data: _Data,
     settings: Settings,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> State:
     """Kernel and noise variance that maximise the evidence of some rows."""
     noise_variance = settings.noise_variance
@@ -341,7 +341,7 @@ def _noise_of_targets(
     rows: Rows,
     prior: State,
     settings: Settings,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> float | Array:
     """Noise variance; of several targets, by the evidence of each in one basis."""
     if rows.y.ndim == 1:

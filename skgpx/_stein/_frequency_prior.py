@@ -8,11 +8,9 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._shell.validation import check_kernel
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Kernel
 from skgpx.kernels import spectral_score
 
 

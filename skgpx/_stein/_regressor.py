@@ -7,8 +7,6 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._prediction.base import LatentRegressor
 from skgpx._shell.callbacks import (
@@ -43,7 +41,7 @@ from skgpx._stein._descent import Settings, SteinDescent
 from skgpx._stein._fit import fit_stein
 from skgpx._stein._frequency_prior import FrequencyPriorLike, checked_score
 from skgpx._stein._wave_mixture import SteinState
-from skgpx._types import Array, RandomState
+from skgpx._types import Array, ArrayLike, Kernel, RandomState
 from skgpx.diagnostics import conclude
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._numerics.adam import cosine_decay
 from skgpx._numerics.blas_threads import one_blas_thread
@@ -17,7 +16,7 @@ from skgpx._shell.validation import (
     check_points,
     validate_params,
 )
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike
 
 
 @validate_params(

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FourierFeatures, FunctionDraws, Term, linear_draws
 from skgpx._latent import LatentModel, MixtureModel
@@ -18,7 +17,7 @@ from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._numerics.wave_evidence import Waves
 from skgpx._shell.row_statistics import statistics_of_all
 from skgpx._shell.validation import Rows, row_blocks
-from skgpx._types import Array
+from skgpx._types import Array, Generator, Kernel
 from skgpx.bases import Fourier, InputMap, WarpedInputs
 from skgpx.likelihoods import Gaussian
 
@@ -87,7 +86,7 @@ class NetworkWarp:
         X: Array,
         weights: Array,
         unit: Array,
-        rng: np.random.Generator,
+        rng: Generator,
     ):
         d = X.shape[1]
         self.network = Perceptron((d, *hidden, d))
@@ -177,7 +176,7 @@ class FourierPairs(Fourier):
     def draw(
         self,
         weights: Array,
-        rng: np.random.Generator,
+        rng: Generator,
         **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw``, sums of single waves: those of a pair share a weight."""

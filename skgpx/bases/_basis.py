@@ -9,7 +9,7 @@ import numpy as np
 
 from skgpx._draws import FunctionDraws, Process
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 
 # Maps rows (n, d) to the mean (n, c, s) of f there, and a variance of that shape.
 Marginals = Callable[[Array], tuple[Array, Array]]
@@ -51,7 +51,7 @@ class Basis(Protocol):
     def draw(
         self,
         weights: Array,
-        rng: np.random.Generator,
+        rng: Generator,
         **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with weights (m, c, s) and a drawn residual."""

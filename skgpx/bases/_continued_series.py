@@ -17,12 +17,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import FiniteProcess, KernelFeatures, LinearTerm
 from skgpx._numerics.fourier import Box, FourierIndex, Integers
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx._types import Array, Index
+from skgpx._types import Array, Index, Kernel
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._fourier import BoxFourierFeatures, FourierSeries
 from skgpx.kernels import expand

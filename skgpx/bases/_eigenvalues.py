@@ -22,14 +22,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gamma, gammaincc, gammaln, zeta
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    Kernel,
-    Matern,
-    Product,
-    Sum,
-)
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
 
 from skgpx._numerics.fourier import (
     Box,
@@ -40,7 +33,7 @@ from skgpx._numerics.fourier import (
     half_space,
 )
 from skgpx._numerics.regression import Spectrum
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.kernels import free_slopes, rule_of, with_theta
 
 # ---- Eigenvalues of series priors, and how they depend on their parameters -----------

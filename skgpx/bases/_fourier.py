@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import (
     FiniteProcess,
@@ -27,7 +26,7 @@ from skgpx._numerics.fourier import (
     evaluate,
 )
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.kernels import sample_frequencies
@@ -119,7 +118,7 @@ class Fourier(FiniteBasis):
         kernel: Kernel,
         n_frequencies: int,
         d: int,
-        rng: np.random.Generator,
+        rng: Generator,
         method: str = "sobol",
     ) -> Fourier:
         """Frequencies from the spectral density of a stationary kernel.
@@ -192,7 +191,7 @@ class Fourier(FiniteBasis):
     def draw(
         self,
         weights: Array,
-        rng: np.random.Generator,
+        rng: Generator,
         **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw`` with these weights (2 R, c, s), without the residual."""
@@ -367,7 +366,7 @@ class FourierSeries(FiniteBasis):
     def draw(
         self,
         weights: Array,
-        rng: np.random.Generator,
+        rng: Generator,
         **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual.

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._draws import (
     Conditioning,
@@ -20,7 +19,7 @@ from skgpx._draws import (
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx._types import Array
+from skgpx._types import Array, Generator, Kernel
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.kernels import Functionals, kernel_matrix
 
@@ -156,7 +155,7 @@ class KernelBasis:
     def draw(
         self,
         weights: Array,
-        rng: np.random.Generator,
+        rng: Generator,
         points: Array | None = None,
         **prior: Any,
     ) -> FunctionDraws:
@@ -219,7 +218,7 @@ class KernelBasis:
         self,
         points: Array,
         weights: Array,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> FunctionDraws:
         """``k(·, P) K⁻¹ f(P)``, the expectation of functions with drawn values f(P)."""
         features = self(points)

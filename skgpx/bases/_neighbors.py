@@ -11,12 +11,11 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.nearest import predecessors, solve_local
 from skgpx._numerics.rows import row_slices
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases._kernel_basis import Nystroem
 from skgpx.kernels import (
     decaying_part,
@@ -255,7 +254,7 @@ class NeighborResidual:
 
     def predecessors(
         self,
-        rng: np.random.Generator,
+        rng: Generator,
         n_jobs: int,
     ) -> tuple[Index, Index]:
         """Nearest predecessors of the rows in a random order, for each of g searches.

@@ -6,12 +6,10 @@ import importlib
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.linalg import Entries, pivoted_cholesky
 from skgpx._numerics.rows import distinct_rows
-from skgpx._types import Array, Index, Selection
+from skgpx._types import Array, ArrayLike, Generator, Index, Kernel, Selection
 from skgpx.kernels import Functionals, kernel_matrix, length_scales
 
 Selector = Callable[[Array, Kernel, int, np.random.Generator], ArrayLike]
@@ -26,7 +24,7 @@ def select_inducing(
     X: Array,
     kernel: Kernel,
     n_inducing: int,
-    rng: np.random.Generator,
+    rng: Generator,
     weights: Array | None = None,
 ) -> Array:
     """Inducing points from the rows of X.
@@ -118,7 +116,7 @@ def select_until(
     kernel: Kernel,
     n_largest: int,
     mean_residual: float,
-    rng: np.random.Generator,
+    rng: Generator,
     weights: Array | None = None,
     residual_per_point: float = np.inf,
 ) -> Array | None:
@@ -190,7 +188,7 @@ def _greedy(
     weights: Array,
     kernel: Kernel,
     n_inducing: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Index:
     """Pivots of the kernel matrix; ties go to the first row."""
     del weights
@@ -209,7 +207,7 @@ def _entries(kernel: Kernel, X: Array) -> tuple[Entries, Array]:
     return entries, kernel.diag(X)
 
 
-def _sampled(n: int, n_largest: int, rng: np.random.Generator) -> Index:
+def _sampled(n: int, n_largest: int, rng: Generator) -> Index:
     """All of n places, or a sorted uniform sample of them."""
     places = np.arange(n)
     if n > n_largest:
@@ -222,7 +220,7 @@ def _determinantal(
     weights: Array,
     kernel: Kernel,
     n_inducing: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Index:
     """Draw from the determinantal point process of m rows, by its eigenvectors.
 
@@ -263,7 +261,7 @@ def _determinantal(
 def _determinantal_eigenvectors(
     eigenvalues: Array,
     m: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Index:
     """Places of m of N eigenvalues, drawn with probability ∝ their product.
 
@@ -299,7 +297,7 @@ def _k_means_plus_plus(
     weights: Array,
     kernel: Kernel,
     n_inducing: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Index:
     """Seeds of k-means in the metric of the kernel."""
     n, d = rows.shape
@@ -323,7 +321,7 @@ def _random(
     weights: Array,
     kernel: Kernel,
     n_inducing: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Index:
     """Distinct rows with probabilities proportional to their weights."""
     del kernel

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.bases._kernel_basis import Nystroem
 from skgpx.kernels import StateSpace
 

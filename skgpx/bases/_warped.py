@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from skgpx._draws import FunctionDraws, InputMap, Process, mapped_draws
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 from skgpx.bases._basis import Basis, Marginals
 
 
@@ -78,7 +76,7 @@ class WarpedInputs:
     def draw(
         self,
         weights: Array,
-        rng: np.random.Generator,
+        rng: Generator,
         **prior: Any,
     ) -> FunctionDraws:
         """Functions ``φᵀw + g`` with these weights (m, c, s) and a drawn residual.

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skgpx._front.predict_dist import predict_dist, sample_functions
 from skgpx._shell.validation import check_count
 from skgpx._shell.wrapped import innermost
-from skgpx._types import Array, RandomState
+from skgpx._types import Array, ArrayLike, RandomState
 from skgpx.inspection._axes import (
     axes_of,
     draw_data,

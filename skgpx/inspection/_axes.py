@@ -8,13 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from skgpx._shell.tables import columns_of, table_of
 from skgpx._shell.validation import check_count, check_is_fitted
 from skgpx._shell.wrapped import unwrapped
-from skgpx._types import Array
+from skgpx._types import AnyArray, Array, ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +54,7 @@ def axes_of(ax: Axes | ArrayLike | None, count: int = 1) -> tuple[Figure, Any]:
     return figure, axes[0] if count == 1 else axes
 
 
-def panels_of(ax: Axes | ArrayLike | None, count: int) -> tuple[Figure, NDArray[Any]]:
+def panels_of(ax: Axes | ArrayLike | None, count: int) -> tuple[Figure, AnyArray]:
     """Figure and array of Axes, one for each panel."""
     figure, axes = axes_of(ax, count)
     return figure, np.atleast_1d(axes)

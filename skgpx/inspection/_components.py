@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skgpx._shell.validation import check_count
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike
 from skgpx.inspection._axes import (
     fitted_model,
     optional_array,

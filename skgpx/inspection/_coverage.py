@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.base import BaseEstimator
 
 from skgpx._front.predict_dist import predict_dist
-from skgpx._types import Array, RandomState
+from skgpx._types import Array, ArrayLike, RandomState
 from skgpx.inspection._axes import axes_of
 from skgpx.metrics import calibration_error, pit_values
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import Akima1DInterpolator
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
 from skgpx._front.effects import Nodes, decompose, shares
 from skgpx._shell.validation import check_count, check_coverage
-from skgpx._types import Array, RandomState
+from skgpx._types import AnyArray, Array, ArrayLike, RandomState
 from skgpx.inspection._axes import panels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def _drawn_values(nodes: Nodes) -> NDArray[Any]:
+def _drawn_values(nodes: Nodes) -> AnyArray:
     """Numbers, or names of categories."""
     values = np.asarray(nodes.values)
     if not nodes.is_category:
@@ -81,9 +80,9 @@ class EffectsDisplay:
 
     def __init__(
         self,
-        effects: dict[str, tuple[NDArray[Any], Array, Array]],
-        pairs: dict[tuple[str, str], tuple[NDArray[Any], NDArray[Any], Array]],
-        indices: dict[str, NDArray[Any]],
+        effects: dict[str, tuple[AnyArray, Array, Array]],
+        pairs: dict[tuple[str, str], tuple[AnyArray, AnyArray, Array]],
+        indices: dict[str, AnyArray],
         coverage: float = 0.9,
     ):
         self.effects = effects

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skgpx._shell.validation import check_is_fitted
 from skgpx._shell.wrapped import innermost
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike
 from skgpx.inspection._axes import axes_of
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import comb
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Product
+from sklearn.gaussian_process.kernels import Hyperparameter, Product
 
 from skgpx._numerics.additive import additive_row, additive_rows, additive_slopes
 from skgpx._numerics.linalg import mirrored
 from skgpx._numerics.radial import CATEGORY, NUMBER, RBF
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.kernels._columns import CategoricalKernel, Columns, DerivedKernel
 from skgpx.kernels._matrices import radial_code
 from skgpx.kernels._registry import (
@@ -441,7 +441,7 @@ def _frequencies(
     kernel: Additive,
     n_frequencies: int,
     d: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Array:
     """Frequencies of some columns each, and zeros: of a subset of random order."""
     factors = kernel._factors_of(np.arange(d))

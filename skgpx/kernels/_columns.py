@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Hyperparameter
 
-from skgpx._types import Array, Index, Mask
+from skgpx._types import AnyArray, Array, Index, Kernel, Mask
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,
     matrix_and_input_pullback,
@@ -133,7 +132,7 @@ class Columns(DerivedKernel):
         self.kernel = kernel
         self.columns = columns
 
-    def part(self, X: NDArray[Any]) -> NDArray[Any]:
+    def part(self, X: AnyArray) -> AnyArray:
         """Columns of X that the inner kernel sees, shape (n, q)."""
         X = np.atleast_2d(X)
         columns = self.columns
@@ -160,7 +159,7 @@ class Columns(DerivedKernel):
             )
         return X[:, columns]
 
-    def indices(self, n_features: int) -> NDArray[Any]:
+    def indices(self, n_features: int) -> AnyArray:
         """Numbers of the columns among n_features, shape (q,)."""
         numbers = np.arange(n_features)[np.newaxis]
         return self.part(numbers)[0]

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgpx._numerics.rows import row_slices
-from skgpx._types import Array, Index, Mask
+from skgpx._types import Array, Index, Kernel, Mask
 from skgpx.kernels._columns import DerivedKernel
 from skgpx.kernels._matrices import kernel_matrix, matrix_and_pullback
 from skgpx.kernels._registry import RuledKernel, ValuesAndPullback, is_rule

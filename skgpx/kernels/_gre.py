@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    Exponentiation,
-    Kernel,
-    Product,
-    Sum,
-)
+from sklearn.gaussian_process.kernels import RBF, Exponentiation, Product, Sum
 
+from skgpx._types import Kernel
 from skgpx.kernels._columns import Columns, DerivedKernel
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,

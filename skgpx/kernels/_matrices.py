@@ -22,7 +22,6 @@ from sklearn.gaussian_process.kernels import (
     Exponentiation,
     ExpSineSquared,
     Hyperparameter,
-    Kernel,
     Matern,
     Product,
     RationalQuadratic,
@@ -33,6 +32,7 @@ from sklearn.gaussian_process.kernels import (
 from skgpx._numerics import radial
 from skgpx._numerics.linalg import inner_product, mirrored, triangle_slopes
 from skgpx._numerics.rows import row_slices
+from skgpx._types import Kernel
 from skgpx.kernels._registry import (
     Array,
     Pullback,

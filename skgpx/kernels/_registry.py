@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Hyperparameter
 
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.kernels._priors import Prior
 
 # A pair of floats, one pair for each entry, "fixed" or a prior.

@@ -16,7 +16,6 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     DotProduct,
-    Kernel,
     Matern,
     Product,
     RationalQuadratic,
@@ -24,7 +23,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics.radial import RBF as RBF_CODE
-from skgpx._types import Array, Index
+from skgpx._types import Array, Index, Kernel
 from skgpx.kernels._additive import Additive, n_subsets
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._linear import Linear

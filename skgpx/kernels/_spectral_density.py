@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv, gammaln, logsumexp
-from sklearn.gaussian_process.kernels import RBF, Kernel, Matern, RationalQuadratic
+from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
 
 from skgpx._numerics.spectral import (
     NORMAL,
@@ -20,7 +20,7 @@ from skgpx._numerics.spectral import (
     STUDENT_T,
     RadialDensity,
 )
-from skgpx._types import Array
+from skgpx._types import Array, Kernel
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import Rule, free_slopes, is_rule, rule_of
 from skgpx.kernels._terms import expand, merge_rbfs

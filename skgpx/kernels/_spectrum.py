@@ -28,12 +28,11 @@ from scipy.stats import qmc
 from sklearn.gaussian_process.kernels import (
     RBF,
     ExpSineSquared,
-    Kernel,
     Matern,
     RationalQuadratic,
 )
 
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import no_sampler, rule_of
 from skgpx.kernels._spectral_density import stationary_variance, variance_nodes
@@ -55,7 +54,7 @@ class Spectrum(Protocol):
     def n_coordinates(self) -> int:
         """Number of uniform coordinates of a frequency."""
 
-    def frequencies(self, uniform: Array, rng: np.random.Generator) -> Array:
+    def frequencies(self, uniform: Array, rng: Generator) -> Array:
         """Frequencies at uniform points, shape (R, d)."""
 
 
@@ -67,7 +66,7 @@ class EllipticalSpectrum:
     d: int
     n_coordinates: int
 
-    def frequencies(self, uniform: Array, rng: np.random.Generator) -> Array:
+    def frequencies(self, uniform: Array, rng: Generator) -> Array:
         """``r u / ℓ`` with r from the first coordinate, u from the others."""
         del rng
         directions = _directions(uniform[:, 1:], self.d)
@@ -170,7 +169,7 @@ class SampledSpectrum:
     d: int
     n_coordinates: int = 0
 
-    def frequencies(self, uniform: Array, rng: np.random.Generator) -> Array:
+    def frequencies(self, uniform: Array, rng: Generator) -> Array:
         """Call the sampler and check what it returns."""
         n_frequencies = len(uniform)
         expected = (n_frequencies, self.d)
@@ -231,7 +230,7 @@ class PeriodicSpectrum:
     kernel: ExpSineSquared
     n_coordinates: int = 2
 
-    def frequencies(self, uniform: Array, rng: np.random.Generator) -> Array:
+    def frequencies(self, uniform: Array, rng: Generator) -> Array:
         """Harmonics, the high ones at small first coordinates, with random signs."""
         del rng
         waves, weights = self.series()
@@ -280,7 +279,7 @@ class ColumnsSpectrum:
         """Number of uniform coordinates of a frequency."""
         return self.inner.n_coordinates
 
-    def frequencies(self, uniform: Array, rng: np.random.Generator) -> Array:
+    def frequencies(self, uniform: Array, rng: Generator) -> Array:
         """Frequencies of the columns, among zeros."""
         inner_frequencies = self.inner.frequencies(uniform, rng)
         return self.embed(inner_frequencies)
@@ -344,7 +343,7 @@ def sample_frequencies(
     kernel: Kernel,
     n_frequencies: int,
     d: int,
-    rng: np.random.Generator,
+    rng: Generator,
     method: str = "sobol",
 ) -> tuple[Array, Array]:
     """Frequencies from the normalised spectral density of a stationary kernel.
@@ -412,7 +411,7 @@ def sample_spectra(
     spectra: Sequence[Spectrum],
     n: int,
     d: int,
-    rng: np.random.Generator,
+    rng: Generator,
     method: str = "sobol",
     tail_power: float = 1.0,
 ) -> tuple[Array, Array]:
@@ -473,7 +472,7 @@ def sample_spectra(
     return total, np.sqrt(importance / importance.sum())
 
 
-def _orthogonal(spectrum: Spectrum, n: int, d: int, rng: np.random.Generator) -> Array:
+def _orthogonal(spectrum: Spectrum, n: int, d: int, rng: Generator) -> Array:
     """Frequencies in orthogonal directions, d by d; independent if not elliptical."""
     if not isinstance(spectrum, EllipticalSpectrum):
         uniform = uniform_points(n, spectrum.n_coordinates, rng, "mc")
@@ -488,7 +487,7 @@ def _orthogonal(spectrum: Spectrum, n: int, d: int, rng: np.random.Generator) ->
     return spectrum.scale_directions(directions[:n], tail)
 
 
-def uniform_points(n: int, d: int, rng: np.random.Generator, method: str) -> Array:
+def uniform_points(n: int, d: int, rng: Generator, method: str) -> Array:
     """Points in the open unit cube, shape (n, d)."""
     # older versions of SciPy call the rng `seed`; newer ones accept both
     if method == "mc" or d == 0:

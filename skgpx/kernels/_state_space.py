@@ -13,14 +13,13 @@ from scipy.special import ive
 from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     ExpSineSquared,
-    Kernel,
     Matern,
     Product,
     Sum,
 )
 
 from skgpx._numerics.state_space import Cascades
-from skgpx._types import Array, Index
+from skgpx._types import Array, Index, Kernel
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._linear import Linear
 

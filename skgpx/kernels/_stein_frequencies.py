@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.gaussian_process.kernels import RBF, Kernel
+from sklearn.gaussian_process.kernels import RBF
 
 from skgpx._numerics.spectral import RadialDensity
 from skgpx._numerics.svgd import median_squares, transport
-from skgpx._types import Array
+from skgpx._types import Array, Generator, Kernel
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import rule_of
 from skgpx.kernels._spectral_density import (
@@ -30,7 +30,7 @@ from skgpx.kernels._spectrum import (
 def stein_frequencies(
     kernel: Kernel,
     n: int,
-    rng: np.random.Generator,
+    rng: Generator,
     input_variances: Array,
     n_steps: int = 300,
 ) -> Array:

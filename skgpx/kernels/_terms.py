@@ -15,7 +15,6 @@ from sklearn.gaussian_process.kernels import (
     DotProduct,
     Exponentiation,
     ExpSineSquared,
-    Kernel,
     Matern,
     Product,
     RationalQuadratic,
@@ -24,7 +23,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._numerics.rows import InputFrame
-from skgpx._types import Array, Index
+from skgpx._types import Array, Index, Kernel
 from skgpx.kernels._additive import Additive, n_subsets
 from skgpx.kernels._columns import CategoricalKernel, Columns
 from skgpx.kernels._functionals import Functionals

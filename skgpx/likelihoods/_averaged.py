@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
-from skgpx._types import Array, Index, Selection
+from skgpx._types import Array, ArrayLike, Index, Selection
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._warped import OnScale
 

@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import optimize
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
@@ -17,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from skgpx._numerics import crps
 from skgpx._numerics.mixture import LatentMixture, atoms
 from skgpx._numerics.quantiles import Cdf, coordinate_on, quantile
-from skgpx._types import Array, Index, Selection
+from skgpx._types import Array, ArrayLike, Generator, Index, Selection
 from skgpx.likelihoods import _predictive
 
 # Start, lower and upper bound of each scale parameter.
@@ -239,7 +238,7 @@ class Likelihood(BaseEstimator):
         """``Var[y | f]``, in squared units of y."""
         raise NotImplementedError(self._missing("variance(f)"))
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw one observation per element of f."""
         raise NotImplementedError(self._missing("sample(f, rng)"))
 
@@ -298,7 +297,7 @@ class Likelihood(BaseEstimator):
             return latent[..., 0]
         return latent
 
-    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+    def example_targets(self, rng: Generator, n: int) -> Array:
         """Targets (n,) that the likelihood accepts, for tests and `check_likelihood`.
 
         The default samples them at standard normal latent values, with scale parameters

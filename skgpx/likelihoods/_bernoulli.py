@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Generator, Index
 from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import doubles
 from skgpx.likelihoods._links import (
@@ -85,7 +84,7 @@ class Bernoulli(Linked):
         below_one = np.where(y >= 0.0, zero, 0.0)
         return np.where(y >= 1.0, 1.0, below_one)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw zeros and ones."""
         uniform = rng.random(np.shape(f))
         return (uniform < self.mean(f)).astype(np.float64)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import betainc, betaln, digamma, expit, logit, zeta
 
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
 
 
@@ -84,7 +83,7 @@ class Beta(Likelihood):
         a, b = self._parameters(f)
         return betainc(a, b, y)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw shares."""
         a, b = self._parameters(f)
         return rng.beta(a, b)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import betainc, betaln
 
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator
 from skgpx.likelihoods._base import check_integers, doubles
 from skgpx.likelihoods._links import PROBABILITY_LINKS, Linked
 
@@ -99,7 +98,7 @@ class Binomial(Linked):
         probability = np.where(y < 0.0, 0.0, probability)
         return np.where(y >= n, 1.0, probability)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw numbers of successes, as floats."""
         p = self._link().probability(doubles(f))
         trials = np.asarray(self.known_).astype(np.int64)

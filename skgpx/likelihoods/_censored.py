@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator
 from skgpx.likelihoods._base import Scales, doubles, residuals
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import (
@@ -89,7 +88,7 @@ class Tobit(NormalNoise):
         """``Φ((y - f) / scale)``, of the true value."""
         return self._normal().cdf(y, f)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw true values from ``N(f, scale²)``."""
         return self._normal().sample(f, rng)
 

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator
 from skgpx.likelihoods._base import Likelihood
 
 Problems = Iterator[str]
@@ -80,7 +79,7 @@ def check_likelihood(
 def _problems(
     likelihood: Likelihood,
     y: ArrayLike | None,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> list[str]:
     """Problems of a likelihood with a constructor as it should be."""
     problems = []
@@ -132,7 +131,7 @@ def _attempt(check: Callable[..., Problems], *case: Any) -> list[str]:
 def _prepare(
     likelihood: Likelihood,
     y: ArrayLike | None,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> tuple[Likelihood, Array]:
     """Fitted copy and targets: y, or the first candidate that it accepts."""
     if y is not None:

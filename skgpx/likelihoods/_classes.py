@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from skgpx._numerics import pointwise
@@ -14,7 +13,7 @@ from skgpx._numerics.expectations import softmax_probabilities
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.robust_max import largest_probabilities
-from skgpx._types import Array, Selection
+from skgpx._types import Array, ArrayLike, Generator, Selection
 from skgpx.likelihoods._base import (
     Likelihood,
     check_integers,
@@ -39,7 +38,7 @@ class ClassNumbers(Likelihood):
         """Whether there are at least two."""
         return n_classes >= 2
 
-    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+    def example_targets(self, rng: Generator, n: int) -> Array:
         """Class numbers in random order, of three classes before `prepare`."""
         n_classes = getattr(self, "n_outputs_", 3)
         return rng.permutation(np.arange(n) % float(n_classes))
@@ -222,7 +221,7 @@ class Categorical(ClassNumbers):
         """Softmax over the outputs, of the shape of f (n, K, s)."""
         return softmax(f, axis=1)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw one class number per row and draw, shape (n, s)."""
         f = several_outputs(f)
         # The largest of f_k plus independent Gumbel noise has softmax probabilities.
@@ -349,7 +348,7 @@ class RobustMax(ClassNumbers):
         n_largest = np.sum(is_largest, axis=1, keepdims=True)
         return self._with_mistakes(is_largest / n_largest)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw one class number per row and draw, shape (n, s)."""
         p = self.probabilities(several_outputs(f))
         n_rows, _, n_draws = p.shape

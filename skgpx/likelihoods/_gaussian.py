@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit, logit, ndtr
 
 from skgpx._numerics import pointwise
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator
 from skgpx.likelihoods._base import Scales, doubles, is_number, residuals
 from skgpx.likelihoods._noise import NoiseOfRows, NormalNoise, variance_start
 
@@ -71,7 +70,7 @@ class Gaussian(NoiseOfRows):
         z = residuals(y, f) / std
         return ndtr(z)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw from ``N(f, v)``."""
         std = np.sqrt(self._variance())
         noise = std * rng.standard_normal(np.shape(f))
@@ -206,7 +205,7 @@ class ShiftedMixture(NormalNoise):
         p = self.probability
         return (1.0 - p) * plain + p * shifted
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw ``f + shift * b + e``."""
         std = np.sqrt(self._scale("noise_variance"))
         shape = np.shape(f)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from skgpx._numerics import expectations
@@ -14,7 +13,7 @@ from skgpx._numerics.expectations import student_noise
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import mean_and_spread, row_slices
-from skgpx._types import Array, Index, Selection
+from skgpx._types import Array, ArrayLike, Generator, Index, Selection
 from skgpx.likelihoods._base import Likelihood, Scales, doubles, several_outputs
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ExpRate
@@ -129,7 +128,7 @@ class _Heteroscedastic(Likelihood):
         z, _ = self._standardised(y, f)
         return self._unit().cdf(z, 0.0)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw one observation per row and draw."""
         f = several_outputs(f)
         location = self.mean(f)
@@ -303,7 +302,7 @@ class _Heteroscedastic(Likelihood):
         """Copy for which f₂ has the kernel of f₁."""
         return self._replace(scale_kernel_=None)
 
-    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+    def example_targets(self, rng: Generator, n: int) -> Array:
         """Draws of ε: any location and scale of y will do."""
         return self._unit().sample(np.zeros(n), rng)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import erfcx, expit, log_ndtr, logit, logsumexp, ndtr, ndtri
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator
 from skgpx.likelihoods._base import Likelihood, doubles
 
 # ---- Rates ---------------------------------------------------------------------------
@@ -161,7 +160,7 @@ RATE_LINKS: dict[str, Any] = {
 }
 
 
-def draw_counts(rate: Array, rng: np.random.Generator) -> Array:
+def draw_counts(rate: Array, rng: Generator) -> Array:
     """Poisson counts, as floats."""
     # NumPy draws counts as 64-bit integers
     rate = np.minimum(rate, 9e18)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import betainc, betaln, expit, gammainc, gammaln
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator
 from skgpx.likelihoods._base import Likelihood, Scales, check_integers, doubles
 from skgpx.likelihoods._links import ExpRate, draw_counts
 
@@ -149,7 +148,7 @@ class NegativeBinomial(LogRate):
         probability = betainc(a, safe_count + 1.0, ratio)
         return np.where(count < 0.0, 0.0, probability)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw Poisson counts of gamma rates, as floats."""
         a = self._scale("shape")
         rate = rng.gamma(a, self.mean(f) / a)
@@ -211,7 +210,7 @@ class Gamma(LogRate):
         ratio = _LINK.rate(-self._log_ratio(positive, f))
         return np.where(y <= 0.0, 0.0, gammainc(a, a * ratio))
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw amounts."""
         a = self._scale("shape")
         return rng.gamma(a, self.mean(f) / a)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from skgpx._numerics import expectations
@@ -14,7 +13,7 @@ from skgpx._numerics.crps import mixture_crps
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import mean_and_spread, weighted_quantiles
-from skgpx._types import Array, Selection
+from skgpx._types import Array, ArrayLike, Selection
 from skgpx.likelihoods._base import Likelihood, RowForm, doubles
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from skgpx._types import Array
+from skgpx._types import AnyArray, Array, ArrayLike, Generator
 from skgpx.likelihoods._averaged import AveragedScales
 from skgpx.likelihoods._base import (
     Likelihood,
@@ -75,7 +74,7 @@ class Ordinal(Likelihood):
 
     discrete = True
     log_scale = True
-    categories_: NDArray[Any] | None = None
+    categories_: AnyArray | None = None
 
     def __init__(
         self,
@@ -125,13 +124,13 @@ class Ordinal(Likelihood):
         _, above = self._edges(np.clip(y, 0.0, highest), f)
         return np.where(y < 0.0, 0.0, ndtr(above))
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw grades, as floats."""
         noise = rng.standard_normal(np.shape(f))
         grades = np.searchsorted(self._thresholds(), np.add(f, noise))
         return grades.astype(np.float64)
 
-    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+    def example_targets(self, rng: Generator, n: int) -> Array:
         """Grades in random order, four of them where their number is not set."""
         n_grades = self.n_grades or 4
         if self.thresholds is not None:
@@ -344,7 +343,7 @@ def codes_of_grades(likelihood: Likelihood | None, y: Any) -> Any:
 class CategoricalDtype(Protocol):
     """Attributes of ``pandas.CategoricalDtype`` that are read here."""
 
-    categories: NDArray[Any]
+    categories: AnyArray
     ordered: bool
 
 

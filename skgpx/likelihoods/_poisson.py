@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import gammaln, pdtr
 
 from skgpx._numerics.expectations import poisson_cdf
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
-from skgpx._types import Array, Selection
+from skgpx._types import Array, ArrayLike, Generator, Selection
 from skgpx.likelihoods._base import RowForm, check_integers, doubles
 from skgpx.likelihoods._links import RATE_LINKS, Linked, draw_counts
 from skgpx.likelihoods._log_rates import NegativeBinomial
@@ -116,7 +115,7 @@ class Poisson(Linked):
 
         return cdf
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw counts, as floats."""
         return draw_counts(self.mean(f), rng)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.rows import row_slices
 from skgpx._numerics.scale_evidence import scale_sums
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
 
 # Equally spaced nodes for the log scale, in standard deviations: also where an error
@@ -205,7 +204,7 @@ class ScaleOfErrors(Likelihood):
         noise = float(np.exp(self.log_weights) @ self.noise)
         return np.asarray(self.known_) + self._squared_scale(doubles(f)) * noise
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw one error per element of f."""
         f = doubles(f)
         masses = np.exp(self.log_weights)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import gammaln, stdtr
 
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import student_noise
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike, Generator
 from skgpx.likelihoods._base import Scales, doubles, is_number, residuals
 from skgpx.likelihoods._noise import NoiseOfRows, robust_location_and_spread
 
@@ -104,7 +103,7 @@ class StudentT(NoiseOfRows):
         z = residuals(y, f) / self._width()
         return stdtr(self.df, z)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw ``f + scale * t``."""
         noise = rng.standard_t(self.df, size=np.shape(f))
         return np.add(f, self._width() * noise)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from skgpx._numerics.expectations import product_nodes
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.warping import POWER_BOUNDS, TRANSFORMS, Warp
-from skgpx._types import Array, Selection
+from skgpx._types import Array, ArrayLike, Generator, Selection
 from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood, Scales, doubles, is_number
 from skgpx.likelihoods._censored import Tobit
@@ -72,7 +71,7 @@ class OnScale(Likelihood):
         """``P(g(Y) <= g(y))``, of the true value."""
         return self.base.cdf(self.forward(y), f)
 
-    def sample(self, f: ArrayLike, rng: np.random.Generator) -> Array:
+    def sample(self, f: ArrayLike, rng: Generator) -> Array:
         """Draw true values."""
         return self.inverse(self.base.sample(f, rng))
 
@@ -297,7 +296,7 @@ class Warped(OnScale):
         selected = super().at_some(rows)
         return selected._replace(likelihood=self.base.at_some(rows))
 
-    def example_targets(self, rng: np.random.Generator, n: int) -> Array:
+    def example_targets(self, rng: Generator, n: int) -> Array:
         """Targets that the transform accepts."""
         targets = self.base.example_targets(rng, n)
         if self.transform == "box-cox":

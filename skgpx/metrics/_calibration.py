@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._prediction.distribution import Predictive
 from skgpx._shell.validation import check_coverage, generator
-from skgpx._types import Array, RandomState
+from skgpx._types import Array, ArrayLike, RandomState
 from skgpx.metrics._scores import interval_coverage
 from skgpx.metrics._targets import (
     checked_distribution,

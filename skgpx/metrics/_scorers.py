@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import log_loss
@@ -18,6 +17,7 @@ from skgpx._prediction.distribution import Predictive
 from skgpx._shell.functionals import ROW_ARGUMENTS
 from skgpx._shell.validation import codes_of_grades
 from skgpx._shell.wrapped import innermost
+from skgpx._types import ArrayLike
 from skgpx.metrics._calibration import calibration_error, coverage_error, pit_values
 from skgpx.metrics._scores import crps, interval_score, neg_log_predictive_density
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._numerics import crps as formulas
 from skgpx._prediction.distribution import Predictive
 from skgpx._shell.validation import check_coverage
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike
 from skgpx.metrics._targets import (
     averaged,
     broadcast_to_targets,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._prediction.distribution import Predictive
 from skgpx._shell.validation import doubles
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike
 
 
 def checked_targets(y_true: ArrayLike) -> Array:

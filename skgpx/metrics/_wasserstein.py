@@ -6,13 +6,12 @@ import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower_transpose
 from skgpx._shell.validation import check_points
 from skgpx._shell.wrapped import unwrapped
-from skgpx._types import Array
+from skgpx._types import Array, ArrayLike
 
 
 class WassersteinGradient(NamedTuple):
