@@ -11,7 +11,7 @@ from benchmarks.problems import NOISE_VARIANCE, SHIFT, STUDENT_T, Problem
 from skgpx._hyperparameters import rough_start, row_target
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Scheme, Target
-from skgpx._pls import _chains
+from skgpx._pls import _langevin
 from skgpx._shell.validation import Rows
 from skgpx.likelihoods import (
     Bernoulli,

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import SpectralVGPRegressor, SteinRFFRegressor
 from skgpx._spectral_vgp._population import FourierState
-from skgpx._spectral_vgp._sample import SparseState
+from skgpx._spectral_vgp._regressor import SparseState
 from skgpx._stein._wave_mixture import SteinState
 
 rng = np.random.default_rng(0)

@@ -26,7 +26,7 @@ from skgpx._cells import _distributed
 from skgpx._iterative._product import KernelProduct
 from skgpx._pls import _lazy_fit
 from skgpx._shell import parallel, row_statistics
-from skgpx._spectral_vgp import _sums
+from skgpx._spectral_vgp import _score
 from skgpx.likelihoods import Gaussian, Poisson, StudentT
 
 distributed = pytest.importorskip("distributed")
@@ -83,7 +83,7 @@ def cluster():
 @pytest.fixture
 def sent(cluster, monkeypatch):
     """Small blocks of rows, so that there is something to deal out."""
-    monkeypatch.setattr(_sums, "_CHUNK", 128)
+    monkeypatch.setattr(_score, "_CHUNK", 128)
     monkeypatch.setattr(row_statistics, "_CHUNK", 64)
     return Sent(cluster, monkeypatch)
 

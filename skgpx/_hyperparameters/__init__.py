@@ -33,11 +33,9 @@ from skgpx._hyperparameters._prior import (
     search_record,
     with_base_rates,
 )
-from skgpx._hyperparameters._process_evidence import (
-    VariationalEvidence,
-    suits_a_normal,
-)
+from skgpx._hyperparameters._process_evidence import VariationalEvidence, suits_a_normal
 from skgpx._hyperparameters._series_evidence import regression_evidence
+from skgpx._hyperparameters._series_search import false_alarm_level
 from skgpx._hyperparameters._slope_noise import learn_noise_of_slopes
 from skgpx._hyperparameters._sparse import (
     MAX_INDUCING_NON_GAUSSIAN,
@@ -51,7 +49,6 @@ from skgpx._hyperparameters._sparse import (
     regress_targets,
 )
 from skgpx._hyperparameters._varying_scale_search import counted_errors, evidence_of
-from skgpx._hyperparameters._waves import false_alarm_level
 from skgpx._hyperparameters._working_responses import (
     ResponsesAt,
     depends_on_contrasts,

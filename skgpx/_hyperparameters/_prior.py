@@ -30,19 +30,18 @@ from skgpx._hyperparameters._candidates import (
 )
 from skgpx._hyperparameters._evidence import (
     Inducing,
+    SparseEvidence,
     has_both_signs,
+    mean_square,
+    with_noise,
     within_variance,
-)
-from skgpx._hyperparameters._exact_search import (
-    exact_search,
-    noise_only,
 )
 from skgpx._hyperparameters._laplace_search import (
     laplace_search,
     rough_latent,
     starts_by_regression,
 )
-from skgpx._hyperparameters._maximise import MIN_EVIDENCE_GAIN, State
+from skgpx._hyperparameters._maximise import MIN_EVIDENCE_GAIN, State, best_of, maximise
 from skgpx._hyperparameters._normal_form import NormalForm
 from skgpx._hyperparameters._process_evidence import (
     is_softmax,
@@ -54,7 +53,15 @@ from skgpx._hyperparameters._scale_of_y import (
     search_few_rows,
     tells_scale,
 )
-from skgpx._hyperparameters._select import Split, is_series, search, select, train
+from skgpx._hyperparameters._select import (
+    Split,
+    is_series,
+    search,
+    select,
+    subset,
+    train,
+)
+from skgpx._hyperparameters._sparse import MAX_INDUCING_SEARCHED
 from skgpx._hyperparameters._varying_scale_search import varying_scale_search
 from skgpx._hyperparameters._working_responses import (
     depends_on_contrasts,
@@ -69,6 +76,7 @@ from skgpx._row_budgets import (
     RESPONSE_ROWS,
     SCREENING_ROWS,
     SEARCHED_ROWS,
+    SPARSE_ROWS,
 )
 from skgpx._shell.kernel_requests import EVERYTHING, DefaultKernel
 from skgpx._shell.validation import (
@@ -829,3 +837,85 @@ def with_base_rates(rows: Rows, likelihood: Likelihood, kernel: Kernel) -> Likel
     else:
         variance = kernel.diag(rows.X)
     return likelihood.centred(float(np.average(variance, weights=rows.weights)))
+
+
+# ---- Search for kernel and noise by the evidence of a Gaussian likelihood ------------
+
+
+def exact_search(
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+    rng: Generator,
+    *,
+    inducing: Inducing,
+    n_inducing: int | None,
+    start: State | None,
+    trend: bool,
+    n_jobs: int | None,
+) -> State:
+    """Maximise the exact evidence, of some rows or of neighbourhoods.
+
+    All candidates compete, unless an earlier search is continued from its end, `start`.
+    A model of few inducing points is then searched on by its own bound.
+    """
+    if start is not None:
+        best = train([start], split)
+    else:
+        best = select(families, split, likelihood, n_jobs, trend)
+    best = best.with_exact_noise()
+    n = len(split.rows.y)
+    if n_inducing is None or n_inducing >= min(n, MAX_INDUCING_SEARCHED):
+        return best
+    refined = _refine_by_bound(best, split.rows, inducing, n_inducing, rng)
+    return refined._replace(exact_noise=best.exact_noise)
+
+
+def _refine_by_bound(
+    exact: State,
+    rows: Rows,
+    inducing: Inducing,
+    n_inducing: int,
+    rng: Generator,
+) -> State:
+    """Search on by the collapsed bound of few points, which leave out more.
+
+    The noise starts at its value of the exact search or at the variance of y, whichever
+    has the better bound. A bound that ends in pure noise does not replace the kernel.
+    """
+    sample = subset(rows, rng.permutation(len(rows.y))[:SPARSE_ROWS])
+    noise = with_noise(exact.likelihood, mean_square(sample))
+    starts = [exact, exact._replace(likelihood=noise)]
+    # first the two starts are compared; inducing points follow the kernel
+    for max_iter in (0, 60, 60):
+        searches = []
+        for start in starts:
+            bound = SparseEvidence.selected(
+                sample,
+                start.kernel,
+                start.likelihood,
+                inducing,
+                n_inducing,
+                rng,
+            )
+            searches.append(maximise(start.candidate, [bound], start.u, max_iter))
+        best = best_of(searches)
+        starts = [best]
+    if not best.has_signal:
+        return exact
+    return best
+
+
+def noise_only(result: State, rows: Rows) -> State:
+    """The default kernel with its smallest amplitude; the variance of y as noise.
+
+    Without a signal the evidence cannot tell short lengthscales from noise: the
+    hyperprior alone would divide the variance of y between them.
+    """
+    candidate = result.candidate
+    likelihood = result.likelihood
+    if not (likelihood.has_closed_form and len(likelihood.theta)):
+        return result
+    start = candidate.starts()[0]
+    u = np.where(candidate.is_length_scale, start, candidate.bounds[:, 0])
+    return result._replace(u=u, likelihood=with_noise(likelihood, mean_square(rows)))

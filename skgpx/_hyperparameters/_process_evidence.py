@@ -19,10 +19,7 @@ from skgpx._hyperparameters._evidence import (
     rough_start,
     row_target,
 )
-from skgpx._hyperparameters._series_evidence import (
-    SeriesEvidence,
-    regression_evidence,
-)
+from skgpx._hyperparameters._series_evidence import SeriesEvidence, regression_evidence
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.langevin import Target

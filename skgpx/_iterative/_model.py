@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from skgpx._draws import FunctionDraws, section_terms
+from skgpx._iterative._product import VarianceCorrection
 from skgpx._iterative._sparse import SparsePosterior
-from skgpx._iterative._variance import VarianceCorrection
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._types import Array, ArrayLike, Generator, Kernel
 

@@ -21,9 +21,8 @@ from skgpx._hyperparameters import (
     search_record,
 )
 from skgpx._iterative._model import PathwiseModel
-from skgpx._iterative._product import KernelProduct
+from skgpx._iterative._product import KernelProduct, VarianceCorrection
 from skgpx._iterative._sparse import SparseRows
-from skgpx._iterative._variance import VarianceCorrection
 from skgpx._numerics.conjugate_gradients import Progress, Solution, solve
 from skgpx._numerics.linalg import NUGGET
 from skgpx._numerics.rows import thinning

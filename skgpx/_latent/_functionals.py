@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skgpx._latent._mixture import MixtureModel
-from skgpx._latent._model import LatentModel, Mean
+from skgpx._latent._model import LatentModel, Mean, MixtureModel
 from skgpx.bases import KernelBasis
 from skgpx.kernels import Functionals, length_scales
 

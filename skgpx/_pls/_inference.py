@@ -6,10 +6,8 @@ from skgpx._hyperparameters import suits_a_normal
 from skgpx._pls._langevin import projected_langevin
 from skgpx._pls._particles import Landscape, explore
 from skgpx._pls._tempering import tempering
-from skgpx._posterior._closed_form import closed_form
-from skgpx._posterior._location_and_scale import location_and_scale
-from skgpx._posterior._nearest_rows import nearest_rows
-from skgpx._posterior._normal_states import normal_state
+from skgpx._posterior._closed_form import closed_form, normal_state
+from skgpx._posterior._nearest_rows import location_and_scale, nearest_rows
 from skgpx._posterior._sampler import Inference, Sampler, resolved_method
 from skgpx._posterior._series import series
 from skgpx._shell.validation import Rows

@@ -8,20 +8,19 @@ from functools import partial
 import numpy as np
 
 from skgpx._numerics import langevin, laplace
-from skgpx._numerics.langevin import Scheme, Target
+from skgpx._numerics.langevin import (
+    Chains,
+    Scheme,
+    Target,
+    Trace,
+    effective_sample_size,
+    split_r_hat,
+)
 from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.smoothing import smoothed
-from skgpx._pls._chains import (
-    ADJUSTED,
-    CORRELATED,
-    adapt,
-    change_coordinates,
-    run_chains,
-    settle,
-    share_accepted,
-)
 from skgpx._pls._particles import Landscape, particle_posterior, round_reporter
 from skgpx._posterior._sampler import Inference, Sample, Sampler, resolved_method
+from skgpx._shell.parallel import parallel_map, workers
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Generator, Index
 from skgpx.bases import Nystroem
@@ -293,3 +292,351 @@ def _stable_step(mode: laplace.Mode, target: Target) -> float:
     """
     inner = np.linalg.solve(mode.root, target.root)
     return 0.2 / float(np.linalg.norm(inner, 2, axis=(1, 2)).max()) ** 2
+
+
+# ---- From a start to particles: rounds of Langevin steps until split R-hat is small --
+
+
+Report = Callable[[Sample], bool]
+Tiers = tuple[tuple[Scheme, ...], ...]
+
+# Steps between the first two checks of convergence.
+ROUND = 10
+# Stretches of the run of which statistics are in memory.
+_MAX_STRETCHES = 32
+# Chains that try steps: with fewer it is not clear which scheme goes farther.
+_TRIAL_CHAINS = 100
+# Acceptance times mobility: of a tier of steps that is worth a trial of the next, and
+# of chains that need no other coordinates.
+_MIN_SCORE = 0.01
+MIN_MOBILITY = 0.1
+# Share of the proposals that an average chain, or the slowest hundredth, must accept.
+_MIN_ACCEPTANCE = 0.03
+
+_LARGE_STEPS = (0.8, 0.4, 0.2, 0.1)
+_SMALL_STEPS = (0.03, 0.01, 0.003)
+# Steps that are tried, those of the next tier only if hardly any proposal is accepted.
+CORRELATED: Tiers = (
+    (
+        *(langevin.ornstein_uhlenbeck(rho) for rho in (0.3, 0.6, 0.8, 0.9)),
+        langevin.trajectory(0.9, 2),
+        langevin.trajectory(0.6, 3),
+        langevin.trajectory(0.4, 4),
+    ),
+    tuple(langevin.ornstein_uhlenbeck(rho) for rho in (0.97, 0.99, 0.997, 0.999)),
+)
+ADJUSTED: Tiers = tuple(
+    tuple(langevin.euler_maruyama(h, metropolis=True) for h in tier)
+    for tier in (_LARGE_STEPS, _SMALL_STEPS)
+)
+LOCAL: Tiers = tuple(
+    tuple(langevin.without_centre(h) for h in tier)
+    for tier in (_LARGE_STEPS, _SMALL_STEPS)
+)
+
+
+def chain_blocks(n_particles: int, size: int = 50) -> list[slice]:
+    """Chains that share matrix products; the same whatever the number of workers.
+
+    Narrower products are slower by a third.
+    """
+    starts = range(0, n_particles, size)
+    return [slice(i, min(i + size, n_particles)) for i in starts]
+
+
+def run_chains(
+    target: Target,
+    z: Array,
+    scheme: Scheme,
+    rng: Generator,
+    *,
+    max_iter: int,
+    tol: float,
+    n_jobs: int | None,
+    adaptive: bool = False,
+    origin: Index | None = None,
+    report: Report | None = None,
+) -> Sample:
+    """Move chains in rounds until split R-hat is at most `tol`.
+
+    R-hat is that of the last three quarters of the run. Only the sums of at most 32
+    stretches of equal length are kept: then neighbours are added, and rounds become
+    twice as long.
+
+    Parameters
+    ----------
+    target : Target
+    z : ndarray of shape (g, p, s)
+        Where the chains start.
+    scheme : Scheme
+    rng : numpy.random.Generator
+        Each block of chains gets a stream of its own for each round.
+    max_iter : int
+        Largest number of evaluations of the gradient by each chain, at least two
+        rounds being made.
+    tol : float
+    n_jobs : int or None
+    adaptive : bool, default=False
+        After round 1, 2, 4, 8, ... halve the step if most chains hardly moved, and make
+        one step in five a short one if some did not move, where the curvature is large:
+        adaptation becomes ever rarer, so the chains converge to the target.
+    origin : ndarray of shape (s,), optional
+        Number of the mode that each chain is in, if there are several: R-hat compares
+        chains of one mode.
+    report : callable, optional
+        Called with the sample after each round; True stops the chains.
+    """
+    short_scheme: Scheme | None = None
+    length = ROUND
+    n_rounds = 0
+    n_steps = 0
+    n_iter = 0
+    n_accepted = 0.0
+    energy_curve = np.empty(0)
+    stretches: list[Trace] = []
+    with workers(n_jobs, target) as run_each:
+        starts = [(z[:, :, block],) for block in chain_blocks(z.shape[2])]
+        blocks: list[Chains] = run_each(langevin.start, starts)
+        while True:
+            # 1 a round of steps, one in five of them short
+            n_short = 0 if short_scheme is None else length // 5
+            moves = [(scheme, length - n_short)]
+            if short_scheme is not None:
+                moves.append((short_scheme, n_short))
+            # move all blocks of chains, each with a stream of its own
+            streams = rng.spawn(len(blocks))
+            items = [
+                (block, moves, rng) for block, rng in zip(blocks, streams, strict=True)
+            ]
+            moved, traces = zip(*run_each(_advance, items), strict=True)
+            parts = (
+                np.concatenate(part, axis=-1) for part in zip(*traces, strict=True)
+            )
+            blocks, trace = list(moved), Trace(*parts)
+            n_rounds += 1
+            n_steps += length
+            n_iter += sum(move.cost * n for move, n in moves)
+            n_accepted += trace.accepted.mean()
+            # 2 smaller steps, ever more rarely
+            if adaptive and n_rounds & (n_rounds - 1) == 0:
+                acceptance = np.sort(trace.accepted / length)
+                scheme, short_scheme = _shorten(scheme, short_scheme, acceptance)
+            stretches.append(trace)
+            if len(stretches) == _MAX_STRETCHES:
+                pairs = zip(stretches[::2], stretches[1::2], strict=True)
+                stretches = [_sum(pair) for pair in pairs]
+                length = 2 * length
+            # 3 convergence
+            energies = np.concatenate([chains.energy for chains in blocks])
+            energy_curve = np.append(energy_curve, energies.mean())
+            z = np.concatenate([chains.z for chains in blocks], axis=2)
+            r_hat, ess = _convergence(stretches, length, z.shape, origin)
+            sample = Sample(
+                z=z,
+                acceptance=n_accepted / n_steps,
+                r_hat=r_hat,
+                ess=ess,
+                energy_curve=energy_curve,
+                n_iter=n_iter,
+            )
+            if report is not None and report(sample):
+                return sample._replace(stopped=True)
+            if n_iter >= max(max_iter, 2 * ROUND) or np.max(r_hat) <= tol:
+                return sample
+            if not np.all(np.isfinite(z)):
+                return sample
+
+
+def _convergence(
+    stretches: Sequence[Trace],
+    length: int,
+    shape: tuple[int, ...],
+    origin: Index | None,
+) -> tuple[Array, Array]:
+    """Split R-hat and effective sizes of the last three quarters of the stretches.
+
+    Infinite and NaN while there is no second stretch. `shape` is (g, p, s); values are
+    those around the mean of the chains of one mode.
+    """
+    groups, width, n_chains = shape
+    if len(stretches) < 2:
+        unknown = np.full(groups * width, np.nan)
+        return np.full(groups * width, np.inf), unknown
+    # two halves of k stretches each
+    k = max(1, 3 * len(stretches) // 8)
+    first = _sum(stretches[-2 * k : -k])
+    second = _sum(stretches[-k:])
+    totals = np.stack((first.total, second.total))
+    totals = totals.reshape(2, -1, n_chains)
+    squares = np.stack((first.square, second.square))
+    squares = squares.reshape(2, -1, n_chains)
+    n_steps = k * length
+    if origin is not None and np.any(origin):
+        centre = np.empty_like(totals[0])
+        for mode in np.unique(origin):
+            chains = totals[:, :, origin == mode]
+            centre[:, origin == mode] = chains.mean(axis=(0, 2))[:, np.newaxis]
+        centre /= n_steps
+        # Σ (z - c)² = Σ z² - 2 c Σ z + n c²
+        squares = squares - 2.0 * centre * totals + n_steps * centre**2
+        totals = totals - n_steps * centre
+    r_hat = split_r_hat(totals, squares, n_steps)
+    effective_size = effective_sample_size(totals, squares, n_steps)
+    return r_hat, effective_size
+
+
+def _shorten(
+    scheme: Scheme,
+    short_scheme: Scheme | None,
+    acceptance: Array,
+) -> tuple[Scheme, Scheme | None]:
+    """Smaller steps, or additional short ones, if chains (s,) accept few proposals.
+
+    Half the step if most chains hardly moved, and a short one if a hundredth did not.
+    `acceptance` is sorted.
+    """
+    n_chains = len(acceptance)
+    if acceptance[n_chains // 2] < _MIN_ACCEPTANCE:
+        return langevin.halve_step(scheme), short_scheme
+    if acceptance[n_chains // 100] < _MIN_ACCEPTANCE:
+        if short_scheme is None:
+            short_scheme = langevin.halve_step(langevin.halve_step(scheme))
+        return scheme, langevin.halve_step(langevin.one_leap(short_scheme))
+    return scheme, short_scheme
+
+
+def _sum(traces: Sequence[Trace]) -> Trace:
+    """Statistics of several stretches together."""
+    return Trace(*(np.sum(part, axis=0) for part in zip(*traces, strict=True)))
+
+
+def _advance(
+    target: Target,
+    chains: Chains,
+    moves: list[tuple[Scheme, int]],
+    rng: Generator,
+) -> tuple[Chains, Trace]:
+    """Move a block of chains by each of the schemes in turn."""
+    traces = []
+    for scheme, n_steps in moves:
+        chains, trace = langevin.advance(target, chains, scheme, n_steps, rng)
+        traces.append(trace)
+    return chains, _sum(traces)
+
+
+def adapt(
+    target: Target,
+    z: Array,
+    schemes: Tiers,
+    rng: Generator,
+    temperature: float = 1.0,
+    n_jobs: int | None = 1,
+) -> tuple[Scheme, float]:
+    """The scheme that moves farthest in three steps of at most a hundred chains.
+
+    Maximises acceptance times mobility over the schemes of a tier, which are tried side
+    by side, and tries the next tier, of smaller steps, if hardly any proposal is
+    accepted. Returns the scheme and its acceptance times mobility.
+    """
+    chains = langevin.start(target, z[:, :, :_TRIAL_CHAINS], temperature)
+    best = schemes[-1][-1]
+    best_score = 0.0
+    for tier in schemes:
+        trials = list(zip(tier, rng.spawn(len(tier)), strict=True))
+        # threads: to send the features takes longer than three steps
+        acceptances = parallel_map(
+            share_accepted,
+            trials,
+            n_jobs,
+            target,
+            chains,
+            temperature,
+            in_threads=True,
+        )
+        for scheme, acceptance in zip(tier, acceptances, strict=True):
+            score = acceptance * scheme.mobility
+            if score > best_score:
+                best = scheme
+                best_score = score
+        if best_score > _MIN_SCORE:
+            break
+    return best, float(best_score)
+
+
+def share_accepted(
+    target: Target,
+    chains: Chains,
+    temperature: float,
+    scheme: Scheme,
+    rng: Generator,
+) -> float:
+    """Share of the proposals that are accepted in three steps."""
+    _, trace = langevin.advance(target, chains, scheme, 3, rng, temperature)
+    return float(trace.accepted.mean()) / 3.0
+
+
+def change_coordinates(
+    target: Target,
+    w: Array,
+    centre: Array,
+    root: Array,
+) -> tuple[Target, Array]:
+    """Target and particles in the coordinates z of ``w = centre + root z``.
+
+    Parameters
+    ----------
+    target : Target
+        In the coordinates of the weights.
+    w : ndarray of shape (g, p, s)
+    centre : ndarray of shape (g, p)
+    root : ndarray of shape (g, p, p)
+    """
+    deviation = w - centre[:, :, np.newaxis]
+    z = np.asarray(np.linalg.solve(root, deviation), dtype=np.float64)
+    return langevin.in_coordinates(target, centre, root), z
+
+
+def settle(
+    target: Target,
+    local: Target,
+    z: Array,
+    schemes: Tiers,
+    rng: Generator,
+    n_jobs: int | None,
+) -> tuple[Target, Array, Scheme]:
+    """Coordinates, chains and step adapted to the bulk of the posterior, not its mode.
+
+    As long as the chains are slow, a short run is made, and the coordinates are rebuilt
+    from the mean of the particles and the curvatures averaged over them. This handles
+    posteriors that are much wider than the curvature at the mode suggests.
+
+    Parameters
+    ----------
+    target, local : Target
+        In the coordinates of the weights, and in those where the chains start.
+    z : ndarray of shape (g, p, s)
+    schemes
+        See :func:`adapt`.
+    rng : numpy.random.Generator
+    n_jobs : int or None
+    """
+    scheme, _ = adapt(local, z, schemes, rng, n_jobs=n_jobs)
+    for _ in range(5):
+        sample = run_chains(
+            local,
+            z,
+            scheme,
+            rng,
+            max_iter=2 * ROUND,
+            tol=0.0,
+            n_jobs=n_jobs,
+        )
+        if sample.acceptance * scheme.mobility > MIN_MOBILITY:
+            return local, sample.z, scheme
+        # the Hessian averaged over the particles, around their mean
+        weights = langevin.weights_of(local, sample.z)
+        root = laplace.tempered_root(smoothed(target), weights, 1.0)
+        w = local.centre[:, :, np.newaxis] + local.root @ sample.z
+        local, z = change_coordinates(target, w, w.mean(axis=2), root)
+        scheme, _ = adapt(local, z, schemes, rng, n_jobs=n_jobs)
+    return local, z, scheme

@@ -24,8 +24,7 @@ from skgpx._hyperparameters import State, regression_evidence, with_noise
 from skgpx._latent import LatentModel
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.weights import WeightParticles
-from skgpx._posterior._closed_form import closed_form
-from skgpx._posterior._normal_states import normal_state, normal_weights
+from skgpx._posterior._closed_form import closed_form, normal_state, normal_weights
 from skgpx._posterior._sampler import Inference, Sampler
 from skgpx._row_budgets import SEARCHED_ROWS
 from skgpx._shell.validation import Rows

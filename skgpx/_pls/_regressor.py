@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from skgpx import diagnostics
+from skgpx._cells._cells import RowSums, add_rows, rows_of_model, same_functions
 from skgpx._cells._distributed import is_lazy
-from skgpx._cells._parts import RowSums, add_rows, rows_of_model, same_functions
 from skgpx._hyperparameters import (
     MAX_INDUCING_NON_GAUSSIAN,
     NO_NOISE,

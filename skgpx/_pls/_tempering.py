@@ -7,7 +7,7 @@ import numpy as np
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Chains, Target, between_runs
 from skgpx._numerics.smoothing import smoothed
-from skgpx._pls._chains import LOCAL, ROUND, Report, adapt, run_chains
+from skgpx._pls._langevin import LOCAL, ROUND, Report, adapt, run_chains
 from skgpx._pls._particles import Landscape, particle_posterior, round_reporter
 from skgpx._pls._resampling import (
     effective_size,

@@ -36,9 +36,8 @@ from skgpx._spectral_vgp._domain import (
     input_range,
     joint_range,
 )
-from skgpx._spectral_vgp._score import Objective, objective_for
+from skgpx._spectral_vgp._score import Objective, objective_for, row_sums
 from skgpx._spectral_vgp._search import MAX_FUNCTIONS, search
-from skgpx._spectral_vgp._sums import row_sums
 from skgpx._types import Array, Generator, Kernel
 from skgpx.bases import BoostedEigenvalues, FourierSeries, OrderedEigenvalues
 from skgpx.diagnostics import Finding, no_signal, too_few_basis_functions

@@ -3,7 +3,6 @@
 from skgpx._draws import Conditioning, InputMap, draw_prior, side_by_side
 from skgpx._numerics.fourier import Box
 from skgpx.bases._basis import Basis as Basis
-from skgpx.bases._continued_series import ContinuedSeries
 from skgpx.bases._eigenvalues import (
     BoostedEigenvalues,
     ExponentialEigenvalues,
@@ -14,7 +13,12 @@ from skgpx.bases._eigenvalues import (
     RankedEigenvalues,
     has_spectrum,
 )
-from skgpx.bases._fourier import Fourier, FourierSeries, SeriesMarginals
+from skgpx.bases._fourier import (
+    ContinuedSeries,
+    Fourier,
+    FourierSeries,
+    SeriesMarginals,
+)
 from skgpx.bases._kernel_basis import EmpiricalSpectral, KernelBasis, Nystroem
 from skgpx.bases._neighbors import NeighborCoefficients, NeighborResidual
 from skgpx.bases._selectors import select_inducing, select_until

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from skgpx._draws import (
     FiniteProcess,
     FourierFeatures,
     FunctionDraws,
+    KernelFeatures,
     LinearTerm,
     Term,
     linear_draws,
@@ -29,7 +30,7 @@ from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.kernels import sample_frequencies
+from skgpx.kernels import expand, sample_frequencies
 
 # Functions that carry the residual, in addition to the basis.
 _MOST_RESIDUAL = 4096
@@ -534,3 +535,483 @@ def _features(index: FourierIndex, eigenvalues: Array, turns: Array) -> Array:
     features = values[place + n_waves * index.sine]
     features *= (np.sqrt(2.0 * eigenvalues) * index.scales())[:, np.newaxis]
     return features.T
+
+
+# ---- Fourier functions on a box, continued by the prior where they only repeat -------
+# With ``e`` the point of a region nearest to ``x``, ``ρ(x)`` a correlation that falls
+# from one at the edge of the region, and ``q`` an independent draw of the prior::
+#
+#     f(x) = ρ f(e) + (1 - ρ) c + √(1 - ρ²) q(x)
+#
+# ``c`` is the constant part of the prior, if it has one, which does not fade; ``q`` has
+# the covariance of the prior without it. f is continuous at the edge, and far away it
+# is c plus a draw of the prior.
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Where a series stands for its process, and how its influence fades outside.
+
+    The correlation ρ at a step from the region is the correlation of the prior without
+    its constant part. A series has a periodic correlation: it is read up to half a
+    period, and multiplied by a taper ``(1 - |τ|)₊³ (1 + 3|τ|)`` at τ periods.
+
+    Parameters
+    ----------
+    region : ndarray of shape (d, 2)
+        Lower and upper end of each input.
+    covariance : LinearTerm
+        Covariance of the prior, as a function of the step; of a series, in periods.
+    fresh : float
+        Variance of ``q``, the prior without the constant part.
+    level : float, default=0.0
+        Variance of the constant part ``c`` of the prior. If the prior has no other
+        part, all correlations are zero.
+    period : ndarray of shape (d,), optional
+        Period of the covariance.
+    """
+
+    region: Array
+    covariance: LinearTerm
+    fresh: float
+    level: float = 0.0
+    period: Array | None = None
+
+    def outside(self, X: Array) -> Index:
+        """Rows of X (n, d) that are not in the region."""
+        low, high = self.region.T
+        is_outside = (low > X) | (high < X)
+        return np.flatnonzero(np.any(is_outside, axis=1))
+
+    def place(self, X: Array) -> tuple[Array, Array]:
+        """Nearest points E (n, d), and the correlations ρ (n,); one inside."""
+        low, high = self.region.T
+        E = np.clip(X, low, high)
+        rho = np.ones(len(X))
+        rows = self.outside(X)
+        rho[rows] = self.correlations(X[rows] - E[rows])
+        return E, rho
+
+    def correlations(self, steps: Array) -> Array:
+        """ρ at steps (n, d) from the region, shape (n,); one at zero."""
+        arguments, _, length = self._turns(steps)
+        values = np.zeros((len(steps), 1, 1))
+        if self._varies and len(steps):
+            self.covariance.add_to(values, arguments)
+            values = (values - self.level) / self.fresh
+        return np.clip(values[:, 0, 0], -1.0, 1.0) * _taper(length)
+
+    def slopes(self, X: Array) -> Array:
+        """Gradients of ρ, shape (n, d).
+
+        Raises
+        ------
+        ValueError
+            If a kernel has no known derivative in its inputs.
+        """
+        low, high = self.region.T
+        steps = X - np.clip(X, low, high)
+        if not self._varies:
+            return np.zeros_like(X)
+        arguments, turns, length = self._turns(steps)
+        first_function = np.zeros(len(X), np.intp)
+        values, slopes = self.covariance.pairs(arguments, first_function)
+        # product rule; beyond half a period the covariance is constant
+        is_read = np.abs(turns) < 0.5
+        taper = _taper(length)[:, np.newaxis]
+        gradient = slopes[:, 0] * is_read * taper
+        # d taper / dτ = -12 (1 - |τ|)² τ
+        complement = np.maximum(1.0 - length, 0.0)
+        taper_factor = -12.0 * complement**2
+        covariance = values[:, 0] - self.level
+        weighted_covariance = covariance * taper_factor
+        gradient += weighted_covariance[:, np.newaxis] * turns
+        # ρ is the covariance over its value at zero; per unit of the inputs
+        gradient_scale: float | Array = self.fresh
+        if self.period is not None:
+            gradient_scale = self.fresh * self.period
+        gradient /= gradient_scale
+        # e moves with x along the sides of the region
+        return np.where(steps == 0.0, 0.0, gradient)
+
+    @property
+    def _varies(self) -> bool:
+        return self.fresh > 1e-12 * (self.fresh + self.level)
+
+    def _turns(self, steps: Array) -> tuple[Array, Array, Array]:
+        """Arguments of the covariance and of the taper at steps (n, d).
+
+        Returns
+        -------
+        arguments : ndarray of shape (n, d)
+            Arguments of the covariance: for a series in periods, at most a half.
+        turns : ndarray of shape (n, d)
+            Steps in periods, at most one; zero for a kernel, which has no taper.
+        length : ndarray of shape (n,)
+            Length of the turns.
+        """
+        if self.period is None:
+            return steps, np.zeros_like(steps), np.zeros(len(steps))
+        turns = np.clip(steps / self.period, -1.0, 1.0)
+        arguments = np.clip(turns, -0.5, 0.5)
+        length = np.linalg.norm(turns, axis=1)
+        return arguments, turns, length
+
+
+def _taper(length: Array) -> Array:
+    """``(1 - r)₊³ (1 + 3 r)``, with two continuous derivatives; one at zero."""
+    complement = np.maximum(1.0 - length, 0.0)
+    return complement**3 * (1.0 + 3.0 * length)
+
+
+def independent_factor(rho: Array) -> Array:
+    """Factor of the independent part, ``√(1 - ρ²)``."""
+    return np.sqrt((1.0 - rho) * (1.0 + rho))
+
+
+class ConstantGivenWeights(NamedTuple):
+    """The constant part c of the prior, given the weights of the basis.
+
+    Parameters
+    ----------
+    place : int
+        Place of the constant function in the basis.
+    weight : float
+        Its weight in ``E(c | w)``, ``var c / √λ``.
+    variance : float
+        ``var(c | w)``.
+    """
+
+    place: int
+    weight: float
+    variance: float
+
+
+def _fields_of_series(series: FourierSeries) -> dict[str, Any]:
+    """Fields of FourierSeries, without the fields of a subclass."""
+    return {field.name: getattr(series, field.name) for field in fields(FourierSeries)}
+
+
+@dataclass(frozen=True)
+class FadingFeatures:
+    """Waves times a factor of ρ: one of the three parts of a continued series.
+
+    Parameters
+    ----------
+    features : BoxFourierFeatures
+    continuation : Continuation
+    part : {"edge", "level", "prior"}
+        ``ρ φ(e(x))``, ``(1 - ρ) φ(x)`` of the constant wave, or ``√(1 - ρ²) φ(x)``.
+    """
+
+    features: BoxFourierFeatures
+    continuation: Continuation
+    part: str
+
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return len(self.continuation.region)
+
+    def _place(self, X: Array) -> tuple[Array, Array, Array]:
+        """Inputs of the waves (n, d), the factors (n,) and the correlations (n,)."""
+        E, rho = self.continuation.place(X)
+        if self.part == "edge":
+            return E, rho, rho
+        if self.part == "level":
+            return X, 1.0 - rho, rho
+        return X, independent_factor(rho), rho
+
+    def __call__(self, X: Array) -> Array:
+        """Features at the rows of X, shape (n, 2 R)."""
+        inputs, factor, _ = self._place(X)
+        return factor[:, np.newaxis] * self.features(inputs)
+
+    def contract(self, X: Array, weights: Array, out: Array) -> None:
+        """Add ``self(X) @ weights`` to out."""
+        inputs, factor, _ = self._place(X)
+        rows = np.flatnonzero(factor)
+        if not len(rows):
+            return
+        values = np.zeros((len(rows), out.shape[1]))
+        self.features.contract(inputs[rows], weights, values)
+        out[rows] += factor[rows, np.newaxis] * values
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        inputs, factor, rho = self._place(X)
+        values, slopes = self.features.pairs(inputs, weights, index)
+        # derivative of the factor in ρ
+        if self.part == "edge":
+            factor_slope = np.ones_like(rho)
+            # e does not move with x across the sides of the region
+            slopes = np.where(inputs == X, slopes, 0.0)
+        elif self.part == "level":
+            factor_slope = -np.ones_like(rho)
+        else:
+            # d√(1 - ρ²) = -ρ dρ / √(1 - ρ²)
+            zeros = np.zeros_like(rho)
+            factor_slope = np.divide(-rho, factor, out=zeros, where=factor > 0.0)
+        slopes = factor[:, np.newaxis] * slopes
+        rows = self.continuation.outside(X)
+        if len(rows):
+            rho_slopes = self.continuation.slopes(X[rows])
+            value_slopes = factor_slope * values
+            slopes[rows] += value_slopes[rows, np.newaxis] * rho_slopes
+        return factor * values, slopes
+
+
+@dataclass(frozen=True)
+class ContinuedSeries(FourierSeries):
+    """`FourierSeries` on a region of its box, with the prior outside of it.
+
+    Parameters
+    ----------
+    box : Box
+        Origin and period of each input.
+    functions : FourierIndex
+        Functions of the basis, then of the residual.
+    spectrum : ndarray of shape (J,)
+        Their eigenvalues, as in :class:`FourierSeries`.
+    n_basis : int
+        Size of the basis.
+    remainder : float, default=0.0
+        Variance that no function carries (white).
+    continuation : Continuation, optional
+        Definition of the process outside of a region; see :meth:`of`.
+
+    Notes
+    -----
+    With ``e`` the point of the region nearest to x, ``ρ`` the correlation of f(x) and
+    f(e), ``c`` the constant part of the prior and q an independent draw of the prior
+    without c, the process outside is ``ρ f(e) + (1 - ρ) c + √(1 - ρ²) q(x)``: the
+    series at the edge, and the prior far away. As ``E(c | w)`` is a multiple of the
+    constant function of the basis, this is again a basis and a residual.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.bases import Box, ContinuedSeries, FourierSeries, KernelEigenvalues
+    >>> rule = KernelEigenvalues(RBF(0.1))
+    >>> box = Box(np.zeros(1), np.ones(1))
+    >>> series = FourierSeries.from_rule(rule, box, 31)
+    >>> series = ContinuedSeries.of(series, np.array([[0.0, 0.6]]), rule.kernel)
+    >>> X = np.array([[0.6], [0.7], [9.0]])
+    >>> features = series(X)
+    >>> np.sum(features**2, axis=1).round(3)
+    array([1.   , 0.368, 0.   ])
+    >>> variance = np.sum(features**2, axis=1) + series.residual_variance(X, features)
+    >>> variance.round(6)
+    array([1., 1., 1.])
+    """
+
+    # always set by `of`; the last field of a series has a default, so this needs one
+    continuation: Continuation = None  # type: ignore[assignment]
+
+    @classmethod
+    def of(
+        cls,
+        series: FourierSeries,
+        region: Array,
+        kernel: Kernel | None = None,
+    ) -> ContinuedSeries:
+        """Return the series with the prior outside of a region (d, 2).
+
+        Parameters
+        ----------
+        series : FourierSeries
+        region : ndarray of shape (d, 2)
+            Within one period of the box.
+        kernel : sklearn.gaussian_process.kernels.Kernel, default=None
+            Stationary covariance, by which correlations fade. None takes the
+            correlations of the series up to half a period, tapered to zero at one.
+        """
+        continued = cls(**_fields_of_series(series))
+        if kernel is None:
+            # continuation by the covariance of the series, ``Σ λ cos``, in periods
+            d = len(region)
+            waves, power = continued._powers
+            cosines = continued.variance / np.sum(power) * power
+            sines = np.zeros_like(cosines)
+            amplitudes = np.concatenate((cosines, sines))
+            unit_box = Box(np.zeros(d), np.ones(d))
+            features = BoxFourierFeatures(unit_box, waves)
+            continuation = Continuation(
+                region,
+                covariance=LinearTerm(features, amplitudes[:, np.newaxis, np.newaxis]),
+                fresh=continued.variance,
+                period=continued.box.period,
+            )
+        else:
+            # continuation by the covariance of a kernel
+            origin = np.zeros((1, len(region)))
+            section = KernelFeatures(kernel, origin)
+            # a constant that the basis does not have fades with the rest
+            level = 0.0
+            has_constant = not continued.index.waves.any(axis=1).all()
+            if has_constant:
+                constants = [
+                    term.coefficient for term in expand(kernel) if not term.factors
+                ]
+                level = sum(constants)
+            # the series may have more, where lengthscales are long for the box
+            variance = float(kernel.diag(origin)[0])
+            continuation = Continuation(
+                region,
+                covariance=LinearTerm(section, np.ones((1, 1, 1))),
+                fresh=max(variance - level, 0.0),
+                level=level,
+            )
+        return replace(continued, continuation=continuation)
+
+    def __call__(self, X: Array) -> Array:
+        """Features ``√λ_j φ_j(X)``, shape (n, m)."""
+        E, rho = self.continuation.place(X)
+        faded = rho[:, np.newaxis] * super().__call__(E)
+        return self._with_level(faded, rho)
+
+    def residual_variance(self, X: Array, features: Array) -> Array:
+        """Prior variance that the basis leaves over, shape (n,)."""
+        E, rho = self.continuation.place(X)
+        edge_variance = super().residual_variance(E, features)
+        # ρ² var g(e) + (1 - ρ)² var(c | w) + (1 - ρ²) var q
+        edge = rho**2 * edge_variance
+        level = (1.0 - rho) ** 2 * self._level.variance
+        prior = (1.0 - rho**2) * self.continuation.fresh
+        return edge + level + prior
+
+    def marginals(self, weights: WeightDistribution) -> Marginals:
+        """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
+        outer_moments = feature_marginals(self, weights)
+        if not isinstance(weights, GaussianWeights):
+            return outer_moments
+        inner_moments = self._inside.marginals(weights)
+
+        def moments(X: Array) -> tuple[Array, Array]:
+            E, _ = self.continuation.place(X)
+            mean, variance = inner_moments(E)
+            rows = self.continuation.outside(X)
+            if len(rows):
+                mean = mean.copy()
+                variance = variance.copy()
+                mean[rows], variance[rows] = outer_moments(X[rows])
+            return mean, variance
+
+        return moments
+
+    def process_at(self, weights: GaussianWeights, X: Array) -> FiniteProcess:
+        """Process in which rows X (p, d) are observed.
+
+        Raises
+        ------
+        ValueError
+            If a row is outside of the region, where this basis cannot represent it.
+        """
+        if len(self.continuation.outside(X)):
+            raise ValueError(
+                "A model on Fourier functions can only be conditioned on rows of its "
+                f"region {self.continuation.region.tolist()}. Fit with a wider "
+                "`domain`, or condition its draws, which can be observed anywhere."
+            )
+        return FiniteProcess.of_weights(self._inside, weights)
+
+    @property
+    def n_functions(self) -> int:
+        """Functions of a draw: of the series, of q, and of the constant given w."""
+        return len(self.spectrum) + self._independent.n_basis + 1
+
+    def all_features(self, X: Array) -> Array:
+        """Functions that draws are combinations of, (n, `n_functions`)."""
+        E, rho = self.continuation.place(X)
+        # ρ f(e) + (1 - ρ) E(c | w)
+        edge_factor = rho[:, np.newaxis]
+        faded = edge_factor * super().all_features(E)
+        edge = self._with_level(faded, rho)
+        # √(1 - ρ²) q
+        prior_factor = independent_factor(rho)[:, np.newaxis]
+        prior = prior_factor * self._independent(X)
+        # the deviation of c from E(c | w), times 1 - ρ
+        level_std = np.sqrt(self._level.variance)
+        level = level_std * (1.0 - edge_factor)
+        return np.concatenate((edge, prior, level), axis=1)
+
+    def all_terms(self, weights: Array) -> tuple[LinearTerm, ...]:
+        """Terms of the functions with whitened weights of all, see `all_features`."""
+        J = len(self.spectrum)
+        (edge_term,) = super().all_terms(weights[:J])
+        (prior_term,) = self._independent.all_terms(weights[J:-1])
+        # c = E(c | w) + √var(c | w) times the last weight
+        constant = self._level
+        deviation = np.sqrt(constant.variance) * weights[-1:]
+        level = deviation + constant.weight * weights[constant.place]
+        level_weights = np.concatenate((level, 0.0 * level))
+        edge, prior, level_features = self._parts
+        return (
+            LinearTerm(edge, edge_term.weights),
+            LinearTerm(prior, prior_term.weights),
+            LinearTerm(level_features, level_weights),
+        )
+
+    @cached_property
+    def _parts(self) -> tuple[FadingFeatures, FadingFeatures, FadingFeatures]:
+        # one object each: terms of the same feature map are evaluated as one
+        series_waves, _ = self._all_waves
+        prior_waves, _ = self._independent._all_waves
+        d = len(self.box.period)
+        constant_wave = BoxFourierFeatures(self.box, np.zeros((1, d), int))
+        return (
+            FadingFeatures(series_waves, self.continuation, "edge"),
+            FadingFeatures(prior_waves, self.continuation, "prior"),
+            FadingFeatures(constant_wave, self.continuation, "level"),
+        )
+
+    def _with_level(self, features: Array, rho: Array) -> Array:
+        """Add ``(1 - ρ) E(c | w)`` to features that have the constant function."""
+        constant = self._level
+        if constant.weight > 0.0:
+            features[:, constant.place] += (1.0 - rho) * constant.weight
+        return features
+
+    @property
+    def _inside(self) -> FourierSeries:
+        return FourierSeries(**_fields_of_series(self))
+
+    @cached_property
+    def _level(self) -> ConstantGivenWeights:
+        level = self.continuation.level
+        if not level:
+            return ConstantGivenWeights(0, 0.0, 0.0)
+        place = int(np.argmin(self.index.waves.any(axis=1)))
+        weight = level / float(np.sqrt(self.spectrum[place]))
+        variance = max(level - weight**2, 0.0)
+        return ConstantGivenWeights(place, weight, variance)
+
+    @property
+    def _powers(self) -> tuple[Integers, Array]:
+        """Distinct waves, and the prior variance of sine and cosine of each."""
+        waves, place = self.functions.distinct()
+        power = np.bincount(place, self.spectrum, len(waves))
+        return waves, power.astype(np.float64)
+
+    @cached_property
+    def _independent(self) -> FourierSeries:
+        """Stationary prior without its constant part, as a basis of all functions."""
+        waves, power = self._powers
+        continuation = self.continuation
+        varies = waves.any(axis=1)
+        is_constant = ~varies
+        constant_power = power[is_constant] - continuation.level
+        power[is_constant] = np.maximum(constant_power, 0.0)
+        total = max(float(power.sum()), np.finfo(float).tiny)
+        power *= continuation.fresh / total
+        # the constant, then cosines, then sines, with half of the power each
+        constant = waves[is_constant]
+        varying = waves[varies]
+        half_power = 0.5 * power[varies]
+        all_waves = np.concatenate((constant, varying, varying))
+        spectrum = np.concatenate((power[is_constant], half_power, half_power))
+        n_functions = len(all_waves)
+        is_sine = np.arange(n_functions) >= len(waves)
+        index = FourierIndex(all_waves, is_sine, np.ones(n_functions))
+        return FourierSeries(self.box, index, spectrum, n_functions)

@@ -31,18 +31,16 @@ from skgpx.kernels._matrices import (
 from skgpx.kernels._priors import Prior, stated_log_density
 from skgpx.kernels._registry import free_slopes, no_sampler, register_kernel, rule_of
 from skgpx.kernels._slopes import VALUE
-from skgpx.kernels._spectral_density import (
-    check_spectral_score,
-    log_spectral_density,
-    spectral_score,
-)
 from skgpx.kernels._spectrum import (
     ColumnsSpectrum,
     PeriodicSpectrum,
     Spectrum,
+    check_spectral_score,
+    log_spectral_density,
     sample_frequencies,
     sample_spectra,
     spectra_of,
+    spectral_score,
     spectrum_of,
     stationary_terms,
 )

@@ -13,16 +13,14 @@ from skgpx._numerics.svgd import median_squares, transport
 from skgpx._types import Array, Generator, Kernel
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._registry import rule_of
-from skgpx.kernels._spectral_density import (
+from skgpx.kernels._spectrum import (
+    EllipticalSpectrum,
     check_spectral_score,
     elliptical_score,
     radial_density,
-    stationary_variance,
-)
-from skgpx.kernels._spectrum import (
-    EllipticalSpectrum,
     sample_spectra,
     spectrum_of,
+    stationary_variance,
     uniform_points,
 )
 

@@ -3,11 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skgpx._pls._resampling import (
-    next_temperature,
-    resample,
-    reweight,
-)
+from skgpx._pls._resampling import next_temperature, resample, reweight
 
 LARGEST_Z = 4.5
 

@@ -14,7 +14,7 @@ from skgpx._numerics.svgd import (
     transport,
 )
 from skgpx.kernels import spectral_score
-from skgpx.kernels._spectral_density import radial_density
+from skgpx.kernels._spectrum import radial_density
 
 
 def brute_median(points):

@@ -5,7 +5,7 @@ from scipy.stats import multivariate_normal
 
 from skgpx._hyperparameters import row_target
 from skgpx._numerics import langevin
-from skgpx._pls import _chains, _tempering
+from skgpx._pls import _langevin, _tempering
 from skgpx._pls._signs import of_both_signs, upright
 from skgpx._shell.validation import Rows
 from skgpx.likelihoods import Gaussian, Poisson
@@ -35,7 +35,7 @@ def gaussian_problem(rng, m=3, n=12, noise=0.3):
 def run(target, z, rng, scheme=None, **settings):
     settings = {"max_iter": 100, "tol": 1.05, "n_jobs": None, **settings}
     scheme = scheme or langevin.ornstein_uhlenbeck(0.5)
-    return _chains.run_chains(target, z, scheme, rng, **settings)
+    return _langevin.run_chains(target, z, scheme, rng, **settings)
 
 
 # ---- Rounds --------------------------------------------------------------------------

@@ -25,8 +25,8 @@ from skgpx._hyperparameters._evidence import (
 )
 from skgpx._hyperparameters._maximise import Objective, maximise
 from skgpx._hyperparameters._neighborhoods import NeighborhoodDensity, Neighborhoods
+from skgpx._hyperparameters._series_search import false_alarm_level, wave_gains
 from skgpx._hyperparameters._sparse import best_noise
-from skgpx._hyperparameters._waves import false_alarm_level, wave_gains
 from skgpx._numerics import laplace
 from skgpx._numerics.regression import weight_statistics
 from skgpx._shell.validation import Rows

@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx import SpectralVGPRegressor
-from skgpx._spectral_vgp import _sums
+from skgpx._spectral_vgp import _score
 from skgpx._spectral_vgp._credible import domain_grid
 from skgpx.bases import PolynomialEigenvalues
 from skgpx.exceptions import FitWarning
@@ -218,7 +218,7 @@ def test_weights_are_repetitions(name):
 @pytest.mark.filterwarnings("ignore:Residuals are autocorrelated")
 @pytest.mark.parametrize("name", ["default", "plane", "inducing"])
 def test_same_bits_for_every_number_of_workers(name, monkeypatch):
-    monkeypatch.setattr(_sums, "_CHUNK", 128)
+    monkeypatch.setattr(_score, "_CHUNK", 128)
     model, X, y = additive(name)
     one = clone(model).fit(X, y)
     two = clone(model).set_params(n_jobs=2).fit(X, y)

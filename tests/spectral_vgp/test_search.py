@@ -11,8 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from skgpx import SpectralVGPRegressor
 from skgpx._shell.validation import Rows
 from skgpx._spectral_vgp._domain import Region
-from skgpx._spectral_vgp._score import objective_for
-from skgpx._spectral_vgp._sums import row_sums
+from skgpx._spectral_vgp._score import objective_for, row_sums
 from skgpx.bases import (
     BoostedEigenvalues,
     Box,
