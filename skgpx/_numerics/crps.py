@@ -94,7 +94,7 @@ def mixture_crps(
         pair_weights = weights[..., first] * factors
         total = np.sum(pair_weights * differences, axis=-1)
         half_difference += weights[..., j] * total
-    return np.asarray(mean_error - half_difference)
+    return mean_error - half_difference
 
 
 def ensemble_crps(y: Array, draws: Array, fair: bool) -> Array:
@@ -114,7 +114,7 @@ def ensemble_crps(y: Array, draws: Array, fair: bool) -> Array:
     if fair:
         n_pairs = s * (s - 1)
     half_difference = 0.5 * total / n_pairs
-    return np.asarray(mean_error - half_difference)
+    return mean_error - half_difference
 
 
 def continuous_crps(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._numerics._jit import reduction
+from skgpx._numerics._jit import inlined, reduction
 from skgpx._numerics.additive import additive_row
 from skgpx._numerics.radial import CATEGORY, CYCLE, profile_and_slope
 from skgpx._types import Array, Index, Mask
@@ -63,6 +63,40 @@ class DensityRows(NamedTuple):
     n_lines: int
     targets: Array
     noise_factors: Array
+
+
+@inlined
+def _subtract_four(
+    b0: int,
+    stride: int,
+    A: Array,
+    p: int,
+    factors: Array,
+    next_factors: Array,
+    first: int,
+    stop: int,
+    row: Array,
+    next_row: Array,
+) -> None:
+    """Subtract multiples of four rows of A, the first one at b0, from two rows."""
+    f0 = factors[p]
+    f1 = factors[p + _ONE]
+    f2 = factors[p + _TWO]
+    f3 = factors[p + _THREE]
+    g0 = next_factors[p]
+    g1 = next_factors[p + _ONE]
+    g2 = next_factors[p + _TWO]
+    g3 = next_factors[p + _THREE]
+    b1 = b0 + stride
+    b2 = b1 + stride
+    b3 = b2 + stride
+    for j in range(first, stop):
+        a0 = A[b0 + j]
+        a1 = A[b1 + j]
+        a2 = A[b2 + j]
+        a3 = A[b3 + j]
+        row[j] -= (f0 * a0 + f1 * a1) + (f2 * a2 + f3 * a3)
+        next_row[j] -= (g0 * a0 + g1 * a1) + (g2 * a2 + g3 * a3)
 
 
 @reduction
@@ -258,25 +292,18 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
             for p in range(_ZERO, i, _FOUR):
                 if with_slopes:
                     stop = n + c + p + _FOUR
-                f0 = factors[p]
-                f1 = factors[p + _ONE]
-                f2 = factors[p + _TWO]
-                f3 = factors[p + _THREE]
-                g0 = next_factors[p]
-                g1 = next_factors[p + _ONE]
-                g2 = next_factors[p + _TWO]
-                g3 = next_factors[p + _THREE]
-                b0 = p * stride
-                b1 = b0 + stride
-                b2 = b1 + stride
-                b3 = b2 + stride
-                for j in range(i, stop):
-                    a0 = A[b0 + j]
-                    a1 = A[b1 + j]
-                    a2 = A[b2 + j]
-                    a3 = A[b3 + j]
-                    row[j] -= (f0 * a0 + f1 * a1) + (f2 * a2 + f3 * a3)
-                    next_row[j] -= (g0 * a0 + g1 * a1) + (g2 * a2 + g3 * a3)
+                _subtract_four(
+                    p * stride,
+                    stride,
+                    A,
+                    p,
+                    factors,
+                    next_factors,
+                    i,
+                    stop,
+                    row,
+                    next_row,
+                )
             square = row[i]
             if not square > 0.0:
                 total = np.nan
@@ -342,26 +369,19 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                 # before its diagonal, the row has the zero that follows it
                 next_factors[p] = c * A[p * stride + n + c + first_row + _ONE]
             for p in range(block, n, _FOUR):
-                f0 = factors[p]
-                f1 = factors[p + _ONE]
-                f2 = factors[p + _TWO]
-                f3 = factors[p + _THREE]
-                g0 = next_factors[p]
-                g1 = next_factors[p + _ONE]
-                g2 = next_factors[p + _TWO]
-                g3 = next_factors[p + _THREE]
-                b0 = p * stride + n + c
-                b1 = b0 + stride
-                b2 = b1 + stride
-                b3 = b2 + stride
                 stop = min(p + _FOUR, n)
-                for j in range(first_row, stop):
-                    a0 = A[b0 + j]
-                    a1 = A[b1 + j]
-                    a2 = A[b2 + j]
-                    a3 = A[b3 + j]
-                    row[j] -= (f0 * a0 + f1 * a1) + (f2 * a2 + f3 * a3)
-                    next_row[j] -= (g0 * a0 + g1 * a1) + (g2 * a2 + g3 * a3)
+                _subtract_four(
+                    p * stride + n + c,
+                    stride,
+                    A,
+                    p,
+                    factors,
+                    next_factors,
+                    first_row,
+                    stop,
+                    row,
+                    next_row,
+                )
             for i in range(first_row, min(first_row + _TWO, n)):
                 k_row = row
                 if i > first_row:

@@ -42,7 +42,7 @@ import numpy as np
 from skgpx._numerics import langevin_loop
 from skgpx._numerics.langevin_loop import ROWS, Density, RandomNumbers, Scheme
 from skgpx._numerics.pointwise import GAUSSIAN, formula_of
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 
 # Code of a target that is quadratic in z, with matrix `features` and linear term `y`.
 QUADRATIC = -1
@@ -290,7 +290,7 @@ def advance(
     chains: Chains,
     scheme: Scheme,
     n_steps: int,
-    rng: np.random.Generator,
+    rng: Generator,
     temperature: float = 1.0,
 ) -> tuple[Chains, Trace]:
     """Move a copy of a block of chains.
@@ -362,7 +362,7 @@ def draw_random_numbers(
     scheme: Scheme,
     shape: tuple[int, ...],
     n_steps: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> RandomNumbers:
     """Draw noise, angles and uniform numbers, one step after the other."""
     random = RandomNumbers(

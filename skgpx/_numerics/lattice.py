@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import fft
 
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index
 
 # Negligible fraction of the variance in negative eigenvalues.
 _NEGLIGIBLE = 1e-6
@@ -117,7 +117,7 @@ def draw(
     roots: Array,
     shape: Sequence[int],
     size: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Array:
     """Draw from the process with circulant covariance, at the nodes of a lattice.
 

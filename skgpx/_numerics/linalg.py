@@ -350,7 +350,6 @@ def pivoted_cholesky(
     diagonal: Array,
     n_pivots: int,
     tolerance: float = 1e-10,
-    priority: Index | None = None,
     trace: float = 0.0,
     trace_per_pivot: float = np.inf,
 ) -> PivotedCholesky:
@@ -368,9 +367,6 @@ def pivoted_cholesky(
         Largest number of pivots.
     tolerance : float, default=1e-10
         Stop when no residual exceeds this multiple of the largest diagonal entry.
-    priority : ndarray of shape (n,), optional
-        Among rows with tied residuals, the one of smallest priority is chosen; None
-        means the position.
     trace : float, default=0.0
         Stop when the sum of the residuals is at most this (checked after blocks of up
         to 128 pivots, not before the first) and at most `trace_per_pivot` times the
@@ -398,20 +394,17 @@ def pivoted_cholesky(
     scale = residual.max(initial=0.0)
     smallest = tolerance * scale
     tie = _TIE * scale
-    if priority is None:
-        priority = np.arange(n)
     k = 0
     while k < n_pivots and residual.max() > smallest:
         if k > 0 and residual.sum() <= min(trace, k * trace_per_pivot):
             break
-        block, limit = _largest(residual, priority, tie)
+        block, limit = _largest(residual, tie)
         # S = K_BB - R_Bᵀ R_B
         block_rows = np.ascontiguousarray(rows[:k, block])
         S = entries(block, block) - block_rows.T @ block_rows
         chosen, factor = _pivots_of_block(
             S,
             residual[block],
-            priority[block],
             n_pivots=n_pivots - k,
             limit=max(limit, smallest),
             tie=tie,
@@ -438,7 +431,6 @@ def pivoted_cholesky(
 
 def _largest(
     residual: Array,
-    priority: Index,
     tie: float,
 ) -> tuple[Index, float]:
     """Rows of the largest residuals.
@@ -456,9 +448,8 @@ def _largest(
     lowest_tied = _lowest_tied(residual, tie)
     tied = np.flatnonzero(residual >= lowest_tied)
     if len(tied) > _BLOCK:
-        # the other tied rows have residuals as large, but a later priority
-        first = np.argsort(priority[tied], kind="stable")[:_BLOCK]
-        return np.sort(tied[first]), float(lowest_tied)
+        # the other tied rows have residuals as large, but later positions
+        return tied[:_BLOCK], float(lowest_tied)
     ranks = np.argpartition(residual, n - _BLOCK)
     outside = ranks[: n - _BLOCK]
     limit = float(residual[outside].max()) + tie
@@ -474,7 +465,6 @@ def _lowest_tied(residual: Array, tie: float) -> float:
 def _pivots_of_block(
     S: Array,
     residual: Array,
-    priority: Index,
     *,
     n_pivots: int,
     limit: float,
@@ -493,8 +483,7 @@ def _pivots_of_block(
     factor = np.empty((min(n_pivots, size), size))
     pivots: list[int] = []
     for k in range(len(factor)):
-        tied = np.flatnonzero(residual >= _lowest_tied(residual, tie))
-        pivot = int(tied[np.argmin(priority[tied])])
+        pivot = int(np.argmax(residual >= _lowest_tied(residual, tie)))
         if k > 0 and not residual[pivot] > limit:
             break
         # r_k = (S_p - r_1..k-1,p ᵀ r_1..k-1) / √residual_p

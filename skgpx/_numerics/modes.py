@@ -11,7 +11,7 @@ from skgpx._numerics import laplace
 from skgpx._numerics.langevin import QUADRATIC, Target, latent_values
 from skgpx._numerics.laplace import Mode
 from skgpx._numerics.smoothing import is_smoothed
-from skgpx._types import Array, Index, Mask
+from skgpx._types import Array, Generator, Index, Mask
 
 # Points of a line through the prior mean, in prior standard deviations.
 PLACES = np.linspace(-4.0, 4.0, 81)
@@ -94,7 +94,7 @@ def survey(
     first: Mode,
     rough: Array,
     symmetric: bool,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> list[Mode]:
     """Search for modes from several starts, and compare them with the first.
 
@@ -171,7 +171,7 @@ def _starts(
     target: Target,
     first: Mode,
     rough: Array,
-    rng: np.random.Generator,
+    rng: Generator,
     modes: list[Mode],
 ) -> Iterator[Array]:
     """Starts: prior draws, and functions through likely values of some rows.
@@ -207,7 +207,7 @@ def _through_sampled_rows(
     target: Target,
     rough: Array,
     minima: tuple[Array, Mask] | None,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Array:
     """Weights of a function through likely values of a quarter of the rows, or more.
 
@@ -336,7 +336,7 @@ def _signed_modes(
     target: Target,
     first: Mode,
     rough: Array,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> list[Mode]:
     """Modes of a likelihood that does not know the sign of f; arguments of `survey`.
 
@@ -396,7 +396,7 @@ def _change_signs(
     neighbours: Index,
     modes: list[Mode],
     shift: Array | None,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Mode:
     """Change signs of the best of the modes, to which new ones are added.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgpx._types import Array
+from skgpx._types import Array, Generator
 
 
 class Perceptron(NamedTuple):
@@ -62,7 +62,7 @@ class Perceptron(NamedTuple):
             start = stop
         return layers
 
-    def start(self, rng: np.random.Generator) -> Array:
+    def start(self, rng: Generator) -> Array:
         """Draw parameters: biases zero, weights such that signals keep their size.
 
         Uniform with variance ``2 / (inputs + outputs)`` (Glorot and Bengio,

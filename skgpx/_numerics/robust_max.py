@@ -13,12 +13,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skgpx._numerics._jit import inlined, kernel
 from skgpx._numerics.elementary import erfcx, exp
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Index
 
 # Range of a normal variable in standard deviations; its tail beyond is below 1e-17.
 _REACH = 8.5

@@ -26,41 +26,26 @@ _SEGMENT = 4
 
 @kernel
 def section_states(  # noqa: C901
-    orders: Index,
-    rates: Array,
-    frequencies: Array,
-    amplitudes: Array,
-    times: Array,
-    weights: Array,
-    size: int,
-    before: Array,
-    behind: Array,
+    sections: Sections,
 ) -> None:
-    """Write sums over rows of columns of weights, at the first row of segments.
+    """Write the sums over rows of the sections, at the first row of segments.
 
-    Other arguments are those of `filter_rows`.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n, k)
-    before, behind : ndarray of shape (n_segments, k, S)
-        ``Σ A P h w`` of earlier rows, ``Σ Aᵀ h w`` of later ones and the row itself.
+    ``Σ A P h w`` of earlier rows, ``Σ Aᵀ h w`` of later ones and the row itself.
     """
+    cascades, times, weights, before, behind = sections
     n, k = weights.shape
     S = before.shape[2]
-    B = len(orders)
-    h = np.empty(B)
-    reads = np.empty(B, np.int64)
-    heights(orders, frequencies, amplitudes, h, reads)
+    B = len(cascades.orders)
+    h, reads = heights(cascades)
     P = np.zeros((S + 1, S))
-    stationary(orders, frequencies, P)
+    stationary(cascades, P)
     M = np.zeros((k, S))
     for i in range(n):
         if i > 0 and times[i] > times[i - 1]:
             step = times[i] - times[i - 1]
-            move(orders, rates, frequencies, step, M, 0, k, False)
-        if i % size == 0:
-            copy_matrix(M, before[i // size])
+            move(cascades, step, M, 0, k, False)
+        if i % _SEGMENT == 0:
+            copy_matrix(M, before[i // _SEGMENT])
         for c in range(k):
             for b in range(B):
                 for j in range(S):
@@ -70,24 +55,16 @@ def section_states(  # noqa: C901
         for c in range(k):
             for b in range(B):
                 M[c, reads[b]] += h[b] * weights[i, c]
-        if i % size == 0:
-            copy_matrix(M, behind[i // size])
+        if i % _SEGMENT == 0:
+            copy_matrix(M, behind[i // _SEGMENT])
         if i > 0 and times[i] > times[i - 1]:
             step = times[i] - times[i - 1]
-            move(orders, rates, frequencies, step, M, 0, k, True)
+            move(cascades, step, M, 0, k, True)
 
 
 @kernel
 def section_values(  # noqa: C901, PLR0912, PLR0915
-    orders: Index,
-    rates: Array,
-    frequencies: Array,
-    amplitudes: Array,
-    times: Array,
-    weights: Array,
-    size: int,
-    before: Array,
-    behind: Array,
+    sections: Sections,
     points: Array,
     first: Index,
     stop: Index,
@@ -97,24 +74,22 @@ def section_values(  # noqa: C901, PLR0912, PLR0915
 ) -> None:
     """Add ``k(x, T) w`` at points, and on request its derivatives.
 
-    Other arguments are those of `section_states`.
-
     Parameters
     ----------
+    sections : Sections
     points : ndarray of shape (p,)
     first, stop : ndarray of int of shape (p,)
         Columns of the weights at each point.
     values, slopes : ndarray of shape (p, width)
     with_slopes : bool
     """
+    cascades, times, weights, before, behind = sections
     n = len(times)
     S = before.shape[2]
-    B = len(orders)
-    h = np.empty(B)
-    reads = np.empty(B, np.int64)
-    heights(orders, frequencies, amplitudes, h, reads)
+    B = len(cascades.orders)
+    h, reads = heights(cascades)
     P = np.zeros((S + 1, S))
-    stationary(orders, frequencies, P)
+    stationary(cascades, P)
     width = values.shape[1]
     L = np.empty((width, S))
     R = np.empty((width, S))
@@ -122,8 +97,8 @@ def section_values(  # noqa: C901, PLR0912, PLR0915
         x = points[point]
         k = stop[point] - first[point]
         i = np.searchsorted(times, x, side="right") - 1
-        segment = max(i, 0) // size
-        low = segment * size
+        segment = max(i, 0) // _SEGMENT
+        low = segment * _SEGMENT
         # rows up to the point
         for c in range(k):
             for j in range(S):
@@ -138,28 +113,28 @@ def section_values(  # noqa: C901, PLR0912, PLR0915
             next_time = x if row == i else times[row + 1]
             if next_time > times[row]:
                 step = next_time - times[row]
-                move(orders, rates, frequencies, step, L, 0, k, False)
+                move(cascades, step, L, 0, k, False)
         if i < 0:
             L[:] = 0.0
         # rows behind it
-        last = min((max(i, -1) // size + 1) * size, n) if i >= 0 else 0
+        last = min((max(i, -1) // _SEGMENT + 1) * _SEGMENT, n) if i >= 0 else 0
         if i < 0:
             last = 0
         if last < n:
             for c in range(k):
                 for j in range(S):
-                    R[c, j] = behind[last // size, first[point] + c, j]
+                    R[c, j] = behind[last // _SEGMENT, first[point] + c, j]
         for row in range(last - 1, i, -1):
             if row + 1 < n and times[row + 1] > times[row]:
                 step = times[row + 1] - times[row]
-                move(orders, rates, frequencies, step, R, 0, k, True)
+                move(cascades, step, R, 0, k, True)
             for c in range(k):
                 w = weights[row, first[point] + c]
                 for b in range(B):
                     R[c, reads[b]] += h[b] * w
         if i + 1 < n and times[i + 1] > x:
             step = times[i + 1] - x
-            move(orders, rates, frequencies, step, R, 0, k, True)
+            move(cascades, step, R, 0, k, True)
         for c in range(k):
             total = 0.0
             for b in range(B):
@@ -170,28 +145,28 @@ def section_values(  # noqa: C901, PLR0912, PLR0915
         if with_slopes:
             start = 0
             for b in range(B):
-                p = orders[b]
-                turns = frequencies[b] > 0.0
+                p = cascades.orders[b]
+                turns = cascades.frequencies[b] > 0.0
                 # hᵀ K L - (K P h)ᵀ R with the generator K of the block
                 j = reads[b]
                 for c in range(k):
                     slope = -L[c, j]
                     if p > 1:
                         slope += L[c, j - 1]
-                    slope *= rates[b]
+                    slope *= cascades.rates[b]
                     if turns:
-                        slope -= frequencies[b] * L[c, j + p]
+                        slope -= cascades.frequencies[b] * L[c, j + p]
                     for copy in range(2 if turns else 1):
                         for a in range(p):
                             l = start + copy * p + a
                             change = -P[j, l]
                             if a > 0:
                                 change += P[j, l - 1]
-                            slope -= rates[b] * change * R[c, l]
+                            slope -= cascades.rates[b] * change * R[c, l]
                     if turns:
                         for a in range(p):
                             l = start + a
-                            slope -= frequencies[b] * P[j, l] * R[c, l + p]
+                            slope -= cascades.frequencies[b] * P[j, l] * R[c, l + p]
                     slopes[point, c] += h[b] * slope
                 start += 2 * p if turns else p
 
@@ -222,8 +197,9 @@ class Sections(NamedTuple):
         shape = (n_segments, weights.shape[1], cascades.n_states)
         before = np.zeros(shape)
         behind = np.zeros(shape)
-        section_states(*cascades, times, weights, _SEGMENT, before, behind)
-        return cls(cascades, times, weights, before, behind)
+        sections = cls(cascades, times, weights, before, behind)
+        section_states(sections)
+        return sections
 
     def of_columns(self, columns: Index) -> Sections:
         """The functions of some columns of weights."""
@@ -245,12 +221,7 @@ class Sections(NamedTuple):
         values = np.zeros((len(times), width))
         slopes = np.zeros((len(times), width if with_slopes else 0))
         section_values(
-            *self.cascades,
-            self.times,
-            self.weights,
-            _SEGMENT,
-            self.before,
-            self.behind,
+            self,
             times,
             first,
             stop,

@@ -35,6 +35,8 @@ from skgpx._types import Array, Index
 
 # Steps, in units of 1 / rate, below which moments of the noise are a series.
 _SHORT = 0.5
+# Rows of a segment, whose states are computed again when they are needed.
+_SEGMENT = 64
 
 
 class Cascades(NamedTuple):
@@ -103,14 +105,14 @@ def copy_matrix(source: Array, target: Array) -> None:
 
 
 @inlined
-def stationary(orders: Index, frequencies: Array, P: Array) -> None:
+def stationary(cascades: Cascades, P: Array) -> None:
     """Write the covariance of the states without observations; static ones are I."""
     S = P.shape[1]
     P[:] = 0.0
     start = 0
-    for b in range(len(orders)):
-        p = orders[b]
-        for _ in range(2 if frequencies[b] > 0.0 else 1):
+    for b in range(len(cascades.orders)):
+        p = cascades.orders[b]
+        for _ in range(2 if cascades.frequencies[b] > 0.0 else 1):
             for i in range(p):
                 for j in range(p):
                     # (i + j)! / (2^(i+j+1) i! j!)
@@ -126,25 +128,49 @@ def stationary(orders: Index, frequencies: Array, P: Array) -> None:
 
 
 @inlined
-def heights(
-    orders: Index,
-    frequencies: Array,
-    amplitudes: Array,
-    h: Array,
-    reads: Index,
-) -> None:
-    """Write the states that f reads, and their factors ``a / sd(z_p)``."""
+def heights(cascades: Cascades) -> tuple[Array, Index]:
+    """Factors ``a / sd(z_p)`` of the states that f reads, and these states."""
+    B = len(cascades.orders)
+    h = np.empty(B)
+    reads = np.empty(B, np.int64)
     start = 0
-    for b in range(len(orders)):
-        p = orders[b]
+    for b in range(B):
+        p = cascades.orders[b]
         variance = 0.5
         for k in range(1, p):
             variance *= 0.5 * (p - 1.0 + k) / k
         for _ in range(p - 1):
             variance *= 0.5
         reads[b] = start + p - 1
-        h[b] = amplitudes[b] / math.sqrt(variance)
-        start += p * (2 if frequencies[b] > 0.0 else 1)
+        h[b] = cascades.amplitudes[b] / math.sqrt(variance)
+        start += p * (2 if cascades.frequencies[b] > 0.0 else 1)
+    return h, reads
+
+
+@inlined
+def _step_of(
+    cascades: Cascades,
+    b: int,
+    step: float,
+) -> tuple[int, bool, float, float, float, float]:
+    """Order of a cascade, whether it turns, and its decay and turn in a step."""
+    turns = cascades.frequencies[b] > 0.0
+    x = cascades.rates[b] * step
+    cosine = 1.0
+    sine = 0.0
+    if turns:
+        cosine = math.cos(cascades.frequencies[b] * step)
+        sine = math.sin(cascades.frequencies[b] * step)
+    return cascades.orders[b], turns, x, math.exp(-x), cosine, sine
+
+
+@inlined
+def _room_for_moments() -> Array:
+    """An array (2, 64) for moments of the noise, with reciprocals in its second row."""
+    moments = np.empty((2, 64))
+    for k in range(1, 64):
+        moments[1, k] = 1.0 / k
+    return moments
 
 
 @inlined
@@ -236,9 +262,7 @@ def _transpose_block(V: Array, start: int, stop: int) -> None:
 
 @kernel
 def predict(
-    orders: Index,
-    rates: Array,
-    frequencies: Array,
+    cascades: Cascades,
     step: float,
     V: Array,
     moments: Array,
@@ -247,9 +271,7 @@ def predict(
 
     Parameters
     ----------
-    orders : ndarray of int of shape (B,)
-    rates, frequencies : ndarray of shape (B,)
-        See `Cascades`.
+    cascades : Cascades
     step : float
     V : ndarray of shape (S + 1, S)
         Covariance of the states and, in the last row, their mean; overwritten.
@@ -258,17 +280,9 @@ def predict(
     """
     S = V.shape[1]
     start = 0
-    for b in range(len(orders)):
-        p = orders[b]
-        turns = frequencies[b] > 0.0
+    for b in range(len(cascades.orders)):
+        p, turns, x, decay, cosine, sine = _step_of(cascades, b, step)
         stop = start + (2 * p if turns else p)
-        x = rates[b] * step
-        decay = math.exp(-x)
-        cosine = 1.0
-        sine = 0.0
-        if turns:
-            cosine = math.cos(frequencies[b] * step)
-            sine = math.sin(frequencies[b] * step)
         # P Aᵀ and A m, then A P Aᵀ
         for j in range(S + 1):
             _advance(p, x, decay, turns, cosine, sine, V, j, start)
@@ -356,15 +370,8 @@ def _update(
 
 @kernel
 def filter_rows(
-    orders: Index,
-    rates: Array,
-    frequencies: Array,
-    amplitudes: Array,
-    times: Array,
+    series: Series,
     y: Array,
-    noise: Array,
-    features: Array,
-    size: int,
     first: int,
     states: Array,
     sums: Array,
@@ -373,15 +380,9 @@ def filter_rows(
 
     Parameters
     ----------
-    orders : ndarray of int of shape (B,)
-    rates, frequencies, amplitudes : ndarray of shape (B,)
-        See `Cascades`.
-    times, y, noise : ndarray of shape (n,)
-        Sorted times, values, and variances of their noise; infinite without a value.
-    features : ndarray of shape (n, q)
-        Functions of the static states.
-    size : int
-        Rows of a segment.
+    series : Series
+    y : ndarray of shape (n,)
+        Values of the rows.
     first : int
         The first segment to filter; its states are known unless it is zero.
     states : ndarray of shape (n_segments, S + 1, S)
@@ -389,19 +390,15 @@ def filter_rows(
     sums : ndarray of shape (n_segments + 1, 2)
         ``Σ v² / F`` and ``Σ log F`` before each segment, and in all; written.
     """
+    cascades, times, features, noise = series
     n = len(times)
     S = states.shape[2]
     q = features.shape[1]
-    B = len(orders)
-    h = np.empty(B)
-    reads = np.empty(B, np.int64)
-    heights(orders, frequencies, amplitudes, h, reads)
-    moments = np.empty((2, 64))
-    for k in range(1, 64):
-        moments[1, k] = 1.0 / k
+    h, reads = heights(cascades)
+    moments = _room_for_moments()
     Ph = np.empty((1, S))
     V = np.zeros((S + 1, S))
-    stationary(orders, frequencies, V)
+    stationary(cascades, V)
     squares = 0.0
     log_volume = 0.0
     if first > 0:
@@ -410,15 +407,15 @@ def filter_rows(
         log_volume = sums[first, 1]
     left = 0
     segment = first
-    for i in range(first * size, n):
-        if i > first * size and times[i] > times[i - 1]:
-            predict(orders, rates, frequencies, times[i] - times[i - 1], V, moments)
+    for i in range(first * _SEGMENT, n):
+        if i > first * _SEGMENT and times[i] > times[i - 1]:
+            predict(cascades, times[i] - times[i - 1], V, moments)
         if left == 0:
             copy_matrix(V, states[segment])
             sums[segment, 0] = squares
             sums[segment, 1] = log_volume
             segment += 1
-            left = size
+            left = _SEGMENT
         left -= 1
         if noise[i] == np.inf:
             continue
@@ -434,13 +431,8 @@ def filter_rows(
 
 @kernel
 def _segment(
-    orders: Index,
-    rates: Array,
-    frequencies: Array,
-    times: Array,
+    series: Series,
     y: Array,
-    noise: Array,
-    features: Array,
     h: Array,
     reads: Index,
     V: Array,
@@ -467,18 +459,19 @@ def _segment(
         See `predict`.
     low, high : int
         Rows of the segment.
-    all_V : ndarray of shape (size, S + 1, S)
+    all_V : ndarray of shape (64, S + 1, S)
         V before each row, written.
-    Ph : ndarray of shape (size, S)
+    Ph : ndarray of shape (64, S)
         Covariances of the states and f, written.
-    totals, residuals : ndarray of shape (size,)
+    totals, residuals : ndarray of shape (64,)
         F, infinite without a value, and v; written.
     """
+    cascades, times, features, noise = series
     q = features.shape[1]
     for i in range(low, high):
         k = i - low
         if i > low and times[i] > times[i - 1]:
-            predict(orders, rates, frequencies, times[i] - times[i - 1], V, moments)
+            predict(cascades, times[i] - times[i - 1], V, moments)
         copy_matrix(V, all_V[k])
         totals[k] = np.inf
         if noise[i] == np.inf:
@@ -511,7 +504,7 @@ def _back_through_row(
     features : ndarray of shape (n, q)
     row : int
         Of the features.
-    Ph : ndarray of shape (size, S)
+    Ph : ndarray of shape (64, S)
     k : int
         Row of Ph.
     residual, total : float
@@ -561,9 +554,7 @@ def _back_through_row(
 
 @kernel
 def back_through_step(
-    orders: Index,
-    rates: Array,
-    frequencies: Array,
+    cascades: Cascades,
     step: float,
     U: Array,
 ) -> None:
@@ -571,25 +562,16 @@ def back_through_step(
 
     Parameters
     ----------
-    orders : ndarray of int of shape (B,)
-    rates, frequencies : ndarray of shape (B,)
+    cascades : Cascades
     step : float
     U : ndarray of shape (S + 1, S)
         N and, in the last row, r.
     """
     S = U.shape[1]
     start = 0
-    for b in range(len(orders)):
-        p = orders[b]
-        turns = frequencies[b] > 0.0
+    for b in range(len(cascades.orders)):
+        p, turns, x, decay, cosine, sine = _step_of(cascades, b, step)
         stop = start + (2 * p if turns else p)
-        x = rates[b] * step
-        decay = math.exp(-x)
-        cosine = 1.0
-        sine = 0.0
-        if turns:
-            cosine = math.cos(frequencies[b] * step)
-            sine = math.sin(frequencies[b] * step)
         for j in range(S + 1):
             _return(p, x, decay, turns, cosine, sine, U, j, start)
         _transpose_block(U, start, stop)
@@ -600,8 +582,7 @@ def back_through_step(
 
 @kernel
 def _add_slopes(
-    orders: Index,
-    frequencies: Array,
+    cascades: Cascades,
     V: Array,
     U: Array,
     step: float,
@@ -614,8 +595,7 @@ def _add_slopes(
 
     Parameters
     ----------
-    orders : ndarray of int of shape (B,)
-    frequencies : ndarray of shape (B,)
+    cascades : Cascades
     V, U : ndarray of shape (S + 1, S)
         P and m, N and r behind the step.
     step : float
@@ -630,9 +610,9 @@ def _add_slopes(
             total += V[j, c] * U[S, c]
         Pr[j] = total
     start = 0
-    for b in range(len(orders)):
-        p = orders[b]
-        turns = frequencies[b] > 0.0
+    for b in range(len(cascades.orders)):
+        p = cascades.orders[b]
+        turns = cascades.frequencies[b] > 0.0
         of_rate = 0.0
         of_frequency = 0.0
         for copy in range(2 if turns else 1):
@@ -657,15 +637,8 @@ def _add_slopes(
 
 @kernel
 def smooth_rows(  # noqa: C901
-    orders: Index,
-    rates: Array,
-    frequencies: Array,
-    amplitudes: Array,
-    times: Array,
+    series: Series,
     y: Array,
-    noise: Array,
-    features: Array,
-    size: int,
     states: Array,
     with_slopes: bool,
     slopes: Array,
@@ -691,37 +664,29 @@ def smooth_rows(  # noqa: C901
     adjoints : ndarray of shape (n_segments, S + 1, S)
         N and, in the last row, r at the first row of each segment; written.
     """
+    cascades, times, features, _ = series
     n = len(times)
     S = states.shape[2]
     q = features.shape[1]
-    B = len(orders)
-    h = np.empty(B)
-    reads = np.empty(B, np.int64)
-    heights(orders, frequencies, amplitudes, h, reads)
-    moments = np.empty((2, 64))
-    for k in range(1, 64):
-        moments[1, k] = 1.0 / k
+    B = len(cascades.orders)
+    h, reads = heights(cascades)
+    moments = _room_for_moments()
     V = np.empty((S + 1, S))
-    all_V = np.empty((size, S + 1, S))
-    Ph = np.empty((size, S))
-    totals = np.empty(size)
-    residuals = np.empty(size)
+    all_V = np.empty((_SEGMENT, S + 1, S))
+    Ph = np.empty((_SEGMENT, S))
+    totals = np.empty(_SEGMENT)
+    residuals = np.empty(_SEGMENT)
     U = np.zeros((S + 1, S))
     Nk = np.empty(S)
     Pr = np.empty(S)
-    n_segments = (n + size - 1) // size
+    n_segments = (n + _SEGMENT - 1) // _SEGMENT
     for segment in range(n_segments - 1, -1, -1):
-        low = segment * size
-        high = min(low + size, n)
+        low = segment * _SEGMENT
+        high = min(low + _SEGMENT, n)
         copy_matrix(states[segment], V)
         _segment(
-            orders,
-            rates,
-            frequencies,
-            times,
+            series,
             y,
-            noise,
-            features,
             h,
             reads,
             V,
@@ -760,21 +725,14 @@ def smooth_rows(  # noqa: C901
                 continue
             step = times[i] - times[i - 1]
             if with_slopes:
-                _add_slopes(orders, frequencies, all_V[k], U, step, slopes, Pr)
-            back_through_step(orders, rates, frequencies, step, U)
+                _add_slopes(cascades, all_V[k], U, step, slopes, Pr)
+            back_through_step(cascades, step, U)
 
 
 @kernel
 def posterior_moments(  # noqa: C901, PLR0912, PLR0915
-    orders: Index,
-    rates: Array,
-    frequencies: Array,
-    amplitudes: Array,
-    times: Array,
+    series: Series,
     y: Array,
-    noise: Array,
-    features: Array,
-    size: int,
     states: Array,
     adjoints: Array,
     points: Array,
@@ -792,42 +750,33 @@ def posterior_moments(  # noqa: C901, PLR0912, PLR0915
     point_features : ndarray of shape (p, q)
     mean, variance : ndarray of shape (p,)
     """
+    cascades, times, features, noise = series
     n = len(times)
     S = states.shape[2]
     q = features.shape[1]
-    B = len(orders)
-    h = np.empty(B)
-    reads = np.empty(B, np.int64)
-    heights(orders, frequencies, amplitudes, h, reads)
-    moments = np.empty((2, 64))
-    for k in range(1, 64):
-        moments[1, k] = 1.0 / k
+    h, reads = heights(cascades)
+    moments = _room_for_moments()
     V = np.empty((S + 1, S))
-    all_V = np.empty((size, S + 1, S))
-    Ph = np.empty((size + 1, S))
-    totals = np.empty(size)
-    residuals = np.empty(size)
-    all_U = np.zeros((size + 1, S + 1, S))
+    all_V = np.empty((_SEGMENT, S + 1, S))
+    Ph = np.empty((_SEGMENT + 1, S))
+    totals = np.empty(_SEGMENT)
+    residuals = np.empty(_SEGMENT)
+    all_U = np.zeros((_SEGMENT + 1, S + 1, S))
     U = np.empty((S + 1, S))
     Nk = np.empty(S)
-    n_segments = (n + size - 1) // size
+    n_segments = (n + _SEGMENT - 1) // _SEGMENT
     first_point = 0
     while first_point < len(points):
         # the segment of the last row that is not behind the point
         row = np.searchsorted(times, points[first_point], side="right") - 1
-        segment = max(row, 0) // size
-        low = segment * size
-        high = min(low + size, n)
+        segment = max(row, 0) // _SEGMENT
+        low = segment * _SEGMENT
+        high = min(low + _SEGMENT, n)
         next_time = times[high] if high < n else np.inf
         copy_matrix(states[segment], V)
         _segment(
-            orders,
-            rates,
-            frequencies,
-            times,
+            series,
             y,
-            noise,
-            features,
             h,
             reads,
             V,
@@ -848,7 +797,7 @@ def posterior_moments(  # noqa: C901, PLR0912, PLR0915
             k = i - low
             if i + 1 < n and times[i + 1] > times[i]:
                 step = times[i + 1] - times[i]
-                back_through_step(orders, rates, frequencies, step, U)
+                back_through_step(cascades, step, U)
             if totals[k] < np.inf:
                 _back_through_row(
                     h, reads, features, i, Ph, k, residuals[k], totals[k], U, Nk
@@ -859,24 +808,26 @@ def posterior_moments(  # noqa: C901, PLR0912, PLR0915
             i = low - 1 + np.searchsorted(times[low:high], point, side="right")
             if i < 0:
                 V[:] = 0.0
-                stationary(orders, frequencies, V)
+                stationary(cascades, V)
             else:
                 k = i - low
                 copy_matrix(all_V[k], V)
                 if totals[k] < np.inf:
                     _update(h, reads, q, V, Ph, k, residuals[k], noise[i], totals[k])
                 if point > times[i]:
-                    predict(orders, rates, frequencies, point - times[i], V, moments)
+                    predict(cascades, point - times[i], V, moments)
             copy_matrix(all_U[i + 1 - low], U)
             if i + 1 < n and times[i + 1] > point:
                 step = times[i + 1] - point
-                back_through_step(orders, rates, frequencies, step, U)
-            value, level = _observe(h, reads, point_features, first_point, V, Ph, size)
+                back_through_step(cascades, step, U)
+            value, level = _observe(
+                h, reads, point_features, first_point, V, Ph, _SEGMENT
+            )
             # m + P r and P - P N P
             for j in range(S):
-                level += Ph[size, j] * U[S, j]
+                level += Ph[_SEGMENT, j] * U[S, j]
                 for c in range(S):
-                    value -= Ph[size, j] * U[j, c] * Ph[size, c]
+                    value -= Ph[_SEGMENT, j] * U[j, c] * Ph[_SEGMENT, c]
             mean[first_point] = level
             variance[first_point] = max(value, 0.0)
             first_point += 1
@@ -887,9 +838,7 @@ def posterior_moments(  # noqa: C901, PLR0912, PLR0915
 
 @kernel
 def move(
-    orders: Index,
-    rates: Array,
-    frequencies: Array,
+    cascades: Cascades,
     step: float,
     M: Array,
     first: int,
@@ -900,8 +849,7 @@ def move(
 
     Parameters
     ----------
-    orders : ndarray of int of shape (B,)
-    rates, frequencies : ndarray of shape (B,)
+    cascades : Cascades
     step : float
     M : ndarray of shape (k, S)
         Overwritten from row `first` to row `stop`.
@@ -909,16 +857,8 @@ def move(
     transposed : bool
     """
     start = 0
-    for b in range(len(orders)):
-        p = orders[b]
-        turns = frequencies[b] > 0.0
-        x = rates[b] * step
-        decay = math.exp(-x)
-        cosine = 1.0
-        sine = 0.0
-        if turns:
-            cosine = math.cos(frequencies[b] * step)
-            sine = math.sin(frequencies[b] * step)
+    for b in range(len(cascades.orders)):
+        p, turns, x, decay, cosine, sine = _step_of(cascades, b, step)
         for row in range(first, stop):
             if transposed:
                 _return(p, x, decay, turns, cosine, sine, M, row, start)
@@ -929,13 +869,7 @@ def move(
 
 @kernel
 def solve_rows(  # noqa: C901, PLR0912
-    orders: Index,
-    rates: Array,
-    frequencies: Array,
-    amplitudes: Array,
-    times: Array,
-    noise: Array,
-    features: Array,
+    series: Series,
     duals: Array,
 ) -> None:
     """Replace columns of values by ``C⁻¹`` times them.
@@ -947,28 +881,25 @@ def solve_rows(  # noqa: C901, PLR0912
     duals : ndarray of shape (n, k)
         Overwritten.
     """
+    cascades, times, features, noise = series
     n, k = duals.shape
     q = features.shape[1]
-    B = len(orders)
+    B = len(cascades.orders)
     S = q
     for b in range(B):
-        S += orders[b] * (2 if frequencies[b] > 0.0 else 1)
-    h = np.empty(B)
-    reads = np.empty(B, np.int64)
-    heights(orders, frequencies, amplitudes, h, reads)
-    moments = np.empty((2, 64))
-    for c in range(1, 64):
-        moments[1, c] = 1.0 / c
+        S += cascades.orders[b] * (2 if cascades.frequencies[b] > 0.0 else 1)
+    h, reads = heights(cascades)
+    moments = _room_for_moments()
     V = np.zeros((S + 1, S))
-    stationary(orders, frequencies, V)
+    stationary(cascades, V)
     Ph = np.zeros((n, S))
     totals = np.full(n, np.inf)
     M = np.zeros((k, S))
     for i in range(n):
         if i > 0 and times[i] > times[i - 1]:
             step = times[i] - times[i - 1]
-            predict(orders, rates, frequencies, step, V, moments)
-            move(orders, rates, frequencies, step, M, 0, k, False)
+            predict(cascades, step, V, moments)
+            move(cascades, step, M, 0, k, False)
         if noise[i] == np.inf:
             for c in range(k):
                 duals[i, c] = 0.0
@@ -1002,13 +933,10 @@ def solve_rows(  # noqa: C901, PLR0912
                     M[c, S - q + b] += features[i, b] * u
         if i > 0 and times[i] > times[i - 1]:
             step = times[i] - times[i - 1]
-            move(orders, rates, frequencies, step, M, 0, k, True)
+            move(cascades, step, M, 0, k, True)
 
 
 # ---- Rows that are filtered and smoothed ---------------------------------------------
-
-# Rows of a segment, whose states are computed again when they are needed.
-_SEGMENT = 64
 
 
 class Series(NamedTuple):
@@ -1055,12 +983,8 @@ class Series(NamedTuple):
             states[: first + 1] = earlier.states
             sums[: first + 1] = earlier.sums[: first + 1]
         filter_rows(
-            *self.cascades,
-            self.times,
+            self,
             y,
-            self.noise,
-            self.features,
-            _SEGMENT,
             first,
             states,
             sums,
@@ -1070,7 +994,7 @@ class Series(NamedTuple):
     def solve(self, values: Array) -> Array:
         """``C⁻¹`` times columns of values (n, k); zero where the noise is infinite."""
         duals = np.array(values, dtype=np.float64, order="C")
-        solve_rows(*self.cascades, self.times, self.noise, self.features, duals)
+        solve_rows(self, duals)
         return duals
 
 
@@ -1108,12 +1032,8 @@ class Filtered(NamedTuple):
         precisions = np.empty(n)
         adjoints = np.empty_like(self.states)
         smooth_rows(
-            *series.cascades,
-            series.times,
+            series,
             self.y,
-            series.noise,
-            series.features,
-            _SEGMENT,
             self.states,
             with_slopes,
             slopes,
@@ -1157,12 +1077,8 @@ class Smoothed(NamedTuple):
         sorted_mean = np.empty(len(times))
         sorted_variance = np.empty(len(times))
         posterior_moments(
-            *series.cascades,
-            series.times,
+            series,
             filtered.y,
-            series.noise,
-            series.features,
-            _SEGMENT,
             filtered.states,
             self.adjoints,
             times[order],

@@ -65,7 +65,7 @@ class Warp(NamedTuple):
         """``g(y)``."""
         size, sign, power = self._arguments(y)
         values = sign * boxcox(size, power)
-        return np.asarray(self._shifted(values))
+        return self._shifted(values)
 
     def inverse(self, z: Any) -> Array:
         """``y`` with ``g(y) = z``, at most 1e100 units.
@@ -76,16 +76,16 @@ class Warp(NamedTuple):
         power = self.power
         if self.transform == "box-cox":
             values = np.maximum(values - 1.0, -1.0 / np.maximum(power, _LEAST))
-            return np.asarray(self.unit * _inverse(values, power))
+            return self.unit * _inverse(values, power)
         sign = np.where(values < 0.0, -1.0, 1.0)
         own_power = np.where(values < 0.0, 2.0 - power, power)
         t = sign * (_inverse(np.abs(values), own_power) - 1.0)
-        return np.asarray(self.location + self.unit * t)
+        return self.location + self.unit * t
 
     def log_slope(self, y: Any) -> Array:
         """``log g'(y)``."""
         size, _, power = self._arguments(y)
-        return np.asarray((power - 1.0) * np.log(size))
+        return (power - 1.0) * np.log(size)
 
     def power_slopes(self, y: Any) -> tuple[Array, Array]:
         """Derivatives of ``g(y)`` and of ``log g'(y)`` in λ."""
@@ -115,8 +115,7 @@ class Warp(NamedTuple):
     def _shifted(self, values: Array) -> Array:
         if self.transform == "box-cox":
             values = values + 1.0
-        shifted: Array = self.location + self.unit * values
-        return shifted
+        return self.location + self.unit * values
 
 
 def _inverse(values: Array, power: float | Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from skgpx._types import Array, Index
+from skgpx._types import Array, Generator, Index
 
 
 class Triangle(NamedTuple):
@@ -129,7 +129,7 @@ class GaussianWeights(NamedTuple):
             half *= self.scales[output]
         return half @ half.T
 
-    def draw(self, size: int, rng: np.random.Generator) -> Array:
+    def draw(self, size: int, rng: Generator) -> Array:
         """Independent draws of the weights, shape (m, c, size)."""
         c = self.mean.shape[1]
         r = self.root.shape[2]
@@ -186,7 +186,7 @@ class WeightParticles(NamedTuple):
         centred = values - values.mean(axis=1, keepdims=True)
         return centred @ centred.T / values.shape[1]
 
-    def draw(self, size: int, rng: np.random.Generator) -> Array:
+    def draw(self, size: int, rng: Generator) -> Array:
         """Particles in random order, each used equally often, (m, c, size)."""
         s = self.values.shape[2]
         if size == 0:
