@@ -724,7 +724,7 @@ class CellModel(FunctionModel):
 
     def features_and_residual(self, X: Array) -> tuple[Array, Array]:
         """``φ - Φ_Nᵀ b`` and ``bᵀ y_N`` (p, M + 1), and the variance of g (p,)."""
-        return self._in_cells(_features_in_cell, X)
+        return self._in_cells(NeighborModel.features_and_residual, X)
 
     def positions(self, X: Array) -> dict[int, Index]:
         """Positions of the rows of X in each cell that has some."""
@@ -733,20 +733,20 @@ class CellModel(FunctionModel):
 
     def _in_cells(
         self,
-        function: Callable[[Array, CellModel, Array], tuple[Array, Array]],
+        function: Callable[[NeighborModel, Array], tuple[Array, Array]],
         X: Array,
     ) -> tuple[Array, Array]:
         """Two arrays of values at the rows of X, from the cells of the rows."""
         positions = self.positions(X)
         model = self.without_rows()
-        arguments = {k: (model, X[rows]) for k, rows in positions.items()}
-        parts = self.cells.map(function, arguments)
+        arguments = {k: (model, function, X[rows]) for k, rows in positions.items()}
+        parts = self.cells.map(_near_cell, arguments)
         order = np.argsort(np.concatenate(list(positions.values())))
         first, second = zip(*(parts[k] for k in positions), strict=True)
         return np.concatenate(first)[order], np.concatenate(second)[order]
 
     def _whitened_moments(self, X: Array) -> tuple[Array, Array]:
-        return self._in_cells(_moments_in_cell, X)
+        return self._in_cells(NeighborModel._whitened_moments, X)
 
     def _whitened_covariance(self, X: Array, output: int) -> Array:
         arguments = {
@@ -772,20 +772,13 @@ class CellModel(FunctionModel):
         return self.in_memory().process()
 
 
-def _features_in_cell(
+def _near_cell(
     table: Array,
     model: CellModel,
+    function: Callable[[NeighborModel, Array], tuple[Array, Array]],
     X: Array,
 ) -> tuple[Array, Array]:
-    return model.near(table, X).features_and_residual(X)
-
-
-def _moments_in_cell(
-    table: Array,
-    model: CellModel,
-    X: Array,
-) -> tuple[Array, Array]:
-    return model.near(table, X)._whitened_moments(X)
+    return function(model.near(table, X), X)
 
 
 def _nearest_in_cell(table: Array, model: CellModel, X: Array) -> Array:
@@ -876,10 +869,7 @@ def add_rows(
     """
     scale = float(np.ravel(model.scale)[0])
     # rows with values of the whitened function h, ``f = m + scale h``
-    mean: float | Array = 0.0
-    if model.mean is not None:
-        mean = model.mean(rows.X)[:, 0]
-    standard = rows._replace(y=(rows.y - mean) / np.ravel(model.scale)[0])
+    standard = rows._replace(y=(rows.y - model.mean_at(rows.X)[:, 0]) / scale)
     noise_likelihood = likelihood.scaled(1.0 / scale)
     noise = float(noise_likelihood.variance(0.0)) / standard.precisions
     log_volume = float(rows.weights.sum() * np.log(scale))
@@ -935,9 +925,7 @@ def rows_of_model(model: NeighborModel, n_rows: int, likelihood: Likelihood) -> 
     """The first rows of a model, with y in its units."""
     X = model.residual.rows[:n_rows]
     scale = float(np.ravel(model.scale)[0])
-    y = scale * model.y[:n_rows, 0]
-    if model.mean is not None:
-        y = y + model.mean(X)[:, 0]
+    y = scale * model.y[:n_rows, 0] + model.mean_at(X)[:, 0]
     noise = scale**2 * model.residual.noise[:n_rows, 0]
     return Rows(X, y, float(likelihood.variance(0.0)) / noise)
 
@@ -953,7 +941,7 @@ def same_functions(
     points = first.basis.inducing_points  # type: ignore[union-attr]
     other_points = second.basis.inducing_points  # type: ignore[union-attr]
     zero = np.zeros((1, points.shape[1]))
-    same_mean = np.array_equal(_mean_at(first, zero), _mean_at(second, zero))
+    same_mean = np.array_equal(first.mean_at(zero), second.mean_at(zero))
     return (
         np.array_equal(points, other_points)
         and first.basis.kernel == second.basis.kernel  # type: ignore[union-attr]
@@ -961,9 +949,3 @@ def same_functions(
         and np.array_equal(first.scale, second.scale)
         and same_mean
     )
-
-
-def _mean_at(model: LatentModel | NeighborModel, X: Array) -> Array:
-    if model.mean is None:
-        return np.zeros((len(X), 1))
-    return model.mean(X)

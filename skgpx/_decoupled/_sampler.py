@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, ClassVar, Literal, Protocol, Self, overload
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -70,14 +70,9 @@ def moments_of(
     return estimator.predict(rows, **options)
 
 
-class _Noise(Protocol):
-    def noise_variance_at(self, X: Array) -> Array:
-        """Variance of the noise of each output at the rows of X, (n, c)."""
-
-
 def observed(
     draws: FunctionDraws,
-    noise: _Noise,
+    noise: Any,
     X: Array,
     rng: Generator,
 ) -> Array:
@@ -711,7 +706,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         return y
 
     @property
-    def _noise(self) -> _Noise:
+    def _noise(self) -> Any:
         """Noise of observations, for an exact process or a sparse one."""
         if isinstance(self.estimator_, SparseProcess):
             return self.estimator_

@@ -111,7 +111,6 @@ class HeldOutErrors:
         errors = np.arange(n_held_out)
         fresh = _fresh_inputs(
             X,
-            half=8,
             rng=rng,
             code_columns=category_columns(kernel, X.shape[1]),
         )
@@ -229,17 +228,17 @@ def _neighbourhood(kernel: Kernel, X: Array, rng: Generator) -> Index | slice:
 
 def _fresh_inputs(
     X: Array,
-    half: int,
     rng: Generator,
     code_columns: list[int],
 ) -> Array:
-    """Inputs between points, and just outside their range (2 half, d).
+    """Inputs between points, and just outside their range (16, d).
 
     One half lies between two random points. The other half extends the line from the
     mean to a point that is extreme in a random direction by a tenth. The columns of
     codes are taken from a point.
     """
     n, d = X.shape
+    half = 8
     ends_of_lines = rng.integers(n, size=(2, half))
     start, stop = X[ends_of_lines]
     fraction = rng.random((half, 1))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -108,16 +108,6 @@ def _by_nodes(
 # ---- Scores of other classifiers, and of the process ---------------------------------
 
 
-class Classifier(Protocol):
-    """A fitted classifier of scikit-learn with probabilities."""
-
-    classes_: AnyArray
-
-    def predict_proba(self, X: ArrayLike) -> Array:
-        """Probabilities (n, K)."""
-        ...
-
-
 @dataclass(frozen=True)
 class ClassScores:
     """Latent scores (n, n_outputs) from the probabilities of a fitted classifier.
@@ -136,7 +126,7 @@ class ClassScores:
     mixed: float
     n_outputs: int
 
-    def __call__(self, classifier: Classifier, X: ArrayLike) -> Array:
+    def __call__(self, classifier: Any, X: ArrayLike) -> Array:
         """Scores of a fitted classifier at rows X (n, d).
 
         Raises
@@ -152,7 +142,7 @@ class ClassScores:
             return scores[:, 1:] - scores[:, :1]
         return scores - scores.mean(axis=1, keepdims=True)
 
-    def _probabilities(self, classifier: Classifier, X: ArrayLike) -> Array:
+    def _probabilities(self, classifier: Any, X: ArrayLike) -> Array:
         """Probabilities of all classes (n, K), zero for those it does not know."""
         labels = np.asarray(classifier.classes_).tolist()
         column_of = {label: column for column, label in enumerate(labels)}

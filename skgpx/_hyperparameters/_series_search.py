@@ -43,7 +43,7 @@ from skgpx.likelihoods import Gaussian, Likelihood
 MOST_SEASONS = 3
 
 
-def stretches(rows: Rows, size: int, number: int, spread: float = 0.618) -> list[Rows]:
+def stretches(rows: Rows, size: int) -> list[Rows]:
     """Stretches of `size` rows in the order of time, of every k-th row each.
 
     The steps k grow from one to where a stretch covers all rows.
@@ -51,12 +51,12 @@ def stretches(rows: Rows, size: int, number: int, spread: float = 0.618) -> list
     n = len(rows.y)
     order = np.argsort(rows.X[:, 0], kind="stable")
     widest = max(n // size, 1)
-    steps = np.round(np.geomspace(1.0, widest, number)).astype(int)
+    steps = np.round(np.geomspace(1.0, widest, STRETCHES)).astype(int)
     parts = []
     for i, step in enumerate(steps):
         # starts all over the rows, without a draw
         free = n - size * step
-        start = int((spread * (i + 1) % 1.0) * max(free, 0))
+        start = int((0.618 * (i + 1) % 1.0) * max(free, 0))
         chosen = order[start : start + size * step : step][:size]
         parts.append(rows.take(np.sort(chosen)))
     return parts
@@ -97,7 +97,7 @@ def select_of_stretches(
     On request with seasons. A kernel that is not Markov competes where there are none,
     and the smoothest process is the best.
     """
-    parts = stretches(rows, STRETCH_ROWS, STRETCHES)
+    parts = stretches(rows, STRETCH_ROWS)
     markov: list[Candidate] = []
     other: list[Candidate] = []
     for family in families:
@@ -249,7 +249,7 @@ def train_series(state: State, rows: Rows) -> State:
     n_trained = max(SERIES_ROWS * 4 // n_states**2, FEWEST_SERIES_ROWS)
     parts = [rows]
     if n > n_trained:
-        parts = stretches(rows, n_trained // STRETCHES, STRETCHES)
+        parts = stretches(rows, n_trained // STRETCHES)
     return search_stretches(
         state.candidate,
         [(state.u, state.likelihood)],

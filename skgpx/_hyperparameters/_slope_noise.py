@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from skgpx._hyperparameters._candidates import NOISE_PRIOR
-from skgpx._hyperparameters._evidence import log_density_and_slopes
+from skgpx._hyperparameters._evidence import log_density_and_slopes, mean_square
 from skgpx._hyperparameters._maximise import State
 from skgpx._row_budgets import SEARCHED_ROWS
 from skgpx._shell.validation import Rows
@@ -56,7 +56,10 @@ def learn_noise_of_slopes(
         scales = likelihood.starting_scales(first_rows.y, first_rows.weights)
         likelihood = likelihood.with_start(**scales)
     variances = np.array(
-        [_mean_square(rows.take(kinds == kind)) for kind in range(kinds.max() + 1)]
+        [
+            mean_square(rows.take(kinds == kind)) or 1.0
+            for kind in range(kinds.max() + 1)
+        ]
     )
 
     def learned(log_ratios: Array, **options: Any) -> tuple[Rows, list[State]]:
@@ -123,9 +126,3 @@ def _log_ratios(
     )
     log_noise = optimum.x + np.log(variances)
     return log_noise - log_noise[0]
-
-
-def _mean_square(rows: Rows) -> float:
-    """Mean square of targets; one if they are all zero."""
-    square = float(np.average(rows.y**2, weights=rows.weights))
-    return square if square > 0.0 else 1.0

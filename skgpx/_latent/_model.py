@@ -13,16 +13,23 @@ from scipy.special import logsumexp
 
 from skgpx._draws import (
     FunctionDraws,
+    InputMap,
     MixtureProcess,
     Process,
     central_differences,
     linear_draws,
     side_by_side,
 )
-from skgpx._numerics.linalg import cholesky, log_determinant, solve_lower
+from skgpx._numerics.linalg import (
+    NUGGET,
+    cholesky,
+    log_determinant,
+    solve_lower,
+    solve_lower_transpose,
+)
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution, WeightParticles
-from skgpx._types import Array, ArrayLike, Generator, Index
+from skgpx._types import Array, ArrayLike, Generator, Index, Kernel
 from skgpx.bases import Basis
 
 
@@ -233,6 +240,12 @@ class FunctionModel:
         s = mean.shape[2]
         return LatentMixture(mean, variance, np.full(s, 1.0 / s))
 
+    def mean_at(self, X: Array) -> Array:
+        """``m(x)`` at the rows of X, (n, c)."""
+        if self.mean is None:
+            return np.zeros((len(X), self.n_outputs))
+        return self.mean(X)
+
     def covariance(self, X: Array, output: int = 0) -> Array:
         """Covariance of one output of f between the rows of X, (n, n)."""
         return self._scales[output] ** 2 * self._whitened_covariance(X, output)
@@ -278,6 +291,95 @@ class FunctionModel:
         mean = self.mean or Mean.of(0.0, self.n_outputs)
         changes = {"mean": mean.affine(shift, factor), "scale": factor * self.scale}
         return replace(self, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenPoints(Process):
+    """Process of the draws of a model, given further values at points.
+
+    ::
+
+        cov(f(x), f(y)) = scale² (C(x, y) - C(x, P) (C(P, P) + N)⁻¹ C(P, y))
+
+    where C is the covariance of the draws, which a subclass has.
+
+    Attributes
+    ----------
+    scale : ndarray of shape (c,)
+        Units of the outputs.
+    points : ndarray of shape (p, d)
+        ``P``.
+    noise : ndarray of shape (c, p)
+        Diagonal of ``N``, for each output in its own unit.
+    maps : tuple of InputMap, default=()
+        Maps of the inputs; the points are mapped rows.
+    """
+
+    scale: Array
+    points: Array
+    noise: Array
+    maps: tuple[InputMap, ...] = ()
+
+    @property
+    def _kernel(self) -> Kernel:
+        raise NotImplementedError
+
+    def _given_data(self, X: Array, output: int) -> Array:
+        """``C`` of one output between the rows of X."""
+        raise NotImplementedError
+
+    def _groups(self) -> list[Index]:
+        """Outputs of the same ``C`` and ``N``."""
+        return [np.array([output]) for output in range(len(self.scale))]
+
+    def covariance(self, X: Array, output: int = 0) -> Array:
+        """Covariance of one output between the rows of X, (n, n)."""
+        X = self.mapped(X)
+        n = len(X)
+        C = self._given_data(np.concatenate((X, self.points)), output)
+        between = C[n:, :n]
+        L = cholesky(C[n:, n:], added=self.noise[output]).L
+        explained = solve_lower(L, between)
+        variance = self.scale[output] ** 2
+        return variance * (C[:n, :n] - explained.T @ explained)
+
+    def learn(
+        self,
+        X: Array,
+        discrepancy: Array,
+        noise_variance: Array,
+        white: float = 0.0,
+    ) -> tuple[Array, Self]:
+        """Condition on values at X; see :meth:`Process.learn`.
+
+        The variables are ``α`` in the change ``C(·, P) α`` of draws, where P has the
+        points of earlier observations, with which the draws agree, before those of X.
+
+        Notes
+        -----
+        O(p^3 + p N (p N + M)) time for p points in total with N neighbours, for each
+        group of outputs with the same noise.
+        """
+        X = self.mapped(X)
+        nugget = NUGGET * self._kernel.diag(X)
+        noise = noise_variance / self.scale[:, np.newaxis] ** 2 + white + nugget
+        process = replace(
+            self,
+            points=np.concatenate((self.points, X)),
+            noise=np.concatenate((self.noise, noise), axis=1),
+        )
+        _, c, s = discrepancy.shape
+        errors = np.zeros((len(process.points), c, s))
+        errors[len(self.points) :] = discrepancy
+        change = np.empty_like(errors)
+        for outputs in process._groups():
+            # (C(P, P) + N)⁻¹ (y - f(P) - ε)
+            C = process._given_data(process.points, outputs[0])
+            L = cholesky(C, added=process.noise[outputs[0]]).L
+            flat = errors[:, outputs].reshape(len(errors), -1)
+            alpha = solve_lower_transpose(L, solve_lower(L, flat))
+            change[:, outputs] = alpha.reshape(len(errors), len(outputs), s)
+        return change, process
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,23 +11,19 @@ import numpy as np
 from skgpx._draws import (
     Conditioning,
     FunctionDraws,
-    InputMap,
     LinearTerm,
-    Process,
     Term,
     draw_prior,
     section_terms,
     with_features,
 )
-from skgpx._latent._model import FunctionModel, Mean
+from skgpx._latent._model import FunctionModel, GivenPoints, Mean
 from skgpx._numerics.linalg import (
-    NUGGET,
-    cholesky,
     solve_lower,
     solve_lower_transpose,
 )
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._types import Array, Generator, Index
+from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases import NeighborCoefficients, NeighborResidual, Nystroem
 
 
@@ -91,7 +86,8 @@ class NeighborModel(FunctionModel):
         variance = np.empty_like(mean)
         for local in self.residual.neighborhoods(X):
             features = self.residual.conditional_features(local)
-            for version, outputs in self._outputs_of_versions():
+            for version in np.unique(self.versions):
+                outputs = np.flatnonzero(self.versions == version)
                 values = self.y[local.nearest[version][..., np.newaxis], outputs]
                 b = local.coefficients[version]
                 given_rows = np.einsum("pn,pno->po", b, values)
@@ -103,11 +99,6 @@ class NeighborModel(FunctionModel):
                     spread[:, :, 0] + residual[:, np.newaxis]
                 )
         return mean, variance
-
-    def _outputs_of_versions(self) -> Iterator[tuple[int, Index]]:
-        """Versions of the noise, and the functions that have them."""
-        for version in np.unique(self.versions):
-            yield int(version), np.flatnonzero(self.versions == version)
 
     def features_and_residual(self, X: Array) -> tuple[Array, Array]:
         """Of the first function: ``φ - Φ_Nᵀ b`` and ``bᵀ y_N`` (p, M + 1), var g (p,).
@@ -201,10 +192,8 @@ class NeighborModel(FunctionModel):
         O(p (N^3 + M^2)): a step of Kalman's filter for each row, given its nearest
         predecessors; functions of the same noise and units are one.
         """
-        mean: Array | float = 0.0
-        if self.mean is not None:
-            mean = self.mean(X)
-        values = np.concatenate((self.y, (y - mean) / self._scales))
+        new_values = (y - self.mean_at(X)) / self._scales
+        values = np.concatenate((self.y, new_values))
         # functions of other units have another noise
         keys = np.column_stack((self.versions, self._scales))
         _, first, versions = np.unique(
@@ -323,13 +312,12 @@ def _filtered(
 # ---- The process of draws ------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class NeighborProcess(Process):
+@dataclass(frozen=True, kw_only=True)
+class NeighborProcess(GivenPoints):
     """Process of the draws of a :class:`NeighborModel`, given further values.
 
     ::
 
-        cov(f(x), f(y)) = scale² (C(x, y) - C(x, P) (C(P, P) + N)⁻¹ C(P, y))
         C(x, y) = c(x)ᵀ S Sᵀ c(y) + cov(h(x), h(y)),    c(x) = φ(x) - Φ_Nᵀ b(x)
 
     where h is what remains of the residual given the nearest rows of the data. The
@@ -342,33 +330,14 @@ class NeighborProcess(Process):
     weight_root : ndarray of shape (g, M, r)
         ``S``, a root of the covariance of the weights, for each of c outputs or (g = 1)
         for all.
-    scale : ndarray of shape (c,)
-        Units of the outputs.
-    points : ndarray of shape (p, d)
-        ``P``.
-    noise : ndarray of shape (c, p)
-        Diagonal of ``N``, for each output in its own unit.
-    maps : tuple of InputMap, default=()
-        Maps of the inputs; the points are mapped rows.
     """
 
     coefficients: NeighborCoefficients
     weight_root: Array
-    scale: Array
-    points: Array
-    noise: Array
-    maps: tuple[InputMap, ...] = ()
 
-    def covariance(self, X: Array, output: int = 0) -> Array:
-        """Covariance of one output between the rows of X, (n, n)."""
-        X = self.mapped(X)
-        n = len(X)
-        C = self._given_data(np.concatenate((X, self.points)), output)
-        between = C[n:, :n]
-        L = cholesky(C[n:, n:], added=self.noise[output]).L
-        explained = solve_lower(L, between)
-        variance = self.scale[output] ** 2
-        return variance * (C[:n, :n] - explained.T @ explained)
+    @property
+    def _kernel(self) -> Kernel:
+        return self.coefficients.residual.kernel
 
     def _given_data(self, X: Array, output: int) -> Array:
         """``C`` of one output between the rows of X."""
@@ -378,45 +347,6 @@ class NeighborProcess(Process):
         S = self.weight_root[output % len(self.weight_root)]
         half = features[version] @ S
         return half @ half.T + residual.covariance(X, version)
-
-    def learn(
-        self,
-        X: Array,
-        discrepancy: Array,
-        noise_variance: Array,
-        white: float = 0.0,
-    ) -> tuple[Array, NeighborProcess]:
-        """Condition on values at X; see :meth:`Process.learn`.
-
-        The variables are ``α`` in the change ``C(·, P) α`` of draws, where P has the
-        points of earlier observations, with which the draws agree, before those of X.
-
-        Notes
-        -----
-        O(p^3 + p N (p N + M)) time for p points in total with N neighbours, for each
-        group of outputs with the same noise.
-        """
-        X = self.mapped(X)
-        kernel = self.coefficients.residual.kernel
-        nugget = NUGGET * kernel.diag(X)
-        noise = noise_variance / self.scale[:, np.newaxis] ** 2 + white + nugget
-        process = replace(
-            self,
-            points=np.concatenate((self.points, X)),
-            noise=np.concatenate((self.noise, noise), axis=1),
-        )
-        _, c, s = discrepancy.shape
-        errors = np.zeros((len(process.points), c, s))
-        errors[len(self.points) :] = discrepancy
-        change = np.empty_like(errors)
-        for outputs in process._groups():
-            # (C(P, P) + N)⁻¹ (y - f(P) - ε)
-            C = process._given_data(process.points, outputs[0])
-            L = cholesky(C, added=process.noise[outputs[0]]).L
-            flat = errors[:, outputs].reshape(len(errors), -1)
-            alpha = solve_lower_transpose(L, solve_lower(L, flat))
-            change[:, outputs] = alpha.reshape(len(errors), len(outputs), s)
-        return change, process
 
     def _groups(self) -> list[Index]:
         """Outputs whose values, at the rows and at the points, have the same noise."""

@@ -10,17 +10,15 @@ import numpy as np
 
 from skgpx._draws import (
     FunctionDraws,
-    InputMap,
-    Process,
     Term,
     markov_draws,
     markov_sections,
 )
-from skgpx._latent._model import FunctionModel, Mean
-from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower, solve_lower_transpose
+from skgpx._latent._model import FunctionModel, GivenPoints, Mean
+from skgpx._numerics.linalg import NUGGET
 from skgpx._numerics.state_space import Filtered, Series, Smoothed
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._types import Array, Generator
+from skgpx._types import Array, Generator, Kernel
 from skgpx.bases import SeriesBasis
 
 # Columns of covariances that are solved at a time.
@@ -257,10 +255,7 @@ class SeriesModel(FunctionModel):
 
         `noise_variance` (p,) is in the squared units of the outputs.
         """
-        mean: Array | float = 0.0
-        if self.mean is not None:
-            mean = self.mean(X)
-        values = (y - mean) / self._scales
+        values = (y - self.mean_at(X)) / self._scales
         noise = noise_variance[:, np.newaxis] / self._scales**2
         # values without noise may be repeated
         nugget = NUGGET * self.basis.kernel.diag(X)
@@ -292,76 +287,26 @@ class SeriesModel(FunctionModel):
         return float(np.sum(densities) - n_known @ log_units)
 
 
-@dataclass(frozen=True)
-class SeriesProcess(Process):
+@dataclass(frozen=True, kw_only=True)
+class SeriesProcess(GivenPoints):
     """Process of the draws of a :class:`SeriesModel`, given further values.
 
-    ::
-
-        cov(f(x), f(y)) = scale² (C(x, y) - C(x, P) (C(P, P) + N)⁻¹ C(P, y))
-
-    where C is the covariance of the process given the rows of the data.
+    C is the covariance of the process given the rows of the data.
 
     Attributes
     ----------
     observed : ObservedSeries
-    scale : ndarray of shape (c,)
-        Units of the outputs.
-    points : ndarray of shape (p, 1)
-        ``P``.
-    noise : ndarray of shape (c, p)
-        Diagonal of ``N``, for each output in its own unit.
-    maps : tuple of InputMap, default=()
-        Maps of the inputs; the points are mapped rows.
     """
 
     observed: ObservedSeries
-    scale: Array
-    points: Array
-    noise: Array
-    maps: tuple[InputMap, ...] = ()
 
-    def covariance(self, X: Array, output: int = 0) -> Array:
-        """Covariance of one output between the rows of X, (n, n)."""
-        X = self.mapped(X)
-        n = len(X)
-        rows = np.concatenate((X, self.points))
-        C = self.observed.covariance(rows, output)
-        L = cholesky(C[n:, n:], added=self.noise[output]).L
-        explained = solve_lower(L, C[n:, :n])
-        covariance: Array = C[:n, :n] - explained.T @ explained
-        return self.scale[output] ** 2 * covariance
+    @property
+    def _kernel(self) -> Kernel:
+        return self.observed.basis.kernel
 
-    def learn(
-        self,
-        X: Array,
-        discrepancy: Array,
-        noise_variance: Array,
-        white: float = 0.0,
-    ) -> tuple[Array, SeriesProcess]:
-        """Condition on values at X; see :meth:`Process.learn`.
-
-        The variables are ``α`` in the change ``C(·, P) α`` of draws.
-        """
-        X = self.mapped(X)
-        nugget = NUGGET * self.observed.basis.kernel.diag(X)
-        noise = noise_variance / self.scale[:, np.newaxis] ** 2 + white + nugget
-        process = replace(
-            self,
-            points=np.concatenate((self.points, X)),
-            noise=np.concatenate((self.noise, noise), axis=1),
-        )
-        _, c, s = discrepancy.shape
-        errors = np.zeros((len(process.points), c, s))
-        errors[len(self.points) :] = discrepancy
-        change = np.empty_like(errors)
-        for output in range(c):
-            # (C(P, P) + N)⁻¹ (y - f(P) - ε)
-            C = self.observed.covariance(process.points, output)
-            L = cholesky(C, added=process.noise[output]).L
-            white_errors = solve_lower(L, errors[:, output])
-            change[:, output] = solve_lower_transpose(L, white_errors)
-        return change, process
+    def _given_data(self, X: Array, output: int) -> Array:
+        """``C`` of one output between the rows of X."""
+        return self.observed.covariance(X, output)
 
     def terms(self, variables: Array) -> tuple[Term, ...]:
         """``C(·, P) α = k(·, P) α - k(·, T) C⁻¹ k(T, P) α``, of α (p, c, s)."""

@@ -17,6 +17,7 @@ from skgpx._numerics.langevin import (
     split_r_hat,
 )
 from skgpx._numerics.linalg import solve_lower
+from skgpx._numerics.rows import row_slices
 from skgpx._numerics.smoothing import smoothed
 from skgpx._pls._particles import Landscape, particle_posterior, round_reporter
 from skgpx._posterior._sampler import Inference, Sample, Sampler, resolved_method
@@ -335,15 +336,6 @@ LOCAL: Tiers = tuple(
 )
 
 
-def chain_blocks(n_particles: int, size: int = 50) -> list[slice]:
-    """Chains that share matrix products; the same whatever the number of workers.
-
-    Narrower products are slower by a third.
-    """
-    starts = range(0, n_particles, size)
-    return [slice(i, min(i + size, n_particles)) for i in starts]
-
-
 def run_chains(
     target: Target,
     z: Array,
@@ -395,7 +387,9 @@ def run_chains(
     energy_curve = np.empty(0)
     stretches: list[Trace] = []
     with workers(n_jobs, target) as run_each:
-        starts = [(z[:, :, block],) for block in chain_blocks(z.shape[2])]
+        # the same blocks whatever the number of workers; narrower products are slower
+        # by a third
+        starts = [(z[:, :, block],) for block in row_slices(z.shape[2], 50)]
         blocks: list[Chains] = run_each(langevin.start, starts)
         while True:
             # 1 a round of steps, one in five of them short

@@ -49,7 +49,7 @@ from skgpx._posterior._sampler import (
     Inference,
     Sampler,
     form_constant,
-    independent_draws,
+    inference_of,
     prior_mean,
 )
 from skgpx._row_budgets import CELL_ROWS, FIRST_ROWS, NOISE_ROWS
@@ -290,28 +290,19 @@ class LazyRows(NamedTuple):
                 prior_mean(likelihood),
             )
             model, log_density = prior.given_sums(cells.sums(prior, tables))
-            posterior = Posterior(
-                cells.completed(model, tables), log_density + constant
-            )
+            completed = cells.completed(model, tables)
+            evidence = log_density + constant
+            converged = True
         else:
-            posterior = _closest_normal(
+            completed, evidence, converged = _closest_normal(
                 cells,
                 basis,
                 rows,
                 likelihood,
                 sampler.n_neighbors,
             )
-        weights = posterior.model.weights
-        particles, chains = independent_draws(weights, sampler.n_particles, rng)
-        return Inference(
-            posterior=posterior.model,
-            particles=particles,
-            sample=chains,
-            likelihood=likelihood,
-            log_evidence=posterior.log_evidence,
-            unexplained=0.0,
-            findings=(rows_not_converged(posterior.converged),),
-        )
+        inference = inference_of(completed, likelihood, evidence, sampler, rng)
+        return inference._replace(findings=(rows_not_converged(converged),))
 
     def _in_cells(self, basis: Nystroem, n_neighbors: int) -> CellRows:
         """Send all rows to cells, which have as many each, and to their halos."""
@@ -336,28 +327,13 @@ class LazyRows(NamedTuple):
 # ---- The posterior, cell by cell -----------------------------------------------------
 
 
-class Posterior(NamedTuple):
-    """Model of all rows.
-
-    Attributes
-    ----------
-    model : CellModel
-    log_evidence : float
-    converged : bool
-    """
-
-    model: CellModel
-    log_evidence: float
-    converged: bool = True
-
-
 def _closest_normal(
     rows: CellRows,
     basis: Nystroem,
     sample: Rows,
     likelihood: Likelihood,
     n_neighbors: int,
-) -> Posterior:
+) -> tuple[CellModel, float, bool]:
     """The closest normal distribution, by rounds of regression.
 
     As in :func:`~skgpx._posterior._nearest_rows.nearest_rows`, but for the moments of
@@ -402,7 +378,7 @@ def _closest_normal(
         _, density_of_zeros = prior.given_sums(regression.sums.of_zeros)
         evidence -= density_of_zeros / likelihood.n_outputs_
     completed = rows.completed(regression.model, regression.tables)
-    return Posterior(completed, evidence, converged)
+    return completed, evidence, converged
 
 
 class CellRegression(NamedTuple):

@@ -43,6 +43,7 @@ from skgpx._shell.validation import (
     filled_gaps,
     fit_context,
     generator,
+    has_white_noise,
     in_unit_scale,
     row_quantity,
     with_categories_of,
@@ -50,7 +51,7 @@ from skgpx._shell.validation import (
 )
 from skgpx._types import ArrayLike, Interactions, Kernel, RandomState
 from skgpx.diagnostics import Finding, conclude
-from skgpx.kernels import VALUE, FunctionalRows, Functionals, split_noise
+from skgpx.kernels import VALUE, FunctionalRows, Functionals
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT, Warped
 from skgpx.likelihoods._warped import normal_noise, warp_of
 
@@ -839,10 +840,9 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
 
         Of more than a few rows normal noise, unless its residuals rule it out.
         """
-        has_white_noise = False
-        if isinstance(self.kernel, Kernel):
-            has_white_noise = split_noise(self._kernel_for(rows))[1] is not None
-        if rows.y.ndim > 1 or self.method == "exact" or has_white_noise:
+        is_given = isinstance(self.kernel, Kernel)
+        has_noise = is_given and has_white_noise(self._kernel_for(rows))
+        if rows.y.ndim > 1 or self.method == "exact" or has_noise:
             raise ValueError(
                 'likelihood="auto" chooses between Gaussian() and StudentT(), which is '
                 'for one target, without method="exact" and without a WhiteKernel in '

@@ -14,8 +14,7 @@ from skgpx._numerics.regression import (
     precision_root,
 )
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._posterior._nearest_rows import inference_of
-from skgpx._posterior._sampler import Inference, Sampler, independent_draws, prior_mean
+from skgpx._posterior._sampler import Inference, Sampler, inference_of, prior_mean
 from skgpx._shell.row_statistics import row_statistics
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Generator
@@ -58,13 +57,12 @@ def from_statistics(
     root = precision_root(statistics.gram, noise_variance)
     weights = posterior(statistics, noise_variance, root)
     evidence = log_evidence(statistics, noise_variance, root)
-    particles, sample = independent_draws(weights, sampler.n_particles, rng)
-    return Inference(
-        posterior=LatentModel(basis, weights),
-        particles=particles,
-        sample=sample,
-        likelihood=likelihood,
-        log_evidence=evidence,
+    return inference_of(
+        LatentModel(basis, weights),
+        likelihood,
+        evidence,
+        sampler,
+        rng,
         unexplained=_unexplained(statistics, noise_variance),
     )
 
@@ -112,13 +110,12 @@ def _several_targets(
             targets = pattern_of_target == pattern
             mean[:, targets], root[targets] = distribution.moments()
         weights = GaussianWeights(mean, root)
-    particles, sample = independent_draws(weights, sampler.n_particles, rng)
-    return Inference(
-        posterior=LatentModel(basis, weights),
-        particles=particles,
-        sample=sample,
-        likelihood=likelihood.with_noise(noises),
-        log_evidence=evidence,
+    return inference_of(
+        LatentModel(basis, weights),
+        likelihood.with_noise(noises),
+        evidence,
+        sampler,
+        rng,
         unexplained=residual / (2.0 * weight),
     )
 
@@ -170,10 +167,9 @@ def normal_state(
     bound, z, noise = evidence.working_responses()
     weights = _regression(features, z, noise)
     posterior = LatentModel(basis, weights, prior_mean(likelihood))
-    inference = inference_of(posterior, likelihood, bound, sampler, rng)
     residual = basis.residual_variance(rows.X, features)
     unexplained = 0.5 * float(np.sum(residual / noise)) / float(rows.weights.sum())
-    return inference._replace(unexplained=unexplained)
+    return inference_of(posterior, likelihood, bound, sampler, rng, unexplained)
 
 
 def normal_weights(

@@ -21,10 +21,10 @@ from skgpx._hyperparameters import (
     fixed_point,
     latent_moments,
 )
-from skgpx._latent import FunctionModel, Mean, NeighborModel, SeparateFunctions
+from skgpx._latent import Mean, NeighborModel, SeparateFunctions
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._posterior._sampler import Inference, Sampler, independent_draws, prior_mean
+from skgpx._posterior._sampler import Inference, Sampler, inference_of, prior_mean
 from skgpx._row_budgets import COMPARED_ROWS
 from skgpx._shell.parallel import blas_jobs, n_workers
 from skgpx._shell.row_statistics import (
@@ -122,26 +122,6 @@ def nearest_rows(
     result = fixed_point(first, functions.given_sites, respond, report)
     inference = inference_at(result, rng)
     return inference._replace(findings=(rows_not_converged(result.converged),))
-
-
-def inference_of(
-    posterior: FunctionModel,
-    likelihood: Likelihood,
-    evidence: float,
-    sampler: Sampler,
-    rng: Generator,
-) -> Inference:
-    """The posterior, with draws of its weights."""
-    weights: Any = posterior.weights
-    particles, sample = independent_draws(weights, sampler.n_particles, rng)
-    return Inference(
-        posterior=posterior,
-        particles=particles,
-        sample=sample,
-        likelihood=likelihood,
-        log_evidence=evidence,
-        unexplained=0.0,
-    )
 
 
 # ---- Gaussian noise ------------------------------------------------------------------

@@ -160,6 +160,27 @@ class Sampler(NamedTuple):
     init: str | Array = "laplace"
 
 
+def inference_of(
+    posterior: FunctionModel,
+    likelihood: Likelihood,
+    evidence: float,
+    sampler: Sampler,
+    rng: Generator,
+    unexplained: float = 0.0,
+) -> Inference:
+    """The posterior, with draws of its weights."""
+    weights: Any = posterior.weights
+    particles, sample = independent_draws(weights, sampler.n_particles, rng)
+    return Inference(
+        posterior=posterior,
+        particles=particles,
+        sample=sample,
+        likelihood=likelihood,
+        log_evidence=evidence,
+        unexplained=unexplained,
+    )
+
+
 def resolved_method(method: str, likelihood: Likelihood) -> str:
     """Name of the sampler that "auto" stands for.
 

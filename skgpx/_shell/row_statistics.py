@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -26,21 +26,11 @@ from skgpx._shell.callbacks import StageClock
 from skgpx._shell.parallel import blas_jobs, parallel_map, parallel_stream
 from skgpx._shell.validation import Rows, check_is_fitted, copy_to_merge
 from skgpx._types import Array, Index
-from skgpx.bases import NeighborResidual
+from skgpx.bases import Basis, NeighborResidual
 
 # Rows with features in memory at a time: fixed, so that sums do not depend on the
 # number of workers.
 _CHUNK = 4096
-
-
-class Basis(Protocol):
-    """Features of rows, and the prior variance that they leave out."""
-
-    def __call__(self, X: Array) -> Array:
-        """Features (n, m)."""
-
-    def residual_variance(self, X: Array, features: Array) -> Array:
-        """Prior variance outside of the features, (n,)."""
 
 
 def row_statistics(basis: Basis, rows: Rows, n_jobs: int | None) -> WeightStatistics:

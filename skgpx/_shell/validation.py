@@ -1078,7 +1078,8 @@ def row_quantity(
     return np.ascontiguousarray(np.broadcast_to(array, (n_rows,)))
 
 
-def _has_white_noise(kernel: Kernel | None) -> bool:
+def has_white_noise(kernel: Kernel | None) -> bool:
+    """Whether a WhiteKernel gives the noise of y."""
     return kernel is not None and split_noise(kernel)[1] is not None
 
 
@@ -1114,7 +1115,7 @@ def known_noise(
     owner = None
     if parameter is not None:
         owner = f"a noise of its own ({parameter:g})"
-    if _has_white_noise(kernel):
+    if has_white_noise(kernel):
         owner = "a WhiteKernel"
     if owner is not None:
         raise ValueError(
@@ -1246,7 +1247,7 @@ def check_kernel(  # noqa: C901
             latent, _, _ = split_noise(kernel.kernel)
             Functionals(latent, kernel.resolution).diag(X)
         return
-    if noise_variance is not None and _has_white_noise(kernel):
+    if noise_variance is not None and has_white_noise(kernel):
         raise ValueError(
             f"The noise is given twice: as noise_variance={noise_variance:g}, in "
             f"squared units of y, and by the WhiteKernel in kernel={kernel!r}. "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
@@ -340,22 +340,15 @@ def codes_of_grades(likelihood: Likelihood | None, y: Any) -> Any:
     return codes
 
 
-class CategoricalDtype(Protocol):
-    """Attributes of ``pandas.CategoricalDtype`` that are read here."""
-
-    categories: AnyArray
-    ordered: bool
-
-
-def _categorical_dtype(y: object) -> CategoricalDtype | None:
+def _categorical_dtype(y: object) -> Any:
     """Type of a categorical or a Series of categories, None for other y."""
-    dtype: CategoricalDtype | None = getattr(y, "dtype", None)
+    dtype = getattr(y, "dtype", None)
     if hasattr(dtype, "ordered"):
         return dtype
     return None
 
 
-def _check_ordered(dtype: CategoricalDtype) -> None:
+def _check_ordered(dtype: Any) -> None:
     if not dtype.ordered:
         raise ValueError(
             "Ordinal expects numbers 0, 1, ..., K - 1 or categories with an order; got "
