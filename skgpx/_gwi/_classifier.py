@@ -537,25 +537,8 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
     def _encoded(self, y: AnyArray) -> Array:
         """Codes of the classes (n,); sets `classes_`."""
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "GWIClassifier needs at least two classes among the rows of positive "
-                f"weight; got one class, {self.classes_.tolist()[0]!r}. Add rows of "
-                "another class."
-            )
+        self._check_classes()
         return codes.astype(np.float64)
-
-    def _class_likelihood(self) -> Likelihood:
-        n_classes = len(self.classes_)
-        if self.likelihood is None:
-            return Bernoulli() if n_classes == 2 else Categorical()
-        if self.likelihood.takes_classes(n_classes):
-            return self.likelihood
-        bernoulli = ", Bernoulli" if n_classes == 2 else ""
-        raise ValueError(
-            f"GWIClassifier with {n_classes} classes expects a likelihood of classes "
-            f"(Categorical, RobustMax{bernoulli}); got {self.likelihood!r}."
-        )
 
 
 class _Problem:

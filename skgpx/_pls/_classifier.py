@@ -22,7 +22,7 @@ from skgpx._shell.validation import (
 from skgpx._types import AnyArray, Array, ArrayLike, Interactions, Kernel, RandomState
 from skgpx.diagnostics import conclude
 from skgpx.kernels import Functionals
-from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
+from skgpx.likelihoods import Bernoulli, Likelihood
 
 
 class PLSClassifier(LatentClassifier, ProjectedLangevin):
@@ -397,27 +397,11 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         conclude(self, findings, sample_weight)
         return self
 
-    def _check_classes(self) -> None:
-        """Refuse rows of fewer than two classes."""
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "PLSClassifier needs at least two classes among the rows of positive "
-                f"weight; got one class, {self.classes_.tolist()}. Add rows of another "
-                "class."
-            )
-
     def _class_likelihood(self) -> Likelihood:
-        n_classes = len(self.classes_)
-        if self.likelihood is None:
-            return Bernoulli() if n_classes == 2 else Categorical()
-        if self.likelihood.takes_classes(n_classes):
-            self._check_method(self.likelihood)
-            return self.likelihood
-        families = "Categorical, Bernoulli" if n_classes == 2 else "Categorical"
-        raise ValueError(
-            f"PLSClassifier with {n_classes} classes expects a likelihood of classes "
-            f"({families}); got {self.likelihood!r}."
-        )
+        likelihood = super()._class_likelihood()
+        if self.likelihood is not None:
+            self._check_method(likelihood)
+        return likelihood
 
 
 def _most_probable(probabilities: AnyArray, classes: AnyArray) -> AnyArray:

@@ -30,11 +30,11 @@ from skgpx._prediction.base import LatentRegressor
 from skgpx._row_budgets import AVERAGED_ROWS, CHECKED_ROWS
 from skgpx._shell.callbacks import RoundReporter, with_callbacks
 from skgpx._shell.functionals import units_of_functionals
+from skgpx._shell.row_statistics import Mergeable
 from skgpx._shell.validation import (
     Rows,
     Units,
     canonical_rows,
-    check_is_fitted,
     check_kernel,
     check_likelihood_given,
     check_rows,
@@ -78,7 +78,7 @@ def _adds_rows(estimator: PLSRegressor) -> bool:
     return True
 
 
-class PLSRegressor(LatentRegressor, ProjectedLangevin):
+class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
     """Gaussian-process regression with any likelihood, by projected Langevin sampling.
 
     A latent function with a Gaussian-process prior is represented at a few inducing
@@ -692,10 +692,7 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
         Without nearest rows sums are added. With them the rows of the first model
         precede those of the other one, which are conditioned again.
         """
-        check_is_fitted(self)
-        if not isinstance(other, PLSRegressor):
-            raise ValueError(f"merge expects another PLSRegressor; got {other!r}.")
-        check_is_fitted(other)
+        self._check_same_class(other)
         self._check_adds_rows()
         other._check_adds_rows()
         same_noise = self.noise_variance_ == other.noise_variance_
@@ -733,19 +730,6 @@ class PLSRegressor(LatentRegressor, ProjectedLangevin):
                 sums = sums.add(second._first_sums, -1.0)
         merged._solve_sums(model, sums)
         return merged
-
-    def __add__(self, other: Self | int) -> Self:
-        if isinstance(other, int) and other == 0:
-            return self
-        if not isinstance(other, PLSRegressor):
-            return NotImplemented
-        return self.merge(other)
-
-    def __radd__(self, other: int) -> Self:
-        """``sum(models)`` begins with zero, which stands for a part without rows."""
-        if not isinstance(other, int):
-            return NotImplemented
-        return self + other
 
     def _start_series(self) -> tuple[float, tuple[Any, float]]:
         """Keep the first rows of a series, and their evidence beyond their density."""

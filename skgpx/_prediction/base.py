@@ -31,7 +31,7 @@ from skgpx._shell.validation import (
 from skgpx._types import AnyArray, Array, ArrayLike, RandomState
 from skgpx.exceptions import PredictionWarning
 from skgpx.kernels import VALUE, FunctionalRows
-from skgpx.likelihoods import Likelihood, Warped
+from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, Warped
 from skgpx.likelihoods._averaged import averaged
 from skgpx.likelihoods._warped import normal_noise, warp_of
 
@@ -590,6 +590,28 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
     """Classifier: probabilities are averaged over the posterior."""
 
     classes_: AnyArray
+
+    def _check_classes(self) -> None:
+        """Refuse rows of fewer than two classes."""
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes among the rows of "
+                f"positive weight; got one class, {self.classes_.tolist()}. Add rows "
+                "of another class."
+            )
+
+    def _class_likelihood(self) -> Likelihood:
+        """The likelihood given, or the one of so many classes."""
+        n_classes = len(self.classes_)
+        if self.likelihood is None:
+            return Bernoulli() if n_classes == 2 else Categorical()
+        if self.likelihood.takes_classes(n_classes):
+            return self.likelihood
+        bernoulli = ", Bernoulli" if n_classes == 2 else ""
+        raise ValueError(
+            f"{type(self).__name__} with {n_classes} classes expects a likelihood of "
+            f"classes (Categorical, RobustMax{bernoulli}); got {self.likelihood!r}."
+        )
 
     def predict(
         self,

@@ -265,7 +265,38 @@ def _gram(blocks: Iterable[Array]) -> Array:
     return reduce(np.add, (white.T @ white for white in blocks))
 
 
-class AdditiveModel:
+class Mergeable:
+    """An estimator that adds the rows of another one: ``one + two`` merges them."""
+
+    def merge(self, other: Self) -> Self:
+        """New model of the rows of both."""
+        raise NotImplementedError
+
+    def __add__(self, other: Self | int) -> Self:
+        if isinstance(other, int) and other == 0:
+            return self
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self.merge(other)
+
+    def __radd__(self, other: int) -> Self:
+        """``sum(models)`` begins with zero, which stands for a part without rows."""
+        if not isinstance(other, int):
+            return NotImplemented
+        return self + other
+
+    def _check_same_class(self, other: object) -> None:
+        """Refuse to merge with another class, or with a model that is not fitted."""
+        check_is_fitted(self)
+        if not isinstance(other, type(self)):
+            raise ValueError(
+                f"{type(self).__name__}.merge expects another {type(self).__name__}; "
+                f"got {other!r}."
+            )
+        check_is_fitted(other)
+
+
+class AdditiveModel(Mergeable):
     """An estimator of sums over rows: ``one + two`` has the rows of both.
 
     Fitted attributes that follow from the sums are computed when one of them is read.
@@ -282,10 +313,6 @@ class AdditiveModel:
     _n_rows: int
     n_jobs: int | None
     _state: Any
-
-    def merge(self, other: Self) -> Self:
-        """New model of the rows of both."""
-        raise NotImplementedError
 
     def _merged(self, other: Self) -> Self:
         """:meth:`merge` with another fitted model of the same class."""
@@ -312,28 +339,9 @@ class AdditiveModel:
         tags.target_tags.multi_output = True
         return tags
 
-    def __add__(self, other: Self | int) -> Self:
-        if isinstance(other, int) and other == 0:
-            return self
-        if not isinstance(other, type(self)):
-            return NotImplemented
-        return self.merge(other)
-
-    def __radd__(self, other: int) -> Self:
-        """``sum(models)`` begins with zero, which stands for a part without rows."""
-        if not isinstance(other, int):
-            return NotImplemented
-        return self + other
-
-    def _check_other(self, other: object) -> None:
+    def _check_other(self, other: Self) -> None:
         """Refuse to merge with another class, or with a model that is not fitted."""
-        check_is_fitted(self)
-        if not isinstance(other, type(self)):
-            raise ValueError(
-                f"{type(self).__name__}.merge expects another {type(self).__name__}; "
-                f"got {other!r}."
-            )
-        check_is_fitted(other)
+        self._check_same_class(other)
         if self._targets != other._targets:
             raise ValueError(
                 "Only models of as many targets can be merged; got "
