@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+# Rows, or pairs of a row and a function, evaluated at a time: they bound the memory,
+# and are fixed, so that sums do not depend on the number of workers.
+CHUNK_ROWS = 4096
+
 # ---- Search for the kernel, normal noise: the exact evidence, O(n³) an evaluation ----
 
 # Rows that compare candidate kernels: the evidence of so many is compiled, and takes

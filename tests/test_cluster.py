@@ -84,7 +84,7 @@ def cluster():
 def sent(cluster, monkeypatch):
     """Small blocks of rows, so that there is something to deal out."""
     monkeypatch.setattr(_score, "_CHUNK", 128)
-    monkeypatch.setattr(row_statistics, "_CHUNK", 64)
+    monkeypatch.setattr(row_statistics, "CHUNK_ROWS", 64)
     return Sent(cluster, monkeypatch)
 
 

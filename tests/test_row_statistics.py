@@ -24,7 +24,7 @@ def problem(n, m=20, seed=0):
 @pytest.mark.parametrize("n", [99, 100, 101, 250])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_blocks_are_one_sum(n, n_jobs, monkeypatch):
-    monkeypatch.setattr(module, "_CHUNK", 100)
+    monkeypatch.setattr(module, "CHUNK_ROWS", 100)
     basis, rows = problem(n)
     found = row_statistics(basis, rows, n_jobs)
     features = basis(rows.X)
@@ -43,7 +43,7 @@ def test_blocks_are_one_sum(n, n_jobs, monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_memory_does_not_grow_with_the_number_of_blocks(n_jobs, monkeypatch):
-    monkeypatch.setattr(module, "_CHUNK", 50)
+    monkeypatch.setattr(module, "CHUNK_ROWS", 50)
     peaks = []
     for n_blocks in (16, 160):
         basis, rows = problem(50 * n_blocks, m=200)

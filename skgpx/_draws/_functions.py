@@ -15,10 +15,8 @@ from skgpx._draws._mapped import InputMap
 from skgpx._draws._optima import checked_box, minimise
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.rows import LARGEST, row_slices
+from skgpx._row_budgets import CHUNK_ROWS
 from skgpx._types import AnyArray, Array, ArrayLike, Index, RandomState
-
-# Rows, or pairs of a row and a draw, evaluated at a time: bounds the memory used.
-_ROWS = 4096
 
 
 class RowReader(Protocol):
@@ -181,7 +179,7 @@ class FunctionDraws(OneBlasThread):
         if not isinstance(X, np.ndarray):
             X = self._rows(X)
         values = np.zeros((len(X), self.n_outputs, self.n_draws))
-        for rows in row_slices(len(X), _ROWS):
+        for rows in row_slices(len(X), CHUNK_ROWS):
             for term in self.terms:
                 term.add_to(values[rows], X[rows])
         return values
@@ -248,7 +246,7 @@ class FunctionDraws(OneBlasThread):
         values = np.empty((n * s, c))
         gradients = np.empty((n * s, c, d))
         all_pairs = np.arange(n * s)
-        for block in row_slices(n * s, _ROWS):
+        for block in row_slices(n * s, CHUNK_ROWS):
             # pair i is row i // s and draw i % s
             pairs = all_pairs[block]
             rows = X[pairs // s]

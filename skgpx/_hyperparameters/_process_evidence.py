@@ -41,7 +41,7 @@ _MAX_ROUNDS = 30
 _ROUGH_NOISE = 0.1
 # Least information of a row under a likelihood that is not log-concave, as a share of
 # the mean over all rows.
-_LEAST_INFORMATION = 1e-2
+LEAST_INFORMATION = 1e-2
 # Differences in logarithms of scales.
 _DIFFERENCE = 1e-5
 
@@ -136,7 +136,7 @@ class VariationalEvidence(Evidence):
         # rows of a log-concave likelihood may know as little as they do
         self._least_information = 0.0
         if not is_log_concave(self._target):
-            self._least_information = _LEAST_INFORMATION
+            self._least_information = LEAST_INFORMATION
 
     def values_and_gradients(self, thetas: Array) -> tuple[Array, Array]:
         """Evidence (s,) at points (s, p), and gradients (s, p); NaN where it fails.

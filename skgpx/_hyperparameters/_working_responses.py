@@ -19,6 +19,7 @@ from skgpx._hyperparameters._fixed_point import (
 )
 from skgpx._hyperparameters._maximise import State
 from skgpx._hyperparameters._neighborhoods import NearestOthers
+from skgpx._hyperparameters._process_evidence import LEAST_INFORMATION
 from skgpx._hyperparameters._select import (
     Split,
     search_on,
@@ -41,9 +42,6 @@ from skgpx._shell.validation import Rows
 from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.likelihoods import Gaussian, Likelihood
 
-# Least information of a row under a likelihood that is not log-concave, as a share of
-# the mean over all rows.
-_LEAST_INFORMATION = 1e-2
 # Rounds of the search.
 _MAX_ROUNDS = 8
 # Largest step of a latent mean, in prior standard deviations.
@@ -141,7 +139,7 @@ class WorkingResponses(NamedTuple):
         # curvature at the place to which its mean goes
         positive = np.maximum(curvature, 0.0)
         information = np.average(positive, axis=0, weights=target.weights)
-        curvature = np.maximum(curvature, _LEAST_INFORMATION * information)
+        curvature = np.maximum(curvature, LEAST_INFORMATION * information)
         return cls(
             latent=latent,
             variance=variance,

@@ -19,13 +19,11 @@ from skgpx._numerics.linalg import (
 )
 from skgpx._numerics.regression import noise_share, precision_root
 from skgpx._numerics.rows import row_slices
+from skgpx._row_budgets import CHUNK_ROWS
 from skgpx._shell.parallel import blas_jobs, n_workers, parallel_map, parallel_stream
 from skgpx._shell.row_statistics import neighbor_whitening
 from skgpx._types import Array, Generator
 from skgpx.bases import NeighborResidual, Nystroem
-
-# Rows with features that are computed at a time.
-_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ class SparseRows:
         """
         n = len(X)
         m = basis.n_basis
-        blocks = row_slices(n, _CHUNK)
+        blocks = row_slices(n, CHUNK_ROWS)
         jobs: int | None = 1
         if len(blocks) > 1:
             jobs = blas_jobs(n_jobs)

@@ -31,6 +31,7 @@ from skgpx._pls._resampling import resample
 from skgpx._pls._signs import of_both_signs
 from skgpx._posterior._closed_form import collapsed_bound
 from skgpx._posterior._sampler import Inference, Sample, Sampler, prior_mean
+from skgpx._row_budgets import CHUNK_ROWS
 from skgpx._shell.parallel import blas_jobs, parallel_map
 from skgpx._shell.row_statistics import row_statistics
 from skgpx._shell.validation import Rows
@@ -38,9 +39,6 @@ from skgpx._types import Array, Generator, Index
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, potential_not_resolved
 from skgpx.likelihoods import Gaussian, Likelihood
-
-# Rows of features computed at a time; fixed, so that sums do not depend on workers.
-_CHUNK = 4096
 
 
 class Landscape(NamedTuple):
@@ -142,7 +140,9 @@ def _quadratic_landscape(
 
 def _features(basis: Nystroem, X: Array, n_jobs: int | None) -> Array:
     """Features of all rows, (n, m), chunk by chunk."""
-    chunks = [(X[first : first + _CHUNK],) for first in range(0, len(X), _CHUNK)]
+    chunks = [
+        (X[first : first + CHUNK_ROWS],) for first in range(0, len(X), CHUNK_ROWS)
+    ]
     jobs = blas_jobs(n_jobs) if len(chunks) > 1 else 1
     # threads: to send features takes as long as to compute them
     features = parallel_map(basis, chunks, jobs, in_threads=True)

@@ -22,15 +22,12 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.rows import row_slices
 from skgpx._numerics.weights import GaussianWeights
+from skgpx._row_budgets import CHUNK_ROWS
 from skgpx._shell.callbacks import StageClock
 from skgpx._shell.parallel import blas_jobs, parallel_map, parallel_stream
 from skgpx._shell.validation import Rows, check_is_fitted, copy_to_merge
 from skgpx._types import Array, Index
 from skgpx.bases import Basis, NeighborResidual
-
-# Rows with features in memory at a time: fixed, so that sums do not depend on the
-# number of workers.
-_CHUNK = 4096
 
 
 def row_statistics(basis: Basis, rows: Rows, n_jobs: int | None) -> WeightStatistics:
@@ -64,9 +61,9 @@ def statistics_of_all(
 
     chunks = (
         (rows.X[chunk], rows.y[chunk], precisions[chunk])
-        for chunk in row_slices(n_rows, _CHUNK)
+        for chunk in row_slices(n_rows, CHUNK_ROWS)
     )
-    n_workers = blas_jobs(n_jobs) if n_rows > _CHUNK else 1
+    n_workers = blas_jobs(n_jobs) if n_rows > CHUNK_ROWS else 1
     sums = parallel_stream(_chunk_statistics, chunks, n_workers, tuple(bases))
     return reduce(_add, sums)
 
@@ -197,7 +194,7 @@ class WhitenedRows(NamedTuple):
     @classmethod
     def of(cls, whitening: csr_array, features: Array) -> WhitenedRows:
         """Factorise B; O(n M^2)."""
-        chunks = row_slices(len(features), _CHUNK)
+        chunks = row_slices(len(features), CHUNK_ROWS)
         gram = _gram(whitening[rows] @ features for rows in chunks)
         return cls(whitening, features, precision_root(gram, 1.0))
 
@@ -212,12 +209,12 @@ class WhitenedRows(NamedTuple):
         O(n M (N + M)), memory O(n M).
         """
         white = whitening @ features
-        gram = _gram(white[rows] for rows in row_slices(len(white), _CHUNK))
+        gram = _gram(white[rows] for rows in row_slices(len(white), CHUNK_ROWS))
         covariance = cls(whitening, features, precision_root(gram, 1.0))
         # diagonal of ``C⁻¹``, (n,), from ``WΦ``
         columns = covariance.whitening.T.tocsr()
         diagonal = np.empty(len(white))
-        for chunk in row_slices(len(white), _CHUNK):
+        for chunk in row_slices(len(white), CHUNK_ROWS):
             W = columns[chunk]
             # |W e_i|² - |L⁻¹ ΦᵀWᵀW e_i|²
             explained = solve_lower(covariance.root, (W @ white).T)

@@ -18,7 +18,7 @@ from skgpx.likelihoods._base import Likelihood, Scales, doubles, several_outputs
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ExpRate
 from skgpx.likelihoods._noise import robust_location_and_spread
-from skgpx.likelihoods._scale_of_errors import ScaleOfErrors
+from skgpx.likelihoods._scale_of_errors import BLOCK, ScaleOfErrors
 from skgpx.likelihoods._student_t import StudentT
 
 _LOG = ExpRate()
@@ -26,8 +26,6 @@ _LOG = ExpRate()
 # Nodes for the log scale: under one distribution, and under each of many particles.
 _MOST_NODES = 32
 _FEWEST_NODES = 6
-# Numbers in memory for the mixtures of a block of rows.
-_BLOCK = 2_000_000
 # Logarithm of a weight of a component of the noise that counts for nothing.
 _NEGLIGIBLE = -32.0
 
@@ -197,7 +195,7 @@ class _Heteroscedastic(Likelihood):
         """Positions of the rows, in blocks that bound the memory."""
         n, _, s = mixture.mean.shape
         n_noises = _MOST_NODES * len(self._unit_noise()[1])
-        size = max(1, _BLOCK // (s * n_noises))
+        size = max(1, BLOCK // (s * n_noises))
         return [np.arange(n)[rows] for rows in row_slices(n, size)]
 
     def _location_and_noise(

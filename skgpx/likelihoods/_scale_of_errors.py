@@ -19,8 +19,8 @@ _NODES = np.linspace(-5.0, 5.0, 41)
 _MASSES = softmax(-0.5 * _NODES**2)
 # Least variance given an error, a part of that before it: half the distance of nodes.
 _LEAST_SPREAD = (0.5 * (_NODES[1] - _NODES[0])) ** 2
-# Numbers in memory for a block of rows.
-_BLOCK = 2_000_000
+# Numbers in memory for a block of rows, or for mixtures of their noise.
+BLOCK = 2_000_000
 
 
 class Evidence(NamedTuple):
@@ -133,7 +133,7 @@ class ScaleOfErrors(Likelihood):
         .. [1] Minka, "Expectation propagation for approximate Bayesian inference", UAI
            2001.
         """
-        size = _BLOCK // len(_NODES)
+        size = BLOCK // len(_NODES)
         parts = [
             self._evidence_of_block(
                 y[block],
