@@ -205,26 +205,6 @@ def check_noise(
         )
 
 
-def boosted_log_scale() -> TransformedTargetRegressor:
-    """Boosting of |e| by the deviance of the gamma distribution, as a model of log |e|.
-
-    The absolute error has the same relative spread whatever its size, which the gamma
-    distribution has, too; it is more robust than the squared error. Forty trees of six
-    leaves are few because errors say little about their scale.
-    """
-    boosting = HistGradientBoostingRegressor(
-        loss="gamma",
-        max_iter=40,
-        max_leaf_nodes=6,
-    )
-    return TransformedTargetRegressor(
-        boosting,
-        func=np.exp,
-        inverse_func=np.log,
-        check_inverse=False,
-    )
-
-
 def learn_noise(
     rows: NoiseRows,
     likelihood: Gaussian | StudentT,
@@ -248,7 +228,19 @@ def learn_noise(
         Threads over folds.
     """
     if isinstance(noise_model, str):
-        noise_model = boosted_log_scale()
+        # boosting of |e| by the deviance of the gamma distribution, as a model of log
+        # |e|
+        boosting = HistGradientBoostingRegressor(
+            loss="gamma",
+            max_iter=40,
+            max_leaf_nodes=6,
+        )
+        noise_model = TransformedTargetRegressor(
+            boosting,
+            func=np.exp,
+            inverse_func=np.log,
+            check_inverse=False,
+        )
     # fewer held-out rows do not determine how noise varies
     if noise_model is None or len(rows.errors) < 10:
         return _parameters(rows, likelihood, np.zeros(len(rows.errors)), NoiseScale())

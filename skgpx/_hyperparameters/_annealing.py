@@ -231,15 +231,6 @@ class Form:
         ]
         return Particles.joined(blocks)
 
-    def blocks_of(self, chains: Particles) -> list[Particles]:
-        """Chains of one task each, sorted by their owner: the same for any `n_jobs`."""
-        order = np.argsort(chains.owner, kind="stable")
-        posterior = next(iter(self.posteriors.values()))
-        size = len(order)
-        if len(posterior.evidence.rows.y) >= FEWEST_PARALLEL:
-            size = _BLOCK
-        return [chains.take(order[i : i + size]) for i in range(0, len(order), size)]
-
     def learn_covariance(self, points: Array, weights: Array) -> None:
         """Covariance of weighted points, between which the next steps go.
 
@@ -475,7 +466,13 @@ def move(
         form.learn_covariance(particles.points, own_chances)
         chains = particles.take(chosen)
         chains = chains._replace(log_weight=np.log(shares[chains.owner]))
-        blocks = form.blocks_of(chains)
+        # chains of one task each, sorted by their owner: the same for any `n_jobs`
+        order = np.argsort(chains.owner, kind="stable")
+        posterior = next(iter(form.posteriors.values()))
+        size = len(order)
+        if len(posterior.evidence.rows.y) >= FEWEST_PARALLEL:
+            size = _BLOCK
+        blocks = [chains.take(order[i : i + size]) for i in range(0, len(order), size)]
         rngs = rng.spawn(len(blocks))
         for block, block_rng in zip(blocks, rngs, strict=True):
             tasks.append((form, block, beta, n_steps, block_rng))

@@ -146,14 +146,6 @@ class Effort(NamedTuple):
             n_states=min(max(10_000 // n_rows, 24), 64) if has_bound else 12,
         )
 
-    def for_draws(self) -> Effort:
-        """At least as much as some draws of the posterior take."""
-        return self._replace(
-            n_chains=max(self.n_chains, 16),
-            n_draws=max(self.n_draws, 200),
-            n_states=max(self.n_states, 12),
-        )
-
 
 def average(
     families: Sequence[Sequence[Candidate]],
@@ -205,7 +197,11 @@ def average(
         # an evaluation takes as long as that of many times as many rows
         effort = effort._replace(most_rows=0, n_states=1)
     if requested:
-        effort = effort.for_draws()
+        effort = effort._replace(
+            n_chains=max(effort.n_chains, 16),
+            n_draws=max(effort.n_draws, 200),
+            n_states=max(effort.n_states, 12),
+        )
     draws_states = effort.n_states >= _FEWEST_DRAWN
     is_few = len(rows.y) <= effort.most_rows
     # 1 the modes of all candidates; of more rows, of those that have a part

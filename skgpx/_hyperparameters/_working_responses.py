@@ -104,11 +104,6 @@ class WorkingResponses(NamedTuple):
         """``z``, less the bases of the latent functions, (n, c)."""
         return self.latent - self.noise * self.slope
 
-    def with_equal_noise(self) -> WorkingResponses:
-        """With the mean precision of the functions, for each of them."""
-        noise = 1.0 / np.mean(1.0 / self.noise, axis=1, keepdims=True)
-        return self._replace(noise=np.repeat(noise, self.noise.shape[1], axis=1))
-
     @classmethod
     def of(
         cls,
@@ -251,7 +246,11 @@ def working_responses(
         prior_moments = LatentMoments.of_prior(kernel, rows, n_functions)
         responses = bounded_responses(rows, likelihood, *prior_moments)
         if n_functions > 1:
-            responses = responses.with_equal_noise()
+            # with the mean precision of the functions, for each of them
+            noise = 1.0 / np.mean(1.0 / responses.noise, axis=1, keepdims=True)
+            responses = responses._replace(
+                noise=np.repeat(noise, responses.noise.shape[1], axis=1)
+            )
         scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
         first_split, normal = normal_regression(
             rows, responses, split, rng, scale_is_free

@@ -81,14 +81,6 @@ class Directions(NamedTuple):
     columns: Index
     signs: Array
 
-    def slopes_at(self, X: Array, which: Index) -> Array:
-        """Rows that see slopes at points X, along these columns each, as an array."""
-        n, d = X.shape
-        zeros = np.zeros((n, d))
-        no_difference = np.zeros(n, dtype=bool)
-        rows = FunctionalRows(X, zeros, zeros, self.columns[which], no_difference)
-        return rows.as_array()
-
 
 class _VirtualPoints(NamedTuple):
     """Points at which slopes have a sign.
@@ -116,7 +108,14 @@ class _VirtualPoints(NamedTuple):
 
     def slopes(self, directions: Directions) -> Array:
         """Rows that see the slopes, as an array."""
-        return directions.slopes_at(self.points, self.which)
+        # rows that see slopes at points X, along these columns each, as an array
+        n, d = self.points.shape
+        zeros = np.zeros((n, d))
+        no_difference = np.zeros(n, dtype=bool)
+        rows = FunctionalRows(
+            self.points, zeros, zeros, directions.columns[self.which], no_difference
+        )
+        return rows.as_array()
 
     def constraints(self, directions: Directions, basis: Nystroem) -> Array:
         """C with ``C w >= 0`` where all slopes have their sign, (v, m)."""

@@ -98,7 +98,15 @@ def explore(
     """
     if likelihood.has_closed_form and sampler.method != "smc":
         return _quadratic_landscape(basis, rows, likelihood, sampler.n_jobs)
-    features = _features(basis, rows.X, sampler.n_jobs)
+    # features of all rows, (n, m), chunk by chunk
+    chunks = [
+        (rows.X[first : first + CHUNK_ROWS],)
+        for first in range(0, len(rows.X), CHUNK_ROWS)
+    ]
+    jobs = blas_jobs(sampler.n_jobs) if len(chunks) > 1 else 1
+    # threads: to send features takes as long as to compute them
+    parts = parallel_map(basis, chunks, jobs, in_threads=True)
+    features = np.ascontiguousarray(np.concatenate(parts))
     target = row_target(features, rows, likelihood)
     log_concave = is_log_concave(target)
     quadrature = Quadrature(error=0.0, tolerance=0.0)
@@ -136,17 +144,6 @@ def _quadratic_landscape(
         converged=True,
     )
     return Landscape(target, [mode])
-
-
-def _features(basis: Nystroem, X: Array, n_jobs: int | None) -> Array:
-    """Features of all rows, (n, m), chunk by chunk."""
-    chunks = [
-        (X[first : first + CHUNK_ROWS],) for first in range(0, len(X), CHUNK_ROWS)
-    ]
-    jobs = blas_jobs(n_jobs) if len(chunks) > 1 else 1
-    # threads: to send features takes as long as to compute them
-    features = parallel_map(basis, chunks, jobs, in_threads=True)
-    return np.ascontiguousarray(np.concatenate(features))
 
 
 def _residual_of_rows(
@@ -222,8 +219,17 @@ def particle_posterior(
     quadrature = landscape.quadrature
     unresolved = potential_not_resolved(quadrature.error, quadrature.tolerance)
     n_particles = float(sampler.n_particles)
+    # particles (m, c, s) whose covariance, divided by s, is unbiased
+    inflated = particles.copy()
+    for group in np.unique(modes):
+        members = modes == group
+        k = int(members.sum())
+        if k > 1:
+            centre = particles[:, :, members].mean(axis=2, keepdims=True)
+            deviation = particles[:, :, members] - centre
+            inflated[:, :, members] = centre + np.sqrt(k / (k - 1.0)) * deviation
     inference = Inference(
-        posterior=_particle_model(basis, spread_out(particles, modes), likelihood),
+        posterior=_particle_model(basis, inflated, likelihood),
         particles=particles,
         sample=sample._replace(ess=np.minimum(sample.ess, n_particles)),
         likelihood=likelihood,
@@ -271,23 +277,6 @@ def _with_both_signs(
     w, chosen, mirrored = of_both_signs(target, w, rng)
     particles = np.ascontiguousarray(w.reshape(c, m, s).transpose(1, 0, 2))
     return particles, 2 * modes[chosen] + mirrored
-
-
-def spread_out(particles: Array, groups: Index) -> Array:
-    """Particles (m, c, s) whose covariance, divided by s, is unbiased.
-
-    ``w̄ + √(k / (k - 1)) (w - w̄)`` around the mean of each group of k particles: the
-    modes, between which nothing may be moved. `groups` (s,) holds a number for each.
-    """
-    inflated = particles.copy()
-    for group in np.unique(groups):
-        members = groups == group
-        k = int(members.sum())
-        if k > 1:
-            centre = particles[:, :, members].mean(axis=2, keepdims=True)
-            deviation = particles[:, :, members] - centre
-            inflated[:, :, members] = centre + np.sqrt(k / (k - 1.0)) * deviation
-    return inflated
 
 
 def _particle_model(

@@ -61,16 +61,6 @@ _MAX_LEFT_OUT = 0.01
 _NOT_NORMAL = {"heavy tails", "varying noise"}
 
 
-def _heavy_tails(normal: Likelihood) -> list[Likelihood]:
-    """Student's noise of y, and on the scale on which normal noise was fitted.
-
-    Heavy tails may have passed for another scale of y, or be on it.
-    """
-    if not isinstance(normal, Warped):
-        return [StudentT()]
-    return [StudentT(), normal._replace(likelihood=StudentT())]
-
-
 def _adds_rows(estimator: PLSRegressor) -> bool:
     """Whether rows can be added to a model, or there is none yet."""
     if hasattr(estimator, "posterior_"):
@@ -839,7 +829,10 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
                 "likelihood=Gaussian() or StudentT()."
             )
         normal = self._on_scale(Gaussian(), rows)
-        heavy = _heavy_tails(normal)
+        # Student's noise of y, and on the scale on which normal noise was fitted
+        heavy = [StudentT()]
+        if isinstance(normal, Warped):
+            heavy.append(normal._replace(likelihood=StudentT()))
         # residuals of few rows contradict nothing
         are_few = rows.known is None and len(rows.y) <= AVERAGED_ROWS
         likelihood = normal

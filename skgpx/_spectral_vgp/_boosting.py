@@ -22,7 +22,6 @@ from skgpx._numerics.fourier import (
 )
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import (
-    WeightStatistics,
     posterior_mean_from,
     precision_root,
     whitened,
@@ -210,7 +209,10 @@ def significant_frequencies(objective: Objective, prior: FourierPrior) -> Intege
         noise_variances,
         strict=True,
     ):
-        fit = fitted_waves(prior, regression, eigenvalues, noise_variance)
+        # posterior mean ``Σ √λ_j w̄_j φ_j`` of one target, as a sum of waves
+        root = precision_root(regression.gram, noise_variance)
+        mean = posterior_mean_from(regression, noise_variance, root)
+        fit = combination(prior.functions, np.sqrt(eigenvalues) * mean)
         fitted = waves_of(convolve(sums, fit, reach_of(table)), tested.waves)
         residual = waves_of(table, tested.waves) / scale - fitted
         precision = objective.data_precision(prior, tested.eigenvalues, noise_variance)
@@ -221,7 +223,12 @@ def significant_frequencies(objective: Objective, prior: FourierPrior) -> Intege
         target_power = target_power / (objective.weight * noise_variance)
         background: float | Array = 1.0
         if objective.weight > _ROWS_OF_FUNCTIONS:
-            background = power_of_neighbors(target_power)
+            # mean power of noise, or of a broad spectrum, around each wave; at least
+            # one
+            medians = median_filter(
+                target_power, min(len(target_power), _NEIGHBORS), mode="nearest"
+            )
+            background = np.maximum(medians / np.log(2.0), 1.0)
         exceeds = (target_power > level * background) & ~tested.boosted
         # waves that the data do not determine under the prior as it is
         counts = np.ones(len(target_power), bool)
@@ -243,20 +250,6 @@ def significant_frequencies(objective: Objective, prior: FourierPrior) -> Intege
     return drop_aliases(waves, tested.length[places], power[places], sums)
 
 
-def power_of_neighbors(power: Array) -> Array:
-    """Mean power of noise, or of a broad spectrum, around each wave; at least one.
-
-    Half of the standard exponential variables exceed log 2 times their mean.
-
-    Parameters
-    ----------
-    power : ndarray of shape (r,)
-        From long to short waves.
-    """
-    medians = median_filter(power, min(len(power), _NEIGHBORS), mode="nearest")
-    return np.maximum(medians / np.log(2.0), 1.0)
-
-
 def list_waves(prior: FourierPrior, table: WaveTable) -> WaveList:
     """All waves of a table, with their prior variances."""
     waves = half_space(reach_of(table))
@@ -275,18 +268,6 @@ def list_waves(prior: FourierPrior, table: WaveTable) -> WaveList:
         in_basis=np.isin(names, prior.functions.waves @ steps),
         boosted=np.isin(names, prior.waves @ steps),
     )
-
-
-def fitted_waves(
-    prior: FourierPrior,
-    regression: WeightStatistics,
-    eigenvalues: Array,
-    noise_variance: float,
-) -> WaveTable:
-    """Posterior mean ``Σ √λ_j w̄_j φ_j`` of one target, as a sum of waves."""
-    root = precision_root(regression.gram, noise_variance)
-    mean = posterior_mean_from(regression, noise_variance, root)
-    return combination(prior.functions, np.sqrt(eigenvalues) * mean)
 
 
 def drop_aliases(

@@ -10,7 +10,7 @@ import numpy as np
 
 from skgpx._hyperparameters import counted_once
 from skgpx._latent import LatentModel
-from skgpx._numerics.fourier import Box, FourierIndex, Integers
+from skgpx._numerics.fourier import Box, Integers
 from skgpx._numerics.fourier_sums import BinMoments, SeriesStatistics
 from skgpx._numerics.regression import (
     TargetRegressions,
@@ -177,7 +177,10 @@ class FourierState:
         # sums of all rows for the functions of the basis, and the prior beyond
         statistics = self.statistics.moved(objective.statistics.shift).on(box)
         # functions beyond the basis with eigenvalues that predictions know
-        index = summed_first(rule.index(box, m + 4096), statistics)
+        # functions in their order, but with those first for which there are sums
+        index = rule.index(box, m + 4096)
+        has_sums = np.all(np.abs(index.waves) <= statistics.reach(), axis=1)
+        index = index.part(np.argsort(~has_sums, kind="stable"))
         series = FourierSeries.from_rule(rule, box, m, index)
         spectrum = rule.spectrum(series.index, box)
         sums = statistics.normal_equations(series.index, scale)
@@ -236,12 +239,6 @@ class FourierState:
         return attributes, findings
 
 
-def summed_first(index: FourierIndex, statistics: SeriesStatistics) -> FourierIndex:
-    """Functions in their order, but with those first for which there are sums."""
-    has_sums = np.all(np.abs(index.waves) <= statistics.reach(), axis=1)
-    return index.part(np.argsort(~has_sums, kind="stable"))
-
-
 def fit_population(
     rows: Rows,
     domain: Array | None,
@@ -290,7 +287,12 @@ def fit_population(
         sample = distinct
         if chosen is not None:
             sample = distinct.take(chosen)
-        objective, prior = search_on_rows(sample, domain, parameters, n_jobs)
+        # prior of rows of several inputs, on boxes of its own choice
+        smallest_reach = np.ones(len(domain), np.int64)
+        sums = row_sums(sample, domain, domain_box(domain), smallest_reach, n_jobs)
+        region = Region(domain, core=domain, seen=input_range(sample.X))
+        objective = objective_for(sums, parameters, region, sample)
+        prior = search(objective)
         box = prior.box
         reach = reach_with_room(objective, prior, rule_reach)
         # what is noise to few rows may be more to many
@@ -311,20 +313,6 @@ def fit_population(
         searched=searched,
         start=start,
     )
-
-
-def search_on_rows(
-    rows: Rows,
-    domain: Array,
-    parameters: Parameters,
-    n_jobs: int | None,
-) -> tuple[Objective, FourierPrior]:
-    """Prior of rows of several inputs, on boxes of its own choice."""
-    smallest_reach = np.ones(len(domain), np.int64)
-    sums = row_sums(rows, domain, domain_box(domain), smallest_reach, n_jobs)
-    region = Region(domain, core=domain, seen=input_range(rows.X))
-    objective = objective_for(sums, parameters, region, rows)
-    return objective, search(objective)
 
 
 # ---- Waves for which there are sums --------------------------------------------------

@@ -202,29 +202,25 @@ def finalize(objective: Objective, prior: FourierPrior) -> FourierPrior:
     is_resolved = candidates.is_default and candidates.n_inputs == 1
     has_grown = len(final.functions) > len(prior.functions)
     if candidates.noise_is_free and has_grown and not is_resolved:
-        noise_variance = refit_noise(objective, final)
+        # noise variance of the largest evidence, given the rule and the functions
+        spectrum = final.rule.spectrum(final.functions, final.box)
+        if objective.candidates.tail_is_noise:
+            white = spectrum.tail
+            low, high = np.exp(objective.log_noise_bounds())
+        else:
+            white = 0.0
+            low, high = objective.candidates.noise_range
+        residual = (spectrum.tail - white) * objective.weight
+        statistics = whitened(final.sums[0], spectrum.eigenvalues, residual)
+        start = final.noise_variance + white
+        total = best_noise_variance(statistics, start)
+        noise_variance = float(np.clip(total - white, low, high))
         final = final._replace(noise_variance=noise_variance)
     return final._replace(
         noise_variance=objective.noise_of_targets(final),
         family=prior.family,
         only_noise=prior.only_noise,
     )
-
-
-def refit_noise(objective: Objective, prior: FourierPrior) -> float:
-    """Noise variance of the largest evidence, given the rule and the functions."""
-    spectrum = prior.rule.spectrum(prior.functions, prior.box)
-    if objective.candidates.tail_is_noise:
-        white = spectrum.tail
-        low, high = np.exp(objective.log_noise_bounds())
-    else:
-        white = 0.0
-        low, high = objective.candidates.noise_range
-    residual = (spectrum.tail - white) * objective.weight
-    statistics = whitened(prior.sums[0], spectrum.eigenvalues, residual)
-    start = prior.noise_variance + white
-    total = best_noise_variance(statistics, start)
-    return float(np.clip(total - white, low, high))
 
 
 def n_functions_needed(objective: Objective, prior: FourierPrior) -> int:
