@@ -199,7 +199,23 @@ def _temper(target: Target, size: int, rng: Generator) -> tuple[Array, float]:
         if beta == 1.0 or effective_size(log_weights) < _MIN_EFFECTIVE_SIZE * size:
             w = w[:, :, _resample_sorted(w[0], log_weights, rng)]
             log_weights = equal
-        w = _move(target, w, log_weights, beta, rng)
+        # particles (1, p, s) after steps at temperature β that forget their start
+        typical = resample(log_weights, w.shape[2], rng)
+        local = _averaged_coordinates(target, w[:, :, typical], beta)
+        z = np.asarray(np.linalg.solve(local.root, w), dtype=np.float64)
+        scheme, _ = adapt(local, z, LOCAL, rng, beta)
+        start = langevin.start(local, z, beta)
+        state = start
+        for _ in range(_MAX_ROUNDS):
+            state, _ = langevin.advance(local, state, scheme, 5, rng, beta)
+            # until states hardly correlate any more with those where the chains began
+            a = _centred_values(start)
+            b = _centred_values(state)
+            scale = np.sqrt(np.sum(a**2, axis=1) * np.sum(b**2, axis=1))
+            correlation = np.sum(a * b, axis=1) / np.maximum(scale, 1e-300)
+            if max(correlation[-1], correlation[:-1].mean()) <= _FORGOTTEN:
+                break
+        w = local.root @ state.z
         if beta == 1.0:
             return w, log_evidence
     raise ValueError(
@@ -228,32 +244,6 @@ def _averaged_coordinates(target: Target, w: Array, beta: float) -> Target:
     weights = w.reshape(c, p // c, -1).transpose(1, 0, 2)
     root = laplace.tempered_root(smoothed(target), weights, beta)
     return target._replace(centre=np.zeros((1, p)), root=root.reshape(1, p, p))
-
-
-def _move(
-    target: Target,
-    w: Array,
-    log_weights: Array,
-    beta: float,
-    rng: Generator,
-) -> Array:
-    """Particles (1, p, s) after steps at temperature β that forget their start."""
-    typical = resample(log_weights, w.shape[2], rng)
-    local = _averaged_coordinates(target, w[:, :, typical], beta)
-    z = np.asarray(np.linalg.solve(local.root, w), dtype=np.float64)
-    scheme, _ = adapt(local, z, LOCAL, rng, beta)
-    start = langevin.start(local, z, beta)
-    state = start
-    for _ in range(_MAX_ROUNDS):
-        state, _ = langevin.advance(local, state, scheme, 5, rng, beta)
-        # whether states hardly correlate any more with those where the chains started
-        a = _centred_values(start)
-        b = _centred_values(state)
-        scale = np.sqrt(np.sum(a**2, axis=1) * np.sum(b**2, axis=1))
-        correlation = np.sum(a * b, axis=1) / np.maximum(scale, 1e-300)
-        if max(correlation[-1], correlation[:-1].mean()) <= _FORGOTTEN:
-            break
-    return local.root @ state.z
 
 
 def _centred_values(state: Chains) -> Array:

@@ -341,7 +341,14 @@ class PredictiveDistribution(Predictive):
             return np.stack(covariances, axis=2)
         covariance = self.posterior.covariance(self.X, self.target or 0)
         if likelihood.has_scale_of_y:
-            return self._covariance_of_means(covariance, include_noise)
+            # covariance of y on another scale: variances, with the correlations of f
+            _, variance = self.moments(include_noise=False)
+            factor = np.sqrt(variance / np.diagonal(covariance))
+            covariance = covariance * factor * factor[:, np.newaxis]
+            if include_noise:
+                _, total = self.moments()
+                covariance[np.diag_indices_from(covariance)] = total
+            return covariance
         if include_noise:
             # the variance of y where the function is zero in every model
             weights = np.ones(1)
@@ -356,19 +363,6 @@ class PredictiveDistribution(Predictive):
             of_rows = self._likelihood_of(slice(None))
             _, noise = of_rows.predictive_moments(zero_function)
             covariance[np.diag_indices_from(covariance)] += noise
-        return covariance
-
-    def _covariance_of_means(self, latent: Array, include_noise: bool) -> Array:
-        """Covariance of y on another scale: variances, with the correlations of f.
-
-        ``E[y | f]`` rises with f; to first order its correlations are the same.
-        """
-        _, variance = self.moments(include_noise=False)
-        factor = np.sqrt(variance / np.diagonal(latent))
-        covariance = latent * factor * factor[:, np.newaxis]
-        if include_noise:
-            _, total = self.moments()
-            covariance[np.diag_indices_from(covariance)] = total
         return covariance
 
     def sample(
