@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 
 from skgpx._draws import Conditioning, FunctionDraws, KernelProcess, draw_prior
 from skgpx._iterative import ExactGPRegressor
-from skgpx._iterative._model import PathwiseModel
+from skgpx._iterative._regressor import PathwiseModel
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._prediction.base import LatentRegressor

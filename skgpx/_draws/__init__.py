@@ -20,9 +20,14 @@ from skgpx._draws._functions import (
     side_by_side,
     with_outputs_of,
 )
-from skgpx._draws._grid import box_of_grid, checked_domain
 from skgpx._draws._mapped import InputMap, central_differences
-from skgpx._draws._prior import checked_n_basis, draw_prior, with_features
+from skgpx._draws._prior import (
+    box_of_grid,
+    checked_domain,
+    checked_n_basis,
+    draw_prior,
+    with_features,
+)
 from skgpx._draws._processes import FiniteProcess, KernelProcess
 from skgpx._draws._series import markov_draws, markov_sections
 

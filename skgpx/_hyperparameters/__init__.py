@@ -48,10 +48,11 @@ from skgpx._hyperparameters._sparse import (
     most_points_beside_rows,
     regress_targets,
 )
-from skgpx._hyperparameters._varying_scale_search import counted_errors, evidence_of
 from skgpx._hyperparameters._working_responses import (
     ResponsesAt,
+    counted_errors,
     depends_on_contrasts,
+    evidence_of,
     latent_moments,
 )
 

@@ -62,9 +62,9 @@ from skgpx._hyperparameters._select import (
     train,
 )
 from skgpx._hyperparameters._sparse import MAX_INDUCING_SEARCHED
-from skgpx._hyperparameters._varying_scale_search import varying_scale_search
 from skgpx._hyperparameters._working_responses import (
     depends_on_contrasts,
+    varying_scale_search,
     working_responses,
 )
 from skgpx._numerics.warping import TRANSFORMS
