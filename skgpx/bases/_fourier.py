@@ -267,6 +267,7 @@ class FourierSeries(FiniteBasis):
         box: Box,
         n_basis: int,
         functions: FourierIndex | None = None,
+        n_residual: int = _MOST_RESIDUAL,
     ) -> FourierSeries:
         """Build the basis of a rule.
 
@@ -278,9 +279,12 @@ class FourierSeries(FiniteBasis):
             Size ``m`` of the basis.
         functions : FourierIndex, default=None
             All functions considered, in order; by default the order of the rule.
+        n_residual : int, default=4096
+            Largest number of functions that carry the residual. Fewer are taken if the
+            others would add no variance.
         """
         if functions is None:
-            functions = rule.index(box, n_basis + _MOST_RESIDUAL)
+            functions = rule.index(box, n_basis + n_residual)
         prior = rule.spectrum(functions, box)
         m = min(n_basis, len(functions))
         total = float(np.sum(prior.eigenvalues)) + prior.tail
