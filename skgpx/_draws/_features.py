@@ -629,7 +629,19 @@ def section_terms(
         slopes = np.tensordot(features(points).T, weights, 1)
         return (LinearTerm(features, slopes),)
     if kind is GREKernel:
-        return _gre_terms(kernel, points, weights)
+        # ``k(·, S) P k(S, Z) v + b k̄(·, Z) v`` with masses P on the diagonal
+        support = np.asarray(kernel.support, dtype=np.float64)
+        P_K = kernel.kernel(support, points) * kernel.masses[:, np.newaxis]
+        support_weights = np.tensordot(P_K, weights, 1)
+        finite_rank = section_terms(kernel.kernel, support, support_weights)
+        if kernel.background == 0.0:
+            return finite_rank
+        background = section_terms(
+            kernel.background_kernel(),
+            points,
+            kernel.background * weights,
+        )
+        return finite_rank + background
     code = radial_code(kernel)
     if code is None:
         sections = KernelFeatures(kernel, points)
@@ -638,23 +650,3 @@ def section_terms(
     length_scale = np.full(d, kernel.length_scale, dtype=np.float64)
     features = RadialKernelFeatures(code, length_scale, points)
     return (LinearTerm(features, weights),)
-
-
-def _gre_terms(
-    kernel: GREKernel,
-    points: Array,
-    weights: Array,
-) -> tuple[LinearTerm, ...]:
-    """``k(·, S) P k(S, Z) v + b k̄(·, Z) v`` with masses P on the diagonal."""
-    support = np.asarray(kernel.support, dtype=np.float64)
-    P_K = kernel.kernel(support, points) * kernel.masses[:, np.newaxis]
-    support_weights = np.tensordot(P_K, weights, 1)
-    finite_rank = section_terms(kernel.kernel, support, support_weights)
-    if kernel.background == 0.0:
-        return finite_rank
-    background = section_terms(
-        kernel.background_kernel(),
-        points,
-        kernel.background * weights,
-    )
-    return finite_rank + background
