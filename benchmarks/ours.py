@@ -11,6 +11,7 @@ from benchmarks.problems import NOISE_VARIANCE, SHIFT, STUDENT_T, Problem
 from skgpx._hyperparameters import rough_start, row_target
 from skgpx._numerics import langevin, laplace
 from skgpx._numerics.langevin import Scheme, Target
+from skgpx._numerics.rows import row_slices
 from skgpx._pls import _langevin
 from skgpx._shell.validation import Rows
 from skgpx.likelihoods import (
@@ -23,7 +24,7 @@ from skgpx.likelihoods import (
 )
 
 # Steps of one call: the estimators' first look at their chains, later ones are longer.
-ROUND = _chains.ROUND
+ROUND = _langevin.ROUND
 
 
 def likelihood_of(problem: Problem) -> Likelihood:
@@ -94,7 +95,7 @@ def _runner(
     target: Target, z: NDArray[np.float64], scheme: Scheme
 ) -> Callable[[], object]:
     """Run rounds over the estimators' blocks of chains and keep their state."""
-    blocks = _chains.chain_blocks(z.shape[2])
+    blocks = row_slices(z.shape[2], 50)
     states = [langevin.start(target, z[:, :, block]) for block in blocks]
     rng = np.random.default_rng(1)
 
