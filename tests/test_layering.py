@@ -58,8 +58,9 @@ LAYERS = {
     "_decoupled": SHARED | {"_iterative", "_pls"},
     "simulation": {"_draws", "_shell"},
     "_front": SHARED | {"_decoupled"},
-    "thompson": {"_decoupled", "_draws", "_front", "_latent", "_numerics", "_shell"}
-    | {"exceptions"},
+    "_decisions": BELOW_SHELL | {"_decoupled", "_pls", "_reports", "_shell"},
+    "thompson": {"_decisions"},
+    "integrations": {"_decisions"},
     "metrics": {"_front", "_numerics", "_prediction", "_shell"},
     "inspection": {"_front", "_reports", "_shell", "kernels", "metrics"},
     # a program, which nothing imports
@@ -68,7 +69,7 @@ LAYERS = {
 }
 # Files that may import less than their folder, or more.
 FILES = {
-    "_front/acquisition.py": {"_draws", "_numerics"},
+    "_decisions/_acquisition.py": {"_draws", "_numerics"},
     "_front/compilation.py": SHARED | METHODS | {"_decoupled"},
 }
 
@@ -79,6 +80,7 @@ THIRD_PARTY = {
     "_shell/parallel.py": ARRAYS | {"joblib", "sklearn"},
     # types only: it is loaded when the first picture is drawn
     "inspection": ARRAYS | {"sklearn", "matplotlib"},
+    "integrations/optuna.py": ARRAYS | {"sklearn", "optuna"},
 }
 OTHERS_MAY = ARRAYS | {"sklearn"}
 # The only doors to scikit-learn's private modules and to its young callback API.

@@ -18,8 +18,12 @@ from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 from sklearn.linear_model import Ridge
 
 from skgpx import DecoupledSampler, ExactGPRegressor, _decoupled
+from skgpx._decisions._acquisition import (
+    LogExpectedImprovement,
+    Outcome,
+    log_improvement,
+)
 from skgpx._draws import FunctionDraws, linear_draws
-from skgpx._front.acquisition import LogExpectedImprovement, log_improvement
 from skgpx._latent import MixtureModel
 from skgpx.thompson import ThompsonSampler
 
@@ -259,7 +263,7 @@ def test_what_does_not_fit_is_refused():
     for X, y, message in (
         ([1.0, 2.0], [1.0], r"X must have shape \(any, 2\)"),
         ([[1.0, 150.0]], [1.0, 2.0], r"y must have shape \(1,\)"),
-        ([[1.0, 150.0]], [np.nan], "y must be finite"),
+        ([[1.0, 150.0]], [np.inf], "y must be finite"),
     ):
         with pytest.raises(ValueError, match=message):
             optimizer.tell(X, y)
@@ -269,6 +273,14 @@ def test_what_does_not_fit_is_refused():
 
 
 # ---- Expected improvement ------------------------------------------------------------
+
+
+def below_means(posterior, rows, sign=1.0, unit=1.0):
+    """Improvement over the smallest posterior mean at rows."""
+    objective = Outcome(posterior, unit, sign)
+    mean, _, _ = objective.moments(rows)
+    upper = mean.min(axis=0)[np.newaxis, np.newaxis]
+    return LogExpectedImprovement((objective,), np.full((1, 1, 1), -np.inf), upper)
 
 
 def log_improvement_by_quadrature(z):
@@ -294,7 +306,7 @@ def test_improvement_of_a_mixture_is_the_mean_over_its_components():
     mixture = MixtureModel(tuple(models), np.log([0.25, 0.75]))
     rng = np.random.default_rng(0)
     X = rng.random((3, 2))
-    improvement = LogExpectedImprovement.below_means(mixture, UNIT, sign=-1.0, unit=1.0)
+    improvement = below_means(mixture, UNIT, sign=-1.0)
     values = -linear_draws(improvement, np.ones((1, 1, 1)))(X)[:, 0]
     # z-scores of the improvements of many draws, above the largest mean
     marginals = mixture.marginals(X)
@@ -311,7 +323,7 @@ def test_improvement_of_a_mixture_is_the_mean_over_its_components():
 
 def test_slopes_of_the_improvement_are_differences():
     posterior = FIXED.fit(UNIT, quadratic(UNIT)).posterior_
-    improvement = LogExpectedImprovement.below_means(posterior, UNIT, 1.0, 1.0)
+    improvement = below_means(posterior, UNIT)
     draws = linear_draws(improvement, np.ones((1, 1, 1)))
     X = np.random.default_rng(1).random((5, 2))
     values, slopes = draws.value_and_grad(X)
@@ -454,8 +466,8 @@ def test_proposed_level_has_the_largest_improvement_of_all_untried():
     proposal = optimizer.tell(X, bowl(X)).ask()
     levels = np.stack(np.meshgrid(np.arange(11.0), np.arange(11.0)), axis=-1)
     untried = [x for x in levels.reshape(-1, 2) if not (x == X).all(axis=1).any()]
-    improvement = LogExpectedImprovement.below_means(
-        optimizer.sampler_.posterior_, X / 10.0, sign=1.0, unit=bowl(X).std()
+    improvement = below_means(
+        optimizer.sampler_.posterior_, X / 10.0, unit=bowl(X).std()
     )
     best = np.argmin(improvement(np.array(untried) / 10.0))
     assert_array_equal(proposal[0], untried[best])

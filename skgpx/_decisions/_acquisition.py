@@ -1,0 +1,243 @@
+"""Expected improvement: how much better than the incumbents an evaluation would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr, logsumexp
+
+from skgpx._draws import FunctionDraws
+from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.rows import row_slices
+from skgpx._types import Array, Index, Mask
+
+_LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
+# Standard deviations below the mean from which the asymptotic series of the tail has
+# eleven digits.
+_FAR_TAIL = -50.0
+
+# Step of central differences in the unit box: balances truncation against rounding.
+_STEP = float(np.finfo(np.float64).eps ** (1 / 3))
+
+# Standard deviations, of the values so far, that a drawn function is blurred by: its
+# improvement has a slope where there is none.
+_BLUR = 1e-3
+# Value of a point that may not be proposed: larger than any that may.
+_BARRIER = 1e6
+# Numbers in memory for the boxes of a block of rows.
+_BLOCK_FLOATS = 2_000_000
+
+
+def log_improvement(z: Array) -> Array:
+    """``log h(z)``, ``h(z) = φ(z) + z Φ(z)``, without underflow [1]_, equation (9).
+
+    h is the expected improvement of a standard normal variable over -z.
+
+    References
+    ----------
+    .. [1] Ament, Daulton, Eriksson, Balandat and Bakshy, "Unexpected improvements to
+       expected improvement for Bayesian optimization", NeurIPS 2023.
+    """
+    z = np.asarray(z, dtype=np.float64)
+    log_h = np.empty(z.shape)
+    log_density = -0.5 * z**2 - _LOG_ROOT_TWO_PI
+
+    body = z > -1.0
+    zb = z[body]
+    log_h[body] = np.log(np.exp(log_density[body]) + zb * np.exp(log_ndtr(zb)))
+
+    # h = φ (1 - |z| Φ(z) / φ(z)),  Φ / φ = √(π/2) erfcx(|z| / √2)
+    tail = (z <= -1.0) & (z > _FAR_TAIL)
+    t = -z[tail]
+    ratio = np.sqrt(0.5 * np.pi) * erfcx(t / np.sqrt(2.0))
+    log_h[tail] = log_density[tail] + np.log1p(-t * ratio)
+
+    # h = φ / z² (1 - 3 / z² + 15 / z⁴ - 105 / z⁶ + ...)
+    far = z <= _FAR_TAIL
+    inverse_square = z[far] ** -2.0
+    series = inverse_square * (-3.0 + inverse_square * (15.0 - 105.0 * inverse_square))
+    log_h[far] = log_density[far] + np.log(inverse_square) + np.log1p(series)
+    return log_h
+
+
+class Posterior(Protocol):
+    """Distribution of a function, as the estimators keep it."""
+
+    def marginals(self, X: Array) -> LatentMixture:
+        """Distribution of the function at each row of X."""
+
+    def condition(self, X: Array, y: Array, noise_variance: Array) -> Self:
+        """Distribution given also noisy values y (p, c) at X (p, d)."""
+
+
+@dataclass(frozen=True)
+class DrawnFunction:
+    """A function drawn from a posterior, as if it were known but for a little noise.
+
+    Parameters
+    ----------
+    draw : FunctionDraws
+        One function.
+    std : float
+        Standard deviation of its values.
+    """
+
+    draw: FunctionDraws
+    std: float
+
+    def marginals(self, X: Array) -> LatentMixture:
+        """Distribution of the function at each row of X."""
+        mean = self.draw(X)[:, np.newaxis, :]
+        return LatentMixture(mean, np.full(mean.shape, self.std**2), np.ones(1))
+
+    def condition(self, X: Array, y: Array, noise_variance: Array) -> DrawnFunction:
+        """Distribution given its own values: the same."""
+        del X, y, noise_variance
+        return self
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A quantity that an evaluation shows, and what is known of it.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        With one output and s components.
+    unit : float
+        Standard deviation of the values so far.
+    sign : float, default=1
+        -1 for a quantity that is maximised: it is taken with the opposite sign.
+    """
+
+    posterior: Posterior
+    unit: float
+    sign: float = 1.0
+
+    def moments(self, X: Array) -> tuple[Array, Array, Array]:
+        """Means and standard deviations (n, s), and weights (s,) of the components."""
+        mixture = self.posterior.marginals(X)
+        mean = self.sign * mixture.mean[:, 0]
+        variance = np.broadcast_to(mixture.variance, mixture.mean.shape)[:, 0]
+        # logarithms of the improvement are finite
+        std = np.maximum(np.sqrt(variance), 1e-9 * self.unit)
+        return mean, std, mixture.weights
+
+    def means(self, X: Array) -> Array:
+        """Means of the mixture, (n,)."""
+        mean, _, weights = self.moments(X)
+        return mean @ weights
+
+    def log_improvements(self, X: Array, thresholds: Array) -> Array:
+        """``log E (b - f)₊`` at rows (n, d), for b (k, s) or (k, 1): (n, k)."""
+        mean, std, weights = self.moments(X)
+        z = (thresholds - mean[:, np.newaxis]) / std[:, np.newaxis]
+        # E (b - f)₊ = σ h((b - μ) / σ)
+        logs = np.log(std)[:, np.newaxis] + log_improvement(z)
+        logs = logsumexp(logs, axis=2, b=weights)
+        return np.asarray(logs)
+
+    def log_probability_below_zero(self, X: Array) -> Array:
+        """``log P(f <= 0)`` at rows (n, d): (n,)."""
+        mean, std, weights = self.moments(X)
+        return np.asarray(logsumexp(log_ndtr(-mean / std), axis=1, b=weights))
+
+    def with_means(self, X: Array) -> Outcome:
+        """What is known given its means at the rows of X, as if they were observed."""
+        if not len(X):
+            return self
+        mean, _ = self.posterior.marginals(X).moments()
+        noise = np.full(len(X), 1e-8 * self.unit**2)
+        return replace(self, posterior=self.posterior.condition(X, mean, noise))
+
+    def drawn(self, draw: FunctionDraws) -> Outcome:
+        """A function drawn from the posterior in its place."""
+        return replace(self, posterior=DrawnFunction(draw, _BLUR * self.unit))
+
+
+@dataclass(frozen=True)
+class LogExpectedImprovement:
+    """Feature map ``x -> -log(E[improvement] P(feasible) / cost)``, to be minimised.
+
+    With one objective the improvement is ``max(b - f(x), 0)``; a mixture has the mean
+    of the improvements of its components, each below an incumbent b of its own. With
+    several it is what the volume that the front dominates gains, a sum over boxes::
+
+        E[gain] = Σ_k Π_j (E[(upper_kj - f_j)₊] - E[(lower_kj - f_j)₊])
+
+    which is exact for independent objectives. One objective has one box, from -∞ to b.
+
+    Parameters
+    ----------
+    objectives : tuple of Outcome
+        The functions f; without any, the improvement is one.
+    lower : ndarray of shape (k, t, s) or (k, t, 1)
+        Lower corners of the boxes that no evaluation dominates; may be infinite.
+    upper : ndarray of the same shape
+        Upper corners.
+    constraints : tuple of Outcome, default=()
+        Functions that are at most zero where x is feasible.
+    log_cost : Outcome or None, default=None
+        Logarithm of what an evaluation costs.
+    allowed : callable or None, default=None
+        From rows (n, d) to whether they may be proposed.
+    """
+
+    objectives: tuple[Outcome, ...]
+    lower: Array
+    upper: Array
+    constraints: tuple[Outcome, ...] = ()
+    log_cost: Outcome | None = None
+    allowed: Callable[[Array], Mask] | None = None
+
+    def __call__(self, X: Array) -> Array:
+        """Values at the rows of X, shape (n, 1)."""
+        values = np.empty(len(X))
+        for rows in row_slices(
+            len(X), max(1, _BLOCK_FLOATS // max(1, self.upper.size))
+        ):
+            values[rows] = self._logs(X[rows])
+        values = -values
+        if self.allowed is not None:
+            values[~self.allowed(X)] = _BARRIER
+        return values[:, np.newaxis]
+
+    def _logs(self, X: Array) -> Array:
+        """Logarithms of the acquisition, (n,)."""
+        boxes = np.zeros((len(X), max(1, len(self.upper))))
+        for j, objective in enumerate(self.objectives):
+            upper = objective.log_improvements(X, self.upper[:, j])
+            boxes += upper
+            is_bounded = np.isfinite(self.lower[:, j, 0])
+            if np.any(is_bounded):
+                lower = objective.log_improvements(X, self.lower[is_bounded, j])
+                # log(h(u) - h(l)), a box that is too thin has nothing
+                ratio = np.minimum(lower - upper[:, is_bounded], 0.0)
+                boxes[:, is_bounded] += np.log(np.maximum(-np.expm1(ratio), 1e-300))
+        logs = np.asarray(logsumexp(boxes, axis=1))
+        for constraint in self.constraints:
+            logs = logs + constraint.log_probability_below_zero(X)
+        if self.log_cost is not None:
+            logs = logs - self.log_cost.means(X)
+        return logs
+
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d), times ``weights[index]`` (p, 1)."""
+        p, d = X.shape
+        # rows, and the rows at both ends of the difference of each input, in one call
+        steps = _STEP * np.eye(d)
+        shifts = np.concatenate((np.zeros((1, d)), steps, -steps))
+        rows = (X + shifts[:, np.newaxis]).reshape(-1, d)
+        smooth: Any = replace(self, allowed=None)
+        values = smooth(rows).reshape(2 * d + 1, p)
+        slopes = (values[1 : d + 1] - values[d + 1 :]) / (2.0 * _STEP)
+        value = values[0]
+        if self.allowed is not None:
+            is_barred = ~self.allowed(X)
+            value = np.where(is_barred, _BARRIER, value)
+            slopes[:, is_barred] = 0.0
+        factor = weights[index]
+        return value * factor[:, 0], slopes.T * factor

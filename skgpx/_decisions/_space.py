@@ -1,0 +1,527 @@
+"""What may be tried: the range, the levels or the choices of each input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import qmc
+
+from skgpx._shell.validation import check_points
+from skgpx._types import Array, Mask
+
+# A proposal: a row of numbers, or a dictionary of values by name.
+Trial = Array | dict[str, Any]
+
+# Points of a Sobol net among which those that a constraint admits are looked for.
+_NET_BITS = 14
+# Levels of a continuous fidelity, or of many levels, among which one is proposed.
+N_FIDELITIES = 6
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One input.
+
+    Parameters
+    ----------
+    low, high : float
+        Bounds, or the first and last number of a choice.
+    step : float, default=0
+        Distance between levels, counted from `low`; 0 for a continuous input.
+    is_log : bool, default=False
+        Whether the model sees the logarithm.
+    choices : tuple, default=()
+        Values that stand for the numbers 0, 1, ...
+    is_ordered : bool, default=False
+        Whether neighbouring choices are alike: numbers in ascending order are.
+    """
+
+    low: float
+    high: float
+    step: float = 0.0
+    is_log: bool = False
+    choices: tuple[Any, ...] = ()
+    is_ordered: bool = False
+
+    @classmethod
+    def of_choices(cls, values: Iterable[Any]) -> Dimension:
+        """Choices, which are ordered if they are three ascending numbers or more."""
+        choices = tuple(values)
+        is_number = all(
+            isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            for value in choices
+        )
+        is_ordered = len(choices) > 2 and is_number
+        is_ordered = is_ordered and bool(np.all(np.diff(choices) > 0))
+        return cls(0.0, len(choices) - 1.0, 1.0, False, choices, is_ordered)
+
+    @property
+    def n_coordinates(self) -> int:
+        """Columns of the model: one for each of several choices without an order."""
+        if self.is_ordered or len(self.choices) < 3:
+            return 1
+        return len(self.choices)
+
+    def to_unit(self, x: Array) -> Array:
+        """Coordinates (n, k) in [0, 1] of numbers (n,); a fixed input has 0."""
+        if self.n_coordinates > 1:
+            return (x[:, np.newaxis] == np.arange(len(self.choices))).astype(np.float64)
+        low, high = self._ends()
+        if self.is_log:
+            x = np.log(x)
+        return ((x - low) / (high - low if low < high else 1.0))[:, np.newaxis]
+
+    def from_unit(self, coordinates: Array) -> Array:
+        """Numbers (n,) within the bounds and on the levels, from coordinates (n, k)."""
+        if self.n_coordinates > 1:
+            return np.argmax(coordinates, axis=1).astype(np.float64)
+        low, high = self._ends()
+        x = low + coordinates[:, 0] * (high - low)
+        if self.is_log:
+            x = np.exp(x)
+        if self.step > 0.0:
+            width = self.high - self.low
+            n_levels = np.floor(width / self.step * (1.0 + 1e-12))
+            level = np.minimum(np.round((x - self.low) / self.step), n_levels)
+            x = self.low + level * self.step
+        return np.clip(x, self.low, self.high)
+
+    def from_design(self, u: Array) -> Array:
+        """Numbers (n,) from uniform ones: each choice has the same share."""
+        if self.choices:
+            return np.minimum(np.floor(u * len(self.choices)), self.high)
+        return self.from_unit(u[:, np.newaxis])
+
+    def value(self, x: float) -> Any:
+        """What the user sees: the choice, an integer, or a float."""
+        if self.choices:
+            return self.choices[int(x)]
+        if self.step > 0.0 and self.step.is_integer() and self.low.is_integer():
+            return int(x)
+        return float(x)
+
+    def number(self, name: str, value: Any) -> float:
+        """The number of a value of the user.
+
+        Raises
+        ------
+        ValueError
+            If it is none of the choices, or not finite.
+        """
+        for k, choice in enumerate(self.choices):
+            if choice is value or (type(choice) is type(value) and choice == value):
+                return float(k)
+        for k, choice in enumerate(self.choices):
+            # numbers of NumPy and pandas
+            if not isinstance(choice, bool) and choice == value:
+                return float(k)
+        if self.choices:
+            raise ValueError(
+                f"{name!r} must be one of {list(self.choices)}; got {value!r}."
+            )
+        return float(check_points(repr(name), [value], (1,))[0])
+
+    def _ends(self) -> tuple[float, float]:
+        if self.is_log:
+            return float(np.log(self.low)), float(np.log(self.high))
+        return self.low, self.high
+
+
+class Space:
+    """Inputs of an experiment, and the columns that a model sees of them.
+
+    Parameters
+    ----------
+    dimensions : sequence of Dimension
+    names : list of str or None
+        Names of the inputs, if trials are dictionaries.
+    allowed : callable or None
+        From a trial to whether it may be proposed.
+    inactive : callable or None
+        From a trial, a dictionary, to the names of inputs that have no effect there.
+    fidelity : int or None
+        Number of the input whose largest value is the experiment.
+    """
+
+    def __init__(
+        self,
+        dimensions: Sequence[Dimension],
+        names: list[str] | None = None,
+        allowed: Callable[[Any], bool] | None = None,
+        inactive: Callable[[dict[str, Any]], Iterable[str]] | None = None,
+        fidelity: int | None = None,
+    ):
+        self.dimensions = tuple(dimensions)
+        self.names = names
+        self.allowed = allowed
+        self.inactive = inactive
+        self.fidelity = fidelity
+        widths = [dimension.n_coordinates for dimension in self.dimensions]
+        self.splits = np.cumsum(widths)[:-1]
+        # (0, 1), and (0, 0) for a fixed input
+        self.box = np.concatenate(
+            [
+                np.tile([0.0, float(dimension.low < dimension.high)], (width, 1))
+                for dimension, width in zip(self.dimensions, widths, strict=True)
+            ]
+        )
+        # proposals are searched for at the experiment
+        self.fidelity_coordinate = 0
+        if fidelity is not None:
+            self.fidelity_coordinate = int(np.sum(widths[:fidelity]))
+            self.box[self.fidelity_coordinate] = 1.0
+        # of each coordinate
+        is_continuous = [dimension.step == 0.0 for dimension in self.dimensions]
+        self.is_continuous = np.repeat(is_continuous, widths)
+        is_choice = [bool(dimension.choices) for dimension in self.dimensions]
+        self.is_choice = np.repeat(is_choice, widths)
+
+    def __len__(self) -> int:
+        return len(self.dimensions)
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether an input has levels, or loses its effect."""
+        return self.inactive is not None or not bool(np.all(self.is_continuous))
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether an input has choices."""
+        return bool(np.any(self.is_choice))
+
+    # ---- Numbers and coordinates -----------------------------------------------------
+
+    def to_unit(self, X: Array) -> Array:
+        """Coordinates (n, D) of rows of numbers (n, d)."""
+        parts = [
+            dimension.to_unit(x)
+            for dimension, x in zip(self.dimensions, X.T, strict=True)
+        ]
+        return np.concatenate(parts, axis=1)
+
+    def from_unit(self, points: Array) -> Array:
+        """Rows of numbers (n, d), on their levels, from coordinates (n, D)."""
+        parts = np.split(points, self.splits, axis=1)
+        columns = [
+            dimension.from_unit(part)
+            for dimension, part in zip(self.dimensions, parts, strict=True)
+        ]
+        return self._with_inactive(np.column_stack(columns))
+
+    def from_design(self, points: Array) -> Array:
+        """Rows of numbers (n, d) from uniform ones (n, d)."""
+        columns = [
+            dimension.from_design(u)
+            for dimension, u in zip(self.dimensions, points.T, strict=True)
+        ]
+        return self._with_inactive(np.column_stack(columns))
+
+    def _with_inactive(self, X: Array) -> Array:
+        """Rows in which inputs without an effect have their first value."""
+        if self.inactive is None:
+            return X
+        assert self.names is not None
+        X = X.copy()
+        for row, trial in zip(X, self.write(X), strict=True):
+            for name in self.inactive(trial):
+                column = self.names.index(name)
+                row[column] = self.dimensions[column].low
+        return X
+
+    def is_allowed(self, X: Array) -> Mask:
+        """Whether each row of numbers (n, d) may be proposed."""
+        if self.allowed is None:
+            return np.ones(len(X), dtype=bool)
+        return np.array([bool(self.allowed(trial)) for trial in self.write(X)])
+
+    # ---- Fidelities ------------------------------------------------------------------
+
+    def is_experiment(self, X: Array) -> Mask:
+        """Whether rows of numbers (n, d) have the largest fidelity."""
+        if self.fidelity is None:
+            return np.ones(len(X), dtype=bool)
+        return np.asarray(X[:, self.fidelity] == self.dimensions[self.fidelity].high)
+
+    def as_experiments(self, X: Array) -> Array:
+        """Rows of numbers (n, d) with the largest fidelity in place of theirs."""
+        if self.fidelity is None:
+            return X
+        X = X.copy()
+        X[:, self.fidelity] = self.dimensions[self.fidelity].high
+        return X
+
+    def at_fidelities(self, row: Array) -> Array:
+        """A row of numbers (d,) at each fidelity from the smallest to the largest."""
+        assert self.fidelity is not None
+        dimension = self.dimensions[self.fidelity]
+        n_levels = N_FIDELITIES
+        if dimension.step > 0.0:
+            n_levels = min(
+                n_levels, 1 + int((dimension.high - dimension.low) / dimension.step)
+            )
+        shares = np.linspace(0.0, 1.0, n_levels)
+        X = np.tile(row, (n_levels, 1))
+        X[:, self.fidelity] = dimension.from_unit(shares[:, np.newaxis])
+        return X
+
+    # ---- Designs ---------------------------------------------------------------------
+
+    def net(self, n: int, rng: np.random.Generator) -> Array:
+        """The first n allowed rows (n, d) of a scrambled Sobol sequence.
+
+        Raises
+        ------
+        ValueError
+            If hardly any row is allowed.
+        """
+        sequence = qmc.Sobol(len(self), seed=rng)
+        # the sequence is balanced over its first 2^k points: draw such a number
+        n_bits = max(n - 1, 0).bit_length()
+        if self.allowed is not None:
+            n_bits = max(n_bits, _NET_BITS)
+        X = self.from_design(sequence.random_base2(n_bits))
+        if self.allowed is None:
+            return X[:n]
+        rows: list[Array] = []
+        for row in X:
+            if len(rows) == n:
+                break
+            if self.is_allowed(row[np.newaxis])[0]:
+                rows.append(row)
+        if len(rows) < n:
+            raise ValueError(
+                f"allowed admits only {len(rows)} of {len(X)} points of the space: "
+                f"{n} are needed. Write the constraint into the bounds, or lower "
+                "n_initial."
+            )
+        return np.array(rows).reshape(-1, len(self))
+
+    # ---- What the user sees ----------------------------------------------------------
+
+    def write(self, X: Array) -> list[Any]:
+        """Trials of rows of numbers: the rows, or a list of dictionaries."""
+        if self.names is None:
+            return list(X)
+        return [
+            {
+                name: dimension.value(x)
+                for name, dimension, x in zip(
+                    self.names, self.dimensions, row, strict=True
+                )
+            }
+            for row in X
+        ]
+
+    def without_inactive(self, trial: Any) -> Any:
+        """The trial, a dictionary, without the inputs that have no effect there."""
+        if self.inactive is None:
+            return trial
+        dropped = set(self.inactive(trial))
+        return {name: value for name, value in trial.items() if name not in dropped}
+
+    def read(self, trials: Any) -> Array:
+        """Rows of numbers (n, d) of a table, of dictionaries, or of an array.
+
+        Raises
+        ------
+        ValueError
+            For unknown or missing names, unknown choices, and numbers that are not
+            finite.
+        """
+        if self.names is None:
+            return check_points("X", trials, (None, len(self)))
+        if hasattr(trials, "to_dict") and hasattr(trials, "columns"):
+            # a frame of pandas
+            trials = trials.to_dict("records")
+        if isinstance(trials, Mapping):
+            trials = [trials]
+        if not len(trials) or not all(isinstance(trial, Mapping) for trial in trials):
+            raise ValueError(
+                "X must be a dictionary, a list of dictionaries or a frame, since the "
+                f"inputs have the names {self.names}; got {type(trials).__name__}."
+            )
+        return np.array([self._numbers(dict(trial)) for trial in trials])
+
+    def _numbers(self, trial: dict[str, Any]) -> list[float]:
+        assert self.names is not None
+        unknown = sorted(set(trial) - set(self.names), key=str)
+        if unknown:
+            raise ValueError(
+                f"X has unknown inputs {unknown}; the inputs are {self.names}."
+            )
+        for name, dimension in zip(self.names, self.dimensions, strict=True):
+            if None in dimension.choices and _is_missing(trial.get(name)):
+                # frames have NaN for None
+                trial = {**trial, name: None}
+        given = {name for name, value in trial.items() if not _is_missing(value)}
+        # an input that has no effect may be left out
+        filled = {
+            name: trial[name] if name in given else dimension.value(dimension.low)
+            for name, dimension in zip(self.names, self.dimensions, strict=True)
+        }
+        dropped = set()
+        if self.inactive is not None:
+            dropped = set(self.inactive(filled))
+        missing = [name for name in self.names if name not in given | dropped]
+        if missing:
+            raise ValueError(f"X lacks the inputs {missing} in {trial}.")
+        numbers = []
+        for name, dimension in zip(self.names, self.dimensions, strict=True):
+            if name in dropped:
+                numbers.append(dimension.low)
+            else:
+                numbers.append(dimension.number(name, filled[name]))
+        return numbers
+
+
+def _is_missing(value: Any) -> bool:
+    """NaN, as frames have it where an input was left out."""
+    return isinstance(value, float) and np.isnan(value)
+
+
+# ---- Reading a space -----------------------------------------------------------------
+
+
+def as_space(
+    bounds: Any,
+    steps: ArrayLike | None,
+    allowed: Callable[[Any], bool] | None,
+    inactive: Callable[[dict[str, Any]], Iterable[str]] | None,
+    fidelity: str | int | None,
+) -> Space:
+    """Space of bounds (d, 2), or of a dictionary of inputs by name.
+
+    Raises
+    ------
+    ValueError
+        For bounds that are not in order, and for what is no range and no choice.
+    """
+    for name, function in (("allowed", allowed), ("inactive", inactive)):
+        if function is not None and not callable(function):
+            raise ValueError(f"{name} must be callable; got {function!r}.")
+    if isinstance(bounds, Mapping):
+        if steps is not None:
+            raise ValueError(
+                "steps goes with an array of bounds; among named inputs write "
+                "scipy.stats.randint(low, high) or a list of the levels."
+            )
+        dimensions = [as_dimension(str(name), bounds[name]) for name in bounds]
+        if not dimensions:
+            raise ValueError("bounds must name at least one input; got {}.")
+        names = [str(name) for name in bounds]
+        return Space(
+            dimensions,
+            names,
+            allowed,
+            inactive,
+            _checked_fidelity(fidelity, dimensions, names),
+        )
+    if inactive is not None:
+        raise ValueError("inactive speaks of names: pass bounds as a dictionary.")
+    box = check_points("bounds", bounds, (None, 2))
+    if not np.all(box[:, 0] <= box[:, 1]):
+        raise ValueError(
+            "Each row of bounds must hold a lower bound and an upper one that is "
+            f"not below it; got {box.tolist()}."
+        )
+    levels = np.zeros(len(box))
+    if steps is not None:
+        levels = check_points("steps", steps, (len(box),))
+    if np.any(levels < 0.0):
+        raise ValueError(
+            "steps must hold the distance between the levels of each input, 0 for "
+            f"one that is continuous; got {levels.tolist()}."
+        )
+    dimensions = [
+        Dimension(float(low), float(high), float(step))
+        for (low, high), step in zip(box, levels, strict=True)
+    ]
+    return Space(
+        dimensions,
+        None,
+        allowed,
+        None,
+        _checked_fidelity(fidelity, dimensions, list(range(len(dimensions)))),
+    )
+
+
+def _checked_fidelity(
+    fidelity: str | int | None,
+    dimensions: Sequence[Dimension],
+    names: Sequence[str | int],
+) -> int | None:
+    """Number of the input that is the fidelity."""
+    if fidelity is None:
+        return None
+    if fidelity not in names:
+        raise ValueError(f"fidelity must be one of {list(names)}; got {fidelity!r}.")
+    number = names.index(fidelity)
+    dimension = dimensions[number]
+    if dimension.low == dimension.high or (
+        dimension.choices and not dimension.is_ordered
+    ):
+        raise ValueError(
+            f"fidelity {fidelity!r} must be a range of numbers, or three or more "
+            "ascending ones; its largest value is the experiment."
+        )
+    return number
+
+
+def as_dimension(name: str, value: Any) -> Dimension:
+    """One input: a pair of numbers, a distribution of SciPy, or a list of choices.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(value, Dimension):
+        return value
+    if hasattr(value, "dist") and hasattr(value, "support"):
+        return _dimension_of_distribution(name, value)
+    is_pair = isinstance(value, tuple) and len(value) == 2
+    if is_pair and all(_is_number(bound) for bound in value):
+        low, high = check_points(repr(name), value, (2,)).tolist()
+        if low > high:
+            raise ValueError(f"{name!r} must be (lower, upper); got {value}.")
+        return Dimension(low, high)
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise ValueError(
+            f"{name!r} must be a pair of numbers (lower, upper), a list of choices or "
+            "one of scipy.stats' uniform, loguniform and randint; got "
+            f"{value!r}."
+        )
+    dimension = Dimension.of_choices(value)
+    if not dimension.choices:
+        raise ValueError(f"{name!r} must have at least one choice; got {value!r}.")
+    return dimension
+
+
+def _dimension_of_distribution(name: str, distribution: Any) -> Dimension:
+    """Range of a frozen distribution: uniform, of the logarithm, or of integers."""
+    low, high = (float(bound) for bound in distribution.support())
+    if not np.isfinite(low) or not np.isfinite(high):
+        raise ValueError(
+            f"{name!r} must have a bounded range; got scipy.stats."
+            f"{distribution.dist.name} on ({low}, {high})."
+        )
+    family = distribution.dist.name
+    if family in ("loguniform", "reciprocal"):
+        return Dimension(low, high, is_log=True)
+    if family == "randint":
+        return Dimension(low, high, step=1.0)
+    if family == "uniform":
+        return Dimension(low, high)
+    raise ValueError(
+        f"{name!r} must be uniform, loguniform or randint of scipy.stats, as only the "
+        f"range counts; got {family}."
+    )
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, int | float | np.number)
+    return is_number and not isinstance(value, bool)
