@@ -39,6 +39,7 @@ NAMES = (
     "draws_noise",
     "loops",
     "optimisation",
+    "decisions",
     "series",
     "forecasts",
     "stein_kernel",
@@ -50,6 +51,7 @@ PEERS = {"step": "gpytorch", "draws": "botorch", "stein": "jax"}
 PEERS |= {"distributed": "distributed", "likelihoods": "statsmodels"}
 PEERS |= {"varying_noise": "statsmodels", "forecasts": "statsmodels"}
 PEERS |= {"noise_around_means": "statsmodels", "optimisation": "botorch"}
+PEERS |= {"decisions": "optuna"}
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {
     "kernels": ("--check",),
@@ -64,6 +66,7 @@ QUICK = {
     "draws": ("--quick", "--rounds", "2"),
     "loops": ("--table", "clouds", "--seeds", "1"),
     "optimisation": ("--seeds", "1", "--functions", "branin", "noisy levy 2"),
+    "decisions": ("--seeds", "1", "--problems", "gardner", "ZDT1, four inputs"),
     "series": ("--quick", "--rounds", "2", "--rows", "1000000"),
     "stein_kernel": ("--quick",),
     "distributed": ("--quick", "--cases", "sums", "blocks", "predictions", "round"),

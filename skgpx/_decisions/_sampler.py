@@ -84,9 +84,10 @@ class ThompsonSampler(OneBlasThread):
     n_initial : int or "auto", default="auto"
         Number of proposals from a scrambled Sobol design before the first fit;
         evaluations made earlier count towards it. "auto" is ``2 (n_features + 1)``.
-    refit_every : int or None, default=1
+    refit_every : int, "auto" or None, default="auto"
         Hyperparameters of a GaussianProcessRegressor are fitted again after this many
-        calls of :meth:`tell`, and kept in between; None never fits them.
+        calls of :meth:`tell`, and kept in between; None never fits them. "auto" is
+        always, and from 200 evaluations on a hundredth of their number.
     acquisition : {"auto", "expected_improvement", "thompson"}, default="auto"
         What is optimised. "expected_improvement" needs a model with a posterior that
         can be conditioned on proposals. "thompson" draws a function for each proposal.
@@ -226,7 +227,7 @@ class ThompsonSampler(OneBlasThread):
         maximize: bool | Sequence[bool] = False,
         steps: ArrayLike | None = None,
         n_initial: int | str = "auto",
-        refit_every: int | None = 1,
+        refit_every: int | str | None = "auto",
         acquisition: str = "auto",
         noisy: bool | str = "auto",
         allowed: Callable[[Any], bool] | None = None,
@@ -260,7 +261,7 @@ class ThompsonSampler(OneBlasThread):
         elif n_initial:
             n_initial = check_count(n_initial, "n_initial")
         self.n_initial = int(n_initial or 0)
-        if refit_every is not None:
+        if refit_every not in (None, "auto"):
             refit_every = check_count(refit_every, "refit_every")
         self.refit_every = refit_every
         _check_choice("acquisition", acquisition, ACQUISITIONS)
@@ -946,9 +947,12 @@ class ThompsonSampler(OneBlasThread):
             return self._samplers
         measured = self._measured().T
         previous: list[Any] = [*self._samplers, *[None] * len(measured)]
+        refit_every = self.refit_every
+        if isinstance(refit_every, str):
+            refit_every = max(1, len(self.y_) // 100)
         n_tells_since = self._n_tells - self._n_tells_at_refit
-        is_due = self.refit_every is not None and (
-            not self._samplers or n_tells_since >= self.refit_every
+        is_due = refit_every is not None and (
+            len(self._samplers) < len(measured) or n_tells_since >= refit_every
         )
         if is_due:
             self._n_tells_at_refit = self._n_tells
