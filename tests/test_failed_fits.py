@@ -217,6 +217,6 @@ def test_a_sampler_that_cannot_fit_proposes_as_if_it_had_not_tried(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             stopped.ask(2)
     with pytest.raises(ValueError, match="finite"):
-        stopped.tell([[0.2]], [np.nan])
+        stopped.tell([[0.2]], [np.inf])
     assert joblib.hash(vars(stopped)) == state
     assert_array_equal(stopped.ask(2), plain.ask(2))

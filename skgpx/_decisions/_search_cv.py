@@ -60,8 +60,8 @@ class ThompsonSearchCV(RandomizedSearchCV):
     random_state : int, RandomState or None, default=None
         Seed of design and proposals.
     error_score : "raise" or float, optional
-        As in GridSearchCV, where it is ``np.nan``. A candidate without a finite score counts as a run that
-        failed: later proposals avoid such values.
+        As in GridSearchCV, where it is ``np.nan``. A candidate without a finite score
+        counts as a run that failed: later proposals avoid such values.
     return_train_score : bool, default=False
         As in GridSearchCV.
 
