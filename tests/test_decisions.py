@@ -12,12 +12,12 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import ShuffleSplit
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skgpx import DecoupledSampler
+from skgpx import DecoupledSampler, ExactGPRegressor
 from skgpx._decisions._acquisition import LogExpectedImprovement, Outcome
 from skgpx._decisions._fidelity import Coefficient, fidelity_model
 from skgpx._decisions._pareto import dominated_volume, improving_boxes, is_efficient
@@ -101,6 +101,36 @@ def test_an_optimum_among_choices_and_logarithms_is_found():
     assert optimizer.best_y_ < 0.3
     resumed = pickle.loads(pickle.dumps(optimizer))
     assert resumed.ask(2) == optimizer.ask(2)
+
+
+def test_choices_of_any_kind_are_read_back():
+    choices = [np.nan, -1, None, True, np.array([0.2, 0.8]), SVC(C=2.0), "a"]
+    optimizer = ThompsonSampler(
+        {"a": choices, "x": [True, False]}, FIXED, n_initial=40, **QUICK
+    )
+    trials = optimizer.ask(40)
+    optimizer.tell(trials, np.arange(40.0))
+    assert set(optimizer.X_[:, 0]) == set(range(7))
+    optimizer.tell({"a": np.float64(-1.0), "x": np.True_}, [0.0])
+    assert_array_equal(optimizer.X_[-1], [1.0, 0.0])
+
+
+def test_inactive_names_must_be_names():
+    for names, message in (("x", "list of names"), (["z"], "unknown"), (None, "list")):
+        optimizer = ThompsonSampler(
+            {"x": (0.0, 1.0)}, inactive=lambda trial, names=names: names
+        )
+        with pytest.raises(ValueError, match=message):
+            optimizer.ask()
+
+
+def test_a_design_is_not_needed_after_a_warm_start():
+    rows = [(a, b) for a in range(9) for b in range(9) if a + b == 8]
+    optimizer = ThompsonSampler(
+        [(0.0, 8.0)] * 2, FIXED, steps=[1, 1], allowed=lambda x: sum(x) == 8, **QUICK
+    )
+    optimizer.tell(rows[:-1], np.arange(8.0))
+    assert_array_equal(optimizer.ask()[0], rows[-1])
 
 
 def test_a_table_of_earlier_trials_is_a_start():
@@ -379,6 +409,57 @@ def test_cheap_evaluations_are_preferred(slope):
     assert optimizer.ask().shape == (1, 1)
 
 
+def test_no_input_is_proposed_twice():
+    """Neither at a bound that is the optimum, nor where values are constant."""
+    for function in (lambda X: X.sum(axis=1), lambda X: np.zeros(len(X))):
+        optimizer = ThompsonSampler(SQUARE, FIXED, **QUICK)
+        for _ in range(16):
+            X = optimizer.ask()
+            optimizer.tell(X, function(X))
+        assert len(np.unique(optimizer.X_, axis=0)) == 16
+
+
+def test_what_is_not_allowed_is_not_proposed_where_nothing_is_feasible():
+    optimizer = ThompsonSampler(
+        SQUARE, FIXED, allowed=lambda x: x[0] > 0.3, n_initial=4, **QUICK
+    )
+    for _ in range(3):
+        X = optimizer.ask(4)
+        assert np.all(X[:, 0] > 0.3)
+        optimizer.tell(X, X.sum(axis=1), constraints=np.ones((4, 1), dtype=bool))
+
+
+def test_labels_are_labels_beside_numbers_and_failures():
+    """Coded as 0 and 1, told with numbers, or missing where a run failed."""
+    labels = disk(UNIT) > 0.0
+    models = []
+    for constraint in (labels, labels.astype(int), [*labels[:-1], None]):
+        y = bowl(UNIT)
+        y[-1] = np.nan
+        columns = np.array([constraint, UNIT[:, 0] - 0.9], dtype=object).T
+        optimizer = ThompsonSampler(SQUARE, FIXED, n_initial=0, **QUICK)
+        models.append(optimizer.tell(UNIT, y, constraints=columns.astype(float)))
+    for optimizer in models[1:]:
+        assert_array_equal(optimizer.best_x_, models[0].best_x_)
+    feasible = [model.report()["feasibility"]["constraint 0"] for model in models]
+    assert min(feasible) > 0.9
+    # a constraint that was not measured is not known to be met
+    unknown = ThompsonSampler(SQUARE, FIXED, n_initial=0, **QUICK)
+    unknown.tell(UNIT[:2], [0.0, 1.0], constraints=[np.nan, -1.0])
+    assert unknown.best_y_ == 1.0
+
+
+def test_noisy_runs_may_all_fail_at_first():
+    optimizer = ThompsonSampler(SQUARE, FIXED, noisy=True, n_initial=2, **QUICK)
+    optimizer.tell(UNIT[:3], np.full(3, np.nan))
+    assert optimizer.report()["evaluations"]["failed"] == 3
+    assert optimizer.ask(2).shape == (2, 2)
+    # numbers of columns are those of the first success
+    optimizer.tell(UNIT, two_bowls(UNIT), constraints=disk(UNIT))
+    assert optimizer.y_.shape == (11, 2)
+    assert optimizer.ask().shape == (1, 2)
+
+
 # ---- Fidelities ----------------------------------------------------------------------
 
 
@@ -440,6 +521,31 @@ def test_cheap_approximations_are_used_and_the_experiment_counts():
     assert free.ask()[0, 1] == 1.0
 
 
+def test_the_largest_fidelity_is_exact():
+    """On a logarithmic scale, and where the bound is no level."""
+    names = {"x": (0.0, 1.0), "epochs": loguniform(1, 1000)}
+    optimizer = ThompsonSampler(names, FIXED, fidelity="epochs", n_initial=0, **QUICK)
+    optimizer.tell([{"x": 0.2, "epochs": 10.0}, {"x": 0.7, "epochs": 1000}], [0.0, 1.0])
+    assert optimizer.ask()[0]["epochs"] == 1000.0
+    levels = ThompsonSampler(
+        [[0.0, 1.0], [1.0, 100.0]], FIXED, steps=[0.0, 10.0], fidelity=1, **QUICK
+    )
+    levels.tell([[0.2, 1.0], [0.7, 91.0]], [0.0, 1.0])
+    assert levels.best_y_ == 1.0
+    with pytest.raises(ValueError, match="without a fidelity"):
+        ThompsonSampler(
+            SQUARE, ExactGPRegressor(RBF(0.5)), fidelity=1, n_initial=0, **QUICK
+        ).tell(UNIT, bowl(UNIT)).ask()
+
+
+def test_a_fidelity_that_is_not_allowed_is_not_proposed():
+    optimizer = ThompsonSampler(
+        SQUARE, FIXED, fidelity=1, allowed=lambda x: x[1] > 0.7, n_initial=0, **QUICK
+    )
+    optimizer.tell(UNIT, bowl(UNIT), cost=np.exp(5.0 * UNIT[:, 1]))
+    assert optimizer.ask(3)[:, 1].min() > 0.7
+
+
 # ---- What does not fit ---------------------------------------------------------------
 
 BAD_SPACES = [
@@ -465,8 +571,14 @@ def test_options_that_do_not_fit_are_refused():
         ({"bounds": SQUARE, "allowed": 3}, "allowed must be callable"),
         ({"bounds": SQUARE, "maximize": [1.0, 2.0]}, "maximize must be"),
         ({"bounds": SQUARE, "reference": [np.nan]}, "reference must be finite"),
+        ({"bounds": SQUARE, "maximize": "yes"}, "maximize must be"),
         ({"bounds": SQUARE, "fidelity": 2}, "fidelity must be one of"),
-        ({"bounds": {"k": ["a", "b"]}, "fidelity": "k"}, "range of numbers"),
+        ({"bounds": SQUARE[:1], "fidelity": 0}, "needs another input"),
+        ({"bounds": {"x": loguniform(1.0, 10.0, loc=-5.0)}}, "positive throughout"),
+        (
+            {"bounds": {"k": ["a", "b"], "x": (0.0, 1.0)}, "fidelity": "k"},
+            "range of numbers",
+        ),
         (
             {"bounds": SQUARE, "fidelity": 1, "acquisition": "thompson"},
             "chosen by expected improvement",
@@ -477,13 +589,17 @@ def test_options_that_do_not_fit_are_refused():
 
 
 def test_evaluations_that_do_not_fit_are_refused():
-    named = ThompsonSampler({"x": (0.0, 1.0), "kind": ["a", "b"]})
+    space = {"x": (0.0, 1.0), "kind": ["a", "b"]}
+    space |= {"rate": loguniform(1e-3, 1.0), "n": randint(1, 9)}
+    named = ThompsonSampler(space)
     for trial, message in (
         ({"x": 0.5}, "lacks the inputs"),
-        ({"x": 0.5, "kind": "c"}, "must be one of"),
+        ({"x": 0.5, "kind": "c", "rate": 0.1, "n": 2}, "must be one of"),
         ({"x": 0.5, "kind": "a", "z": 1}, "unknown inputs"),
-        ({"x": np.inf, "kind": "a"}, "finite"),
+        ({"x": np.inf, "kind": "a", "rate": 0.1, "n": 2}, "finite"),
         ([0.5, 0.0], "list of dictionaries"),
+        ({"x": 0.5, "kind": "a", "rate": 0.0, "n": 2}, "must be positive"),
+        ({"x": 0.5, "kind": "a", "rate": 0.1, "n": 2.5}, "must be an integer"),
     ):
         with pytest.raises(ValueError, match=message):
             named.tell(trial, [1.0])
@@ -492,7 +608,9 @@ def test_evaluations_that_do_not_fit_are_refused():
     pairs = np.zeros((2, 2))
     for options, message in (
         ({"y": np.zeros((2, 1))}, "one objective"),
-        ({"y": y, "constraints": [np.nan, 0.0]}, "constraints must be finite"),
+        ({"y": y, "constraints": [np.inf, 0.0]}, "constraints must be finite"),
+        ({"y": y, "constraints": [np.nan, np.nan]}, "NaN only in column 0"),
+        ({"y": y, "cost": [np.nan, 1.0]}, "cost must be finite where y is"),
         ({"y": y, "constraints": np.zeros(3)}, "constraints must have shape"),
         ({"y": y, "cost": [0.0, 1.0]}, "cost must be positive"),
         ({"y": None, "cost": [1.0, 1.0]}, "go with values"),
@@ -591,6 +709,28 @@ def test_candidates_that_fail_are_avoided():
     search.fit(X_IRIS, Y_IRIS)
     assert np.isnan(search.optimizer_.y_).sum() >= 1
     assert search.best_params_["C"] > 0.0
+
+
+def test_a_score_of_the_name_score_is_not_mistaken():
+    search = ThompsonSearchCV(
+        SVC(),
+        {"C": (0.1, 9.0)},
+        scoring={"score": lambda model, X, y: -model.C, "acc": "accuracy"},
+        refit="acc",
+        n_iter=3,
+        n_initial=2,
+        cv=2,
+        random_state=0,
+    ).fit(X_IRIS, Y_IRIS)
+    assert_array_equal(search.optimizer_.y_, search.cv_results_["mean_test_acc"])
+
+
+def test_a_search_goes_on_at_a_bound():
+    X, y = X_IRIS[:30], np.arange(30.0)
+    search = ThompsonSearchCV(
+        Ridge(), {"alpha": (0.0, 1.0)}, n_iter=12, n_initial=4, cv=2, random_state=0
+    ).fit(X, y)
+    assert len(search.cv_results_["params"]) == 12
 
 
 def test_one_of_several_scores_is_optimised():

@@ -94,7 +94,36 @@ def test_trials_that_were_pruned_failed_or_run():
     assert study.best_value < 1e-3
     first, second = study.ask(), study.ask()
     pending = [trial.suggest_float("x", 0.0, 1.0) for trial in (first, second)]
-    assert abs(pending[0] - pending[1]) > 1e-4
+    assert pending[0] != pending[1]
+
+
+def test_infinite_values_and_constraints_of_some_trials():
+    def objective(trial):
+        x = trial.suggest_float("x", 0.0, 1.0)
+        if trial.number % 3 == 0:
+            trial.set_user_attr("c", (np.inf if x < 0.5 else -1.0,))
+        return np.inf if trial.number == 2 else x
+
+    sampler = Sampler(
+        seed=0,
+        n_startup_trials=4,
+        constraints_func=lambda trial: trial.user_attrs.get("c", ()),
+    )
+    study = study_of(objective, 14, sampler=sampler)
+    assert len(study.trials) == 14
+    # where the constraint is known to be met
+    assert np.max([trial.params["x"] for trial in study.trials[8:]]) > 0.45
+
+
+def test_the_design_fills_the_space():
+    study = study_of(
+        lambda trial: trial.suggest_float("x", 0.0, 1.0),
+        16,
+        sampler=Sampler(seed=0, n_startup_trials=16),
+    )
+    points = np.array([trial.params["x"] for trial in study.trials[1:]])
+    # all but the first one, of a scrambled Sobol sequence
+    assert len(np.unique(np.floor(16.0 * points))) == 15
 
 
 def test_a_study_can_be_resumed_and_shared():

@@ -88,10 +88,10 @@ PRIVATE_SKLEARN = {"_shell/validation.py", "_shell/callbacks.py"}
 
 # Ceiling on the size of the package, in tokens of code. Docstrings, comments and lines
 # are free: a keyword argument costs the same wherever the line breaks. It is set by
-# hand, and falls but for a feature, as by 20 000 for series by state space; no room has
+# hand, and falls but for a feature, as by 11 000 for optimisation; no room has
 # one, so that a likelihood, a kernel or a warning of a contributor never fails for its
 # size.
-CEILING = 383_200
+CEILING = 394_500
 LARGEST_FILE = 7000
 
 SOURCES = {

@@ -25,8 +25,9 @@ _STEP = float(np.finfo(np.float64).eps ** (1 / 3))
 # Standard deviations, of the values so far, that a drawn function is blurred by: its
 # improvement has a slope where there is none.
 _BLUR = 1e-3
-# Value of a point that may not be proposed: larger than any that may.
-_BARRIER = 1e6
+# Largest value of a point that may be proposed, and the value of one that may not.
+_LARGEST = 1e11
+_BARRIER = 1e12
 # Numbers in memory for the boxes of a block of rows.
 _BLOCK_FLOATS = 2_000_000
 
@@ -200,7 +201,7 @@ class LogExpectedImprovement:
             len(X), max(1, _BLOCK_FLOATS // max(1, self.upper.size))
         ):
             values[rows] = self._logs(X[rows])
-        values = -values
+        values = np.minimum(-values, _LARGEST)
         if self.allowed is not None:
             values[~self.allowed(X)] = _BARRIER
         return values[:, np.newaxis]

@@ -39,6 +39,8 @@ from skgpx._shell.validation import (
 from skgpx._types import Array, Index, Mask, RandomState
 from skgpx.exceptions import FitWarning, PredictionWarning
 
+# Largest number of rows of a space of levels that are all looked at.
+N_ROWS = 10_000
 ACQUISITIONS = ("auto", "thompson", "expected_improvement")
 
 
@@ -317,7 +319,9 @@ class ThompsonSampler(OneBlasThread):
         rng = np.random.default_rng([self._seed, 1, first])
         # the initial design; evaluations made earlier count towards it
         n_done = max(first, len(self.y_))
-        design = self._design()[n_done : n_done + n]
+        design = np.empty((0, len(self._space)))
+        if n_done < self.n_initial:
+            design = self._design()[n_done : n_done + n]
         n_free = n - len(design)
         if n_free and not np.any(self._is_measured()):
             # no evaluations yet
@@ -354,7 +358,8 @@ class ThompsonSampler(OneBlasThread):
             evaluated somewhere, and their results follow.
         constraints : array-like of shape (n,) or (n, n_constraints), default=None
             Values that must be at most zero, or labels, True where a constraint is
-            violated. If evaluations have them, all have.
+            violated. If evaluations have them, all have; NaN is one that was not
+            measured: the evaluation then is not known to be feasible.
         cost : array-like of shape (n,), default=None
             What the evaluations cost, such as their seconds: positive. Proposals then
             have a large improvement for their cost.
@@ -367,8 +372,8 @@ class ThompsonSampler(OneBlasThread):
         ------
         ValueError
             If shapes do not agree with one another or with earlier evaluations, if a
-            value is infinite, or a constraint or cost is NaN for a run that did not
-            fail. If a data frame has other columns than the first one.
+            value is infinite, or a cost is NaN for a run that did not fail. If a data
+            frame has other columns than the first one.
         """
         if self._space.names is None:
             check_same_names(self, X)
@@ -381,19 +386,26 @@ class ThompsonSampler(OneBlasThread):
             return self
         y = self._checked_y(y, n)
         has_failed = np.any(np.isnan(y.reshape(n, -1)), axis=1)
-        violations = self._checked_constraints(constraints, has_failed)
+        violations = self._checked_constraints(constraints, n)
         costs = np.full(n, np.nan)
         if cost is not None:
             costs = _checked_values("cost", cost, (n,), has_failed)
             if np.any(costs <= 0.0):
                 raise ValueError(f"cost must be positive; got {np.nanmin(costs)}.")
-        if y.ndim == 2 and not len(self.y_):
-            self.y_ = np.empty((0, y.shape[1]))
-        if not len(self.X_):
-            self.constraints_ = np.empty((0, violations.shape[1]))
+        if not np.any(self._is_measured()):
+            # runs that failed say nothing of the numbers of columns
+            n_earlier = len(self.X_)
+            self.y_ = np.full((n_earlier, *y.shape[1:]), np.nan)
+            self.constraints_ = np.full((n_earlier, violations.shape[1]), np.nan)
         self.X_ = np.concatenate((self.X_, X))
         self.y_ = np.concatenate((self.y_, y))
         self.constraints_ = np.concatenate((self.constraints_, violations))
+        is_unknown = np.all(np.isnan(self.constraints_), axis=0)
+        if np.any(self._is_measured()) and np.any(is_unknown):
+            raise ValueError(
+                "Each constraint needs a value by the first run that succeeds; got NaN "
+                f"only in column {np.flatnonzero(is_unknown)[0]} of constraints."
+            )
         self.costs_ = np.concatenate((self.costs_, costs))
         self._n_tells += 1
         return self
@@ -406,7 +418,7 @@ class ThompsonSampler(OneBlasThread):
         n_objectives = np.size(self.maximize)
         if n_objectives > 1:
             shape = (n, n_objectives)
-        if len(self.y_):
+        if np.any(self._is_measured()):
             shape = (n, *self.y_.shape[1:])
         values = _checked_values("y", y, shape, np.ones(n, dtype=bool))
         if values.ndim == 2 and values.shape[1] < 2:
@@ -421,13 +433,12 @@ class ThompsonSampler(OneBlasThread):
             values = values + 0.0 * values.sum(axis=1, keepdims=True)
         return values
 
-    def _checked_constraints(self, values: ArrayLike | None, has_failed: Mask) -> Array:
-        """Constraints (n, k), k as in earlier evaluations."""
-        n = len(has_failed)
+    def _checked_constraints(self, values: ArrayLike | None, n: int) -> Array:
+        """Constraints (n, k), k as in earlier evaluations; NaN if not measured."""
         n_constraints = self.constraints_.shape[1]
-        is_first = not len(self.X_)
+        is_first = not np.any(self._is_measured())
         if values is None and (is_first or n_constraints == 0):
-            return np.empty((n, 0))
+            return np.full((n, n_constraints), np.nan)
         if values is None or not (is_first or n_constraints):
             raise ValueError(
                 "Either all evaluations have constraints or none; got "
@@ -435,13 +446,10 @@ class ThompsonSampler(OneBlasThread):
                 f"{len(self.X_)} evaluations with {n_constraints} constraints. Tell "
                 "them to a new ThompsonSampler, from the first one on."
             )
-        if np.asarray(values).dtype == bool:
-            # a constraint of two values
-            values = np.where(values, 1.0, -1.0)
         if np.ndim(values) == 1:
             values = np.reshape(np.asarray(values), (-1, 1))
         shape = (n, None) if is_first else (n, n_constraints)
-        return _checked_values("constraints", values, shape, has_failed)
+        return _checked_values("constraints", values, shape, np.ones(n, dtype=bool))
 
     def are_new(self, X: Any) -> Mask:
         """Whether inputs, as `tell` takes them, have not been evaluated: (n,)."""
@@ -619,7 +627,7 @@ class ThompsonSampler(OneBlasThread):
 
     def _values(self) -> Array:
         """Values of the objectives at the evaluations: y, or under noise its mean."""
-        if not self._is_noisy():
+        if not self._is_noisy() or not np.any(self._is_measured()):
             return self._objectives_so_far()
         return self._posterior_means()[:, : len(self._signs())]
 
@@ -629,7 +637,7 @@ class ThompsonSampler(OneBlasThread):
         Under noise, by the posterior means of the constraints.
         """
         violations = self.constraints_
-        if self._is_noisy() and violations.size:
+        if self._is_noisy() and violations.size and np.any(self._is_measured()):
             first = len(self._signs())
             violations = self._posterior_means()[:, first : first + violations.shape[1]]
         # NaN where a run failed
@@ -706,11 +714,12 @@ class ThompsonSampler(OneBlasThread):
         posteriors = [_conditionable(sampler) for sampler in self._samplers]
         if all(posterior is not None for posterior in posteriors):
             return posteriors
-        if self.acquisition == "expected_improvement":
+        is_asked = self.acquisition == "expected_improvement"
+        if is_asked or self._space.fidelity is not None:
             raise ValueError(
                 "Expected improvement needs a model that can be conditioned on "
                 f"proposals; {self._samplers[0].estimator_!r} cannot. Use "
-                'acquisition="thompson".'
+                'acquisition="thompson", without a fidelity.'
             )
         return None
 
@@ -892,7 +901,7 @@ class ThompsonSampler(OneBlasThread):
             score = values[:, 0]
         else:
             score = np.ones(len(values))
-            rows = np.flatnonzero(is_measured)
+            rows = np.flatnonzero(is_feasible if np.any(is_feasible) else is_measured)
             score[rows[is_efficient(values[rows])]] = 0.0
         order = np.lexsort((score, violations))
         return order[is_measured[order]]
@@ -904,7 +913,9 @@ class ThompsonSampler(OneBlasThread):
         rng: np.random.Generator,
         earlier: Array | None = None,
     ) -> Array:
-        """Inputs on levels; tried ones are replaced by the best of all untried ones.
+        """Inputs of which tried ones are replaced by the best untried ones of a mesh.
+
+        So are those that are not allowed. Noisy functions may be tried again.
 
         Parameters
         ----------
@@ -916,19 +927,19 @@ class ThompsonSampler(OneBlasThread):
             Proposals of the same batch.
         """
         space = self._space
-        if not space.has_levels or self._is_noisy():
-            return X
         if earlier is None:
             earlier = X[:0]
         X = X.copy()
-        mesh = space.from_design(rng.random((self.n_mesh, len(space))))
-        mesh = space.as_experiments(mesh)
-        mesh = rng.permutation(np.unique(mesh, axis=0))
-        mesh = mesh[space.is_allowed(mesh)]
+        mesh = None
+        if space.has_levels and not self._is_noisy():
+            mesh = self._mesh(rng)
         for i, proposal in enumerate(X):
             tried = np.vstack((self.X_, self._proposed, earlier, X[:i]))
-            if not np.any(_is_among(proposal[np.newaxis], tried)):
+            is_repeated = _is_among(X[[i]], tried)[0] and not self._is_noisy()
+            if space.is_allowed(proposal[np.newaxis])[0] and not is_repeated:
                 continue
+            if mesh is None:
+                mesh = self._mesh(rng)
             untried = mesh[~_is_among(mesh, tried)]
             if not len(untried):  # all levels have been tried
                 continue
@@ -938,6 +949,19 @@ class ThompsonSampler(OneBlasThread):
                 best = int(np.argmin(values))
             X[i] = untried[best]
         return X
+
+    def _mesh(self, rng: np.random.Generator) -> Array:
+        """Allowed rows (k, d), all of them if they are few, in a random order."""
+        space = self._space
+        mesh = space.all_rows(max(self.n_mesh, N_ROWS))
+        if mesh is None:
+            mesh = space.from_design(rng.random((self.n_mesh, len(space))))
+        mesh = space.as_experiments(mesh)
+        mesh = rng.permutation(np.unique(mesh, axis=0))
+        mesh = mesh[space.is_allowed(mesh)]
+        if not len(mesh):
+            return space.net(1, rng)
+        return mesh
 
     # ---- Models ----------------------------------------------------------------------
 
@@ -1023,19 +1047,23 @@ def _compressed(violations: Array) -> Array:
     """Constraints (n, k) on a scale that is logarithmic far from zero, SCBO's bilog.
 
     Only their sign matters, and large violations would make the model blind to it.
+    Labels, of 0 and 1, become -1 and 1.
     """
-    if not violations.size:
-        return violations
-    units = np.nanmedian(np.abs(violations), axis=0)
-    units = np.where(units > 0.0, units, 1.0)
-    scaled = violations / units
-    return np.sign(scaled) * np.log1p(np.abs(scaled))
+    columns = []
+    for values in violations.T:
+        known = values[np.isfinite(values)]
+        if np.all((known == 0.0) | (known == 1.0)):
+            columns.append(2.0 * values - 1.0)
+            continue
+        scaled = values / (np.median(np.abs(known)) or 1.0)
+        columns.append(np.sign(scaled) * np.log1p(np.abs(scaled)))
+    return np.reshape(columns, (len(columns), len(violations))).T
 
 
 def _checked_maximize(maximize: Any) -> bool | tuple[bool, ...]:
     """One truth value, or one for each objective."""
     values = np.asarray(maximize)
-    if values.ndim == 0:
+    if values.ndim == 0 and values.dtype == bool:
         return bool(maximize)
     if values.ndim != 1 or values.dtype != bool or not len(values):
         raise ValueError(

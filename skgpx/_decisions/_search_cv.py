@@ -46,11 +46,11 @@ class ThompsonSearchCV(RandomizedSearchCV):
     sampler : DecoupledSampler, regressor or None, default=None
         Model of the score, as in :class:`ThompsonSampler`.
     scoring : str, callable, list, tuple or dict, default=None
-        As in GridSearchCV. Of several scores, that named by `refit` is optimised.
+        As in GridSearchCV.
     n_jobs : int or None, default=None
         Jobs over candidates and splits; the result is the same for every number.
     refit : bool, str or callable, default=True
-        As in GridSearchCV.
+        As in GridSearchCV; with several scores the name of the one that is optimised.
     cv : int, cross-validation generator or iterable, default=None
         As in GridSearchCV. All candidates see the same splits.
     verbose : int, default=0
@@ -171,6 +171,12 @@ class ThompsonSearchCV(RandomizedSearchCV):
 
     def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
         """Evaluate the design, and then one batch of proposals after the other."""
+        is_several = isinstance(self.scoring, list | tuple | set | dict)
+        if is_several and not isinstance(self.refit, str):
+            raise ValueError(
+                "Of several scores one is optimised: set refit to its name; got "
+                f"refit={self.refit!r}."
+            )
         optimizer = ThompsonSampler(
             self.space,
             self.sampler,
@@ -209,14 +215,9 @@ class ThompsonSearchCV(RandomizedSearchCV):
                 raise
             return np.full(len(candidates), np.nan)
         splitter.has_scores = True
-        name = "mean_test_score"
+        name = f"mean_test_{self.refit}"
         if name not in results:
-            name = f"mean_test_{self.refit}"
-        if name not in results:
-            raise ValueError(
-                "Of several scores one is optimised: set refit to its name; got "
-                f"refit={self.refit!r}."
-            )
+            name = "mean_test_score"
         scores = results[name][-len(candidates) :]
         return np.where(np.isfinite(scores), scores, np.nan)
 

@@ -66,6 +66,16 @@ class Dimension:
             return 1
         return len(self.choices)
 
+    @property
+    def is_integer(self) -> bool:
+        """Whether all levels are integers."""
+        has_levels = self.step > 0.0 and self.step.is_integer()
+        return has_levels and self.low.is_integer()
+
+    def contains(self, value: Any) -> bool:
+        """Whether a value is one of the choices."""
+        return any(_is_same(choice, value) for choice in self.choices)
+
     def to_unit(self, x: Array) -> Array:
         """Coordinates (n, k) in [0, 1] of numbers (n,); a fixed input has 0."""
         if self.n_coordinates > 1:
@@ -82,7 +92,8 @@ class Dimension:
         low, high = self._ends()
         x = low + coordinates[:, 0] * (high - low)
         if self.is_log:
-            x = np.exp(x)
+            # the bounds without rounding
+            x = np.where(coordinates[:, 0] >= 1.0, self.high, np.exp(x))
         if self.step > 0.0:
             width = self.high - self.low
             n_levels = np.floor(width / self.step * (1.0 + 1e-12))
@@ -96,11 +107,20 @@ class Dimension:
             return np.minimum(np.floor(u * len(self.choices)), self.high)
         return self.from_unit(u[:, np.newaxis])
 
+    def levels(self, most: int) -> Array | None:
+        """All numbers, if there are at most so many; None for a continuous input."""
+        if self.low == self.high:
+            return np.array([self.low])
+        if self.step == 0.0 or (self.high - self.low) / self.step >= most:
+            return None
+        n_steps = np.floor((self.high - self.low) / self.step * (1.0 + 1e-12))
+        return self.low + self.step * np.arange(n_steps + 1.0)
+
     def value(self, x: float) -> Any:
         """What the user sees: the choice, an integer, or a float."""
         if self.choices:
             return self.choices[int(x)]
-        if self.step > 0.0 and self.step.is_integer() and self.low.is_integer():
+        if self.is_integer:
             return int(x)
         return float(x)
 
@@ -112,18 +132,23 @@ class Dimension:
         ValueError
             If it is none of the choices, or not finite.
         """
+        if isinstance(value, np.generic):
+            value = value.item()
         for k, choice in enumerate(self.choices):
-            if choice is value or (type(choice) is type(value) and choice == value):
-                return float(k)
-        for k, choice in enumerate(self.choices):
-            # numbers of NumPy and pandas
-            if not isinstance(choice, bool) and choice == value:
+            if _is_same(choice, value):
                 return float(k)
         if self.choices:
             raise ValueError(
                 f"{name!r} must be one of {list(self.choices)}; got {value!r}."
             )
-        return float(check_points(repr(name), [value], (1,))[0])
+        number = float(check_points(repr(name), [value], (1,))[0])
+        if self.is_log and number <= 0.0:
+            raise ValueError(
+                f"{name!r} must be positive, as its scale is logarithmic; got {value}."
+            )
+        if self.is_integer and not number.is_integer():
+            raise ValueError(f"{name!r} must be an integer; got {value}.")
+        return number
 
     def _ends(self) -> tuple[float, float]:
         if self.is_log:
@@ -172,6 +197,8 @@ class Space:
         # proposals are searched for at the experiment
         self.fidelity_coordinate = 0
         if fidelity is not None:
+            dimension = self.dimensions[fidelity]
+            self.experiment = float(dimension.from_unit(np.ones((1, 1)))[0])
             self.fidelity_coordinate = int(np.sum(widths[:fidelity]))
             self.box[self.fidelity_coordinate] = 1.0
         # of each coordinate
@@ -227,10 +254,26 @@ class Space:
         assert self.names is not None
         X = X.copy()
         for row, trial in zip(X, self.write(X), strict=True):
-            for name in self.inactive(trial):
+            for name in self._inactive_names(trial):
                 column = self.names.index(name)
                 row[column] = self.dimensions[column].low
         return X
+
+    def _inactive_names(self, trial: dict[str, Any]) -> set[str]:
+        """Names of the inputs that have no effect in a trial."""
+        if self.inactive is None:
+            return set()
+        names = self.inactive(trial)
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise ValueError(f"inactive must return a list of names; got {names!r}.")
+        names = set(names)
+        unknown = sorted(names - set(self.names or []), key=str)
+        if unknown:
+            raise ValueError(
+                f"inactive returned unknown inputs {unknown}; the inputs are "
+                f"{self.names}."
+            )
+        return names
 
     def is_allowed(self, X: Array) -> Mask:
         """Whether each row of numbers (n, d) may be proposed."""
@@ -244,14 +287,14 @@ class Space:
         """Whether rows of numbers (n, d) have the largest fidelity."""
         if self.fidelity is None:
             return np.ones(len(X), dtype=bool)
-        return np.asarray(X[:, self.fidelity] == self.dimensions[self.fidelity].high)
+        return np.asarray(X[:, self.fidelity] == self.experiment)
 
     def as_experiments(self, X: Array) -> Array:
         """Rows of numbers (n, d) with the largest fidelity in place of theirs."""
         if self.fidelity is None:
             return X
         X = X.copy()
-        X[:, self.fidelity] = self.dimensions[self.fidelity].high
+        X[:, self.fidelity] = self.experiment
         return X
 
     def at_fidelities(self, row: Array) -> Array:
@@ -266,7 +309,9 @@ class Space:
         shares = np.linspace(0.0, 1.0, n_levels)
         X = np.tile(row, (n_levels, 1))
         X[:, self.fidelity] = dimension.from_unit(shares[:, np.newaxis])
-        return X
+        is_possible = self.is_allowed(X)
+        is_possible[-1] = True
+        return X[is_possible]
 
     # ---- Designs ---------------------------------------------------------------------
 
@@ -302,6 +347,19 @@ class Space:
 
     # ---- What the user sees ----------------------------------------------------------
 
+    def all_rows(self, most: int) -> Array | None:
+        """All rows (n, d), if there are at most so many; None otherwise."""
+        columns = []
+        n_rows = 1
+        for dimension in self.dimensions:
+            levels = dimension.levels(most)
+            if levels is None or n_rows * len(levels) > most:
+                return None
+            n_rows *= len(levels)
+            columns.append(levels)
+        grids = np.meshgrid(*columns, indexing="ij")
+        return self._with_inactive(np.stack(grids, axis=-1).reshape(-1, len(self)))
+
     def write(self, X: Array) -> list[Any]:
         """Trials of rows of numbers: the rows, or a list of dictionaries."""
         if self.names is None:
@@ -320,7 +378,7 @@ class Space:
         """The trial, a dictionary, without the inputs that have no effect there."""
         if self.inactive is None:
             return trial
-        dropped = set(self.inactive(trial))
+        dropped = self._inactive_names(trial)
         return {name: value for name, value in trial.items() if name not in dropped}
 
     def read(self, trials: Any) -> Array:
@@ -354,18 +412,20 @@ class Space:
                 f"X has unknown inputs {unknown}; the inputs are {self.names}."
             )
         for name, dimension in zip(self.names, self.dimensions, strict=True):
-            if None in dimension.choices and _is_missing(trial.get(name)):
+            is_lost = _is_missing(trial.get(name)) and not dimension.contains(np.nan)
+            if is_lost and dimension.contains(None):
                 # frames have NaN for None
                 trial = {**trial, name: None}
-        given = {name for name, value in trial.items() if not _is_missing(value)}
+            elif is_lost:
+                # and for what was left out
+                trial = {key: trial[key] for key in trial if key != name}
+        given = set(trial)
         # an input that has no effect may be left out
         filled = {
             name: trial[name] if name in given else dimension.value(dimension.low)
             for name, dimension in zip(self.names, self.dimensions, strict=True)
         }
-        dropped = set()
-        if self.inactive is not None:
-            dropped = set(self.inactive(filled))
+        dropped = self._inactive_names(filled)
         missing = [name for name in self.names if name not in given | dropped]
         if missing:
             raise ValueError(f"X lacks the inputs {missing} in {trial}.")
@@ -379,8 +439,20 @@ class Space:
 
 
 def _is_missing(value: Any) -> bool:
-    """NaN, as frames have it where an input was left out."""
+    """Whether a value is NaN, as frames have it where an input was left out."""
     return isinstance(value, float) and np.isnan(value)
+
+
+def _is_same(choice: Any, value: Any) -> bool:
+    """Whether a value is a choice: True is not 1, NaN is NaN, arrays have entries."""
+    if choice is value or (_is_missing(choice) and _is_missing(value)):
+        return True
+    if isinstance(choice, bool) != isinstance(value, bool):
+        return False
+    try:
+        return bool(np.all(choice == value)) and np.shape(choice) == np.shape(value)
+    except (TypeError, ValueError):
+        return False
 
 
 # ---- Reading a space -----------------------------------------------------------------
@@ -459,11 +531,12 @@ def _checked_fidelity(
         return None
     if fidelity not in names:
         raise ValueError(f"fidelity must be one of {list(names)}; got {fidelity!r}.")
+    if len(names) == 1:
+        raise ValueError("fidelity needs another input, which it is the fidelity of.")
     number = names.index(fidelity)
     dimension = dimensions[number]
-    if dimension.low == dimension.high or (
-        dimension.choices and not dimension.is_ordered
-    ):
+    is_named = bool(dimension.choices) and not dimension.is_ordered
+    if dimension.low == dimension.high or is_named:
         raise ValueError(
             f"fidelity {fidelity!r} must be a range of numbers, or three or more "
             "ascending ones; its largest value is the experiment."
@@ -511,6 +584,8 @@ def _dimension_of_distribution(name: str, distribution: Any) -> Dimension:
         )
     family = distribution.dist.name
     if family in ("loguniform", "reciprocal"):
+        if low <= 0.0:
+            raise ValueError(f"{name!r} must be positive throughout; got from {low}.")
         return Dimension(low, high, is_log=True)
     if family == "randint":
         return Dimension(low, high, step=1.0)

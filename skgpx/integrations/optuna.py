@@ -60,8 +60,8 @@ class Sampler(BaseSampler):
     Notes
     -----
     A pruned trial counts with its last intermediate value. A trial that failed, or gave
-    NaN, makes such parameters less probable. Running trials count as pending, so that
-    workers of one study differ.
+    NaN or an infinite value, makes such parameters less probable. Running trials count
+    as pending, so that workers of one study differ.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class Sampler(BaseSampler):
         self._independent = independent_sampler or RandomSampler(seed=seed)
         self._spaces = IntersectionSearchSpace()
         # wrong options are errors here, and not in the middle of a study
-        self._optimizer({"x": Dimension(0.0, 1.0)}, maximize=False, number=0)
+        self._optimizer({"x": Dimension(0.0, 1.0)}, maximize=False)
 
     def reseed_rng(self) -> None:
         """Take another seed, as workers must."""
@@ -133,8 +133,9 @@ class Sampler(BaseSampler):
         optimizer = self._optimizer(
             {name: _dimension(search_space[name]) for name in search_space},
             maximize=maximize if len(maximize) > 1 else maximize[0],
-            number=trial.number,
         )
+        # its place in the design, and the stream of its random numbers
+        optimizer._n_asked = trial.number
         trials = [
             earlier
             for earlier in study.get_trials(deepcopy=False)
@@ -191,9 +192,8 @@ class Sampler(BaseSampler):
         self,
         space: dict[str, Dimension],
         maximize: bool | list[bool],
-        number: int,
     ) -> ThompsonSampler:
-        seed = np.random.default_rng([self._seed, number]).integers(2**31)
+        seed = np.random.default_rng(self._seed).integers(2**31)
         return ThompsonSampler(
             space,
             self.sampler,
@@ -245,19 +245,12 @@ def _tell(
         y = np.array(values)
         if n_objectives == 1:
             y = y[:, 0]
-        # trials without constraints, failed ones among them, have no say in them
-        n_constraints = max(len(violations) for violations in constraints)
-        is_complete = [
-            len(violations) == n_constraints or bool(np.isnan(value).any())
-            for violations, value in zip(constraints, values, strict=True)
+        # NaN where a trial has not the constraint of another one
+        constraint_names = sorted({name for row in constraints for name in row})
+        table = [
+            [row.get(name, np.nan) for name in constraint_names] for row in constraints
         ]
-        rows = np.flatnonzero(is_complete)
-        told = [violations or (np.nan,) * n_constraints for violations in constraints]
-        optimizer.tell(
-            [finished[row] for row in rows],
-            y[rows],
-            constraints=np.array(told)[rows] if n_constraints else None,
-        )
+        optimizer.tell(finished, y, constraints=table if constraint_names else None)
     if running:
         optimizer.tell(running)
 
@@ -265,7 +258,7 @@ def _tell(
 def _value(trial: FrozenTrial) -> Any:
     """Values of a trial, NaN where it failed; None where nothing is known of it."""
     if trial.state == TrialState.COMPLETE:
-        return trial.values
+        return trial.values if np.all(np.isfinite(trial.values)) else np.nan
     if trial.state == TrialState.FAIL:
         return np.nan
     steps = {
@@ -278,9 +271,10 @@ def _value(trial: FrozenTrial) -> Any:
     return steps[max(steps)]
 
 
-def _constraints(trial: FrozenTrial) -> tuple[float, ...]:
+def _constraints(trial: FrozenTrial) -> dict[str, float]:
     """Constraints of a trial: of Optuna 5 by name, before as a sequence."""
     named = getattr(trial, "constraints", None)
-    if named:
-        return tuple(named[name] for name in sorted(named))
-    return tuple(trial.system_attrs.get(_CONSTRAINTS) or ())
+    if not named:
+        violations = trial.system_attrs.get(_CONSTRAINTS) or ()
+        named = {str(k): violation for k, violation in enumerate(violations)}
+    return {name: float(np.clip(named[name], -1e100, 1e100)) for name in named}
