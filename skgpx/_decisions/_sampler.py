@@ -1051,11 +1051,11 @@ def _compressed(violations: Array) -> Array:
     """
     columns = []
     for values in violations.T:
-        known = values[np.isfinite(values)]
-        if np.all((known == 0.0) | (known == 1.0)):
+        measured = values[np.isfinite(values)]
+        if np.all((measured == 0.0) | (measured == 1.0)):
             columns.append(2.0 * values - 1.0)
             continue
-        scaled = values / (np.median(np.abs(known)) or 1.0)
+        scaled = values / (np.median(np.abs(measured)) or 1.0)
         columns.append(np.sign(scaled) * np.log1p(np.abs(scaled)))
     return np.reshape(columns, (len(columns), len(violations))).T
 

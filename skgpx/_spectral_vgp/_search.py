@@ -198,8 +198,10 @@ def finalize(objective: Objective, prior: FourierPrior) -> FourierPrior:
         n_functions,
         box,
     )
-    # sums of one input are resolved as finely as the search of the default kernels
+    # sums of one input are resolved as finely as the search of the default kernels,
+    # but for what the largest basis cannot follow, which is noise to it
     is_resolved = candidates.is_default and candidates.n_inputs == 1
+    is_resolved = is_resolved and len(final.functions) < MAX_FUNCTIONS
     has_grown = len(final.functions) > len(prior.functions)
     if candidates.noise_is_free and has_grown and not is_resolved:
         # noise variance of the largest evidence, given the rule and the functions

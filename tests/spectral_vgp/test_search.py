@@ -1,5 +1,7 @@
 """Search for the prior of Fourier functions: families, waves, number of functions."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -363,3 +365,21 @@ def test_rows_added_to_functions_of_copies():
     added.partial_fit(X[200:], y[200:])
     assert_allclose((first + plain).predict(X), added.predict(X), atol=1e-4)
     assert_allclose((plain + first).predict(X), added.predict(X), atol=1e-4)
+
+
+SERIES = Path(__file__).parents[2] / "examples/gallery/structure/air_quality.txt.gz"
+
+
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
+def test_what_the_largest_basis_cannot_follow_is_noise():
+    """Hours of a year: sections choose a process that needs more functions."""
+    y = np.loadtxt(SERIES)
+    t = np.arange(len(y))[:, np.newaxis] / 24.0
+    is_held_out = np.arange(len(y)) % 10 == 0
+    train = np.isfinite(y) & ~is_held_out
+    test = np.isfinite(y) & is_held_out
+    model = SpectralVGPRegressor(random_state=0).fit(t[train], y[train])
+    mean, std = model.predict(t[test], return_std=True)
+    scores = (y[test] - mean) / std
+    assert abs(np.sqrt(np.mean(scores**2)) - 1.0) < 0.15
+    assert "noise below residuals" not in [f.check for f in model.findings_]
