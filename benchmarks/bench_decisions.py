@@ -325,7 +325,8 @@ def score(problem: Problem, study: optuna.Study) -> float:
         return np.inf
     if not problem.reference:
         return float(values.min() - problem.best)
-    front = ThompsonSampler([[0.0, 1.0]]).tell(np.zeros((len(values), 1)), values)
+    front = ThompsonSampler([[0.0, 1.0]], noisy=False)
+    front.tell(np.zeros((len(values), 1)), values)
     return 1.0 - front.hypervolume(problem.reference) / problem.best
 
 
