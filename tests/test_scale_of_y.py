@@ -412,7 +412,13 @@ def test_powers_that_are_refused():
 
 @pytest.mark.filterwarnings("ignore:.*variation of y grows")
 @pytest.mark.parametrize(
-    "estimator", [None, PLSRegressor(n_neighbors=0), ExactGPRegressor(), GWIRegressor()]
+    "estimator",
+    [
+        None,
+        PLSRegressor(n_neighbors=0, random_state=0),
+        ExactGPRegressor(random_state=0),
+        GWIRegressor(random_state=0),
+    ],
 )
 def test_functions_of_samplers_are_those_of_y(estimator):
     """Their means are the predictions, and values to condition on are values of y."""
