@@ -103,15 +103,23 @@ class Listener(event.Listener):
 
 
 event.register("numba:compile", Listener())
+import warnings
 import numpy as np
-from skgpx._front.compilation import _draws, _likelihoods, _series
-for stage in (_likelihoods, _series, _draws):
+from skgpx._front.compilation import _features, _networks, _particles, _series
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).random((40, 2))
+y = np.sin(5.0 * X[:, 0])
+chains, features, networks = (
+    (lambda stage: lambda: stage(X, y))(stage)
+    for stage in (_particles, _features, _networks)
+)
+for stage in (chains, _series, features, networks):
     kernels.clear()
     start = time.process_time()
     stage()
     print(time.process_time() - start, sum(kernels))
 """
-STAGES = ("chains and likelihoods", "series", "draws")
+STAGES = ("chains and likelihoods", "series", "draws", "networks")
 
 
 def run(program: str, cache: str | None = None, **more: str) -> list[float]:
