@@ -88,12 +88,9 @@ class ThompsonSearchCV(RandomizedSearchCV):
         Seconds of the fit of the best estimator, if `refit` is set.
     multimetric_ : bool
         Whether there are several scores.
-    classes_ : ndarray of shape (n_classes,)
-        Of a classifier that was refitted.
-    n_features_in_ : int
-        Of an estimator that was refitted.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Of an estimator that was refitted on a frame.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Of an estimator that was refitted on a frame. Like `classes_` and the number of
+        features it is that of `best_estimator_`.
 
     See Also
     --------
