@@ -711,6 +711,34 @@ def test_candidates_that_fail_are_avoided():
     assert search.best_params_["C"] > 0.0
 
 
+class Fragile(Ridge):
+    """Better with a larger alpha, until fits fail."""
+
+    def fit(self, X, y, sample_weight=None):
+        if self.alpha > 0.6:
+            raise ArithmeticError("too large")
+        return super().fit(X, y, sample_weight)
+
+    def score(self, X, y, sample_weight=None):
+        return self.alpha
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+@pytest.mark.filterwarnings("ignore:One or more of the test scores:UserWarning")
+def test_a_later_candidate_all_of_whose_fits_fail_is_left_out():
+    """Scikit-learn raises an error there, which must not end the search."""
+    search = ThompsonSearchCV(
+        Fragile(), {"alpha": (0.0, 1.0)}, n_iter=10, n_initial=4, cv=2, random_state=0
+    ).fit(X_IRIS, Y_IRIS)
+    has_failed = np.isnan(search.optimizer_.y_)
+    assert len(has_failed) == 10
+    assert 0 < has_failed[4:].sum() < 6
+    assert len(search.cv_results_["params"]) == 10 - has_failed[4:].sum()
+    assert 0.5 < search.best_params_["alpha"] <= 0.6
+    with pytest.raises(ArithmeticError, match="too large"):
+        clone(search).set_params(error_score="raise").fit(X_IRIS, Y_IRIS)
+
+
 def test_a_score_of_the_name_score_is_not_mistaken():
     search = ThompsonSearchCV(
         SVC(),
