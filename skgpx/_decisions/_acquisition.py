@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, logsumexp
@@ -232,8 +232,8 @@ class LogExpectedImprovement:
         steps = _STEP * np.eye(d)
         shifts = np.concatenate((np.zeros((1, d)), steps, -steps))
         rows = (X + shifts[:, np.newaxis]).reshape(-1, d)
-        smooth: Any = replace(self, allowed=None)
-        values = smooth(rows).reshape(2 * d + 1, p)
+        without_barrier = replace(self, allowed=None)
+        values = without_barrier(rows).reshape(2 * d + 1, p)
         slopes = (values[1 : d + 1] - values[d + 1 :]) / (2.0 * _STEP)
         value = values[0]
         if self.allowed is not None:
