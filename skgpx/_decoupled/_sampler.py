@@ -38,6 +38,7 @@ from skgpx._shell.callbacks import (
     StageClock,
     with_callbacks,
 )
+from skgpx._shell.cross_fitting import seeded
 from skgpx._shell.parallel import parallel_stream
 from skgpx._shell.validation import (
     HYPERPARAMETERS,
@@ -127,7 +128,8 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         Threads. The result is the same to the last bit for every value.
     random_state : int, RandomState or None, default=None
         Default seed of :meth:`sample_functions`, and seed of the hyperparameter search
-        of the default estimator.
+        of the default estimator. An estimator that is given takes its seeds from it
+        where its own `random_state` is None.
 
     Attributes
     ----------
@@ -316,7 +318,7 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
                     self._record = search_record([learned], read)
             else:
                 check_drawable(self.estimator)
-                estimator = with_functions_of_y(clone(self.estimator))
+                estimator = with_functions_of_y(self._own_estimator())
             check_kernel_of(self, estimator, checked)
             # unless a parameter sets how the prior is drawn
             if self.n_basis == self.prior == "auto":
@@ -340,6 +342,12 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
         self.stage_seconds_ = clock.seconds
         reporter.finish()
         return self
+
+    def _own_estimator(self) -> BaseEstimator:
+        """Clone of the regressor, which is reproducible if the sampler has a seed."""
+        if self.random_state is None:
+            return clone(self.estimator)
+        return seeded(self.estimator, generator(self.random_state))
 
     def _check_grid(self, d: int) -> None:
         """Refuse numbers of nodes and a domain that do not fit d columns."""

@@ -204,6 +204,17 @@ class TestShell:
         assert_array_equal(sampler.predict(T), model.predict(T))
         assert sampler.posterior_ is None
 
+    def test_a_regressor_without_a_seed_takes_the_samplers(self):
+        def values(**seed):
+            model = PLSRegressor(n_inducing=8, **seed)
+            sampler = DecoupledSampler(model, random_state=3).fit(X, Y)
+            return sampler.sample_functions(2)(T)
+
+        assert_array_equal(values(), values())
+        # a seed that is given stays
+        assert np.any(values(random_state=5) != values())
+        assert_array_equal(values(random_state=5), values(random_state=5))
+
     def test_other_estimators_are_refused(self):
         for estimator, advice in (
             (Ridge(), "from_inducing"),
