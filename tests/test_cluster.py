@@ -430,6 +430,22 @@ def test_rows_that_only_the_cluster_had(own_client, tmp_path, loss):
         assert_array_equal(model.fit(*lazy_rows(part_of_rows)).predict(new), expected)
 
 
+@pytest.mark.parametrize("loss", ["cancelled", "restarted"])
+def test_losses_of_which_the_client_has_not_heard(own_client, monkeypatch, loss):
+    new = NEW[:, :1]
+    with config_context(working_memory=0.001):
+        model = clone(NEIGHBORS).fit(*lazy_rows(part_of_rows))
+    monkeypatch.setattr(_distributed, "_SENT_BYTES", 0)
+    copied = clone(NEIGHBORS).fit(*lazy_rows(part_of_rows))
+    expected = copied.predict(new)
+    LOSSES[loss](own_client)
+    monkeypatch.setattr(_distributed.Cells, "are_remote", True)
+    for use in (lambda: model.predict(new), lambda: pickle.dumps(model)):
+        with pytest.raises(RuntimeError, match=r"closed or restarted.*working_memory"):
+            use()
+    assert_array_equal(copied.predict(new), expected)
+
+
 def test_workers_of_other_versions_are_refused(own_client, monkeypatch):
     answers = {
         "tcp://a:1": ModuleNotFoundError("No module named 'skgpx'"),

@@ -8,6 +8,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial, reduce
 from itertools import pairwise
@@ -199,15 +200,17 @@ class Cells:
 
     @property
     def tables(self) -> list[Any]:
-        """Promises while the cluster has them, otherwise the copies.
+        """Promises while the cluster has them, otherwise the copies."""
+        return self.promises if self.are_remote else self.kept_copies()
+
+    def kept_copies(self) -> list[Array]:
+        """Tables of this process.
 
         Raises
         ------
         RuntimeError
-            If there are no copies.
+            If only the cluster had them.
         """
-        if self.are_remote:
-            return self.promises
         if self.copies is None:
             n_mib = self.n_bytes / 2**20
             raise RuntimeError(
@@ -226,21 +229,26 @@ class Cells:
         arguments: dict[int, tuple[Any, ...]],
     ) -> dict[int, Any]:
         """``function(table, *arguments[k])`` of each cell k that has arguments."""
-        tables = self.tables
-        if tables is self.copies:
-            return {k: function(tables[k], *values) for k, values in arguments.items()}
-        tasks = [
-            delayed_call(function, tables[k], *values)
-            for k, values in arguments.items()
-        ]
-        return dict(zip(arguments, compute(*tasks), strict=True))
+        if self.are_remote:
+            tasks = [
+                delayed_call(function, self.promises[k], *values)
+                for k, values in arguments.items()
+            ]
+            # cancelled: they are lost, of which the client had not heard
+            with suppress(CancelledError):
+                return dict(zip(arguments, compute(*tasks), strict=True))
+        tables = self.kept_copies()
+        return {k: function(tables[k], *values) for k, values in arguments.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        copies: Iterable[Any] | None = self.copies
-        if copies is None:
-            copies = compute(*self.tables)
+        tables: Iterable[Any] | None = self.copies
+        if tables is None and self.are_remote:
+            with suppress(CancelledError):
+                tables = compute(*self.promises)
+        if tables is None:
+            tables = self.kept_copies()
         return {
-            "copies": [np.array(table) for table in copies],
+            "copies": [np.array(table) for table in tables],
             "promises": [],
             "n_bytes": self.n_bytes,
         }
