@@ -44,7 +44,6 @@ N_TEST = 300
 ESTIMATORS = {
     "PLSRegressor": skgpx.PLSRegressor(),
     "PLSRegressor StudentT": skgpx.PLSRegressor(likelihood=StudentT()),
-    "PLSRegressor auto": skgpx.PLSRegressor(likelihood="auto"),
     "PLSRegressor Poisson": skgpx.PLSRegressor(likelihood=Poisson("exp")),
     "PLSRegressor square": skgpx.PLSRegressor(likelihood=Poisson("square")),
     "PLSRegressor mixture": skgpx.PLSRegressor(likelihood=ShiftedMixture(1.0)),
@@ -473,7 +472,7 @@ bootstraps["two columns"] = (sampled(1.0), 300, 2)
 add(ANY, changed, {f"bootstrap, {k}": v for k, v in bootstraps.items()})
 long = {"bootstrap, 4000 rows": (sampled(1.0), 4000, 1)}
 add((S, P), changed, long, quick=False)
-heavy_tails = (P, "PLSRegressor StudentT", "PLSRegressor auto")
+heavy_tails = (P, "PLSRegressor StudentT")
 add(heavy_tails[1:2], changed, {"bootstrap, StudentT": (sampled(1.0), 120, 1)})
 add(ANY, changed, {f"weights of {w:g}": (weighted(w), 200, 1) for w in (10.0, 0.1)})
 add((S,), changed, {"outliers in x, two columns": (wild_inputs, 400, 2)})

@@ -108,7 +108,7 @@ def power_at_bound(likelihood: Likelihood | None) -> Finding | None:
         "scale of y at its bound",
         f"The scale of y that was learned, {likelihood.description}, is at its bound: "
         "y has a longer tail than it allows for, and quantiles there are too close to "
-        f'the mean. {remedy}, or try likelihood="auto", which knows outliers.',
+        f"the mean. {remedy}; if a few far rows are outliers, state StudentT().",
     )
 
 

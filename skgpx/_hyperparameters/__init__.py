@@ -27,6 +27,7 @@ from skgpx._hyperparameters._prior import (
     counted_once,
     learn,
     learn_scale,
+    learns_noise,
     most_probable,
     on_scale,
     search_findings,
@@ -34,6 +35,7 @@ from skgpx._hyperparameters._prior import (
     with_base_rates,
 )
 from skgpx._hyperparameters._process_evidence import VariationalEvidence, suits_a_normal
+from skgpx._hyperparameters._scale_of_y import tells_scale
 from skgpx._hyperparameters._series_evidence import regression_evidence
 from skgpx._hyperparameters._series_search import false_alarm_level
 from skgpx._hyperparameters._slope_noise import learn_noise_of_slopes
@@ -85,6 +87,7 @@ __all__ = [
     "learn",
     "learn_noise_of_slopes",
     "learn_scale",
+    "learns_noise",
     "most_points",
     "most_points_beside_rows",
     "most_probable",
@@ -99,6 +102,7 @@ __all__ = [
     "sparse_value",
     "stretched",
     "suits_a_normal",
+    "tells_scale",
     "with_base_rates",
     "with_noise",
 ]

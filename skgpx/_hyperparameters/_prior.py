@@ -332,14 +332,10 @@ def on_scale(
 ) -> Likelihood:
     """The likelihood on the scale of y on which its noise is normal, if it is learned.
 
-    Asked for by `Warped`, and by default, unless the noise of the rows, the unit of y
-    or all hyperparameters of the estimator are given. See :func:`learn_scale`.
+    Asked for by `Warped`, and by default. See :func:`learn_scale`.
     """
     is_asked = isinstance(likelihood, Warped) and likelihood.power is None
-    is_default = estimator.likelihood is None or isinstance(estimator.likelihood, str)
-    has_free_noise = likelihood.has_closed_form and rows.known is None
-    learns = is_default and has_free_noise and estimator.normalize_y
-    if not is_asked and (not learns or estimator.optimizer is None):
+    if not (is_asked or learns_noise(estimator, rows, kernel)):
         return likelihood
     return learn_scale(
         rows,
@@ -349,6 +345,17 @@ def on_scale(
         rough=rough,
         positive=positive,
     )
+
+
+def learns_noise(estimator: Any, rows: Rows, kernel: Kernel | None) -> bool:
+    """Whether the data are to choose the scale of y and the tails of the noise.
+
+    By default, unless the noise of the rows, the unit of y or all hyperparameters of
+    the estimator are given.
+    """
+    is_free = rows.known is None and not _has_noise(kernel)
+    is_fitted = estimator.normalize_y and estimator.optimizer is not None
+    return estimator.likelihood is None and is_free and is_fitted
 
 
 def selection_rng(estimator: Any) -> Generator:

@@ -171,6 +171,8 @@ class VariationalEvidence(Evidence):
         noise = 1.0 / sites.precision[0]
         return float(values[0]), noise * sites.shift[0], noise
 
+    # of a likelihood that is flat in all rows noise has no bound
+    @np.errstate(divide="ignore", over="ignore", invalid="ignore")
     def _fixed_points(self, thetas: Array) -> tuple[Array, Array, Array, _Sites]:
         """Bounds, slopes in the kernel, means and variances (2, s, n), and sites."""
         p = self._n_kernel_parameters
@@ -208,6 +210,7 @@ class VariationalEvidence(Evidence):
             terms = noise * dual**2 + variance * sites.precision
             terms += np.log(noise)
             bound = density + 0.5 * np.sum(terms, axis=1) - energy
+            bound[~np.isfinite(bound)] = -np.inf
             gain = bound - values[active]
             rises = gain > 0.0
             risen = active[rises]

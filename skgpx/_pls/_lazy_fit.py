@@ -97,7 +97,7 @@ def check_lazy_fit(
     )
     is_other = isinstance(likelihood, LogNormal) or unknown_grades
     several_modes = likelihood.symmetric or not likelihood.smooth
-    if isinstance(estimator.likelihood, str) or is_other or several_modes:
+    if is_other or several_modes:
         refused.append(f"likelihood={estimator.likelihood!r}")
     if estimator.method not in ("auto", "exact"):
         refused.append(f"method={estimator.method!r}")

@@ -18,8 +18,10 @@ from skgpx._hyperparameters import (
     MAX_INDUCING_NON_GAUSSIAN,
     NO_NOISE,
     NormalForm,
+    learns_noise,
     most_probable,
     on_scale,
+    tells_scale,
 )
 from skgpx._latent import LatentModel, NeighborModel, SeriesModel
 from skgpx._numerics.blas_threads import with_one_blas_thread
@@ -43,7 +45,6 @@ from skgpx._shell.validation import (
     filled_gaps,
     fit_context,
     generator,
-    has_white_noise,
     in_unit_scale,
     row_quantity,
     with_categories_of,
@@ -91,19 +92,19 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         with one input, with seasons whose period is found; from 4500 rows of one input
         on also for other likelihoods. The covariance of the paper is
         :class:`~skgpx.kernels.GREKernel` around such a kernel.
-    likelihood : Likelihood, "auto" or None, default=None
+    likelihood : Likelihood or None, default=None
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
-        own. None is ``Gaussian()``, unless the noise of y is more probably normal on
-        another scale of y, of which it learns the power:
-        :class:`~skgpx.likelihoods.Warped`. Not so for fewer than 30 rows, several
-        targets, values that a tenth of the rows share, or a noise or unit of y that is
-        given (`noise_variance`, a WhiteKernel, ``normalize_y=False``,
-        ``optimizer=None``). Scale parameters that are None are estimated.
-        "auto", for one target, compares normal noise as of None with ``StudentT()``, of
-        y and on the same scale, by the evidence of at most 500 rows, and fits the best
-        one. Of more than 300 rows it fits normal noise first, and Student's as well
-        only if the diagnostics find residuals with heavy tails or that vary in size.
-        See Notes.
+        own. Scale parameters that are None are estimated. None learns the noise, by the
+        evidence: normal, ``Gaussian()``, or with the tails of ``StudentT()``; of y, or
+        of another scale of y whose power it learns,
+        :class:`~skgpx.likelihoods.Warped`. It is normal noise of y for several targets,
+        and where noise or unit of y are given (`noise_variance`, a WhiteKernel,
+        ``normalize_y=False``, ``optimizer=None``); fewer than 30 rows, or a value that
+        a tenth of the rows share, tell neither scale nor tails. Tails are normal with
+        ``method="exact"``, averages that are asked for, rows of dask and those that see
+        functionals. Of more than 300 rows normal noise is fitted first, and Student's
+        as well only if the diagnostics find residuals with heavy tails or that vary in
+        size. See Notes.
     n_inducing : int or "auto", default="auto"
         Largest number M of inducing inputs. Accuracy and cost grow with it. For
         Gaussian noise "auto" adds points until the bound is within 0.001 nats per row
@@ -245,7 +246,7 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         `kernel` (for the standardised y), its `likelihood` (in the units of y), its
         `weight` and the `name` of its family. Empty where they are chosen.
     noise_variance_ : float or ndarray of shape (n_targets,)
-        Variance of the noise in squared units of y; Gaussian likelihood only.
+        Variance of the noise in squared units of y, for normal and Student's noise.
     log_evidence_ : float
         Log evidence of the fitted model, in nats and in the units of y, without the
         hyperprior, all targets together. For a Gaussian likelihood its collapsed bound,
@@ -331,11 +332,10 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
     Laplace's approximation, whose particles come from near the modes; a prediction
     costs as many times more as there are states.
 
-    With ``likelihood="auto"`` a fit of up to 300 rows costs up to half of a default fit
-    more than one of the likelihood that is chosen: ``StudentT()`` may take several
-    times as long as normal noise. Beyond 300 rows, where noise is less than half of the
-    residuals the diagnostics cannot tell, and Gaussian noise stays, as it does where
-    the noise of the rows is known.
+    Whether noise has tails costs a tenth of a fit of up to 300 rows, and nothing beyond
+    where residuals are normal. Where tails are chosen a fit takes two to four times as
+    long as under normal noise. Beyond 300 rows normal noise stays where it is less than
+    half of the residuals, since the diagnostics cannot tell.
 
     With ``n_neighbors="auto"`` nearest rows are taken if at most 1000 inducing inputs,
     or as many as chains can afford, do not suffice, if `n_inducing` and `method` are
@@ -398,7 +398,7 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         self,
         kernel: Kernel | None = None,
         *,
-        likelihood: Likelihood | str | None = None,
+        likelihood: Likelihood | None = None,
         n_inducing: int | str = "auto",
         inducing: str | ArrayLike | Callable[..., ArrayLike] = "greedy",
         n_neighbors: int | str = "auto",
@@ -511,8 +511,6 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
             support of the likelihood, or parameters that contradict each other. For
             slopes of a kernel without any, such as Matern's of order 1/2, or along
             columns of categories.
-            ``likelihood="auto"`` is for one target, without ``method="exact"`` and
-            without a WhiteKernel.
         RuntimeError
             If workers of a dask cluster have another version of skgpx, or none.
         """
@@ -557,11 +555,11 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         X = self._rows_seen(X, likelihood, **functionals)
         rows = canonical_rows(X, y, weights, quantity)
         self._check_noise_of_slopes(rows, likelihood)
-        if isinstance(self.likelihood, str):
-            findings = self._choose_tails(rows, reporter)
+        if self._resolution is None:
+            likelihood = self._on_scale(likelihood, rows)
+        if self._learns_tails(rows):
+            findings = self._fit_either(likelihood, rows, reporter)
         else:
-            if self._resolution is None:
-                likelihood = self._on_scale(likelihood, rows)
             findings = self._fit_likelihood(likelihood, rows, reporter)
         conclude(self, [*findings, self._check_level(rows)], sample_weight)
         return self
@@ -618,6 +616,9 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
             if self.hyperparameters != "auto":
                 return self.fit(X, y, sample_weight)
             first = clone(self).set_params(hyperparameters="maximise")
+            if self.likelihood is None and self.method == "auto":
+                # normal noise
+                first.set_params(method="exact")
             first.fit(X, y, sample_weight)
             parameters = self.get_params(deep=False)
             fitted = {
@@ -771,8 +772,9 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
             raise ValueError(
                 "Rows are added to a model of one target with Gaussian noise, of "
                 f"arrays in memory; got {type(model).__name__} with "
-                f"{self.likelihood_!r}. For up to 1500 first rows set "
-                'hyperparameters="maximise", which averages no states.'
+                f"{self.likelihood_!r}. Begin with partial_fit, or set "
+                'hyperparameters="maximise", which averages no states, and '
+                'method="exact", which has normal noise.'
             )
 
     def _start_sums(self) -> None:
@@ -797,16 +799,20 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
     # ---- The fit of one likelihood -----------------------------------------------
 
     def _likelihood_given(self) -> Likelihood:
-        """The likelihood of the user; the first one to fit, if data choose it."""
-        chosen_by_data = isinstance(self.likelihood, str) and self.likelihood == "auto"
-        if self.likelihood is None or chosen_by_data:
-            return Gaussian()
+        """The likelihood of the user, or normal noise, where the default begins."""
         check_likelihood_given(self.likelihood)
-        assert isinstance(self.likelihood, Likelihood)
-        return self.likelihood
+        return Gaussian() if self.likelihood is None else self.likelihood
 
-    def _choose_tails(
+    def _learns_tails(self, rows: Rows) -> bool:
+        """Whether Student's noise competes with normal noise."""
+        sees_values = self._resolution is None
+        is_general = self.method == "auto" and self.hyperparameters != "average"
+        learns = learns_noise(self, rows, self._kernel_for(rows))
+        return sees_values and is_general and learns and tells_scale(rows)
+
+    def _fit_either(
         self,
+        normal: Likelihood,
         rows: Rows,
         reporter: RoundReporter,
     ) -> list[Finding | None]:
@@ -814,30 +820,15 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
 
         Of more than a few rows normal noise, unless its residuals rule it out.
         """
-        is_given = isinstance(self.kernel, Kernel)
-        has_noise = is_given and has_white_noise(self._kernel_for(rows))
-        if rows.y.ndim > 1 or self.method == "exact" or has_noise:
-            raise ValueError(
-                'likelihood="auto" chooses between Gaussian() and StudentT(), which is '
-                'for one target, without method="exact" and without a WhiteKernel in '
-                "`kernel`. Remove these, or use likelihood=Gaussian()."
-            )
-        if self.hyperparameters == "average":
-            raise ValueError(
-                'hyperparameters="average" is for one likelihood; got '
-                'likelihood="auto", which compares two. Use hyperparameters="auto", or '
-                "likelihood=Gaussian() or StudentT()."
-            )
-        normal = self._on_scale(Gaussian(), rows)
         # Student's noise of y, and on the scale on which normal noise was fitted
-        heavy = [StudentT()]
+        heavy: list[Likelihood] = [StudentT()]
         if isinstance(normal, Warped):
             heavy.append(normal._replace(likelihood=StudentT()))
-        # residuals of few rows contradict nothing
-        are_few = rows.known is None and len(rows.y) <= AVERAGED_ROWS
-        likelihood = normal
         kernel = self._kernel_for(rows)
-        if are_few and np.ptp(rows.y):
+        # residuals of few rows contradict nothing
+        are_few = len(rows.y) <= AVERAGED_ROWS
+        likelihood = normal
+        if are_few:
             likelihood = most_probable(self, [normal, *heavy], rows, kernel)
         findings = self._fit_likelihood(likelihood, rows, reporter.part())
         checks = {finding.check for finding in findings if finding is not None}
@@ -912,12 +903,10 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
     def _check_functionals(self, seen: FunctionalRows, likelihood: Likelihood) -> None:
         """Refuse functionals where y may be on another scale than f, and targets."""
         super()._check_functionals(seen, likelihood)
-        if isinstance(self.likelihood, str) or self._targets:
+        if self._targets:
             raise ValueError(
-                "derivative, widths and against are for one target under one "
-                f"likelihood; got likelihood={self.likelihood!r} and targets of shape "
-                f"{('n_samples', *self._targets)}. Use Gaussian() or StudentT(), and "
-                "an estimator for each target."
+                "derivative, widths and against are for one target; got targets of "
+                f"shape {('n_samples', *self._targets)}. Use an estimator for each."
             )
 
     def _check_level(self, rows: Rows) -> Finding | None:
@@ -1038,18 +1027,19 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
 
     @property
     def noise_variance_(self) -> Any:
-        """Variance of the noise in squared units of y, for a Gaussian likelihood.
+        """Variance of the noise in squared units of y, normal or with heavy tails.
 
         On another scale of y it is that of the scale, which has the slope one in the
         middle of the data.
         """
-        normal = normal_noise(self.likelihood_)
-        if not normal.has_closed_form:
+        noise = normal_noise(self.likelihood_)
+        if not (noise.has_closed_form or type(noise) is StudentT):
             raise AttributeError(
-                f"noise_variance_ is the variance of a Gaussian likelihood; got "
-                f"{self.likelihood_!r}. See likelihood_ and its variance."
+                "noise_variance_ is the variance of noise around f, which is the same "
+                f"everywhere; got {self.likelihood_!r}. See likelihood_ and its "
+                "variance."
             )
-        return normal.variance(0.0)[()]
+        return noise.variance(0.0)[()]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,6 +17,8 @@ from skgpx._types import AnyArray, ArrayLike
 from skgpx._version import __version__
 from skgpx.bases import Nystroem
 from skgpx.exceptions import PredictionWarning
+from skgpx.likelihoods import Gaussian, LogNormal, Tobit
+from skgpx.likelihoods._warped import normal_noise
 
 # Columns whose hyperparameters are listed: those with the shortest lengthscales.
 _LISTED_COLUMNS = 10
@@ -99,14 +101,26 @@ def _one_step_density(fit: BaseEstimator) -> float | None:
     return float(fit.posterior_.log_density_of_rows / fit.posterior_.n_values)
 
 
+def _is_normal(fit: BaseEstimator) -> bool:
+    """Whether noise is normal, on some scale of y."""
+    return isinstance(normal_noise(fit.likelihood_), Gaussian | LogNormal | Tobit)
+
+
 def _has_one_steps(fit: BaseEstimator) -> bool:
     """Whether the rows of a series are filtered as they are."""
     is_series = isinstance(fit.posterior_, SeriesModel)
     return is_series and fit.likelihood_.has_closed_form
 
 
+def _kind_of_posterior(fit: BaseEstimator) -> str:
+    """How the posterior of the weights was found."""
+    if not _is_closed_form(fit):
+        return "particles"
+    return "closed form" if _is_normal(fit) else "closest normal distribution"
+
+
 _INFERENCE: Section = {
-    "posterior": lambda fit: "closed form" if _is_closed_form(fit) else "particles",
+    "posterior": _kind_of_posterior,
     "particles": _n_particles,
     "steps": _n_steps,
     "products": _n_products,
@@ -371,7 +385,8 @@ def _unexplained_share(
         middle = np.mean(model.domain_, axis=1)[np.newaxis]
         return _share(posterior, middle)
     unexplained = getattr(model, "unexplained_", np.nan)
-    if not np.isfinite(unexplained) or not hasattr(model, "noise_variance_"):
+    # of other noise it is in terms of the curvature of each row
+    if not (np.isfinite(unexplained) and _is_normal(model)):
         return None
     # unexplained_ = var g / (2 noise variance), in any units
     noise = 1.0 / np.mean(np.square(posterior.scale) / model.noise_variance_)

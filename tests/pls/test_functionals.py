@@ -612,7 +612,6 @@ REFUSED_MODELS = {
     "season": (PLSRegressor(RBF() * ExpSineSquared()), "ExpSine.*no slope"),
     "power": (PLSRegressor(RBF() ** 2), r"\*\* 2.*no slope"),
     "GRE": (PLSRegressor(GREKernel(RBF(), np.zeros((1, 1)))), "GREKernel.*no slope"),
-    "either": (PLSRegressor(likelihood="auto"), "likelihood='auto'"),
     "counts": (PLSRegressor(likelihood=Poisson()), "Poisson.*another scale"),
     "logarithms": (PLSRegressor(likelihood=LogNormal()), "LogNormal.*another scale"),
     "powers": (PLSRegressor(likelihood=Warped()), "Warped.*another scale"),

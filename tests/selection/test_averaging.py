@@ -150,11 +150,10 @@ def test_kernels_of_the_user_are_averaged_on_request():
         (PLSRegressor(), 2, 20),
         (PLSRegressor(), 1, 1501),
         (PLSRegressor(likelihood=StudentT()), 1, 301),
-        (PLSRegressor(likelihood="auto"), 1, 20),
         (PLSClassifier(), 1, 301),
         (PLSClassifier(init=np.zeros((20, 1, 100))), 1, 20),
     ],
-    ids=["targets", "rows", "likelihood", "auto", "classes", "init"],
+    ids=["targets", "rows", "likelihood", "classes", "init"],
 )
 def test_averages_that_are_impossible_are_refused(model, n_targets, n):
     X, y = table(n)
