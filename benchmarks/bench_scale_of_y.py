@@ -3,10 +3,11 @@
     python -m benchmarks.bench_scale_of_y [--data FOLDER] [--splits 4] [--rows 40 100]
 
 Normal noise of y; normal noise on the scale of y that is learned, and Student's noise
-where it is more probable, which is the default. Every split draws its rows of the fit, and up to a thousand other ones that are
-predicted. Densities are those of y in standard deviations of the rows of the fit. The
-functions of five columns that are made up, of which three columns matter, have noise
-that is normal for y itself, or for its logarithm or its square root.
+where it is more probable, which is the default. Every split draws its rows of the fit,
+and up to a thousand other ones that are predicted. Densities are those of y in standard
+deviations of the rows of the fit. The functions of five columns that are made up, of
+which three columns matter, have noise that is normal for y itself, or for its logarithm
+or its square root.
 """
 
 from __future__ import annotations
