@@ -805,10 +805,11 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
 
     def _learns_tails(self, rows: Rows) -> bool:
         """Whether Student's noise competes with normal noise."""
-        sees_values = self._resolution is None
         is_general = self.method == "auto" and self.hyperparameters != "average"
-        learns = learns_noise(self, rows, self._kernel_for(rows))
-        return sees_values and is_general and learns and tells_scale(rows)
+        # of functionals neither scale nor tails are learned
+        if self._resolution is not None or not is_general:
+            return False
+        return learns_noise(self, rows, self._kernel_for(rows)) and tells_scale(rows)
 
     def _fit_either(
         self,

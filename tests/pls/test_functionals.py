@@ -631,7 +631,7 @@ def test_models_without_slopes_are_refused(name):
 def test_targets_and_models_without_points_are_refused(rng):
     X = rng.uniform(0.0, 3.0, (30, 1))
     y = np.sin(X[:, 0])
-    with pytest.raises(ValueError, match="for each target"):
+    with pytest.raises(ValueError, match="an estimator for each"):
         PLSRegressor().fit(X, np.column_stack((y, y)), derivative=0)
     for model in (
         PLSRegressor(RBF(), optimizer=None, n_neighbors=5, n_inducing=5),
