@@ -28,6 +28,7 @@ from skgpx._types import Array, Index, Kernel, Mask
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
 from skgpx.likelihoods import Likelihood, StudentT, Warped
+from skgpx.likelihoods._warped import normal_noise
 
 # A posterior that is largest at a bound has its mean 1.3 standard deviations from it,
 # and less far if it would be larger beyond.
@@ -117,37 +118,43 @@ def power_at_bound(likelihood: Likelihood | None) -> Finding | None:
 
 def check_residuals(
     rows: Rows,
-    residuals: Array,
+    errors: Array,
     variance: Array,
-    noise_share: Array,
+    noise_variance: Any,
     likelihood: Likelihood,
+    kernel: Kernel | None = None,
+    scale: Any = 1.0,
     *,
+    held_out: bool,
     noise_is_free: bool,
     other_noise: bool,
-    prior: CovarianceOfRows | None = None,
 ) -> list[Finding | None]:
-    """Check the residuals of each target for structure that the model leaves out.
+    """Check the errors of each target for structure that the model leaves out.
 
     Parameters
     ----------
     rows : Rows
-        The fit's X, y and weights.
-    residuals : ndarray of shape (n,) or (n, t)
+        X, y and weights; nothing but the structure of the mean is looked for where the
+        noise of each row is known.
+    errors : ndarray of shape (n,) or (n, t)
         ``y - m(x)``.
     variance : ndarray of shape (n,) or (n, t)
-        Variance of the residuals, up to a factor.
-    noise_share : ndarray of shape (n,) or (n, t)
-        Share of the noise in the predictive variance of each row given the others:
-        one less its leverage.
+        Predictive variance of y.
+    noise_variance : float or ndarray of shape (t,)
+        The part of the noise.
     likelihood : Likelihood
+        By the name that the user gave it.
+    kernel : sklearn.gaussian_process.kernels.Kernel, optional
+        Covariance of ``y / scale`` without the noise, to compare y with its logarithm.
+    scale : float or ndarray of shape (t,)
+    held_out : bool
+        Whether predictions are given the other rows, and not the row itself.
     noise_is_free : bool
         Whether the noise was estimated, and may have absorbed signal: under the user's
         own noise a model may underfit on purpose.
     other_noise : bool
         Whether the estimator could have another noise: only then are noise that varies
         and heavy tails looked for.
-    prior : CovarianceOfRows, optional
-        Covariance of y under the fit, to compare y with its logarithm.
 
     Returns
     -------
@@ -160,29 +167,42 @@ def check_residuals(
     if not len(rows.y):
         return findings
     targets = np.atleast_2d(rows.y.T)
-    residuals = np.atleast_2d(residuals.T)
-    # one variance may stand for all targets
+    # one number, or one variance of each row, may stand for all targets
     variance = np.broadcast_to(variance.T, targets.shape)
-    noise_share = np.broadcast_to(noise_share.T, targets.shape)
+    noise_variance = np.broadcast_to(noise_variance, len(targets))
+    scale = np.broadcast_to(scale, len(targets))
+    other_noise = other_noise and rows.known is None
+    # the logarithm of another scale of y says nothing
+    compares = rows.known is None and not likelihood.has_scale_of_y
+    likelihood = normal_noise(likelihood)
     for j, y in enumerate(targets):
-        errors = residuals[j]
+        residuals = np.atleast_2d(errors.T)[j]
+        noise = noise_variance[j]
         centre = np.average(y, weights=rows.weights)
         total = float(np.average((y - centre) ** 2, weights=rows.weights))
         structure = None
         if noise_is_free:
-            structure = residual_autocorrelation(rows.X, errors, rows.weights, total)
+            structure = residual_autocorrelation(rows.X, residuals, rows.weights, total)
         explanations: list[Finding | None] = []
-        if prior is not None and likelihood.has_closed_form:
-            covariance = prior.target(j)
-            growth = multiplicative_variation(rows.X, y, rows.weights, covariance)
+        if kernel is not None and compares and likelihood.has_closed_form:
+            growth = multiplicative_variation(
+                rows.X, y, rows.weights, kernel, noise / scale[j] ** 2
+            )
             explanations.append(growth)
         # errors of an approximation are no noise
-        is_noise = np.average(errors**2, weights=rows.weights) > _LEAST_NOISE * total
-        if other_noise and is_noise:
-            standardised = errors / np.sqrt(variance[j])
-            mean = y - errors
+        is_noise = np.average(residuals**2, weights=rows.weights) > _LEAST_NOISE * total
+        if other_noise and np.isfinite(noise) and is_noise:
+            if held_out:
+                noise_share = np.minimum(noise / variance[j], 1.0)
+                variance_of_residuals = variance[j]
+            else:
+                # residuals of the rows of a fit have the variance σ² - var f
+                noise_share = np.maximum(2.0 - variance[j] / noise, 0.1)
+                variance_of_residuals = noise_share * noise
+            standardised = residuals / np.sqrt(variance_of_residuals)
+            mean = y - residuals
             # a mean without effect orders the rows by the errors themselves
-            if np.std(mean) < 0.2 * np.std(errors):
+            if np.std(mean) < 0.2 * np.std(residuals):
                 mean = np.zeros(len(y))
             # small groups of rows also see what an underfit leaves
             by_groups = noise_is_free and structure is None
@@ -191,8 +211,7 @@ def check_residuals(
             )
             explanations.append(variation)
             if structure is None:
-                shares = noise_share[j]
-                tails = heavy_tails(standardised, shares, rows.weights, likelihood)
+                tails = heavy_tails(standardised, noise_share, rows.weights, likelihood)
                 explanations.append(tails)
         best = max(
             filter(None, explanations),
@@ -447,7 +466,8 @@ def heavy_tails(
     standardised : ndarray of shape (n,)
         Residuals in units of their standard deviation, up to a factor.
     noise_share, weights : ndarray of shape (n,)
-        As in `check_residuals`.
+        Share of the noise in the predictive variance of each row given the others:
+        one less its leverage.
     likelihood : Likelihood
 
     References
@@ -488,36 +508,12 @@ def heavy_tails(
     )
 
 
-class CovarianceOfRows(NamedTuple):
-    """Covariance of standardised y under a fit, ``k(X, X) + diag(σ²)``.
-
-    Attributes
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    noise_variance : float or ndarray of shape (t,)
-    zero : float or ndarray of shape (t,)
-        The standardised value of y = 0.
-    """
-
-    kernel: Kernel
-    noise_variance: Any
-    zero: Any
-
-    def target(self, j: int) -> CovarianceOfRows:
-        """Covariance of target j."""
-        # one number may stand for all targets
-        noise_variance, zero = (
-            np.take(values, j, mode="clip")
-            for values in (self.noise_variance, self.zero)
-        )
-        return CovarianceOfRows(self.kernel, noise_variance, zero)
-
-
 def multiplicative_variation(
     X: Array,
     y: Array,
     weights: Array,
-    prior: CovarianceOfRows,
+    kernel: Kernel,
+    noise_variance: float,
 ) -> Finding | None:
     """Box-Cox likelihood of log(y) and of y, under the covariance of the fit [1]_.
 
@@ -529,8 +525,10 @@ def multiplicative_variation(
     ----------
     X : ndarray of shape (n, d)
     y, weights : ndarray of shape (n,)
-        Standardised.
-    prior : CovarianceOfRows
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Covariance of y without the noise, up to a factor.
+    noise_variance : float
+        Under the same factor.
 
     Notes
     -----
@@ -542,12 +540,11 @@ def multiplicative_variation(
     """
     sample = thinning(len(y), THINNED_ROWS)
     X = X[sample]
-    y = y[sample] - prior.zero
+    y = y[sample]
     weights = weights[sample]
     if np.min(y) <= 0.0 or len(y) < 50 or np.ptp(y) == 0.0:
         return None
-    noise_variance = max(prior.noise_variance, 1e-10)
-    C = prior.kernel(X) + np.diag(noise_variance / weights)
+    C = kernel(X) + np.diag(max(noise_variance, 1e-10) / weights)
     # C = L Lᵀ, and L⁻¹ of y, of its logarithm and of a constant
     targets = np.column_stack((y, np.log(y), np.ones(len(y))))
     whitened = solve_lower(cholesky(C).L, targets)

@@ -15,9 +15,10 @@ from skgpx import (
     SteinRFFRegressor,
 )
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._shell.validation import canonical_rows
+from skgpx._shell.validation import Rows, canonical_rows
 from skgpx.diagnostics import (
     at_bounds,
+    check_residuals,
     heavy_tails,
     overdispersion,
     residual_autocorrelation,
@@ -284,6 +285,35 @@ def test_a_season_that_does_not_grow(seed):
     t = X[:, 0]
     constant = 10.0 + t + np.sin(2.0 * np.pi * t) + 0.2 * rng.normal(size=120)
     assert of_one_state(PLSRegressor).fit(X, constant).findings_ == ()
+
+
+@pytest.mark.parametrize("held_out", [True, False])
+def test_residuals_are_checked_in_any_unit_and_not_where_noise_is_known(held_out):
+    rng = np.random.default_rng(0)
+    t = np.linspace(0.0, 10.0, 120)[:, np.newaxis]
+    y = np.exp(np.sin(t[:, 0]) + 0.1 * rng.normal(size=120))
+    unit = np.array([1.0, 1e3])
+    rows = Rows(t, y[:, np.newaxis] * unit, np.ones(120))
+    errors = 0.1 * rng.normal(size=(120, 1)) * unit
+
+    def found(rows):
+        return check_residuals(
+            rows,
+            errors,
+            np.full((120, 2), 0.011) * unit**2,
+            0.01 * unit**2,
+            Gaussian(),
+            RBF(1.0),
+            unit,
+            held_out=held_out,
+            noise_is_free=False,
+            other_noise=True,
+        )
+
+    first, second = filter(None, found(rows))
+    assert first.check == "multiplicative variation, target 0"
+    assert_allclose(first.gain, second.gain)
+    assert not any(found(rows._replace(known=np.ones(120))))
 
 
 # ---- Zeros ---------------------------------------------------------------------------

@@ -85,7 +85,6 @@ from skgpx._types import (
     RandomState,
 )
 from skgpx.diagnostics import (
-    CovarianceOfRows,
     Finding,
     better_process,
     check_residuals,
@@ -542,23 +541,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         clock.end_of("calibration")
 
         self.stage_seconds_ = clock.seconds
-        prior = None
-        noise_of_largest = problem.process.noises
-        if problem.process.averaged:
-            noise_of_largest = float(np.ravel(noise_of_largest)[0])
-        if base_model is None and learn_noise_of is None:
-            # normal noise around a constant, which a base model is not
-            prior = CovarianceOfRows(
-                problem.process.prior.kernel,
-                noise_of_largest,
-                zero=-problem.shift / problem.scale,
-            )
-            if self.likelihood_.has_scale_of_y:
-                # the logarithm of another scale of y says nothing
-                prior = prior._replace(zero=np.inf)
+        # normal noise around a constant, which a base model is not
+        is_plain_process = base_model is None and learn_noise_of is None
         findings = [
             *search_findings(problem.process.priors, problem.rows),
-            *_residual_findings(problem, mean, prior),
+            *_residual_findings(problem, mean, self.likelihood_, is_plain_process),
         ]
         if base_model is not None:
             findings.insert(0, base_model.finding)
@@ -982,7 +969,8 @@ def _scales(
 def _residual_findings(
     problem: _Problem,
     mean: FittedMean,
-    prior: CovarianceOfRows | None,
+    likelihood: Likelihood,
+    is_plain_process: bool,
 ) -> list[Finding | None]:
     """Means that are worse than the process, or that leave structure of y."""
     rows = problem.rows
@@ -990,17 +978,19 @@ def _residual_findings(
     noise_variance = problem.process.noise_variance
     residuals = rows.y[held_out] - mean.predictions
     regression_residuals = rows.y[held_out] - problem.regression.predictions[held_out]
-    predictive_variance = problem.variance[held_out] + noise_variance
+    zero = -problem.shift / problem.scale
+    prior = problem.process.prior
     structure = check_residuals(
-        rows.take(held_out),
-        residuals=residuals,
-        variance=predictive_variance,
-        noise_share=noise_variance / predictive_variance,
-        likelihood=Gaussian(),
-        noise_is_free=problem.process.prior.noise_is_free,
+        rows.take(held_out)._replace(y=rows.y[held_out] - zero),
+        residuals,
+        problem.variance[held_out] + noise_variance,
+        noise_variance,
+        likelihood,
+        prior.kernel if is_plain_process else None,
+        held_out=True,
+        noise_is_free=prior.noise_is_free,
         # other noise needs a process around a constant
-        other_noise=prior is not None,
-        prior=prior,
+        other_noise=is_plain_process,
     )
     # y is centred
     variance_of_y: Any = np.average(rows.y**2, axis=0, weights=rows.weights)

@@ -512,12 +512,10 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         reporter.finish()
         residual_findings = self._check_fit(
             rows,
-            kernel,
-            noise_level,
+            hyperparameters,
             units,
             errors_without,
             variance_without,
-            noise_is_free=hyperparameters.noise_is_free,
         )
         return [
             *search_findings([hyperparameters], rows),
@@ -528,42 +526,30 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     def _check_fit(
         self,
         rows: Rows,
-        kernel: Kernel,
-        noise_level: float,
+        hyperparameters: State,
         units: Units,
         errors: Array,
         variance: Array,
-        *,
-        noise_is_free: bool,
     ) -> list[Finding | None]:
         """Check the leave-one-out errors of some rows."""
         # a kernel that the user fixes may underfit on purpose
         if self.optimizer is None:
             return []
         checked = rows.take(_left_out(rows))
-        scale = units.scale
-        zero = -units.shift / scale
-        if self.likelihood_.has_scale_of_y:
-            # the logarithm of another scale of y says nothing
-            zero = np.inf
-        prior = diagnostics.CovarianceOfRows(kernel, noise_level, zero)
-        # the same for each target, in its units
-        noise_variance = float(np.ravel(self.noise_variance_ / scale**2)[0])
-        noise_share = noise_variance / variance
-        noise_is_known = rows.known is not None
         # the remedy, likelihoods with particles, has one target and fewer points
         has_remedy = (
             len(self.inducing_points_) <= MAX_INDUCING_NON_GAUSSIAN and rows.y.ndim == 1
         )
         return diagnostics.check_residuals(
-            checked,
-            residuals=errors.reshape(checked.y.shape),
-            variance=variance,
-            noise_share=np.minimum(noise_share, 1.0),
-            likelihood=normal_noise(self.likelihood_),
-            noise_is_free=noise_is_free,
-            other_noise=has_remedy and not noise_is_known,
-            prior=None if noise_is_known else prior,
+            checked._replace(y=checked.y + units.shift / units.scale),
+            errors.reshape(checked.y.shape),
+            variance,
+            hyperparameters.noise_variance,
+            self.likelihood_,
+            hyperparameters.kernel,
+            held_out=True,
+            noise_is_free=hyperparameters.noise_is_free,
+            other_noise=has_remedy,
         )
 
     def _sparse(
@@ -698,7 +684,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         # a row of weight ω stands for ω observations: the variance of one of them
         precisions = solved.rows.take(left_out).precisions
         single = latent_variance + noise[left_out] * precisions
-        return attributes, errors[:, :, 0], T * single
+        return attributes, errors[:, :, 0], single
 
     @property
     def noise_variance_(self) -> float | Array:

@@ -986,44 +986,27 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
             variance = variance + noise_variance
         else:
             mean, variance = likelihood.predictive_moments(latent)
-        is_finite = bool(np.all(np.isfinite(noise_variance)))
-        noise_share = np.ones(checked.y.shape)
-        if is_finite:
-            # residuals of the rows of a fit have the variance σ² - var f
-            noise_share = np.maximum(2.0 - variance / noise_variance, 0.1)
-        noise_is_known = checked.known is not None
         # likelihoods with particles, the remedy, have few points
-        has_few_points = model.n_basis <= MAX_INDUCING_NON_GAUSSIAN
-        other_noise = is_finite and not noise_is_known and has_few_points
+        other_noise = model.n_basis <= MAX_INDUCING_NON_GAUSSIAN
         # with normal noise, the function that points leave out must not pass for noise
         precision = np.mean(units.scale**2 / noise_variance)
         # residuals of functions without noise are those of rounding
         if precision * NO_NOISE > 1.0:
             other_noise = False
-        # the remedies, a scale that varies and logarithms, see values only
-        if sees_functionals:
-            other_noise = False
         if likelihood.has_closed_form and precision * left_out / len(checked.y) > 0.1:
             other_noise = False
-        zero = -units.shift / units.scale
-        if self.likelihood_.has_scale_of_y:
-            # the logarithm of another scale of y says nothing
-            zero = np.inf
-        prior = diagnostics.CovarianceOfRows(
-            kernel=kernel,
-            noise_variance=noise_variance / units.scale**2,
-            zero=zero,
-        )
+        # the remedies, a scale that varies and logarithms, see values only
         return diagnostics.check_residuals(
-            checked._replace(y=units.standardised(checked.y, checked.X)),
-            residuals=(checked.y - mean) / units.scale,
-            variance=noise_share * noise_variance / units.scale**2,
-            noise_share=noise_share,
-            # by the name that the user gave it
-            likelihood=normal_noise(self.likelihood_),
+            checked,
+            checked.y - mean,
+            variance,
+            noise_variance,
+            self.likelihood_,
+            None if sees_functionals else kernel,
+            units.scale,
+            held_out=False,
             noise_is_free=self._states[0].noise_is_free,
-            other_noise=other_noise,
-            prior=None if noise_is_known or sees_functionals else prior,
+            other_noise=other_noise and not sees_functionals,
         )
 
     @property

@@ -84,7 +84,6 @@ from skgpx.bases import (
 )
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.diagnostics import (
-    CovarianceOfRows,
     Finding,
     check_residuals,
     conclude,
@@ -686,32 +685,23 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             within = np.all((low <= checked.X) & (high >= checked.X), axis=1)
             checked = checked.take(within)
         checked = canonical_rows(*checked)
-        scale = np.asarray(self.posterior_.scale)[()]
-        noise_is_known = checked.known is not None
         noise_variance = self.noise_variance_
         mean, variance = self.posterior_.marginals(checked.X).moments()
-        mean = mean.reshape(checked.y.shape)
-        variance = variance.reshape(checked.y.shape)
-        # residuals of the rows of a fit have the variance σ² - var f
-        noise_share = 1.0 - variance / noise_variance
-        noise_share = np.maximum(noise_share, 0.1)
-        prior = None
-        if self.kernel_ is not None and not noise_is_known:
-            # y in units of its scale
-            prior = CovarianceOfRows(self.kernel_, noise_variance / scale**2, zero=0.0)
-        residuals = checked.y - mean
+        residuals = checked.y - mean.reshape(checked.y.shape)
         findings = check_residuals(
-            checked._replace(y=checked.y / scale),
-            residuals=residuals / scale,
-            variance=noise_share * noise_variance,
-            noise_share=noise_share,
-            likelihood=self.likelihood_,
+            checked,
+            residuals,
+            variance.reshape(checked.y.shape) + noise_variance,
+            noise_variance,
+            self.likelihood_,
+            self.kernel_,
+            self.posterior_.scale,
+            held_out=False,
             noise_is_free=self._noise_is_free(),
-            other_noise=not noise_is_known,
-            prior=prior,
+            other_noise=True,
         )
         is_automatic = self.n_basis == "auto" and self._noise_is_free()
-        if is_automatic and not noise_is_known and len(checked.y):
+        if is_automatic and checked.known is None and len(checked.y):
             noises = np.broadcast_to(noise_variance, residuals.shape[1:])
             targets = np.atleast_2d(residuals.T)
             for j, noise in enumerate(np.ravel(noises)):

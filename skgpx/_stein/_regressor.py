@@ -60,7 +60,7 @@ from skgpx._stein._start import (
 from skgpx._stein._wave_mixture import WIDE, NetworkWarp, SteinState, WaveMixture
 from skgpx._types import Array, ArrayLike, Generator, Kernel, RandomState
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import CovarianceOfRows, Finding, check_residuals, conclude
+from skgpx.diagnostics import Finding, check_residuals, conclude
 from skgpx.likelihoods import Gaussian
 
 
@@ -858,19 +858,15 @@ def _check_residuals(
     moments = [leave_one_out(mapped_rows, waves) for waves in mixture.waves()]
     errors = np.mean([errors for errors, _ in moments], axis=0)
     variance = np.mean([variance for _, variance in moments], axis=0)
-    noise_variance = start.noise_variance
     return check_residuals(
-        learning_rows,
-        residuals=errors,
-        variance=variance,
-        noise_share=noise_variance / variance,
-        likelihood=start.prior.likelihood,
+        learning_rows._replace(y=learning_rows.y + data.shift / data.scale),
+        errors,
+        variance,
+        start.noise_variance,
+        start.prior.likelihood,
+        mixture.covariance,
+        held_out=True,
         noise_is_free=start.prior.noise_is_free,
         # residuals are also what so few waves cannot follow
         other_noise=False,
-        prior=CovarianceOfRows(
-            mixture.covariance,
-            noise_variance,
-            zero=-data.shift / data.scale,
-        ),
     )
