@@ -31,11 +31,13 @@ from skgpx._types import Array
 
 # Largest order of a Hessian that couples the weights of all outputs.
 LARGEST_COUPLED = 1500
+# Steps of Newton's method, and parts of a step that are tried, at most.
 _MAX_ITER = 200
+_MAX_HALVINGS = 30
 # Half the squared Newton decrement at which the search for the mode stops, in nats.
 _TOLERANCE = 1e-10
-# Squared decrement for likelihoods with kinks: a mean over nodes keeps traces of them.
-_TOLERANCE_WITH_KINKS = 2e-3
+# The same for likelihoods with kinks: a mean over nodes keeps traces of them.
+_TOLERANCE_WITH_KINKS = 1e-3
 # Least curvature of a row of a smoothed likelihood, relative to its Fisher information.
 _LEAST_CURVATURE = 0.2
 # Ratio of two successive decrements above which convergence counts as slow.
@@ -68,6 +70,59 @@ class Mode(NamedTuple):
     converged: bool
 
 
+def newton(
+    x: Array,
+    evaluate: Callable[[Array], tuple[float, Array]],
+    propose: Callable[[Array, Array, bool], tuple[Array, float]],
+    tolerance: float,
+) -> tuple[Array, float, int, bool]:
+    """Damped Newton steps to the mode of a log posterior, in any coordinates.
+
+    The first of the steps 1, ½, ¼, ... is taken that decreases the energy, the negative
+    log posterior, enough (Armijo's condition).
+
+    Parameters
+    ----------
+    x : ndarray
+        Where to start.
+    evaluate : callable
+        The energy at x, and its gradient or what determines it.
+    propose : callable
+        ``propose(x, gradient, is_slow)``: the step ``-H⁻¹∇``, with a positive definite
+        H, and the squared Newton decrement ``∇ᵀH⁻¹∇``. Slow steps have reduced it
+        little.
+    tolerance : float
+        Half the squared decrement before the last step, in nats.
+
+    Returns
+    -------
+    x : ndarray
+    energy : float
+    n_iter : int
+    converged : bool
+    """
+    energy, gradient = evaluate(x)
+    decrement = np.inf
+    is_slow = False
+    for n_iter in range(1, _MAX_ITER + 1):
+        last_decrement = decrement
+        step, decrement = propose(x, gradient, is_slow)
+        for length in 0.5 ** np.arange(_MAX_HALVINGS):
+            proposed = x + length * step
+            next_energy, gradient = evaluate(proposed)
+            if next_energy <= energy - 1e-4 * length * decrement:
+                break
+        else:
+            # rounding hides any further decrease, or there is a kink
+            return x, energy, n_iter, decrement < 1e-6 * (1.0 + abs(energy))
+        x = proposed
+        energy = next_energy
+        if decrement < 2.0 * tolerance:
+            return x, energy, n_iter, True
+        is_slow = decrement > _SLOW * last_decrement
+    return x, energy, _MAX_ITER, False
+
+
 def find_mode(
     target: Target,
     weights: Array,
@@ -92,9 +147,8 @@ def find_mode(
 
     Notes
     -----
-    O(n m^2 + m^3) for each step with one output. The matrices are positive definite, so
-    every direction is a descent direction; steps are halved until ψ decreases enough.
-    Classes are replaced by contrasts between them, which are one output fewer.
+    O(n m^2 + m^3) for each step with one output. Classes are replaced by contrasts
+    between them, which are one output fewer.
     """
     reduced = None
     if weights.size <= LARGEST_COUPLED:
@@ -105,37 +159,19 @@ def find_mode(
 
     if tolerance is None:
         tolerance = _TOLERANCE
-    largest_decrement = 2.0 * tolerance
     if is_smoothed(target):
-        largest_decrement = max(largest_decrement, _TOLERANCE_WITH_KINKS)
-    w = weights
-    energy, gradient = _energy_and_gradient(target, w)
-    decrement = np.inf
-    is_slow = False
-    n_iter = 0
-    while decrement >= largest_decrement and n_iter < _MAX_ITER:
-        n_iter += 1
+        tolerance = max(tolerance, _TOLERANCE_WITH_KINKS)
+
+    def propose(w: Array, gradient: Array, is_slow: bool) -> tuple[Array, float]:
         # d = -H⁻¹ ∇ψ, and the squared Newton decrement -dᵀ∇ψ
-        roots = _newton_roots(target, w, is_slow)
-        direction = -_solve(roots, gradient)
-        last_decrement = decrement
-        decrement = -float(np.sum(direction * gradient))
-        step = _line_search(target, w, direction, energy, slope=-decrement)
-        if step is None:
-            # rounding hides any further decrease of ψ, or there is a kink
-            is_rounding = decrement < 1e-6 * (1.0 + abs(energy))
-            decrement = 0.0 if is_rounding else np.inf
-            break
-        w, energy, gradient = step
-        is_slow = decrement > _SLOW * last_decrement
-    hessian_roots = _roots(target, row_curvature(target, w))
-    return Mode(
-        weights=w,
-        root=_inverse_roots(hessian_roots),
-        energy=energy,
-        n_iter=n_iter,
-        converged=decrement < largest_decrement,
+        direction = -_solve(_newton_roots(target, w, is_slow), gradient)
+        return direction, -float(np.sum(direction * gradient))
+
+    w, energy, n_iter, converged = newton(
+        weights, partial(_energy_and_gradient, target), propose, tolerance
     )
+    roots = _roots(target, row_curvature(target, latent_values(target, w)))
+    return Mode(w, _inverse_roots(roots), energy, n_iter, converged)
 
 
 def refine(target: Target, mode: Mode) -> Mode:
@@ -219,12 +255,12 @@ def left_out(target: Target, mode: Mode) -> Array:
     half = np.stack([target.features @ block for block in blocks], axis=1)
     h = half @ half.transpose(0, 2, 1)
     omega = target.weights[:, np.newaxis, np.newaxis]
-    W = omega * row_curvature(target, mode.weights)
+    f = latent_values(target, mode.weights)
+    W = omega * row_curvature(target, f)
     if len(mode.root) > 1:
         # independent outputs
         h = h * np.eye(c)
         W = W * np.eye(c)
-    f = latent_values(target, mode.weights)
     g = omega * _row_gradient(target, f)[:, :, np.newaxis]
     steps = np.linalg.solve(np.eye(c) - h @ W, h @ g)
     return target.features @ mode.weights + steps[:, :, 0]
@@ -263,30 +299,6 @@ def _energy_and_gradient(target: Target, w: Array) -> tuple[float, Array]:
     return energy, data_term + w
 
 
-def _line_search(
-    target: Target,
-    w: Array,
-    direction: Array,
-    energy: float,
-    slope: float,
-) -> tuple[Array, float, Array] | None:
-    """First of the steps 1, ½, ¼, ... that decreases ψ enough (Armijo's condition).
-
-    Returns
-    -------
-    step : tuple of (weights, energy, gradient), or None
-        State after the step; None if no step decreases ψ enough.
-    """
-    length = 1.0
-    for _ in range(30):
-        new_w = w + length * direction
-        new_energy, gradient = _energy_and_gradient(target, new_w)
-        if new_energy <= energy + 1e-4 * length * slope:
-            return new_w, new_energy, gradient
-        length *= 0.5
-    return None
-
-
 def tempered_root(
     target: Target,
     weights: Array,
@@ -300,7 +312,7 @@ def tempered_root(
     """
     stride = max(1, weights.shape[2] // 16)
     particles = weights[:, :, ::stride].transpose(2, 0, 1)
-    curvatures = [row_curvature(target, w) for w in particles]
+    curvatures = [row_curvature(target, latent_values(target, w)) for w in particles]
     curvature = np.mean(curvatures, axis=0)
     return _inverse_roots(_roots(target, temperature * curvature))
 
@@ -318,10 +330,10 @@ def _newton_roots(
     definite, as it is around the mode, the true Hessian is used: Newton's method then
     converges quadratically.
     """
-    if w.shape[1] > 1:
-        return _roots(target, row_curvature(target, w))
-    # nll''(f) ≈ (nll'(f + h) - nll'(f - h)) / 2h
     f = latent_values(target, w)
+    if w.shape[1] > 1:
+        return _roots(target, row_curvature(target, f))
+    # nll''(f) ≈ (nll'(f + h) - nll'(f - h)) / 2h
     h = 1e-5 * (1.0 + np.abs(f))
     rise = _row_gradient(target, f + h) - _row_gradient(target, f - h)
     second = rise / (2.0 * h)
@@ -333,7 +345,7 @@ def _newton_roots(
             pass
     curvature = np.abs(second)
     if is_smoothed(target):
-        floor = _LEAST_CURVATURE * row_curvature(target, w)
+        floor = _LEAST_CURVATURE * row_curvature(target, f)
         curvature = np.maximum(curvature, floor)
     return _roots(target, curvature)
 
@@ -443,9 +455,8 @@ def _gram(features: Array, curvature: Array) -> Array:
         return weighted.T @ features
 
 
-def row_curvature(target: Target, w: Array) -> Array:
-    """Curvature of each row, averaged over the nodes of the residual, (n, c, c)."""
-    f = latent_values(target, w)
+def row_curvature(target: Target, f: Array) -> Array:
+    """Curvature of each row at latent values (n, c), averaged likewise, (n, c, c)."""
     average = np.zeros((*f.shape, f.shape[1]))
     for mass, f_at_node in _at_nodes(target, f):
         curvature = target.likelihood.row_curvature(target.y, f_at_node)
@@ -499,7 +510,7 @@ def projection_start(
 
 # Half the squared decrement before the last step to the mode, in nats. A slow step
 # reduces it to a hundredth, a Newton step to the order of its square.
-_EVIDENCE_TOLERANCE = 1e-5
+EVIDENCE_TOLERANCE = 1e-5
 
 
 def laplace_evidence(
@@ -525,10 +536,10 @@ def laplace_evidence(
     if reduced is not None:
         Q = contrasts(target.n_outputs)
         return laplace_evidence(reduced, residual, start @ Q)
-    mode = find_mode(target, start, _EVIDENCE_TOLERANCE)
+    mode = find_mode(target, start, EVIDENCE_TOLERANCE)
     f = latent_values(target, mode.weights)
     omega = target.weights[:, np.newaxis, np.newaxis]
-    W = omega * _curvature(target, f)
+    W = omega * row_curvature(target, f)
     # -½ log det H = log |det root|, from triangular roots
     log_volume = 0.0
     for root in mode.root:
@@ -553,7 +564,7 @@ def laplace_evidence_gradient(
     Parameters
     ----------
     target : Target
-        Its `std` is not used.
+        Its `std` is zero.
     residual : ndarray of shape (n,)
         Residual prior variances ``var g``, the same for all outputs.
     start : ndarray of shape (m, c)
@@ -584,7 +595,7 @@ def laplace_evidence_gradient(
     w = mode.weights
     omega = target.weights[:, np.newaxis]
     f = latent_values(target, w)
-    g = omega * _gradient(target, f)
+    g = omega * _row_gradient(target, f)
     S = _covariance(mode.root, Phi.shape[1])
     # variances φᵀSφ + var g of the latent values, and Σ_ab W_ab S_ab φ
     posterior_variance, W_S_phi = _row_covariances(Phi, S, W)
@@ -593,14 +604,14 @@ def laplace_evidence_gradient(
     variance = posterior_variance + residual_variance
 
     # the curvature depends on f: s = -½ ω ∂ tr(W (φᵀSφ + var g)) / ∂f
-    third = _slopes(partial(_curvature, target), f)
+    third = _slopes(partial(row_curvature, target), f)
     s = -0.5 * omega * np.einsum("nabc,nbc->na", third, variance)
 
     # the mode moves with the features by u = H⁻¹ Φᵀs; H holds the true second
     # derivatives, for which W may be a substitute
     Phi_s = Phi.T @ s
     u = np.einsum("aibj,jb->ia", S, Phi_s)
-    second = _slopes(partial(_gradient, target), f)
+    second = _slopes(partial(_row_gradient, target), f)
     true_W = omega[:, :, np.newaxis] * second
     trace = np.einsum("naa->n", W)
     difference = np.max(np.abs(true_W - W))
@@ -661,20 +672,6 @@ def _row_covariances(
     return covariance, derivative
 
 
-def _curvature(target: Target, f: Array) -> Array:
-    """Curvature of each row at latent values f (n, c), (n, c, c)."""
-    f = f[:, :, np.newaxis]
-    curvature: Array = target.likelihood.row_curvature(target.y, f)
-    return curvature[..., 0]
-
-
-def _gradient(target: Target, f: Array) -> Array:
-    """Gradient of each row at latent values f (n, c), (n, c)."""
-    f = f[:, :, np.newaxis]
-    gradient: Array = target.likelihood.row_gradient(target.y, f)
-    return gradient[..., 0]
-
-
 def _slopes(function: Callable[[Array], Array], f: Array) -> Array:
     """Central differences in f (n, c) of values (n, ...) at each row, (n, c, ...)."""
     slopes = []
@@ -704,8 +701,8 @@ def parameter_slopes(
         likelihood = target.likelihood.with_theta(theta)
         changed = target._replace(likelihood=likelihood)
         nll = likelihood.row_nll(target.y, f_column)
-        trace = np.einsum("nab,nab->n", _curvature(changed, f), variance)
-        through_mode = np.sum(_gradient(changed, f) * Phi_u, axis=1)
+        trace = np.einsum("nab,nab->n", row_curvature(changed, f), variance)
+        through_mode = np.sum(_row_gradient(changed, f) * Phi_u, axis=1)
         rows = -nll[:, 0] - 0.5 * trace - through_mode
         return float(target.weights @ rows)
 
@@ -798,7 +795,7 @@ def between_classes(target: Target) -> Target | None:
     y = target.y[:4]
     row = np.linspace(-1.0, 1.0, c)
     f = np.tile(row, (len(y), 1))
-    W = _curvature(target._replace(y=y), f)
+    W = target.likelihood.row_curvature(y, f[:, :, np.newaxis])[..., 0]
     row_sums = W.sum(axis=2)
     largest_sum = np.max(np.abs(row_sums))
     if largest_sum > 1e-9 * np.max(np.abs(W)):

@@ -14,19 +14,16 @@ References
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from skgpx._numerics._jit import reduction
+from skgpx._numerics.laplace import EVIDENCE_TOLERANCE, newton
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._types import Array
 
-# Half the squared decrement before the last step to the mode, in nats, and steps.
-_TOLERANCE = 1e-5
-_MAX_STEPS = 100
-# Shortest part of a Newton step.
-_MIN_LENGTH = 1e-9
 _ZERO, _ONE, _TWO, _THREE, _FOUR = np.arange(5, dtype=np.uint64)
 
 
@@ -46,26 +43,6 @@ class ClassRows(NamedTuple):
     is_class: Array
     weights: Array
     base: Array
-
-
-class _Point(NamedTuple):
-    """Values of the functions, and what the likelihood says there.
-
-    Attributes
-    ----------
-    alpha : ndarray of shape (c, n)
-        ``f = base + K alpha``.
-    K_alpha : ndarray of shape (c, n)
-    p : ndarray of shape (c, n)
-        Probabilities of the classes.
-    energy : float
-        ``-Σ ω log p(y) + ½ Σ_c αᵀ K α``.
-    """
-
-    alpha: Array
-    K_alpha: Array
-    p: Array
-    energy: float
 
 
 class _Precisions(NamedTuple):
@@ -128,11 +105,11 @@ def softmax_evidence(
     """
     # 1 the mode
     K = np.ascontiguousarray(K)
-    point, precisions = _find_mode(rows, K, start)
-    value = -point.energy - precisions.log_volume
+    alpha, p, energy, precisions = _find_mode(rows, K, start)
+    value = -energy - precisions.log_volume
     # 2 posterior covariances of the functions at each row, (n, c, c):
     #   S_ab = δ_ab (K - K E_a K) + K E_a M⁻¹ E_b K
-    c, n = point.p.shape
+    c, n = p.shape
     E, M, L, _ = precisions
     E_K = (E.reshape(c * n, n) @ K).reshape(c, n, n)
     # L⁻¹ [E_1, ..., E_c] and L⁻¹ [E_1 K, ..., E_c K]
@@ -145,14 +122,12 @@ def softmax_evidence(
     S[:, np.arange(c), np.arange(c)] += variance.T
     # 3 the curvatures depend on f: s = -½ ∂ tr(S W) / ∂f, with
     #   tr(S W) = ω (Σ_a p_a S_aa - pᵀ S p)
-    p = point.p
     S_p = np.einsum("iab,bi->ai", S, p)
     g = np.diagonal(S, axis1=1, axis2=2).T - 2.0 * S_p
     s = -0.5 * rows.weights * p * (g - np.sum(p * g, axis=0))
     # 4 the mode moves with K by (I + K W)⁻¹, v = (I + W K)⁻¹ s
     v = s - precisions.times(s @ K)
     # ½ α αᵀ - ½ (K + W⁻¹)⁻¹ + ½ (v αᵀ + α vᵀ), summed over the classes
-    alpha = point.alpha
     outer = v.T @ alpha
     explained = L_E.T @ L_E
     slope = 0.5 * (alpha.T @ alpha - M + explained + outer + outer.T)
@@ -163,55 +138,44 @@ def _find_mode(
     rows: ClassRows,
     K: Array,
     start: Array | None,
-) -> tuple[_Point, _Precisions]:
+) -> tuple[Array, Array, float, _Precisions]:
     """Newton's method in the values of the functions, algorithm 3.3.
 
-    Returns the mode, and the precisions there.
+    The coordinates are α and K α, ``f = base + K α``. Returns α of the mode, the
+    probabilities of the classes, the energy and the precisions there.
     """
-    point = _at(rows, K, np.zeros(rows.is_class.shape))
+    evaluate = partial(_energy_and_probabilities, rows)
+    x = np.zeros((2, *rows.is_class.shape))
     if start is not None:
-        continuation = _at(rows, K, start)
-        if continuation.energy < point.energy:
-            point = continuation
-    for _ in range(_MAX_STEPS):
-        precisions = _precisions(rows, K, point.p)
-        gradient = rows.weights * (point.p - rows.is_class)
+        continuation = np.stack((start, start @ K))
+        if evaluate(continuation)[0] < evaluate(x)[0]:
+            x = continuation
+
+    def propose(x: Array, p: Array, _: bool) -> tuple[Array, float]:
+        alpha, K_alpha = x
+        gradient = rows.weights * (p - rows.is_class)
         # α' = b - (K + W⁻¹)⁻¹ K b,  b = W (f - base) - ∇
-        b = _curved(rows, point.p, point.K_alpha) - gradient
-        direction = b - precisions.times(b @ K) - point.alpha
+        b = _curved(rows, p, K_alpha) - gradient
+        direction = b - _precisions(rows, K, p).times(b @ K) - alpha
         K_direction = direction @ K
-        decrement = -float(np.sum(K_direction * (gradient + point.alpha)))
-        length = 1.0
-        while length > _MIN_LENGTH:
-            alpha = point.alpha + length * direction
-            K_alpha = point.K_alpha + length * K_direction
-            proposed = _with_energy(rows, alpha, K_alpha)
-            if proposed.energy <= point.energy - 1e-4 * length * decrement:
-                break
-            length *= 0.5
-        else:
-            # rounding hides any further decrease
-            return point, precisions
-        point = proposed
-        if decrement < 2.0 * _TOLERANCE:
-            break
-    return point, _precisions(rows, K, point.p)
+        decrement = -float(np.sum(K_direction * (gradient + alpha)))
+        return np.stack((direction, K_direction)), decrement
+
+    x, energy, _, _ = newton(x, evaluate, propose, EVIDENCE_TOLERANCE)
+    _, p = evaluate(x)
+    return x[0], p, energy, _precisions(rows, K, p)
 
 
-def _at(rows: ClassRows, K: Array, alpha: Array) -> _Point:
-    return _with_energy(rows, alpha, alpha @ K)
-
-
-def _with_energy(rows: ClassRows, alpha: Array, K_alpha: Array) -> _Point:
-    """Probabilities and energy at ``f = base + K α``."""
+def _energy_and_probabilities(rows: ClassRows, x: Array) -> tuple[float, Array]:
+    """``-Σ ω log p(y) + ½ Σ_c αᵀ K α`` at α and K α, and probabilities (c, n)."""
+    alpha, K_alpha = x
     f = rows.base[:, np.newaxis] + K_alpha
     f -= f.max(axis=0)
     p = np.exp(f)
     total = p.sum(axis=0)
     p /= total
     nll = np.log(total) - np.sum(rows.is_class * f, axis=0)
-    energy = float(rows.weights @ nll) + 0.5 * float(np.sum(alpha * K_alpha))
-    return _Point(alpha, K_alpha, p, energy)
+    return float(rows.weights @ nll) + 0.5 * float(np.sum(alpha * K_alpha)), p
 
 
 def _curved(rows: ClassRows, p: Array, u: Array) -> Array:

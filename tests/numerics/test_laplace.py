@@ -164,7 +164,7 @@ def test_evidence_gradient_against_finite_differences(rng, likelihood, monkeypat
     rough, mode = laplace.laplace_evidence_gradient(target, residual, start_of(target))
     # the slope is exact at the exact mode; rounding of the energies limits how near
     # the search gets to it
-    monkeypatch.setattr(laplace, "_EVIDENCE_TOLERANCE", 1e-14)
+    monkeypatch.setattr(laplace, "EVIDENCE_TOLERANCE", 1e-14)
     evidence, mode = laplace.laplace_evidence_gradient(target, residual, mode)
 
     def value(features=target.features, residual=residual, theta=None):

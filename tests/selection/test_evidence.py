@@ -106,7 +106,7 @@ def test_the_strongest_wave_of_noise_is_seldom_above_the_level(probability):
 def test_evidence_gradient_against_finite_differences(
     rng, kernel, likelihood, monkeypatch
 ):
-    monkeypatch.setattr(laplace, "_EVIDENCE_TOLERANCE", 1e-10)
+    monkeypatch.setattr(laplace, "EVIDENCE_TOLERANCE", 1e-10)
     rows = rows_for(likelihood, rng)
     likelihood = likelihood.prepare(rows.y, rows.weights)
     evidence = SparseEvidence(rows, rows.X[:6], kernel, likelihood)
@@ -320,7 +320,7 @@ def test_objective_against_finite_differences(rng, family, position):
 
 @pytest.mark.parametrize("likelihood", [StudentT(), Poisson("exp"), Categorical()])
 def test_objective_of_laplace_against_finite_differences(rng, likelihood, monkeypatch):
-    monkeypatch.setattr(laplace, "_EVIDENCE_TOLERANCE", 1e-10)
+    monkeypatch.setattr(laplace, "EVIDENCE_TOLERANCE", 1e-10)
     rows = rows_for(likelihood, rng)
     likelihood = likelihood.prepare(rows.y, rows.weights)
     candidate = default_candidates(rows, likelihood, 1.0)[0][0]
