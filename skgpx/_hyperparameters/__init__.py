@@ -13,7 +13,6 @@ from skgpx._hyperparameters._evidence import (
     with_noise,
 )
 from skgpx._hyperparameters._fixed_point import (
-    FixedPoint,
     LatentMoments,
     NoisyValues,
     Sites,
@@ -63,7 +62,6 @@ __all__ = [
     "MIN_GAIN",
     "NOISE_PRIOR",
     "NO_NOISE",
-    "FixedPoint",
     "LatentMoments",
     "NeighborhoodDensity",
     "NoisyValues",

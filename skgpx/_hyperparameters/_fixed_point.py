@@ -9,12 +9,12 @@ rows that are stored elsewhere, or each row from its nearest others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Kernel, Mask
+from skgpx._types import Array, Index, Kernel, Mask
 
 # Rounds of regression and response, at most: rows of many repetitions, whose scale is
 # not known, take fifty, most fits five.
@@ -51,10 +51,14 @@ class NoisyValues(NamedTuple):
         """One observation for so many (n,) of the same value."""
         return NoisyValues(self.y, self.noise / weights[:, np.newaxis])
 
-    def moved(self, other: NoisyValues) -> NoisyValues:
+    def take(self, chosen: Index) -> NoisyValues:
+        """Some of them."""
+        return NoisyValues(self.y[chosen], self.noise[chosen])
+
+    def moved(self, other: NoisyValues, part: float | Array = _PART) -> NoisyValues:
         """Their log densities, a part of the way to those of other values [1]_.
 
-        From nothing, the whole way.
+        From nothing, the whole way. It is a step along the natural gradient.
 
         References
         ----------
@@ -63,8 +67,8 @@ class NoisyValues(NamedTuple):
         """
         if np.all(np.isinf(self.noise)):
             return other
-        precision_before = (1.0 - _PART) / self.noise
-        precision_after = _PART / other.noise
+        precision_before = (1.0 - part) / self.noise
+        precision_after = part / other.noise
         precision = precision_before + precision_after
         return NoisyValues(
             y=(precision_before * self.y + precision_after * other.y) / precision,
@@ -180,31 +184,13 @@ S = TypeVar("S", bound=Observations)
 R = TypeVar("R")
 
 
-class FixedPoint(NamedTuple, Generic[R, S]):
-    """Observations that reproduce the moments around which they are.
-
-    Attributes
-    ----------
-    regression : object
-        Of the functions on the observations.
-    sites : Sites
-        The next observations, of the moments that it has.
-    converged : bool
-        Whether these moments no longer change, or a callback has ended the rounds.
-    """
-
-    regression: R
-    sites: S
-    converged: bool
-
-
 def fixed_point(
     sites: S,
     regress: Callable[[S], R],
     respond: Callable[[R, S], S],
-    report: Callable[[FixedPoint[R, S]], bool] | None = None,
+    report: Callable[[R, S], bool] | None = None,
     settled: float = _SETTLED,
-) -> FixedPoint[R, S]:
+) -> tuple[R, S, bool]:
     """Observations that reproduce the moments of the functions given them.
 
     Parameters
@@ -217,15 +203,23 @@ def fixed_point(
         ``respond(regression, sites)``: the observations that follow, a part of the way
         from the present ones to those around the moments of the regression.
     report : callable, optional
-        Gets the result of each round; True ends them.
+        Gets both after each round; True ends them.
     settled : float, default=1e-5
         Change of the moments at which they end.
+
+    Returns
+    -------
+    regression : object
+        Of the functions on the observations.
+    sites : Sites
+        The next observations, of the moments that it has.
+    converged : bool
+        Whether these moments no longer change, or a callback has ended the rounds.
     """
     for _ in range(_MAX_ROUNDS):
         regression = regress(sites)
         sites = respond(regression, sites)
-        result = FixedPoint(regression, sites, converged=sites.change < settled)
-        stop = report is not None and report(result)
-        if result.converged or stop:
-            return result._replace(converged=True)
-    return result
+        stop = report is not None and report(regression, sites)
+        if stop or sites.change < settled:
+            return regression, sites, True
+    return regression, sites, False

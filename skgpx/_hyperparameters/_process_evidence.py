@@ -8,7 +8,7 @@ of several by Laplace's approximation.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from skgpx._hyperparameters._evidence import (
     rough_start,
     row_target,
 )
+from skgpx._hyperparameters._fixed_point import NoisyValues
 from skgpx._hyperparameters._series_evidence import SeriesEvidence, regression_evidence
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import expectation_nodes
@@ -28,7 +29,7 @@ from skgpx._numerics.linalg import cholesky, solve_lower_transpose
 from skgpx._numerics.modes import is_log_concave
 from skgpx._numerics.softmax_evidence import ClassRows, softmax_evidence
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index, Kernel
+from skgpx._types import Array, Kernel
 from skgpx.kernels import matrix_and_pullback
 from skgpx.likelihoods import Gaussian, Likelihood
 
@@ -73,31 +74,6 @@ def is_softmax(likelihood: Likelihood) -> bool:
 
 
 # ---- One function: the closest normal distribution -----------------------------------
-
-
-class _Sites(NamedTuple):
-    """Normal observations z of f, with noise, in place of the likelihood of each row.
-
-    Attributes
-    ----------
-    precision, shift : ndarray of shape (s, n)
-        One over the noise variances, and ``z`` times these.
-    """
-
-    precision: Array
-    shift: Array
-
-    def towards(self, other: _Sites, part: Array) -> _Sites:
-        """A part (s,) of the way to others: of the natural gradient."""
-        part = part[:, np.newaxis]
-        return _Sites(
-            precision=self.precision + part * (other.precision - self.precision),
-            shift=self.shift + part * (other.shift - self.shift),
-        )
-
-    def take(self, chosen: Index) -> _Sites:
-        """Those of some of the points."""
-        return _Sites(self.precision[chosen], self.shift[chosen])
 
 
 class VariationalEvidence(Evidence):
@@ -168,12 +144,11 @@ class VariationalEvidence(Evidence):
         values, _, _, sites = self._fixed_points(theta[np.newaxis])
         if np.isnan(values[0]):
             raise np.linalg.LinAlgError("The covariance is not positive definite.")
-        noise = 1.0 / sites.precision[0]
-        return float(values[0]), noise * sites.shift[0], noise
+        return float(values[0]), sites.y[0], sites.noise[0]
 
     # of a likelihood that is flat in all rows noise has no bound
     @np.errstate(divide="ignore", over="ignore", invalid="ignore")
-    def _fixed_points(self, thetas: Array) -> tuple[Array, Array, Array, _Sites]:
+    def _fixed_points(self, thetas: Array) -> tuple[Array, Array, Array, NoisyValues]:
         """Bounds, slopes in the kernel, means and variances (2, s, n), and sites."""
         p = self._n_kernel_parameters
         kernel_thetas = thetas[:, :p]
@@ -193,9 +168,9 @@ class VariationalEvidence(Evidence):
         for _ in range(_MAX_ROUNDS):
             if not len(active):
                 break
-            sites = best.take(active).towards(direction.take(active), part[active])
-            noise = 1.0 / sites.precision
-            z = noise * sites.shift
+            z, noise = best.take(active).moved(
+                direction.take(active), part[active, np.newaxis]
+            )
             density, slopes, dual, precision = self._regression.regressions(
                 kernel_thetas[active], z, noise
             )
@@ -205,10 +180,9 @@ class VariationalEvidence(Evidence):
             own_targets = targets
             if has_scales:
                 own_targets = [targets[i] for i in active]
-            energy, proposed = self._likelihood_sites(own_targets, mean, variance)
+            energy, proposed = self._responses(own_targets, mean, variance)
             # -KL = log N(z | 0, K + D) - E log N(z | f, D)
-            terms = noise * dual**2 + variance * sites.precision
-            terms += np.log(noise)
+            terms = noise * dual**2 + variance / noise + np.log(noise)
             bound = density + 0.5 * np.sum(terms, axis=1) - energy
             bound[~np.isfinite(bound)] = -np.inf
             gain = bound - values[active]
@@ -217,10 +191,10 @@ class VariationalEvidence(Evidence):
             values[risen] = bound[rises]
             gradients[risen, :p] = slopes[rises]
             moments[:, risen] = mean[rises], variance[rises]
-            best.precision[risen] = sites.precision[rises]
-            best.shift[risen] = sites.shift[rises]
-            direction.precision[risen] = proposed.precision[rises]
-            direction.shift[risen] = proposed.shift[rises]
+            best.y[risen] = z[rises]
+            best.noise[risen] = noise[rises]
+            direction.y[risen] = proposed.y[rises]
+            direction.noise[risen] = proposed.noise[rises]
             # a part of a step may gain little far from the end
             is_whole = part[active] == 1.0
             part[risen] = np.minimum(2.0 * part[risen], 1.0)
@@ -232,14 +206,16 @@ class VariationalEvidence(Evidence):
         values[~np.isfinite(values)] = np.nan
         return values, gradients, moments, best
 
-    def _start(self, n_points: int) -> _Sites:
+    def _start(self, n_points: int) -> NoisyValues:
         """Rough latent values with a tenth of their mean square as noise."""
         target = self._target
         rough = rough_latent_values(target)[:, 0] / target.features[:, 0]
         square = float(np.average(rough**2, weights=target.weights))
         noise = _ROUGH_NOISE * square if square > 0.0 else 1.0
-        precision = np.tile(target.weights / noise, (n_points, 1))
-        return _Sites(precision, precision * rough)
+        repeated = (n_points, 1)
+        return NoisyValues(
+            np.tile(rough, repeated), np.tile(noise / target.weights, repeated)
+        )
 
     def _targets(self, thetas: Array) -> list[Target]:
         """Likelihood of the rows: one for all points, or that of each."""
@@ -272,13 +248,13 @@ class VariationalEvidence(Evidence):
         curvature = (target.weights[:, np.newaxis] * factor**2 * curvature).T
         return target.weights @ nll, slope, curvature
 
-    def _likelihood_sites(
+    def _responses(
         self,
         targets: list[Target],
         mean: Array,
         variance: Array,
-    ) -> tuple[Array, _Sites]:
-        """Energies (s,) of the rows over ``N(mean, variance)``, (s, n), and sites."""
+    ) -> tuple[Array, NoisyValues]:
+        """Energies (s,) of the rows over ``N(mean, variance)``, (s, n), and values."""
         if len(targets) == 1:
             energy, slope, curvature = self._averages(targets[0], mean, variance)
         else:
@@ -290,8 +266,8 @@ class VariationalEvidence(Evidence):
         positive = np.maximum(curvature, 0.0)
         mean_curvature = np.mean(positive, axis=1, keepdims=True)
         smallest = np.maximum(self._least_information, 1e-12) * mean_curvature
-        precision = np.maximum(curvature, np.maximum(smallest, 1e-300))
-        return energy, _Sites(precision, precision * mean - slope)
+        noise = 1.0 / np.maximum(curvature, np.maximum(smallest, 1e-300))
+        return energy, NoisyValues(mean - noise * slope, noise)
 
     def _scale_slopes(self, theta: Array, mean: Array, variance: Array) -> Array:
         """Slopes of the mean log-likelihood in the log-parameters, (p,)."""

@@ -58,7 +58,12 @@ _PAIR_NODES = 5
 _ROTATIONS = 8
 
 
-class WorkingResponses(NamedTuple):
+def working_responses_at(
+    moments: LatentMoments,
+    rows: Rows,
+    likelihood: Likelihood,
+    bounded: bool = False,
+) -> tuple[NoisyValues, float]:
     """Normal observations to which a likelihood is equal, to second order around f.
 
     ::
@@ -67,8 +72,7 @@ class WorkingResponses(NamedTuple):
         z = f̂ - g / c,   noise = 1 / (ω c)
 
     with the gradient g and the curvature c of the negative log-likelihood. The mean of
-    f given z is the next step of Newton's method, and at its fixed point the process
-    given z is Laplace's approximation.
+    f given z is the next step of Newton's method.
 
     With ``g`` and ``c`` averaged over ``N(f̂, variance)``, where f̂ and `variance` are
     the moments of the process given z itself, that process is the normal distribution
@@ -81,15 +85,22 @@ class WorkingResponses(NamedTuple):
     functions have the variances of the coupled ones; for two classes, or equal
     variances, without an error.
 
-    Attributes
+    Parameters
     ----------
-    latent, variance : ndarray of shape (n, c)
-        ``f̂``, less the base of each latent function, and its variances; the latter are
-        zero in Laplace's approximation.
-    slope : ndarray of shape (n, c)
-        ``ω g``.
-    noise : ndarray of shape (n, c)
-        Variances around z.
+    moments : LatentMoments
+        ``f̂``, less the base of each latent function, and its variances.
+    rows : Rows
+    likelihood : Likelihood
+    bounded : bool, default=False
+        Whether outliers have positive precisions as well. Beside an outlier the second
+        derivative of a heavy-tailed likelihood is negative. The parabola of the same
+        slope with its minimum at y bounds the likelihood of a scale mixture of normals
+        [2]_: it has the precision ``E g / (m - y)``.
+
+    Returns
+    -------
+    values : NoisyValues
+        z, less the bases of the latent functions, and the variances around it.
     energy : float
         ``-Σ ω log p(y | f̂)``, averaged over ``N(f̂, variance)``.
 
@@ -97,57 +108,38 @@ class WorkingResponses(NamedTuple):
     ----------
     .. [1] Opper and Archambeau, "The variational Gaussian approximation revisited",
        Neural Computation 2009.
+    .. [2] Palmer, Wipf, Kreutz-Delgado and Rao, "Variational EM algorithms for
+       non-Gaussian latent variable models", NeurIPS 2005.
     """
-
-    latent: Array
-    variance: Array
-    slope: Array
-    noise: Array
-    energy: float
-
-    @property
-    def y(self) -> Array:
-        """``z``, less the bases of the latent functions, (n, c)."""
-        return self.latent - self.noise * self.slope
-
-    @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        likelihood: Likelihood,
-        latent: Array,
-        variance: Array | None = None,
-    ) -> WorkingResponses:
-        """Of rows at latent values (n, c), less the bases of their functions."""
-        n = len(latent)
-        feature = np.ones((n, 1))
-        target = smoothed(row_target(feature, rows, likelihood))
-        factor = target.features
-        omega = target.weights[:, np.newaxis]
-        # negative log-likelihood of each row, its gradient and its curvature
-        f = target.offset + factor * latent
-        if variance is None:
-            variance = np.zeros_like(latent)
-            nll, slope, curvature = laplace.row_averages(target, f)
-        else:
-            target = target._replace(std=factor * np.sqrt(variance))
-            nll, slope, curvature = _averages(target, f)
-        if depends_on_contrasts(rows, likelihood):
-            shares = curvature / np.sum(curvature, axis=1, keepdims=True)
-            curvature = curvature / (1.0 - np.sum(shares**2, axis=1, keepdims=True))
-        curvature = factor**2 * curvature
-        # a row without curvature has little information, but some: it may have
-        # curvature at the place to which its mean goes
-        positive = np.maximum(curvature, 0.0)
-        information = np.average(positive, axis=0, weights=target.weights)
-        curvature = np.maximum(curvature, LEAST_INFORMATION * information)
-        return cls(
-            latent=latent,
-            variance=variance,
-            slope=omega * factor * slope,
-            noise=1.0 / (omega * curvature),
-            energy=float(target.weights @ nll),
+    latent, variance = moments
+    target = smoothed(row_target(np.ones((len(latent), 1)), rows, likelihood))
+    factor = target.features
+    omega = target.weights[:, np.newaxis]
+    # negative log-likelihood of each row, its gradient and its curvature
+    target = target._replace(std=factor * np.sqrt(variance))
+    nll, slope, curvature = _averages(target, target.offset + factor * latent)
+    if depends_on_contrasts(rows, likelihood):
+        shares = curvature / np.sum(curvature, axis=1, keepdims=True)
+        curvature = curvature / (1.0 - np.sum(shares**2, axis=1, keepdims=True))
+    curvature = factor**2 * curvature
+    # a row without curvature has little information, but some: it may have
+    # curvature at the place to which its mean goes
+    positive = np.maximum(curvature, 0.0)
+    information = np.average(positive, axis=0, weights=target.weights)
+    curvature = np.maximum(curvature, LEAST_INFORMATION * information)
+    slope = omega * factor * slope
+    noise = 1.0 / (omega * curvature)
+    if bounded and likelihood.location_scale and likelihood.has_residuals:
+        precision = 1.0 / noise
+        distance = latent - (rows.y[:, np.newaxis] - likelihood.base_latent_)
+        secant = np.divide(
+            slope,
+            distance,
+            out=np.zeros_like(distance),
+            where=distance != 0.0,
         )
+        noise = 1.0 / np.clip(secant, precision, precision.max())
+    return NoisyValues(latent - noise * slope, noise), float(target.weights @ nll)
 
 
 def _averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
@@ -250,17 +242,14 @@ def working_responses(
         middle = families[len(families) // 2][-1]
         kernel = middle.kernel_at(middle.starts()[0])
         prior_moments = LatentMoments.of_prior(kernel, rows, n_functions)
-        responses = bounded_responses(rows, likelihood, *prior_moments)
+        values, _ = working_responses_at(prior_moments, rows, likelihood, bounded=True)
         if n_functions > 1:
             # with the mean precision of the functions, for each of them
-            noise = 1.0 / np.mean(1.0 / responses.noise, axis=1, keepdims=True)
-            responses = responses._replace(
-                noise=np.repeat(noise, responses.noise.shape[1], axis=1)
-            )
+            noise = 1.0 / np.mean(1.0 / values.noise, axis=1, keepdims=True)
+            slope = values.y / values.noise
+            values = NoisyValues(noise * slope, np.tile(noise, n_functions))
         scale_is_free = likelihood.location_scale and len(likelihood.theta) > 0
-        first_split, normal = normal_regression(
-            rows, responses, split, rng, scale_is_free
-        )
+        first_split, normal = normal_regression(rows, values, split, rng, scale_is_free)
         result = select(
             families,
             first_split,
@@ -285,18 +274,18 @@ def working_responses(
         if stop or density - previous_density < MIN_GAIN:
             break
         previous_density = density
-        responses = bounded_responses(rows, likelihood, *moments)
-        round_split, normal = normal_regression(rows, responses, split, rng)
+        values, _ = working_responses_at(moments, rows, likelihood, bounded=True)
+        round_split, normal = normal_regression(rows, values, split, rng)
         result = search_on(result, round_split, normal)
         moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
     # 3 more neighbourhoods
-    responses = bounded_responses(rows, likelihood, *moments)
-    last_split, normal = normal_regression(rows, responses, split, rng)
+    values, _ = working_responses_at(moments, rows, likelihood, bounded=True)
+    last_split, normal = normal_regression(rows, values, split, rng)
     result = train_nearby(result._replace(likelihood=normal), last_split)
     moments, given_others = latent_moments(rows, result.kernel, likelihood, moments)
     likelihood, _ = scales_given_others(rows, likelihood, given_others, scored)
-    responses = bounded_responses(rows, likelihood, *moments)
-    mean_precisions = np.mean(1.0 / responses.noise, axis=0)
+    values, _ = working_responses_at(moments, rows, likelihood, bounded=True)
+    mean_precisions = np.mean(1.0 / values.noise, axis=0)
     exact_noise = 1.0 / float(np.max(mean_precisions))
     return result._replace(likelihood=likelihood, exact_noise=exact_noise)
 
@@ -317,7 +306,7 @@ def latent_moments(
         Given the nearest rows with the row itself, and without it.
     """
     nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
-    responses_at = ResponsesAt.of(rows, likelihood, kernel, bounded_responses)
+    responses_at = ResponsesAt.of(rows, likelihood, kernel, bounded=True)
 
     def regress(sites: Sites) -> LatentMoments:
         return LatentMoments(*nearest.predict(kernel, *sites.values))
@@ -325,16 +314,15 @@ def latent_moments(
     def respond(given_others: LatentMoments, sites: Sites) -> Sites:
         return responses_at.next_sites(given_others.given(sites.values), sites)
 
-    result = fixed_point(
+    given_others, sites, _ = fixed_point(
         responses_at.first_sites(start or responses_at.prior),
         regress,
         respond,
         settled=SETTLED_IN_SEARCH,
     )
-    given_others = result.regression
     if responses_at.of_contrasts:
         given_others = given_others.contrasts()
-    return result.sites.moments, given_others
+    return sites.moments, given_others
 
 
 class ResponsesAt(NamedTuple):
@@ -345,14 +333,14 @@ class ResponsesAt(NamedTuple):
     rows : Rows
     likelihood : Likelihood
     prior : LatentMoments
-    responses : callable
-        :meth:`WorkingResponses.of`, or :func:`bounded_responses`.
+    bounded : bool
+        See :func:`working_responses_at`.
     """
 
     rows: Rows
     likelihood: Likelihood
     prior: LatentMoments
-    responses: Callable[..., WorkingResponses]
+    bounded: bool
 
     @classmethod
     def of(
@@ -360,11 +348,11 @@ class ResponsesAt(NamedTuple):
         rows: Rows,
         likelihood: Likelihood,
         kernel: Kernel,
-        responses: Callable[..., WorkingResponses] = WorkingResponses.of,
+        bounded: bool = False,
     ) -> ResponsesAt:
         """Of independent functions with a kernel."""
         prior = LatentMoments.of_prior(kernel, rows, likelihood.n_outputs_)
-        return cls(rows, likelihood, prior, responses)
+        return cls(rows, likelihood, prior, bounded)
 
     @property
     def of_contrasts(self) -> bool:
@@ -418,46 +406,15 @@ class ResponsesAt(NamedTuple):
         step = moments.mean - sites.moments.mean
         step = np.clip(step, -largest_step, largest_step)
         moments = moments._replace(mean=sites.moments.mean + step)
-        responses = self.responses(self.rows, self.likelihood, *moments)
-        values = NoisyValues(responses.y, responses.noise)
-        return sites.moved(moments, values, responses.energy)
-
-
-def bounded_responses(
-    rows: Rows,
-    likelihood: Likelihood,
-    latent: Array,
-    variance: Array,
-) -> WorkingResponses:
-    """Working responses with positive precisions, also of outliers.
-
-    Beside an outlier the second derivative of a heavy-tailed likelihood is negative.
-    The parabola of the same slope with its minimum at y bounds the likelihood of a
-    scale mixture of normals [1]_: it has the precision ``E g / (m - y)``.
-
-    References
-    ----------
-    .. [1] Palmer, Wipf, Kreutz-Delgado and Rao, "Variational EM algorithms for
-       non-Gaussian latent variable models", NeurIPS 2005.
-    """
-    responses = WorkingResponses.of(rows, likelihood, latent, variance)
-    if not (likelihood.location_scale and likelihood.has_residuals):
-        return responses
-    precision = 1.0 / responses.noise
-    distance = responses.latent - (rows.y[:, np.newaxis] - likelihood.base_latent_)
-    secant = np.divide(
-        responses.slope,
-        distance,
-        out=np.zeros_like(distance),
-        where=distance != 0.0,
-    )
-    bounded = np.clip(secant, precision, precision.max())
-    return responses._replace(noise=1.0 / bounded)
+        values, energy = working_responses_at(
+            moments, self.rows, self.likelihood, self.bounded
+        )
+        return sites.moved(moments, values, energy)
 
 
 def normal_regression(
     rows: Rows,
-    responses: WorkingResponses | NoisyValues,
+    values: NoisyValues,
     split: Split,
     rng: Generator,
     noise_is_free: bool = False,
@@ -467,14 +424,14 @@ def normal_regression(
 
     Without weights a row is one observation, whose noise says how much it counts.
     """
-    z = responses.y
+    z = values.y
     n, c = z.shape
     if weights is None:
         weights = np.ones(n)
     if c > 1:
         z = z * np.sqrt(c / (c - 1.0))
-    level = float(responses.noise.min())
-    noise = responses.noise / level
+    level = float(values.noise.min())
+    noise = values.noise / level
     if np.all(noise == noise[:, :1]):
         noise = noise[:, 0]
     if c == 1:
@@ -787,8 +744,10 @@ def scale_given_others(
 
     prior = LatentMoments.of_prior(kernel, errors, 1)
     first = respond(prior, Sites.nothing(prior))
-    result = fixed_point(first, regress, respond, settled=SETTLED_IN_SEARCH)
-    return result.regression, result.sites.values
+    given_others, sites, _ = fixed_point(
+        first, regress, respond, settled=SETTLED_IN_SEARCH
+    )
+    return given_others, sites.values
 
 
 def _best_scale(

@@ -10,7 +10,6 @@ import numpy as np
 from scipy import optimize
 
 from skgpx._hyperparameters import (
-    FixedPoint,
     LatentMoments,
     NeighborhoodDensity,
     NoisyValues,
@@ -96,32 +95,33 @@ def nearest_rows(
     def respond(regression: Regression, sites: Sites) -> Sites:
         return responses_at.next_sites(regression.moments, sites)
 
-    def report(result: FixedPoint[Regression, Sites]) -> bool:
-        if sampler.report is None:
-            return False
-        # the same draws in every round
-        return sampler.report(inference_at(result, copy.deepcopy(rng)))
-
     def inference_at(
-        result: FixedPoint[Regression, Sites],
+        regression: Regression,
+        sites: Sites,
         rng: Generator,
     ) -> Inference:
-        regression = result.regression
         evidence = regression.log_density + responses_at.bound_beyond(
             regression.moments,
             regression.values,
-            result.sites.energy,
+            sites.energy,
         )
         if responses_at.of_contrasts:
             evidence -= regression.density_of_zeros / n_functions
         posterior = regression.model(prior_mean(likelihood))
         return inference_of(posterior, likelihood, evidence, sampler, rng)
 
+    def report(regression: Regression, sites: Sites) -> bool:
+        if sampler.report is None:
+            return False
+        # the same draws in every round
+        return sampler.report(inference_at(regression, sites, copy.deepcopy(rng)))
+
     # 3 regression on them, and those around its moments, in turn
-    first = responses_at.first_sites(moments)
-    result = fixed_point(first, functions.given_sites, respond, report)
-    inference = inference_at(result, rng)
-    return inference._replace(findings=(rows_not_converged(result.converged),))
+    regression, sites, converged = fixed_point(
+        responses_at.first_sites(moments), functions.given_sites, respond, report
+    )
+    inference = inference_at(regression, sites, rng)
+    return inference._replace(findings=(rows_not_converged(converged),))
 
 
 # ---- Gaussian noise ------------------------------------------------------------------
@@ -554,10 +554,9 @@ def location_and_scale(
         of_rows = evidence.log_density - np.log(likelihood.unit_)
         return functions.log_density + float(rows.weights @ of_rows)
 
-    def report(result: FixedPoint[Functions, Sites]) -> bool:
+    def report(functions: Functions, _: Sites) -> bool:
         if sampler.report is None:
             return False
-        functions = result.regression
         inference = inference_of(
             functions.model,
             likelihood,
@@ -575,8 +574,7 @@ def location_and_scale(
         scale_prior._replace(variance=known_scale),
     )
     first = sites_at(start, Sites.nothing(start))
-    result = fixed_point(first, regress, respond, report)
-    functions = result.regression
+    functions, _, converged = fixed_point(first, regress, respond, report)
     # 5 the variance of the location, whose noise is not known
     location = _under_uncertain_scale(
         functions,
@@ -591,7 +589,7 @@ def location_and_scale(
         sampler,
         rng,
     )
-    return inference._replace(findings=(rows_not_converged(result.converged),))
+    return inference._replace(findings=(rows_not_converged(converged),))
 
 
 class Functions(NamedTuple):
