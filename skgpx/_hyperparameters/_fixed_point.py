@@ -18,7 +18,7 @@ from skgpx._types import Array, Index, Kernel, Mask
 
 # Rounds of regression and response, at most: rows of many repetitions, whose scale is
 # not known, take fifty, most fits five.
-_MAX_ROUNDS = 60
+MAX_ROUNDS = 60
 # Mean change of the moments of a row after which observations stay as they are: a
 # third of a percent of a standard deviation, and some percent of it at single rows.
 _SETTLED = 1e-5
@@ -216,7 +216,7 @@ def fixed_point(
     converged : bool
         Whether these moments no longer change, or a callback has ended the rounds.
     """
-    for _ in range(_MAX_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         regression = regress(sites)
         sites = respond(regression, sites)
         stop = report is not None and report(regression, sites)

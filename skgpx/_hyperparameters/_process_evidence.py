@@ -19,7 +19,7 @@ from skgpx._hyperparameters._evidence import (
     rough_start,
     row_target,
 )
-from skgpx._hyperparameters._fixed_point import NoisyValues
+from skgpx._hyperparameters._fixed_point import MAX_ROUNDS, NoisyValues
 from skgpx._hyperparameters._series_evidence import SeriesEvidence, regression_evidence
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import expectation_nodes
@@ -33,11 +33,9 @@ from skgpx._types import Array, Kernel
 from skgpx.kernels import matrix_and_pullback
 from skgpx.likelihoods import Gaussian, Likelihood
 
-# Gain of the bound below which rounds end, in nats, of many rows in nats a row, and the
-# most rounds.
+# Gain of the bound below which rounds end, in nats, of many rows in nats a row.
 _TOLERANCE = 1e-2
 _TOLERANCE_OF_ROW = 1e-5
-_MAX_ROUNDS = 30
 # Noise around rough latent values, in their mean squares.
 _ROUGH_NOISE = 0.1
 # Least information of a row under a likelihood that is not log-concave, as a share of
@@ -165,7 +163,7 @@ class VariationalEvidence(Evidence):
         # 2 sites of the posterior
         part = np.ones(n_points)
         active = np.arange(n_points)
-        for _ in range(_MAX_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             if not len(active):
                 break
             z, noise = best.take(active).moved(

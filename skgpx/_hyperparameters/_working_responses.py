@@ -48,7 +48,7 @@ from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.kernels import rescaled
 from skgpx.likelihoods import Gaussian, Likelihood
 
-# Rounds of the search.
+# Rounds of a search, at most: of kernel and responses, or of a location and its scale.
 _MAX_ROUNDS = 8
 # Largest step of a latent mean, in prior standard deviations.
 _LARGEST_STEP = 2.0
@@ -496,8 +496,7 @@ def scales_given_others(
 
 Families = Sequence[Sequence[Candidate]]
 
-# Searches for both functions after the first one, and those for the scale in each.
-_LOCATION_ROUNDS = 4
+# Searches for the scale in each round.
 _SCALE_ROUNDS = 2
 # Equal errors that count for the scale, at most.
 _MOST_EQUAL_ERRORS = 1000.0
@@ -604,7 +603,7 @@ def varying_scale_search(
     # 2 the scale, and both of them in turn while that gains
     part = errors.take(chosen)
     search = _best_scale(scale_families, part, scale, scored, split, rng)
-    for _ in range(_LOCATION_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         # the location, with the noise that follows
         given_others, _ = scale_given_others(
             errors,
