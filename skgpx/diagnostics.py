@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 
 from skgpx._numerics.conjugate_gradients import Solution
 from skgpx._numerics.expectations import expectation_nodes
+from skgpx._numerics.laplace import line_averages
 from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.rows import thinning
@@ -1126,10 +1127,9 @@ def _given_other_counts(
     """
     mean, variance = latent.moments()
     nodes, masses = expectation_nodes(1)
-    f = mean + np.sqrt(variance) * nodes[:, 0]
-    masses = masses[:, np.newaxis]
-    gradient = likelihood.row_gradient(y, f[:, np.newaxis])[:, 0] @ masses
-    curvature = likelihood.row_curvature(y, f[:, np.newaxis])[:, 0, 0] @ masses
+    _, gradient, curvature = line_averages(
+        likelihood, y, mean, np.sqrt(variance), nodes[:, 0], masses
+    )
     share = np.clip(1.0 - variance * curvature, _LEAST_SHARE_OF_OTHERS, 1.0)
     variance = variance / share
     mean = mean + variance * gradient
