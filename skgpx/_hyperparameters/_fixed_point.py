@@ -9,7 +9,7 @@ rows that are stored elsewhere, or each row from its nearest others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -40,16 +40,6 @@ class NoisyValues(NamedTuple):
 
     y: Array
     noise: Array
-
-    @classmethod
-    def nothing(cls, n: int, n_functions: int) -> NoisyValues:
-        """Observations that say nothing."""
-        shape = (n, n_functions)
-        return cls(np.zeros(shape), np.full(shape, np.inf))
-
-    def averages_of(self, weights: Array) -> NoisyValues:
-        """One observation for so many (n,) of the same value."""
-        return NoisyValues(self.y, self.noise / weights[:, np.newaxis])
 
     def take(self, chosen: Index) -> NoisyValues:
         """Some of them."""
@@ -157,7 +147,8 @@ class Sites(NamedTuple):
     @classmethod
     def nothing(cls, moments: LatentMoments) -> Sites:
         """Observations that say nothing, around moments."""
-        return cls(moments, NoisyValues.nothing(*moments.mean.shape))
+        noise = np.full(moments.mean.shape, np.inf)
+        return cls(moments, NoisyValues(np.zeros_like(noise), noise))
 
     def moved(
         self,
@@ -176,6 +167,10 @@ class Observations(Protocol):
     """:class:`Sites`, here or elsewhere."""
 
     @property
+    def values(self) -> Any:
+        """At the rows."""
+
+    @property
     def change(self) -> float:
         """Of the moments, see :meth:`LatentMoments.change_from`."""
 
@@ -186,7 +181,7 @@ R = TypeVar("R")
 
 def fixed_point(
     sites: S,
-    regress: Callable[[S], R],
+    regress: Callable[[Any], R],
     respond: Callable[[R, S], S],
     report: Callable[[R, S], bool] | None = None,
     settled: float = _SETTLED,
@@ -198,7 +193,7 @@ def fixed_point(
     sites : Sites
         The first observations.
     regress : callable
-        ``regress(sites)``: the functions given these observations.
+        ``regress(values)``: the functions given values of the observations.
     respond : callable
         ``respond(regression, sites)``: the observations that follow, a part of the way
         from the present ones to those around the moments of the regression.
@@ -217,7 +212,7 @@ def fixed_point(
         Whether these moments no longer change, or a callback has ended the rounds.
     """
     for _ in range(MAX_ROUNDS):
-        regression = regress(sites)
+        regression = regress(sites.values)
         sites = respond(regression, sites)
         stop = report is not None and report(regression, sites)
         if stop or sites.change < settled:

@@ -308,8 +308,8 @@ def latent_moments(
     nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
     responses_at = ResponsesAt.of(rows, likelihood, kernel, bounded=True)
 
-    def regress(sites: Sites) -> LatentMoments:
-        return LatentMoments(*nearest.predict(kernel, *sites.values))
+    def regress(values: NoisyValues) -> LatentMoments:
+        return LatentMoments(*nearest.predict(kernel, *values))
 
     def respond(given_others: LatentMoments, sites: Sites) -> Sites:
         return responses_at.next_sites(given_others.given(sites.values), sites)
@@ -730,8 +730,8 @@ def scale_given_others(
     """
     nearest = NearestOthers.of(errors.X, kernel, PREDECESSOR_ROWS)
 
-    def regress(sites: Sites) -> LatentMoments:
-        return _given_others(errors, nearest, kernel, sites.values)
+    def regress(values: NoisyValues) -> LatentMoments:
+        return _given_others(errors, nearest, kernel, values)
 
     def respond(given_others: LatentMoments, sites: Sites) -> Sites:
         evidence = evidence_of(errors, scale, given_others)

@@ -353,16 +353,16 @@ def _closest_normal(
     first = rows.respond(0, first_responses, nothing, shared)
 
     # 2 regression on them
-    def regress(responses: Round) -> CellRegression:
-        sums = rows.sums(prior, responses.tables)
+    def regress(tables: list[Any]) -> CellRegression:
+        sums = rows.sums(prior, tables)
         model, log_density = prior.given_sums(sums)
-        return CellRegression(model, log_density, sums, responses.tables)
+        return CellRegression(model, log_density, sums, tables)
 
     # 3 those around its moments
     def respond(regression: CellRegression, responses: Round) -> Round:
         if responses.number > 0:
             rows.store.remove(f"cell-{responses.number - 1}")
-        state = list(zip(responses.tables, responses.moments, strict=True))
+        state = list(zip(responses.values, responses.moments, strict=True))
         return rows.respond(
             responses.number + 1,
             next_responses,
@@ -410,7 +410,7 @@ class Round(NamedTuple):
     ----------
     number : int
         Of the round, for names of files.
-    tables : list
+    values : list
         Of :class:`~skgpx._cells._cells.NormalRows`, one for each cell.
     moments : list
         Latent moments of the rows of each cell around which the responses are.
@@ -421,7 +421,7 @@ class Round(NamedTuple):
     """
 
     number: int
-    tables: list[Any]
+    values: list[Any]
     moments: list[Any]
     bound: float
     change: float
@@ -543,7 +543,7 @@ class CellRows(NamedTuple):
         bound, change, n_rows = sum(compute(*results[2 * n_cells :]))
         return Round(
             number=number,
-            tables=list(results[:n_cells]),
+            values=list(results[:n_cells]),
             moments=list(results[n_cells : 2 * n_cells]),
             bound=float(bound),
             change=float(change / n_rows),

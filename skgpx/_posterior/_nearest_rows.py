@@ -118,7 +118,7 @@ def nearest_rows(
 
     # 3 regression on them, and those around its moments, in turn
     regression, sites, converged = fixed_point(
-        responses_at.first_sites(moments), functions.given_sites, respond, report
+        responses_at.first_sites(moments), functions.given, respond, report
     )
     inference = inference_at(regression, sites, rng)
     return inference._replace(findings=(rows_not_converged(converged),))
@@ -419,14 +419,11 @@ class NearestFunctions(NamedTuple):
         weights = rows.weights[:, np.newaxis]
         return cls(residual, weights, nearest, count, systems, n_jobs)
 
-    def given_sites(self, sites: Sites) -> Regression:
-        """Condition them on observations at the rows."""
-        return self.given(sites.values)
-
     def given(self, values: NoisyValues) -> Regression:
         """Condition them on noisy values at the rows."""
         z = values.y
-        noise = values.averages_of(self.weights[:, 0]).noise
+        # one observation for so many of the same value
+        noise = values.noise / self.weights
         residual = replace(self.residual, noise=noise)
         covariances = []
         duals = []
@@ -521,10 +518,10 @@ def location_and_scale(
     )
 
     # 2 regression of each of them on its observations
-    def regress(sites: Sites) -> Functions:
-        values, noise = sites.values
-        location = location_function.given(NoisyValues(values[:, :1], noise[:, :1]))
-        scale = scale_function.given(NoisyValues(values[:, 1:], noise[:, 1:]))
+    def regress(values: NoisyValues) -> Functions:
+        z, noise = values
+        location = location_function.given(NoisyValues(z[:, :1], noise[:, :1]))
+        scale = scale_function.given(NoisyValues(z[:, 1:], noise[:, 1:]))
         return Functions(location, scale)
 
     # 3 what each row says of both, given their moments without it
