@@ -319,3 +319,31 @@ def test_values_without_a_row_are_those_of_another_search(rng, likelihood):
         # exact for normal noise; of coupled classes up to third derivatives
         share = 1e-6 if isinstance(likelihood, Gaussian) else 0.35
         np.testing.assert_allclose(values[i], expected, atol=share * change + 1e-7)
+
+
+def test_newton_steps_are_halved_where_they_go_too_far():
+    # full steps for log cosh from x = 2 diverge
+    def evaluate(x):
+        return float(np.log(np.cosh(x)).sum()), np.tanh(x)
+
+    def propose(x, gradient, is_slow):
+        step = -gradient * np.cosh(x) ** 2
+        return step, -float(step @ gradient)
+
+    start = np.array([2.0, -0.3])
+    x, energy, n_iter, converged = laplace.newton(start, evaluate, propose, 1e-10)
+    assert converged
+    assert n_iter < 20
+    assert energy == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_allclose(x, 0.0, atol=1e-6)
+
+    # a kink, whose energy no step decreases, is no mode that was found
+    def kink(x):
+        return float(np.abs(x).sum()), np.ones(2)
+
+    x, _, n_iter, converged = laplace.newton(
+        np.zeros(2), kink, lambda x, gradient, is_slow: (-gradient, 2.0), 1e-10
+    )
+    assert not converged
+    assert n_iter == 1
+    np.testing.assert_array_equal(x, 0.0)
