@@ -37,7 +37,11 @@ from skgpx._hyperparameters._process_evidence import VariationalEvidence, suits_
 from skgpx._hyperparameters._scale_of_y import tells_scale
 from skgpx._hyperparameters._series_evidence import regression_evidence
 from skgpx._hyperparameters._series_search import false_alarm_level
-from skgpx._hyperparameters._slope_noise import learn_noise_of_slopes
+from skgpx._hyperparameters._slope_noise import (
+    NoiseOfKinds,
+    kinds_of_rows,
+    learn_noise_of_slopes,
+)
 from skgpx._hyperparameters._sparse import (
     MAX_INDUCING_NON_GAUSSIAN,
     MIN_GAIN,
@@ -64,6 +68,7 @@ __all__ = [
     "NO_NOISE",
     "LatentMoments",
     "NeighborhoodDensity",
+    "NoiseOfKinds",
     "NoisyValues",
     "NormalForm",
     "ResponsesAt",
@@ -81,6 +86,7 @@ __all__ = [
     "grow",
     "inducing_by_capacity",
     "inducing_of_targets",
+    "kinds_of_rows",
     "latent_moments",
     "learn",
     "learn_noise_of_slopes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -12,8 +12,9 @@ from skgpx._hyperparameters._candidates import NOISE_PRIOR
 from skgpx._hyperparameters._evidence import log_density_and_slopes, mean_square
 from skgpx._hyperparameters._maximise import State
 from skgpx._row_budgets import SEARCHED_ROWS
-from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index
+from skgpx._shell.validation import Rows, Units
+from skgpx._types import Array, Index, Kernel
+from skgpx.kernels import VALUE, Functionals
 from skgpx.likelihoods import Likelihood
 from skgpx.likelihoods._noise import KnownNoise
 
@@ -22,6 +23,47 @@ _MOST_ROUNDS = 4
 _SETTLED = 0.1
 # Logarithms of noise variances relative to the variances of targets.
 _BOUNDS = (np.log(1e-8), np.log(10.0))
+
+
+class NoiseOfKinds(NamedTuple):
+    """Noise variances of values and of slopes, beside one another.
+
+    Attributes
+    ----------
+    first : float
+        Of values, or if all rows are slopes of those along the first column, in units
+        of the noise of a search.
+    of_slopes : ndarray of shape (d,) or None
+        Of slopes along each column, in units of the noise of the fitted likelihood;
+        zero for columns along which no row has a slope. None without functionals.
+    """
+
+    first: float = 1.0
+    of_slopes: Array | None = None
+
+    @classmethod
+    def of(cls, rows: Rows, kernel: Kernel, units: Units) -> NoiseOfKinds:
+        """Noise of rows, which is learned or known."""
+        if not isinstance(kernel, Functionals):
+            return cls()
+        derivative = kernel.rows(rows.X).derivative
+        noise = np.ones(len(rows.y)) if rows.known is None else rows.known
+        first = float(noise[np.argmin(derivative)])
+        if units.new_row_variance is not None:
+            # the likelihood has the mean of known noise
+            first = float(np.average(noise, weights=rows.weights))
+        of_slopes = np.zeros(kernel.n_features)
+        for column in np.unique(derivative[derivative != VALUE]):
+            of_slopes[column] = np.median(noise[derivative == column]) / first
+        return cls(first, of_slopes)
+
+
+def kinds_of_rows(rows: Rows, kernel: Kernel) -> Index:
+    """Kinds (n,) of rows from 0 on: values, and slopes by column; zeros of values."""
+    if not isinstance(kernel, Functionals):
+        return np.zeros(len(rows.y), dtype=np.intp)
+    derivative = kernel.rows(rows.X).derivative
+    return np.unique(derivative, return_inverse=True)[1]
 
 
 def learn_noise_of_slopes(
@@ -37,7 +79,8 @@ def learn_noise_of_slopes(
     rows : Rows
         Of one target under Gaussian noise that is free.
     kinds : ndarray of int of shape (n,)
-        Kinds of rows, from 0 on, each with a noise: values, and slopes by column.
+        Kinds of rows, from 0 on, each with a noise: values, and slopes by column. Of
+        one kind it is that of the search.
     likelihood : Likelihood
         Prepared, for rows of kind 0.
     learn : callable
@@ -50,6 +93,8 @@ def learn_noise_of_slopes(
         Whose `known` noise is relative to that of the states.
     states : list of State
     """
+    if not np.any(kinds):
+        return rows, learn(rows, likelihood=likelihood)
     first_rows = rows.take(kinds == 0)
     if np.ptp(first_rows.y) > 0.0:
         # rows of other kinds have other units

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skgpx._latent._model import LatentModel, Mean, MixtureModel
-from skgpx.bases import KernelBasis
+from skgpx.bases import Fourier, FourierSeries, KernelBasis
 from skgpx.kernels import Functionals, length_scales
 
 
@@ -24,18 +24,23 @@ def model_of_functionals(model: Any) -> Any:
         models: Any = tuple(model_of_functionals(part) for part in model.models)
         return replace(model, models=models)
     basis = getattr(model, "basis", None)
-    if not isinstance(model, LatentModel) or not isinstance(basis, KernelBasis):
+    has_waves = isinstance(basis, Fourier | FourierSeries)
+    has_functionals = has_waves or isinstance(basis, KernelBasis)
+    if not isinstance(model, LatentModel) or not has_functionals:
         raise ValueError(
             "Slopes, means over boxes and differences are predicted from kernels at "
-            f"inducing points; got a model of type {type(model).__name__} with a "
-            f"{type(basis).__name__}. PLSRegressor(n_neighbors=0), of a series with "
-            'n_inducing=300, and SpectralVGPRegressor(basis="inducing") have such '
-            "points; or evaluate draws: sample_functions(...).value_and_grad(X)."
+            "inducing points and from Fourier functions; got a model of type "
+            f"{type(model).__name__} with a {type(basis).__name__}. "
+            "SpectralVGPRegressor, PLSRegressor(n_neighbors=0) and, of a series, "
+            "PLSRegressor(n_inducing=300) have such functions; or evaluate draws: "
+            "sample_functions(...).value_and_grad(X)."
         )
-    kernel = basis.kernel
-    if type(kernel) is not Functionals:
+    if has_waves:
+        basis = basis.of_functionals()
+    elif type(basis.kernel) is not Functionals:
         d = basis.inducing_points.shape[1]
-        kernel = Functionals(kernel, length_scales(kernel, d))
+        scales = length_scales(basis.kernel, d)
+        basis = replace(basis, kernel=Functionals(basis.kernel, scales))
     elif model.mean is not None and model.mean.function is not None:
         return model
     if model.mean is not None and model.mean.function is not None:
@@ -43,7 +48,7 @@ def model_of_functionals(model: Any) -> Any:
             "The prior mean is a function of which slopes, means over boxes and "
             "differences are not known. Fit the estimator with a constant mean."
         )
-    return with_level(replace(model, basis=replace(basis, kernel=kernel)))
+    return with_level(replace(model, basis=basis))
 
 
 def with_level(model: Any, shift: float = 0.0) -> Any:
@@ -55,4 +60,5 @@ def with_level(model: Any, shift: float = 0.0) -> Any:
     level = zeros + shift
     if model.mean is not None:
         level += model.mean.shift
-    return replace(model, mean=Mean(zeros, level, model.basis.kernel.level))
+    seen = getattr(model.basis, "kernel", model.basis)
+    return replace(model, mean=Mean(zeros, level, seen.level))

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from skgpx._cells._distributed import frame_of, is_lazy
 from skgpx._cells._lazy_predictions import LazyDistribution
 from skgpx._hyperparameters import (
     MAX_INDUCING_NON_GAUSSIAN,
+    NoiseOfKinds,
     NormalForm,
     State,
     inducing_by_capacity,
     inducing_of_targets,
+    kinds_of_rows,
     learn,
     learn_noise_of_slopes,
     most_points,
@@ -66,7 +68,6 @@ from skgpx._types import Array, ArrayLike, Generator, Index, Kernel
 from skgpx.bases import Nystroem, SeriesBasis, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import (
-    VALUE,
     Functionals,
     StateSpace,
     decays,
@@ -372,13 +373,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
         Zeros where it is one noise.
         """
-        kinds = np.zeros(len(rows.y), dtype=np.intp)
         learns = likelihood.has_closed_form and self.optimizer is not None
         learns = learns and len(likelihood.theta) > 0 and rows.known is None
-        if learns and isinstance(kernel, Functionals):
-            derivative = kernel.rows(rows.X).derivative
-            _, kinds = np.unique(derivative, return_inverse=True)
-        return kinds
+        return kinds_of_rows(rows, kernel) * learns
 
     def _continues(self, kernel: Kernel) -> bool:
         """Whether this fit is a warm start from one of the same prior and columns."""
@@ -839,39 +836,6 @@ def _excess_of_noise(noise: float, exact_noise: float) -> float:
     if noise - exact_noise > 0.2 * explained_by_exact:
         return 0.5 * float(np.log(noise / exact_noise))
     return 0.0
-
-
-class NoiseOfKinds(NamedTuple):
-    """Noise variances of values and of slopes, beside one another.
-
-    Attributes
-    ----------
-    first : float
-        Of values, or if all rows are slopes of those along the first column, in units
-        of the noise of a search.
-    of_slopes : ndarray of shape (d,) or None
-        Of slopes along each column, in units of the noise of the fitted likelihood;
-        zero for columns along which no row has a slope. None without functionals.
-    """
-
-    first: float = 1.0
-    of_slopes: Array | None = None
-
-    @classmethod
-    def of(cls, rows: Rows, kernel: Kernel, units: Units) -> NoiseOfKinds:
-        """Noise of rows, which is learned or known."""
-        if not isinstance(kernel, Functionals):
-            return cls()
-        derivative = kernel.rows(rows.X).derivative
-        noise = np.ones(len(rows.y)) if rows.known is None else rows.known
-        first = float(noise[np.argmin(derivative)])
-        if units.new_row_variance is not None:
-            # the likelihood has the mean of known noise
-            first = float(np.average(noise, weights=rows.weights))
-        of_slopes = np.zeros(kernel.n_features)
-        for column in np.unique(derivative[derivative != VALUE]):
-            of_slopes[column] = np.median(noise[derivative == column]) / first
-        return cls(first, of_slopes)
 
 
 def has_scale_kernel(likelihood: Likelihood) -> bool:

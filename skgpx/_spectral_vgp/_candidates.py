@@ -19,6 +19,7 @@ from skgpx._numerics.fourier import Box, FourierIndex, Integers, by_length, mome
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import WeightStatistics
 from skgpx._spectral_vgp._domain import Region, kernel_box, widths
+from skgpx._spectral_vgp._functional_sums import FunctionalSums
 from skgpx._types import Array, Kernel
 from skgpx.bases import (
     BoostedEigenvalues,
@@ -73,6 +74,9 @@ class FourierPrior(NamedTuple):
         Number of the candidate.
     only_noise : bool
         Whether noise alone has at least this bound.
+    powers : ndarray of shape (J,) or None
+        Mean squares, over rows of functionals, of the functions of the basis and of
+        those that follow; None for rows of values.
     """
 
     rule: BoostedEigenvalues
@@ -84,6 +88,7 @@ class FourierPrior(NamedTuple):
     score: float = -np.inf
     family: int = 0
     only_noise: bool = False
+    powers: Array | None = None
 
     @property
     def waves(self) -> Integers:
@@ -132,6 +137,8 @@ class Candidates:
         Size of the basis; where it is open, at the start of a search.
     grows : bool
         Whether the number of functions is open.
+    sees_functionals : bool
+        Whether rows see functionals of f, such as slopes.
     """
 
     rules: tuple[EigenvalueRule, ...]
@@ -147,6 +154,7 @@ class Candidates:
     stated: Sequence[Any]
     n_functions: int
     grows: bool
+    sees_functionals: bool
 
     @property
     def n_inputs(self) -> int:
@@ -160,7 +168,9 @@ class Candidates:
 
     def box(self, rule: EigenvalueRule) -> Box:
         """Box that suits a rule."""
-        return kernel_box(self.region, kernel_of(rule), self.learned)
+        # sums of functionals cost no more on a wide box
+        learned = self.learned and not self.sees_functionals
+        return kernel_box(self.region, kernel_of(rule), learned)
 
     def boost(
         self,
@@ -254,7 +264,7 @@ class Candidates:
 def candidates_for(
     parameters: Parameters,
     region: Region,
-    statistics: SeriesStatistics,
+    statistics: SeriesStatistics | FunctionalSums,
     scale: float | Array,
 ) -> Candidates:
     """Candidates for the parameters of an estimator.
@@ -263,7 +273,7 @@ def candidates_for(
     ----------
     parameters : Parameters
     region : Region
-    statistics : SeriesStatistics
+    statistics : SeriesStatistics or FunctionalSums
         Sums of the centred y.
     scale : float or ndarray of shape (t,)
         Unit of y.
@@ -274,8 +284,13 @@ def candidates_for(
     mean_squares = statistics.square / statistics.weight / scale**2
 
     rules = families(kernel, region.seen, statistics.weight)
+    sees_functionals = isinstance(statistics, FunctionalSums)
+    if kernel is None and isinstance(statistics, FunctionalSums):
+        rules = statistics.with_variance(rules)
     is_ordered = parameters["order"] == "data"
     if is_ordered:
+        # the rows of a series prior see values
+        assert isinstance(statistics, SeriesStatistics)
         rules = (order_by_data(rules[0], region.domain, statistics, scale),)
 
     grows = isinstance(n_basis, str)
@@ -308,13 +323,14 @@ def candidates_for(
         is_default=is_default,
         learned=learned,
         boosts_level=boosts_level,
-        boosts_waves=boosts_level and grows and not is_ordered,
+        boosts_waves=boosts_level and grows and not (is_ordered or sees_functionals),
         tail_is_noise=tail_is_noise,
         noise_variance=fixed_noise_variance(parameters, scale),
         noise_range=np.ravel(np.asarray(noise_range)),
         stated=stated_priors(stating),
         n_functions=n_functions,
         grows=grows,
+        sees_functionals=sees_functionals,
     )
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skgpx._hyperparameters import counted_once
+from skgpx._hyperparameters import (
+    counted_once,
+    kinds_of_rows,
+    learn_noise_of_slopes,
+)
 from skgpx._latent import LatentModel
 from skgpx._numerics.fourier import Box, Integers
 from skgpx._numerics.fourier_sums import BinMoments, SeriesStatistics
@@ -19,7 +23,8 @@ from skgpx._numerics.regression import (
     whitened,
 )
 from skgpx._numerics.rows import sample_distinct_rows
-from skgpx._shell.validation import Rows, canonical_rows
+from skgpx._shell.functionals import units_of_functionals
+from skgpx._shell.validation import Rows, Units, canonical_rows
 from skgpx._spectral_vgp._candidates import (
     MAX_ORDERED_WAVES,
     FourierPrior,
@@ -36,18 +41,27 @@ from skgpx._spectral_vgp._domain import (
     input_range,
     joint_range,
 )
-from skgpx._spectral_vgp._score import Objective, objective_for, row_sums
+from skgpx._spectral_vgp._functional_sums import FunctionalSums
+from skgpx._spectral_vgp._score import (
+    Objective,
+    check_within,
+    objective_for,
+    row_sums,
+)
 from skgpx._spectral_vgp._search import MAX_FUNCTIONS, search
 from skgpx._types import Array, Generator, Kernel
 from skgpx.bases import BoostedEigenvalues, FourierSeries, OrderedEigenvalues
 from skgpx.diagnostics import Finding, no_signal, too_few_basis_functions
+from skgpx.kernels import Functionals
+from skgpx.likelihoods import Gaussian
+from skgpx.likelihoods._noise import KnownNoise
 
 Fit = tuple[dict[str, Any], tuple[Finding | None, ...]]
 
 # Largest number of waves that sums of fewer rows of one input over its domain hold.
 _MAX_WAVES = 1638
-# Rows of two and of three inputs that choose a prior.
-_FIRST_ROWS = {2: 3000, 3: 2000}
+# Rows of two and of three inputs that choose a prior; with one input, of functionals.
+_FIRST_ROWS = {1: 5000, 2: 3000, 3: 2000}
 # Rows up to which copies count once in a search: duplicate rows make the likelihood of
 # the noise variance unbounded; functions cannot follow single rows of more.
 _MAX_COUNTED_ONCE = 20_000
@@ -65,8 +79,8 @@ class FourierState:
         Whether the domain is the user's, all of which the functions must hold.
     parameters : dict
         Which models must share to be merged.
-    statistics : SeriesStatistics
-    searched : SeriesStatistics
+    statistics : SeriesStatistics or FunctionalSums
+    searched : SeriesStatistics or FunctionalSums
         Without copies of rows: what the search reads.
     start : FourierPrior or None
         With several inputs, what the first rows chose: the box is theirs.
@@ -76,8 +90,8 @@ class FourierState:
     seen: Array
     is_given: bool
     parameters: Parameters
-    statistics: SeriesStatistics
-    searched: SeriesStatistics
+    statistics: Any
+    searched: Any
     start: FourierPrior | None = None
 
     def with_rows(self, rows: Rows, n_jobs: int | None) -> FourierState:
@@ -153,7 +167,8 @@ class FourierState:
         """
         # the functions of data without a domain need not hold its margin
         core = self.domain
-        if len(self.domain) == 1 and not self.is_given:
+        any_box = len(self.domain) == 1 or isinstance(self.statistics, FunctionalSums)
+        if any_box and not self.is_given:
             core = self.seen
         region = Region(self.domain, core, self.seen)
         objective = objective_for(self.searched, self.parameters, region)
@@ -182,7 +197,7 @@ class FourierState:
         has_sums = np.all(np.abs(index.waves) <= statistics.reach(), axis=1)
         index = index.part(np.argsort(~has_sums, kind="stable"))
         series = FourierSeries.from_rule(rule, box, m, index)
-        spectrum = rule.spectrum(series.index, box)
+        spectrum = objective.spectrum(prior._replace(functions=series.index))
         sums = statistics.normal_equations(series.index, scale)
         weight = statistics.weight
         regression = whitened(sums, spectrum.eigenvalues, weight * spectrum.tail)
@@ -313,6 +328,93 @@ def fit_population(
         searched=searched,
         start=start,
     )
+
+
+def fit_functionals(
+    rows: Rows,
+    domain: Array | None,
+    parameters: Parameters,
+    rng: Generator,
+    n_jobs: int | None,
+) -> FourierState:
+    """Sums over rows of functionals for the prior that some of them choose.
+
+    Parameters as of :func:`fit_population`.
+
+    Raises
+    ------
+    ValueError
+        If a row, or a part of its box, is outside the domain.
+    """
+    seen = parameters["seen"]
+    unit = units_of_functionals(rows, seen, normalize=True, robust=False)
+    units = unit if parameters["normalize_y"] else Units(level=seen.level)
+    rows = rows._replace(y=units.standardised(rows.y, rows.X))
+    corners = seen.rows(rows.X).corners()
+    is_given = domain is not None
+    if domain is None:
+        domain = data_domain(corners)
+    check_within(corners, domain)
+    range_of_rows = input_range(corners)
+    core = domain if is_given else range_of_rows
+    region = Region(domain, core, seen=range_of_rows)
+
+    def sums(rows: Rows) -> FunctionalSums:
+        return FunctionalSums(
+            rows=rows,
+            seen=seen,
+            box=domain_box(domain),
+            shift=float(units.shift),
+            scale=float(units.scale),
+            variance=float(unit.scale / units.scale) ** 2,
+            n_jobs=n_jobs,
+        )
+
+    def search_rows(rows: Rows) -> FourierPrior:
+        return search(objective_for(sums(rows), parameters, region, rows))
+
+    def states_of(rows: Rows, **likelihood: Any) -> list[Any]:
+        del likelihood
+        prior = search_rows(rows)
+        kernel = Functionals(kernel_of(prior.rule), seen.resolution)
+        return [_Learned(kernel, float(prior.noise_variance))]
+
+    salt = int(rng.integers(2**63))
+    chosen = sample_distinct_rows(rows.X, rows.y, _FIRST_ROWS[len(domain)], salt)
+    sample = rows if chosen is None else rows.take(chosen)
+    kinds = kinds_of_rows(rows, seen)
+    learns = fixed_noise_variance(parameters, 1.0) is None
+    learns = learns and parameters["optimizer"] is not None
+    if learns and np.any(kinds):
+        kinds_of_sample = kinds_of_rows(sample, seen)
+        relative, _ = learn_noise_of_slopes(
+            sample,
+            kinds_of_sample,
+            Gaussian().prepare(sample.y, sample.weights),
+            states_of,
+        )
+        assert relative.known is not None
+        _, first = np.unique(kinds_of_sample, return_index=True)
+        noise = KnownNoise.of(relative.known[first][kinds], rows.weights)
+        rows = rows._replace(known=noise.relative)
+        sample = rows if chosen is None else rows.take(chosen)
+    statistics = sums(rows)
+    return FourierState(
+        domain=domain,
+        seen=region.seen,
+        is_given=is_given,
+        parameters=parameters,
+        statistics=statistics,
+        searched=statistics,
+        start=search_rows(sample),
+    )
+
+
+class _Learned(NamedTuple):
+    """Kernel of functionals and noise variance of the first kind of rows."""
+
+    kernel: Kernel
+    noise_variance: float
 
 
 # ---- Waves for which there are sums --------------------------------------------------

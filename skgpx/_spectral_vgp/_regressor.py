@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -13,12 +14,15 @@ from scipy.special import ndtri
 from skgpx._draws import checked_domain
 from skgpx._hyperparameters import (
     NOISE_PRIOR,
+    NoiseOfKinds,
     inducing_by_capacity,
+    kinds_of_rows,
     learn,
+    learn_noise_of_slopes,
     search_findings,
     search_record,
 )
-from skgpx._latent import LatentModel
+from skgpx._latent import LatentModel, with_level
 from skgpx._numerics.regression import (
     TargetRegressions,
     WeightStatistics,
@@ -34,6 +38,12 @@ from skgpx._shell.callbacks import (
     StageClock,
     with_callbacks,
 )
+from skgpx._shell.functionals import (
+    functional_rows,
+    resolution_of,
+    units_of_functionals,
+)
+from skgpx._shell.kernel_requests import EVERYTHING
 from skgpx._shell.row_statistics import AdditiveModel, row_statistics
 from skgpx._shell.validation import (
     POSITIVE,
@@ -42,6 +52,7 @@ from skgpx._shell.validation import (
     Interval,
     Rows,
     StrOptions,
+    Units,
     canonical_rows,
     check_coverage,
     check_is_fitted,
@@ -72,7 +83,11 @@ from skgpx._spectral_vgp._domain import (
     warn_outside,
     without_input_outliers,
 )
-from skgpx._spectral_vgp._population import FourierState, fit_population
+from skgpx._spectral_vgp._population import (
+    FourierState,
+    fit_functionals,
+    fit_population,
+)
 from skgpx._types import Array, ArrayLike, Generator, Kernel, RandomState
 from skgpx.bases import (
     ContinuedSeries,
@@ -90,8 +105,14 @@ from skgpx.diagnostics import (
     equal_rows,
     noise_below_residuals,
 )
-from skgpx.kernels import default_kernel, split_noise
-from skgpx.likelihoods import Gaussian
+from skgpx.kernels import (
+    VALUE,
+    FunctionalRows,
+    Functionals,
+    default_kernel,
+    split_noise,
+)
+from skgpx.likelihoods import Gaussian, Likelihood
 from skgpx.likelihoods._noise import KnownNoise
 
 # Inputs up to which Fourier functions are used.
@@ -296,6 +317,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     # of the rows of `fit`, where it is known
     _noise: KnownNoise | None
+    # which reads the rows of `fit` where these see functionals
+    _seen: Functionals | None
     _state: Any
     posterior_: LatentModel
 
@@ -354,6 +377,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         sample_weight: ArrayLike | None = None,
         *,
         noise_variance: ArrayLike | None = None,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> Self:
         """Fit prior and posterior.
 
@@ -371,6 +397,17 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             the parameter of this name and of a WhiteKernel. It is all the noise of the
             row, as `alpha` of GaussianProcessRegressor, and none is learned. No rows
             can be added later.
+        derivative : array-like of shape (n_samples,), int or str, default=None
+            Which rows see a slope of f: the number or the name of the column along
+            which it is a derivative, in units of y per unit of the column; -1 for a
+            value. The noise of slopes along each column is learned apart from that of
+            values.
+        widths : array-like of shape (n_samples, n_features), default=None
+            Widths of a box around each row of X over which y is the mean of f: bins of
+            a histogram, daily means, pixels; 0 for a point.
+        against : array-like of shape (n_samples, n_features), default=None
+            Points at which f is subtracted: y is about ``f(X) - f(against)``. A row of
+            NaN stands for ``f(X)`` itself.
 
         Returns
         -------
@@ -380,8 +417,16 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         ------
         ValueError
             For input that is not finite and two-dimensional, rows outside `domain`
-            if it is given, or parameters that do not fit together.
+            if it is given, or parameters that do not fit together. For slopes of a
+            kernel without any, such as Matern's of order 1/2, or along columns of
+            categories; for slopes, boxes and differences of several targets, of a
+            series prior and of ``basis="empirical"``.
         """
+        functionals = {
+            "derivative": derivative,
+            "widths": widths,
+            "against": against,
+        }
         clock = StageClock()
         reporter = RoundReporter(
             self,
@@ -389,8 +434,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             y,
             sample_weight,
             noise_variance=noise_variance,
+            **functionals,
         )
-        rows, self._noise = self._given_rows(X, y, sample_weight, noise_variance)
+        rows, self._noise = self._given_rows(
+            X, y, sample_weight, noise_variance, **functionals
+        )
         self._state, input_findings = self._sums(rows, adds=False)
 
         def report(
@@ -411,6 +459,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         clock.end_of("solution")
         self._solved(attributes, clock)
         residual_findings = self._check_fit(rows)
+        if self._seen is not None:
+            # no rows are added to functionals
+            self._state = replace(self._state, statistics=None)
         findings = (*input_findings, *search_findings, *residual_findings)
         conclude(self, findings, sample_weight)
         reporter.finish()
@@ -606,6 +657,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         sample_weight: ArrayLike | None,
         noise_variance: ArrayLike | None = None,
         reset: bool = True,
+        **functionals: ArrayLike | None,
     ) -> tuple[Rows, KnownNoise | None]:
         """Checked rows of positive weight, and their noise if it was given."""
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
@@ -616,6 +668,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         variances = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
         noise = known_noise(variances, y, weights, self.noise_variance, kernel)
         relative_noise = None if noise is None else noise.relative
+        seen = functional_rows(self, X, **functionals) if functionals else None
+        self._seen = None
+        if seen is not None:
+            self._check_targets_and_slopes(seen, kernel_of(self))
+            self._seen = Functionals(kernel or EVERYTHING, resolution_of(seen))
+            X = seen.as_array()
         rows = Rows(X, y, weights, relative_noise)
         positive = weights > 0.0
         if not positive.all():
@@ -664,20 +722,57 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             )
         if self._noise is not None:
             parameters["noise_variance"] = self._noise.reference
+        parameters["seen"] = self._seen
         if self.basis_ != "fourier":
             distinct = canonical_rows(*rows)
-            return fit_sample(distinct, self.basis_, parameters, rng, self.n_jobs)
+            state, findings, rows = fit_sample(
+                distinct,
+                self.basis_,
+                parameters,
+                rng,
+                self.n_jobs,
+            )
+            self._keep_noise_of_slopes(rows)
+            return state, findings
         domain = checked_domain(self.domain, self.n_features_in_)
+        if self._seen is not None:
+            distinct = canonical_rows(*rows)
+            functionals = fit_functionals(
+                distinct,
+                domain,
+                parameters,
+                rng,
+                self.n_jobs,
+            )
+            self._keep_noise_of_slopes(functionals.statistics.rows)
+            return functionals, ()
         finding = None
         if domain is None:
             rows, finding = without_input_outliers(rows)
         state = fit_population(rows, domain, parameters, rng, self.n_jobs, adds)
         return state, (finding, equal_rows(rows, state.searched.weight))
 
+    def _keep_noise_of_slopes(self, rows: Rows) -> None:
+        """Keep the noise of slopes and values, that of rows in units of a search."""
+        self._noise_of_slopes = None
+        if self._seen is None:
+            return
+        mean = None if self._noise is None else self._noise.mean
+        noise = NoiseOfKinds.of(rows, self._seen, Units(new_row_variance=mean))
+        self._noise_of_slopes = noise.of_slopes
+        self._first_noise = noise.first
+        self._constant = 0.0
+        if rows.known is not None:
+            self._constant = KnownNoise.of(rows.known, rows.weights).constant
+
     def _check_fit(self, rows: Rows) -> list[Finding | None]:
         """Residuals of at most 1000 of the rows that the functions describe."""
+        if self._seen is not None:
+            # those of values
+            seen = self._seen.rows(rows.X)
+            rows = rows._replace(X=seen.X).take(np.flatnonzero(seen.is_value))
         # hyperparameters that the user fixes may underfit on purpose
-        if self.optimizer is None:
+        if self.optimizer is None or not len(rows.y):
             return []
         checked = rows.thinned(THINNED_ROWS)
         if self.basis_ == "fourier":
@@ -719,13 +814,41 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         return not isinstance(split_noise(kernel)[2], str)
 
     def _check_additive(self, other: SpectralVGPRegressor) -> None:
-        """Refuse to add rows whose noise is known, or to such rows."""
+        """Refuse to add rows of known noise or functionals, or to such rows."""
+        if self._seen is not None or other._seen is not None:
+            raise ValueError(
+                "A model of slopes, means over boxes or differences can neither take "
+                "more rows nor be merged. Fit all rows together."
+            )
         if self._noise is not None or other._noise is not None:
             raise ValueError(
                 "A model that was fitted with the noise_variance of each row can "
                 "neither take more rows nor be merged: its sums are in units of these "
                 "noises. Fit all rows together."
             )
+
+    def _check_functionals(self, seen: FunctionalRows, likelihood: Likelihood) -> None:
+        super()._check_functionals(seen, likelihood)
+        self._check_targets_and_slopes(seen, self.kernel_)
+        if self.kernel_ is None and np.any(seen.derivative != VALUE):
+            raise ValueError(
+                "The slopes of a series prior may not exist, and are not predicted; "
+                f"got kernel={self.kernel!r}. Use a kernel, or None."
+            )
+
+    def _check_targets_and_slopes(self, seen: FunctionalRows, kernel: Any) -> None:
+        """Refuse functionals of several targets, and slopes that do not exist."""
+        if self._targets:
+            raise ValueError(
+                "derivative, widths and against are for one target; got targets of "
+                f"shape {('n_samples', *self._targets)}. Fit an estimator for each."
+            )
+        is_slope = seen.derivative != VALUE
+        if isinstance(kernel, Kernel) and np.any(is_slope):
+            # which raises an error where there are none
+            slopes = seen.take(np.flatnonzero(is_slope)[:1]).as_array()
+            covariance = split_noise(kernel)[0]
+            Functionals(covariance, np.ones(seen.X.shape[1])).diag(slopes)
 
     def _resolved_basis(self) -> str:
         """Kind of inducing variables for the columns that were seen.
@@ -740,6 +863,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         if isinstance(kernel, Kernel):
             possible = possible and has_spectrum(split_noise(kernel)[0])
         is_series = kernel is not None and not isinstance(kernel, Kernel)
+        if self._seen is not None and (is_series or self.basis == "empirical"):
+            raise ValueError(
+                "derivative, widths and against are for kernels, on Fourier functions "
+                f"or inducing points; got kernel={kernel!r} and basis={self.basis!r}. "
+                'Use kernel=None and basis="auto".'
+            )
         if not is_series and self.basis in ("empirical", "inducing"):
             return self.basis
         if not is_series and self.basis == "auto" and not possible:
@@ -759,6 +888,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     def _attributes(self, solution: dict[str, Any]) -> dict[str, Any]:
         """Fitted attributes, with the noise and the domain that were given."""
         noise_variance = solution["noise_variance_"]
+        if self._seen is not None and self._noise is None:
+            noise_variance = noise_variance * self._first_noise
+            solution["log_evidence_"] -= self._constant
         if self._noise is not None:
             noise_variance = self._noise.mean
             n_targets = solution["posterior_"].n_outputs
@@ -899,8 +1031,12 @@ class SparseState:
         log_units = np.log(units).sum()
         kernel = self.basis.kernel
         model = LatentModel(self.basis, weights)
+        posterior_of_y: Any = model.affine(self.shift, self.scale)
+        if isinstance(kernel, Functionals):
+            posterior_of_y = with_level(model.affine(0.0, self.scale), self.shift)
+            kernel = kernel.kernel
         attributes = {
-            "posterior_": model.affine(self.shift, self.scale),
+            "posterior_": posterior_of_y,
             "noise_variance_": noise_variance * self.scale**2,
             "log_evidence_": float(evidence - sums.weight * log_units),
             "prior_": kernel,
@@ -930,7 +1066,7 @@ def fit_sample(
     parameters: Parameters,
     rng: Generator,
     n_jobs: int | None,
-) -> tuple[SparseState, tuple[Finding, ...]]:
+) -> tuple[SparseState, tuple[Finding, ...], Rows]:
     """Choose prior, basis and standardisation on the rows, and sum over them.
 
     Parameters
@@ -945,21 +1081,21 @@ def fit_sample(
     -------
     state : SparseState
     findings : tuple of Finding
+    rows : Rows
+        Standardised; of functionals with their relative noise.
     """
-    shift: Any = 0.0
-    scale: Any = 1.0
     given_noise = parameters["noise_variance"]
-    if parameters["normalize_y"]:
-        shift, scale = standardisation(rows.y, rows.precisions)
-        if given_noise is not None:
-            # targets of one noise have one unit
-            scale = float(np.sqrt(np.mean(scale**2)))
-    rows = rows._replace(y=(rows.y - shift) / scale)
+    seen = parameters["seen"]
+    units = _units_of(rows, parameters)
+    shift: Any = units.shift
+    scale: Any = units.scale
+    rows = rows._replace(y=units.standardised(rows.y, rows.X))
+    corners = rows.X if seen is None else seen.rows(rows.X).corners()
 
     # kernel and noise
     search_rng, basis_rng = rng.spawn(2)
     is_learned = parameters["optimizer"] is not None
-    kernel = parameters["kernel"]
+    kernel = seen or parameters["kernel"]
     if kernel is None and not is_learned:
         kernel = default_kernel(rows.X, rows.weights)
     n_basis = parameters["n_basis"]
@@ -969,10 +1105,11 @@ def fit_sample(
     if _are_points(inducing):
         n_basis = len(inducing)
     unit_noise = None if given_noise is None else given_noise / scale**2
-    states = learn(
-        rows,
-        Gaussian(unit_noise).prepare(rows.y, rows.weights),
-        search_rng,
+    likelihood = Gaussian(unit_noise).prepare(rows.y, rows.weights)
+    search = partial(
+        learn,
+        likelihood=likelihood,
+        rng=search_rng,
         kernel=kernel,
         fixed=not is_learned,
         inducing=inducing,
@@ -981,11 +1118,14 @@ def fit_sample(
         # few points leave out what is rough
         rough=n_basis is None and len(rows.y) < ABUNDANT_ROWS,
     )
+    learns_noise = fixed_noise_variance(parameters, scale) is None
+    kinds = kinds_of_rows(rows, kernel) * (learns_noise and is_learned)
+    rows, states = learn_noise_of_slopes(rows, kinds, likelihood, search)
     kernel = states[0].kernel
     likelihood = states[0].likelihood
     noise_variance = float(likelihood.variance(0.0))
     noise_bounds = None
-    if fixed_noise_variance(parameters, scale) is None:
+    if learns_noise:
         noise_bounds = _noise_bounds(likelihood)
 
     def state_for(least_noise: float) -> SparseState:
@@ -1005,7 +1145,7 @@ def fit_sample(
         sums = row_statistics(basis, rows, n_jobs)
         return SparseState(
             basis=basis,
-            seen=input_range(rows.X),
+            seen=input_range(corners),
             statistics=sums,
             first=sums,
             noise_variance=noise_variance,
@@ -1019,7 +1159,21 @@ def fit_sample(
     if rows.y.ndim > 1 and n_basis is None:
         _, noise_variances = state.regressions()
         state = state_for(float(noise_variances.min()))
-    return state, tuple(search_findings(states, rows))
+    return state, tuple(search_findings(states, rows)), rows
+
+
+def _units_of(rows: Rows, parameters: Parameters) -> Units:
+    """Units of y; of targets of one noise one unit."""
+    seen = parameters["seen"]
+    normalize = parameters["normalize_y"]
+    if seen is not None:
+        return units_of_functionals(rows, seen, normalize=normalize, robust=False)
+    if not normalize:
+        return Units()
+    shift, scale = standardisation(rows.y, rows.precisions)
+    if parameters["noise_variance"] is not None:
+        scale = float(np.sqrt(np.mean(scale**2)))
+    return Units(shift, scale)
 
 
 def _noise_bounds(likelihood: Gaussian) -> tuple[float, float]:

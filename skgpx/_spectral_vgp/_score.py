@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -41,6 +42,7 @@ from skgpx._spectral_vgp._candidates import (
     shrink,
 )
 from skgpx._spectral_vgp._domain import Region, domain_box, widths
+from skgpx._spectral_vgp._functional_sums import FunctionalSums
 from skgpx._types import Array
 from skgpx.bases import BoostedEigenvalues
 from skgpx.bases._eigenvalues import EigenvalueRule
@@ -50,6 +52,8 @@ from skgpx.bases._eigenvalues import EigenvalueRule
 _SECTION_ROWS = 1000
 _SECTION_BINS = 1024
 _MAX_SECTIONS = 8
+# Functions beyond a basis of which rows of functionals are asked.
+_FUNCTIONS_BEYOND = 2048
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Objective:
     Attributes
     ----------
     candidates : Candidates
-    statistics : SeriesStatistics
+    statistics : SeriesStatistics or FunctionalSums
         Sums over rows of the centred y.
     scale : float or ndarray of shape (t,)
         Unit of y.
@@ -69,7 +73,7 @@ class Objective:
     """
 
     candidates: Candidates
-    statistics: SeriesStatistics
+    statistics: Any
     scale: float | Array
     rows: Rows | None = None
 
@@ -106,7 +110,36 @@ class Objective:
         with_sums = np.flatnonzero(np.all(is_within, axis=1))
         functions = functions.part(with_sums)
         sums = self.normal_equations(statistics, functions)
-        return FourierPrior(rule, noise_variance, box, functions, sums)
+        prior = FourierPrior(rule, noise_variance, box, functions, sums)
+        return self.with_powers(prior)
+
+    def with_powers(self, prior: FourierPrior) -> FourierPrior:
+        """The prior with what rows of functionals see of its functions, and beyond."""
+        if not self.candidates.sees_functionals:
+            return prior
+        index = prior.rule.index(prior.box, len(prior.functions) + _FUNCTIONS_BEYOND)
+        return prior._replace(powers=self.statistics.powers(index, prior.box))
+
+    def spectrum(
+        self,
+        prior: FourierPrior,
+        rule: EigenvalueRule | None = None,
+    ) -> Spectrum:
+        """Spectrum of a rule on the functions of a prior, by default of its own.
+
+        The tail is what rows see of the functions beyond: of a slope the variance of
+        the slopes of these.
+        """
+        rule = rule or prior.rule
+        spectrum = rule.spectrum(prior.functions, prior.box)
+        if prior.powers is None:
+            return spectrum
+        m = len(prior.functions)
+        index = prior.rule.index(prior.box, len(prior.powers)).part(slice(m, None))
+        beyond = rule.spectrum(index, prior.box)
+        seen = beyond.eigenvalues * prior.powers[m:]
+        tail_slopes = seen @ beyond.slopes
+        return spectrum._replace(tail=float(np.sum(seen)), tail_slopes=tail_slopes)
 
     def normal_equations(
         self,
@@ -149,7 +182,7 @@ class Objective:
         gradient : ndarray of shape (1 + p,)
             In ``log σ²`` and theta.
         """
-        spectrum = rule.spectrum(prior.functions, prior.box)
+        spectrum = self.spectrum(prior, rule)
         if not self.candidates.tail_is_noise:
             return self.regression_evidence(prior, spectrum, noise_variance)
         # total noise variance σ² + tail
@@ -213,7 +246,7 @@ class Objective:
         moments = prior.sums[0].moment
         if moments.ndim == 1 or not self.candidates.noise_is_free:
             return prior.noise_variance + np.zeros(moments.shape[1:])
-        spectrum = prior.rule.spectrum(prior.functions, prior.box)
+        spectrum = self.spectrum(prior)
         residual = self.weight * spectrum.tail
         statistics = whitened(prior.sums[0], spectrum.eigenvalues, residual)
         low, high = self.log_noise_bounds()
@@ -415,10 +448,10 @@ def in_sections(objective: Objective) -> SectionObjective | None:
 
 
 def standardise(
-    statistics: SeriesStatistics,
+    statistics: Any,
     parameters: Parameters,
-) -> tuple[SeriesStatistics, float | Array]:
-    """Centre y, and scale it unless it is constant.
+) -> tuple[Any, float | Array]:
+    """Centre y, and scale it unless it is constant; functionals are in these units.
 
     Returns
     -------
@@ -427,6 +460,8 @@ def standardise(
     scale : float or ndarray of shape (t,)
         Unit of y; one for all targets if their noise variance is fixed.
     """
+    if isinstance(statistics, FunctionalSums):
+        return statistics, statistics.scale
     scale = np.ones_like(statistics.square)
     if not parameters["normalize_y"]:
         return statistics.moved(0.0), scale[()]
@@ -446,7 +481,7 @@ def standardise(
 
 
 def objective_for(
-    statistics: SeriesStatistics,
+    statistics: SeriesStatistics | FunctionalSums,
     parameters: Parameters,
     region: Region,
     rows: Rows | None = None,
@@ -455,7 +490,7 @@ def objective_for(
 
     Parameters
     ----------
-    statistics : SeriesStatistics
+    statistics : SeriesStatistics or FunctionalSums
         Sums over rows, read by every candidate and every start.
     parameters : Parameters
     region : Region
@@ -518,14 +553,8 @@ def row_sums(
     return reduce(operator.add, sums)
 
 
-def _chunk_sums(
-    domain: Array,
-    box: Box,
-    reach: Integers,
-    shift: float | Array,
-    rows: Rows,
-) -> SeriesStatistics:
-    X = rows.X
+def check_within(X: Array, domain: Array) -> None:
+    """Refuse inputs (n, d) outside of a domain (d, 2)."""
     low = X.min(axis=0)
     high = X.max(axis=0)
     outside = (low < domain[:, 0]) | (high > domain[:, 1])
@@ -536,6 +565,17 @@ def _chunk_sums(
             f"between {low[j]:g} and {high[j]:g}. Give a `domain` that covers all "
             "rows to come before the first ones are added."
         )
+
+
+def _chunk_sums(
+    domain: Array,
+    box: Box,
+    reach: Integers,
+    shift: float | Array,
+    rows: Rows,
+) -> SeriesStatistics:
+    X = rows.X
+    check_within(X, domain)
     if len(reach) > 1:
         return direct_statistics(X, rows.y, rows.precisions, box, shift, reach)
     # products of two functions reach twice as far

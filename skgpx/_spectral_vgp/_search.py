@@ -38,6 +38,8 @@ def search(
         Called with the prior of each round; True stops the search.
     """
     candidates = objective.candidates
+    if start is not None and candidates.sees_functionals:
+        return finalize(objective, start)
     if start is not None:
         prior = objective.maximise(start, candidates.n_functions)
     else:
@@ -75,6 +77,7 @@ def is_cut_short(objective: Objective, prior: FourierPrior) -> bool:
     """Whether rows of one input may know more functions than a search can have."""
     candidates = objective.candidates
     is_free = candidates.grows and candidates.learned
+    is_free = is_free and not candidates.sees_functionals
     is_stationary = kernel_of(prior.rule) is not None and not len(prior.waves)
     if not (candidates.n_inputs == 1 and is_free and is_stationary):
         return False
@@ -165,7 +168,7 @@ def try_more_functions(
     if not objective.candidates.grows or n_functions >= MAX_SEARCHED_FUNCTIONS:
         return None
     # what the tail costs the bound, n tail / (2 σ²)
-    spectrum = prior.rule.spectrum(prior.functions, prior.box)
+    spectrum = objective.spectrum(prior)
     cost = 0.5 * objective.weight * spectrum.tail / prior.noise_variance
     if cost < MIN_GAIN:
         return None
@@ -205,7 +208,7 @@ def finalize(objective: Objective, prior: FourierPrior) -> FourierPrior:
     has_grown = len(final.functions) > len(prior.functions)
     if candidates.noise_is_free and has_grown and not is_resolved:
         # noise variance of the largest evidence, given the rule and the functions
-        spectrum = final.rule.spectrum(final.functions, final.box)
+        spectrum = objective.spectrum(final)
         if objective.candidates.tail_is_noise:
             white = spectrum.tail
             low, high = np.exp(objective.log_noise_bounds())
@@ -237,9 +240,14 @@ def n_functions_needed(objective: Objective, prior: FourierPrior) -> int:
     """
     noise_variance = prior.noise_variance
     functions = prior.rule.index(prior.box, MAX_FUNCTIONS)
-    eigenvalues, _, tail, _ = prior.rule.spectrum(functions, prior.box)
+    prior = objective.with_powers(prior._replace(functions=functions))
+    eigenvalues, _, tail, _ = objective.spectrum(prior)
+    # what the rows see of each function
+    seen = eigenvalues
+    if prior.powers is not None:
+        seen = eigenvalues * prior.powers[: len(eigenvalues)]
     # λ_j / (1 + s_j), and λ_j s_j / (1 + s_j)
-    precision = objective.data_precision(prior, eigenvalues, noise_variance)
+    precision = objective.data_precision(prior, seen, noise_variance)
     posterior_variance = eigenvalues / (1.0 + precision)
     inflation = eigenvalues - posterior_variance
     # the data reduce the variance beyond the list by no larger factor than its last
@@ -250,10 +258,10 @@ def n_functions_needed(objective: Objective, prior: FourierPrior) -> int:
     is_large = inflation_beyond > _MAX_INFLATION * total_variance
     for_variance = int(np.sum(is_large))
     # the cost of the tail for the bound, Σ_{j>m} λ_j / (2 σ²) an observation
-    variance_beyond = _sums_beyond(eigenvalues, tail)
+    variance_beyond = _sums_beyond(seen, tail)
     is_costly = 0.5 * variance_beyond > MIN_GAIN * noise_variance
     for_bound = int(np.sum(is_costly))
-    is_below_elbow = objective.weight * eigenvalues >= noise_variance
+    is_below_elbow = objective.weight * seen >= noise_variance
     elbow = int(np.sum(is_below_elbow))
     needed = max(for_variance, for_bound, elbow, prior.rule.n_boosted)
     odd = needed + 1 - needed % 2

@@ -17,7 +17,9 @@ from skgpx.bases._fourier import (
     ContinuedSeries,
     Fourier,
     FourierSeries,
+    FunctionalSeries,
     SeriesMarginals,
+    functional_waves,
 )
 from skgpx.bases._kernel_basis import EmpiricalSpectral, KernelBasis, Nystroem
 from skgpx.bases._neighbors import NeighborCoefficients, NeighborResidual

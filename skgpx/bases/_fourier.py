@@ -30,7 +30,7 @@ from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.kernels import expand, sample_frequencies
+from skgpx.kernels import VALUE, FunctionalRows, expand, sample_frequencies
 
 # Functions that carry the residual, in addition to the basis.
 _MOST_RESIDUAL = 4096
@@ -58,6 +58,46 @@ class FiniteBasis:
         """Process in which rows X (p, d) are observed."""
         del X
         return self.process(weights)
+
+
+@dataclass(frozen=True)
+class FunctionalFeatures:
+    """Slopes, means over boxes and differences of ``a [cos ω·x, sin ω·x]``.
+
+    A slope along column j multiplies ``exp(iω·x)`` by ``iω_j``, the mean over a box of
+    widths h by ``Π_j sinc(ω_j h_j / 2)``.
+
+    Parameters
+    ----------
+    features : callable
+        Maps points (n, d) to cosines and sines, (n, 2 R).
+    waves : ndarray of shape (R, d)
+        ω, in radians per unit of the points.
+    """
+
+    features: Any
+    waves: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Features (n, 2 R) of points (n, d), or rows (n, 3 d + 2) of functionals."""
+        rows = FunctionalRows.of(X, self.waves.shape[1])
+        values = self.features(rows.X)
+        if np.any(rows.is_difference):
+            is_difference = rows.is_difference[:, np.newaxis]
+            values = values - is_difference * self.features(rows.against)
+        if np.any(rows.derivative != VALUE):
+            cosine, sine = np.hsplit(values, 2)
+            omega = self.waves.T[rows.derivative]
+            slopes = np.hstack((-omega * sine, omega * cosine))
+            is_value = rows.derivative[:, np.newaxis] == VALUE
+            values = np.where(is_value, values, slopes)
+        if np.any(rows.widths):
+            # numpy's sinc has the factor π
+            widths, place = np.unique(rows.widths, axis=0, return_inverse=True)
+            turns = widths[:, np.newaxis] * self.waves / (2.0 * np.pi)
+            factors = np.prod(np.sinc(turns), axis=2)[np.ravel(place)]
+            values = values * np.tile(factors, 2)
+        return values
 
 
 # ---- Cosines and sines of given frequencies ------------------------------------------
@@ -211,6 +251,24 @@ class Fourier(FiniteBasis):
     def all_terms(self, weights: Array) -> tuple[Term, ...]:
         """Terms of the functions with these weights (2 R, c, s)."""
         return linear_draws(self.waves, weights).terms
+
+    def of_functionals(self) -> FunctionalFourier:
+        """Return the basis for rows that see functionals of its functions."""
+        return FunctionalFourier(self.frequencies, self.amplitudes, self.length_scale)
+
+
+class FunctionalFourier(Fourier):
+    """`Fourier` at rows of functionals, see `FunctionalRows`."""
+
+    @cached_property
+    def waves(self) -> Any:
+        """The feature map."""
+        omega = self.frequencies / self.length_scale
+        return FunctionalFeatures(super().waves, omega)
+
+    def level(self, X: Array) -> Array:
+        """What each row sees of a constant function of one, (n,)."""
+        return FunctionalRows.of(X, self.frequencies.shape[1]).level
 
 
 # ---- Waves of a box ------------------------------------------------------------------
@@ -387,7 +445,7 @@ class FourierSeries(FiniteBasis):
         return len(self.spectrum)
 
     @cached_property
-    def _all_waves(self) -> tuple[BoxFourierFeatures, Index]:
+    def _all_waves(self) -> tuple[Any, Index]:
         """Features of all waves, and the place of each function among them."""
         # one object: terms of the same feature map are evaluated as one
         waves, place = self.functions.distinct()
@@ -397,6 +455,10 @@ class FourierSeries(FiniteBasis):
     def grown(self, process: FiniteProcess) -> FourierSeries:
         """Return the basis of a process after conditioning on values."""
         return replace(self, n_basis=process.n_known)
+
+    def of_functionals(self) -> FunctionalSeries:
+        """Return the basis for rows that see functionals of its functions."""
+        return FunctionalSeries(**_fields_of_series(self))
 
     @property
     def white_variance(self) -> float:
@@ -433,6 +495,82 @@ class FourierSeries(FiniteBasis):
         is_large = np.abs(excess) > 1e-15 * self.variance
         counts = varies & is_large
         return 2 * waves[counts], excess[counts]
+
+
+@dataclass(frozen=True)
+class FunctionalSeries(FourierSeries):
+    """`FourierSeries` at rows of functionals, see `FunctionalRows`.
+
+    Parameters
+    ----------
+    box : Box
+    functions : FourierIndex
+    spectrum : ndarray of shape (J,)
+    n_basis : int
+    remainder : float, default=0.0
+        As in :class:`FourierSeries`.
+    region : ndarray of shape (d, 2), default=None
+        Where the series stands for its process; None for its box.
+    """
+
+    region: Array | None = None
+
+    def __call__(self, X: Array) -> Array:
+        """Features, shape (n, m); their prior weights are N(0, I)."""
+        return self._seen(slice(self.n_basis), X)
+
+    def all_features(self, X: Array) -> Array:
+        """Functions that draws are combinations of, residual included, (n, J)."""
+        return self._seen(slice(None), X)
+
+    def residual_variance(self, X: Array, features: Array) -> Array:
+        """Prior variance of the functionals of the residual, (n,)."""
+        del features
+        if self.n_basis == self.n_functions:
+            return np.zeros(len(X))
+        return np.sum(self._seen(slice(self.n_basis, None), X) ** 2, axis=1)
+
+    def marginals(self, weights: WeightDistribution) -> Marginals:
+        """Moments of ``φᵀw + g`` at rows, under a distribution of the weights."""
+        return feature_marginals(self, weights)
+
+    @property
+    def floats_per_row(self) -> int:
+        """Numbers in memory for the features and the residual of one row."""
+        return 8 * self.n_functions
+
+    def level(self, X: Array) -> Array:
+        """What each row sees of a constant function of one, (n,)."""
+        return FunctionalRows.of(X, len(self.box.period)).level
+
+    @cached_property
+    def _all_waves(self) -> tuple[Any, Index]:
+        return functional_waves(self.box, self.functions)
+
+    def _seen(self, part: slice, X: Array) -> Array:
+        """Functionals of a part of the functions, ``√λ_j Lφ_j``."""
+        rows = FunctionalRows.of(X, len(self.box.period))
+        if self.region is not None:
+            low, high = self.region.T
+            corners = rows.corners()
+            if np.any((corners < low) | (corners > high)):
+                raise ValueError(
+                    "Slopes, means over boxes and differences are predicted in the "
+                    f"region of the Fourier functions, {self.region.tolist()}, with "
+                    "all of a box; got rows beyond it. Fit with a wider `domain`."
+                )
+        index = self.functions.part(part)
+        features, place = functional_waves(self.box, index)
+        scale = np.sqrt(2.0 * self.spectrum[part]) * index.scales()
+        return features(X)[:, place] * scale
+
+
+def functional_waves(box: Box, index: FourierIndex) -> tuple[FunctionalFeatures, Index]:
+    """Functionals of all waves of some functions, and the column of each function."""
+    waves, place = index.distinct()
+    features = BoxFourierFeatures(box, waves)
+    columns = place + len(waves) * index.sine
+    return FunctionalFeatures(features, box.frequencies(waves)), columns
 
 
 @dataclass(frozen=True)
@@ -915,6 +1053,10 @@ class ContinuedSeries(FourierSeries):
                 "`domain`, or condition its draws, which can be observed anywhere."
             )
         return FiniteProcess.of_weights(self._inside, weights)
+
+    def of_functionals(self) -> FunctionalSeries:
+        """Return the basis for rows of functionals within its region."""
+        return replace(super().of_functionals(), region=self.continuation.region)
 
     @property
     def n_functions(self) -> int:

@@ -97,6 +97,16 @@ class FunctionalRows(NamedTuple):
         sees_level = (self.derivative == VALUE) & ~self.is_difference
         return sees_level.astype(np.float64)
 
+    def corners(self) -> Array:
+        """Lower and upper corners of all boxes, (n', d): points are both of their own.
+
+        Those of the other points of differences follow.
+        """
+        other = self.against[self.is_difference]
+        centres = np.concatenate((self.X, other))
+        half = 0.5 * np.concatenate((self.widths, self.widths[self.is_difference]))
+        return np.concatenate((centres - half, centres + half))
+
     def take(self, chosen: Any) -> FunctionalRows:
         """Some of the rows."""
         return FunctionalRows(*(part[chosen] for part in self))
