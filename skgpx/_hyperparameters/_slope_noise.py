@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 
 from skgpx._hyperparameters._candidates import NOISE_PRIOR
 from skgpx._hyperparameters._evidence import log_density_and_slopes, mean_square
-from skgpx._hyperparameters._maximise import State
 from skgpx._row_budgets import SEARCHED_ROWS
 from skgpx._shell.validation import Rows, Units
 from skgpx._types import Array, Index, Kernel
@@ -70,8 +69,8 @@ def learn_noise_of_slopes(
     rows: Rows,
     kinds: Index,
     likelihood: Likelihood,
-    learn: Callable[..., list[State]],
-) -> tuple[Rows, list[State]]:
+    learn: Callable[..., list[Any]],
+) -> tuple[Rows, list[Any]]:
     """Learn the kernel and the noise of one kind of rows, and of the others, in turn.
 
     Parameters
@@ -85,13 +84,15 @@ def learn_noise_of_slopes(
         Prepared, for rows of kind 0.
     learn : callable
         Maps rows with relative noise and a likelihood to states; on request from a
-        `previous` one, or without averaging.
+        `previous` one, or without averaging. Their `kernel` and `noise_variance` are
+        read.
 
     Returns
     -------
     rows : Rows
         Whose `known` noise is relative to that of the states.
     states : list of State
+        As `learn` returns them.
     """
     if not np.any(kinds):
         return rows, learn(rows, likelihood=likelihood)
@@ -107,7 +108,7 @@ def learn_noise_of_slopes(
         ]
     )
 
-    def learned(log_ratios: Array, **options: Any) -> tuple[Rows, list[State]]:
+    def learned(log_ratios: Array, **options: Any) -> tuple[Rows, list[Any]]:
         # in units of the harmonic mean, as known noise is
         noise = KnownNoise.of(np.exp(log_ratios)[kinds], rows.weights)
         relative = rows._replace(known=noise.relative)
@@ -137,7 +138,7 @@ def learn_noise_of_slopes(
 def _log_ratios(
     rows: Rows,
     kinds: Index,
-    state: State,
+    state: Any,
     variances: Array,
 ) -> Array:
     """Log noise variances less that of kind 0, most probable given a kernel.

@@ -23,7 +23,7 @@ def model_of_functionals(model: Any) -> Any:
     if isinstance(model, MixtureModel) and model.mean is None:
         models: Any = tuple(model_of_functionals(part) for part in model.models)
         return replace(model, models=models)
-    basis = getattr(model, "basis", None)
+    basis: Any = getattr(model, "basis", None)
     has_waves = isinstance(basis, Fourier | FourierSeries)
     has_functionals = has_waves or isinstance(basis, KernelBasis)
     if not isinstance(model, LatentModel) or not has_functionals:

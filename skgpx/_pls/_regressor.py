@@ -901,15 +901,6 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         rough = self._is_automatic()
         return on_scale(self, likelihood, rows, kernel, rough, positive)
 
-    def _check_functionals(self, seen: FunctionalRows, likelihood: Likelihood) -> None:
-        """Refuse functionals where y may be on another scale than f, and targets."""
-        super()._check_functionals(seen, likelihood)
-        if self._targets:
-            raise ValueError(
-                "derivative, widths and against are for one target; got targets of "
-                f"shape {('n_samples', *self._targets)}. Use an estimator for each."
-            )
-
     def _check_level(self, rows: Rows) -> Finding | None:
         """Whether any row sees the level of f."""
         kernel = self._kernel_for(rows)

@@ -561,6 +561,12 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 
         A mean over a box is an approximation where f has a link, close for small boxes.
         """
+        targets = getattr(self, "_targets", ())
+        if targets:
+            raise ValueError(
+                "derivative, widths and against are for one target; got targets of "
+                f"shape {('n_samples', *targets)}. Use an estimator for each target."
+            )
         has_link = not likelihood.location_scale
         if not isinstance(likelihood, Warped) and not has_link:
             return

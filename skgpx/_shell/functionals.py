@@ -33,9 +33,9 @@ def functional_rows(
     estimator: Any,
     X: Array,
     *,
-    derivative: ArrayLike | None,
-    widths: ArrayLike | None,
-    against: ArrayLike | None,
+    derivative: ArrayLike | None = None,
+    widths: ArrayLike | None = None,
+    against: ArrayLike | None = None,
 ) -> FunctionalRows | None:
     """What rows X (n, d), already checked, see of f; None if all see its values.
 

@@ -29,7 +29,7 @@ from skgpx.bases import (
     RankedEigenvalues,
 )
 from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.kernels import split_noise, stated_log_density, stated_priors
+from skgpx.kernels import VALUE, split_noise, stated_log_density, stated_priors
 
 # Parameters of an estimator by name, from "kernel" to "normalize_y".
 Parameters = dict[str, Any]
@@ -74,9 +74,6 @@ class FourierPrior(NamedTuple):
         Number of the candidate.
     only_noise : bool
         Whether noise alone has at least this bound.
-    powers : ndarray of shape (J,) or None
-        Mean squares, over rows of functionals, of the functions of the basis and of
-        those that follow; None for rows of values.
     """
 
     rule: BoostedEigenvalues
@@ -88,7 +85,6 @@ class FourierPrior(NamedTuple):
     score: float = -np.inf
     family: int = 0
     only_noise: bool = False
-    powers: Array | None = None
 
     @property
     def waves(self) -> Integers:
@@ -285,8 +281,13 @@ def candidates_for(
 
     rules = families(kernel, region.seen, statistics.weight)
     sees_functionals = isinstance(statistics, FunctionalSums)
-    if kernel is None and isinstance(statistics, FunctionalSums):
-        rules = statistics.with_variance(rules)
+    sees_level = True
+    if isinstance(statistics, FunctionalSums):
+        seen = statistics.seen.rows(statistics.rows.X)
+        sees_level = bool(np.any(seen.level))
+        if kernel is None and np.any(seen.derivative != VALUE):
+            # without the order 1/2, which has no slopes
+            rules = rules[:-1]
     is_ordered = parameters["order"] == "data"
     if is_ordered:
         # the rows of a series prior see values
@@ -310,7 +311,7 @@ def candidates_for(
     tail_is_noise = is_default or (is_kernel and learned and grows and d > 1)
     # the level of y, and significant waves, have a variance of their own
     is_series = kernel is None or isinstance(kernel, str)
-    boosts_level = learned and parameters["normalize_y"] and is_series
+    boosts_level = learned and parameters["normalize_y"] and is_series and sees_level
 
     stating = kernel if is_kernel else ConstantKernel()
     noise_range = split_noise(stating)[2]

@@ -9,15 +9,15 @@ import numpy as np
 
 from skgpx._numerics.fourier import Box, FourierIndex, Integers
 from skgpx._numerics.regression import WeightStatistics
+from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._shell.row_statistics import row_statistics
 from skgpx._shell.validation import Rows
 from skgpx._types import Array
-from skgpx.bases import FunctionalSeries, functional_waves
-from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.kernels import VALUE, FunctionalRows, Functionals
+from skgpx.bases import FunctionalSeries
+from skgpx.kernels import Functionals
 
-# Kinds of rows, by widths and columns of slopes, of which functions are asked.
-_MOST_KINDS = 200
+# Rows that stand for all in what they see of functions.
+_FEW_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,6 @@ class FunctionalSums:
     box : Box
     shift, scale : float
         Level and unit of y.
-    variance : float
-        Prior variance of f to expect, in squared units of `scale`.
     n_jobs : int or None
     """
 
@@ -45,18 +43,17 @@ class FunctionalSums:
     box: Box
     shift: float
     scale: float
-    variance: float
     n_jobs: int | None
 
-    @cached_property
+    @property
     def weight(self) -> float:
         """``Σ w``."""
         return float(np.sum(self.rows.precisions))
 
     @property
     def square(self) -> float:
-        """``Σ w f²`` to expect of values, in squared units of y."""
-        return self.weight * self.variance * self.scale**2
+        """``Σ w (y - shift)²``."""
+        return float(self.rows.precisions @ self.rows.y**2) * self.scale**2
 
     def moved(self, shift: float) -> FunctionalSums:
         """These sums: y keeps its level."""
@@ -77,42 +74,18 @@ class FunctionalSums:
         One pass over the rows, in blocks; O(n m^2).
         """
         del scale
-        m = len(index)
-        return row_statistics(
-            FunctionalSeries(self.box, index, np.ones(m), m),
-            self.rows,
-            self.n_jobs,
-        )
+        basis = FunctionalSeries(self.box, index, np.ones(len(index)), len(index))
+        return row_statistics(basis, self.rows, self.n_jobs)
 
     def powers(self, index: FourierIndex, box: Box) -> Array:
-        """Mean squares of what rows see of functions, (m,), over all places."""
-        kinds, weights = self._kinds
-        features, columns = functional_waves(box, index)
-        cosine, sine = np.hsplit(features(kinds) ** 2, 2)
-        power = weights @ (cosine + sine)
-        return np.tile(power, 2)[columns]
-
-    def with_variance(
-        self,
-        rules: tuple[EigenvalueRule, ...],
-    ) -> tuple[EigenvalueRule, ...]:
-        """The default families; beside slopes without that of order 1/2, the last."""
-        kinds, _ = self._kinds
-        has_slopes = np.any(self.seen.rows(kinds).derivative != VALUE)
-        return rules[:-1] if has_slopes else rules
+        """Mean squares of what some rows see of functions, (m,)."""
+        basis = FunctionalSeries(box, index, np.ones(len(index)), len(index))
+        squares = basis(self._few_rows.X) ** 2
+        return np.average(squares, axis=0, weights=self._few_rows.precisions)
 
     @cached_property
-    def _kinds(self) -> tuple[Array, Array]:
-        """Rows that differ by more than their place, and the weight of each."""
-        rows = self.seen.rows(self.rows.X)
-        zeros = np.zeros((len(rows.X), rows.X.shape[1]))
-        no_difference = np.zeros(len(rows.X), dtype=bool)
-        at_zero = FunctionalRows(
-            zeros, rows.widths, zeros, rows.derivative, no_difference
-        )
-        kinds, place = np.unique(at_zero.as_array(), axis=0, return_inverse=True)
-        # f(x) - f(z) has twice the variance of either, on average over x and z
-        precisions = self.rows.precisions * (1.0 + rows.is_difference)
-        weights = np.bincount(np.ravel(place), precisions) / self.weight
-        step = -(-len(kinds) // _MOST_KINDS)
-        return kinds[::step], weights[::step] * np.sum(weights) / weights[::step].sum()
+    def _few_rows(self) -> Rows:
+        """Rows that do not depend on the order of all."""
+        rows = self.rows
+        chosen = sample_distinct_rows(rows.X, rows.y, _FEW_ROWS, salt=0)
+        return rows if chosen is None else rows.take(chosen)

@@ -24,7 +24,7 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._shell.functionals import units_of_functionals
-from skgpx._shell.validation import Rows, Units, canonical_rows
+from skgpx._shell.validation import Rows, canonical_rows
 from skgpx._spectral_vgp._candidates import (
     MAX_ORDERED_WAVES,
     FourierPrior,
@@ -347,8 +347,8 @@ def fit_functionals(
         If a row, or a part of its box, is outside the domain.
     """
     seen = parameters["seen"]
-    unit = units_of_functionals(rows, seen, normalize=True, robust=False)
-    units = unit if parameters["normalize_y"] else Units(level=seen.level)
+    normalize = parameters["normalize_y"]
+    units = units_of_functionals(rows, seen, normalize=normalize, robust=False)
     rows = rows._replace(y=units.standardised(rows.y, rows.X))
     corners = seen.rows(rows.X).corners()
     is_given = domain is not None
@@ -366,38 +366,42 @@ def fit_functionals(
             box=domain_box(domain),
             shift=float(units.shift),
             scale=float(units.scale),
-            variance=float(unit.scale / units.scale) ** 2,
             n_jobs=n_jobs,
         )
 
-    def search_rows(rows: Rows) -> FourierPrior:
-        return search(objective_for(sums(rows), parameters, region, rows))
-
     def states_of(rows: Rows, **likelihood: Any) -> list[Any]:
         del likelihood
-        prior = search_rows(rows)
-        kernel = Functionals(kernel_of(prior.rule), seen.resolution)
-        return [_Learned(kernel, float(prior.noise_variance))]
+        prior = search(objective_for(sums(rows), parameters, region, rows))
+        return [_Searched(prior, seen.resolution)]
 
-    salt = int(rng.integers(2**63))
-    chosen = sample_distinct_rows(rows.X, rows.y, _FIRST_ROWS[len(domain)], salt)
-    sample = rows if chosen is None else rows.take(chosen)
-    kinds = kinds_of_rows(rows, seen)
+    # some rows of each kind choose the prior, and the noise of each
     learns = fixed_noise_variance(parameters, 1.0) is None
     learns = learns and parameters["optimizer"] is not None
-    if learns and np.any(kinds):
-        kinds_of_sample = kinds_of_rows(sample, seen)
-        relative, _ = learn_noise_of_slopes(
-            sample,
-            kinds_of_sample,
-            Gaussian().prepare(sample.y, sample.weights),
-            states_of,
-        )
+    kinds = kinds_of_rows(rows, seen) * learns
+    n_kinds = kinds.max() + 1
+    salt = int(rng.integers(2**63))
+    places = []
+    for kind in range(n_kinds):
+        of_kind = np.flatnonzero(kinds == kind)
+        size = _FIRST_ROWS[len(domain)] // n_kinds
+        chosen = sample_distinct_rows(rows.X[of_kind], rows.y[of_kind], size, salt)
+        places.append(of_kind if chosen is None else of_kind[chosen])
+    sample = np.sort(np.concatenate(places))
+    searched = rows.take(sample)
+    relative, (state,) = learn_noise_of_slopes(
+        searched,
+        kinds[sample],
+        Gaussian().prepare(searched.y, searched.weights),
+        states_of,
+    )
+    start = state.prior
+    if n_kinds > 1:
         assert relative.known is not None
-        _, first = np.unique(kinds_of_sample, return_index=True)
-        noise = KnownNoise.of(relative.known[first][kinds], rows.weights)
+        _, first = np.unique(kinds[sample], return_index=True)
+        variances = start.noise_variance * relative.known[first]
+        noise = KnownNoise.of(variances[kinds], rows.weights)
         rows = rows._replace(known=noise.relative)
-        sample = rows if chosen is None else rows.take(chosen)
+        start = start._replace(noise_variance=noise.reference)
     statistics = sums(rows)
     return FourierState(
         domain=domain,
@@ -406,15 +410,25 @@ def fit_functionals(
         parameters=parameters,
         statistics=statistics,
         searched=statistics,
-        start=search_rows(sample),
+        start=start,
     )
 
 
-class _Learned(NamedTuple):
-    """Kernel of functionals and noise variance of the first kind of rows."""
+class _Searched(NamedTuple):
+    """A prior of functionals, as a state of hyperparameters."""
 
-    kernel: Kernel
-    noise_variance: float
+    prior: FourierPrior
+    resolution: Array
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of rows of functionals."""
+        return Functionals(kernel_of(self.prior.rule), self.resolution)
+
+    @property
+    def noise_variance(self) -> float:
+        """Noise variance of the standardised y."""
+        return float(self.prior.noise_variance)
 
 
 # ---- Waves for which there are sums --------------------------------------------------

@@ -422,7 +422,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             categories; for slopes, boxes and differences of several targets, of a
             series prior and of ``basis="empirical"``.
         """
-        functionals = {
+        functionals: dict[str, Any] = {
             "derivative": derivative,
             "widths": widths,
             "against": against,
@@ -437,7 +437,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             **functionals,
         )
         rows, self._noise = self._given_rows(
-            X, y, sample_weight, noise_variance, **functionals
+            X,
+            y,
+            sample_weight,
+            noise_variance,
+            **functionals,
         )
         self._state, input_findings = self._sums(rows, adds=False)
 
@@ -657,7 +661,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         sample_weight: ArrayLike | None,
         noise_variance: ArrayLike | None = None,
         reset: bool = True,
-        **functionals: ArrayLike | None,
+        **functionals: Any,
     ) -> tuple[Rows, KnownNoise | None]:
         """Checked rows of positive weight, and their noise if it was given."""
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
@@ -668,10 +672,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         variances = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
         noise = known_noise(variances, y, weights, self.noise_variance, kernel)
         relative_noise = None if noise is None else noise.relative
-        seen = functional_rows(self, X, **functionals) if functionals else None
+        seen = functional_rows(self, X, **functionals)
         self._seen = None
         if seen is not None:
-            self._check_targets_and_slopes(seen, kernel_of(self))
+            super()._check_functionals(seen, Gaussian())
+            _check_slopes(seen, kernel)
             self._seen = Functionals(kernel or EVERYTHING, resolution_of(seen))
             X = seen.as_array()
         rows = Rows(X, y, weights, relative_noise)
@@ -725,7 +730,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         parameters["seen"] = self._seen
         if self.basis_ != "fourier":
             distinct = canonical_rows(*rows)
-            state, findings, rows = fit_sample(
+            sparse, findings, rows = fit_sample(
                 distinct,
                 self.basis_,
                 parameters,
@@ -733,7 +738,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
                 self.n_jobs,
             )
             self._keep_noise_of_slopes(rows)
-            return state, findings
+            return sparse, findings
         domain = checked_domain(self.domain, self.n_features_in_)
         if self._seen is not None:
             distinct = canonical_rows(*rows)
@@ -829,26 +834,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def _check_functionals(self, seen: FunctionalRows, likelihood: Likelihood) -> None:
         super()._check_functionals(seen, likelihood)
-        self._check_targets_and_slopes(seen, self.kernel_)
+        _check_slopes(seen, self.kernel_)
         if self.kernel_ is None and np.any(seen.derivative != VALUE):
             raise ValueError(
                 "The slopes of a series prior may not exist, and are not predicted; "
                 f"got kernel={self.kernel!r}. Use a kernel, or None."
             )
-
-    def _check_targets_and_slopes(self, seen: FunctionalRows, kernel: Any) -> None:
-        """Refuse functionals of several targets, and slopes that do not exist."""
-        if self._targets:
-            raise ValueError(
-                "derivative, widths and against are for one target; got targets of "
-                f"shape {('n_samples', *self._targets)}. Fit an estimator for each."
-            )
-        is_slope = seen.derivative != VALUE
-        if isinstance(kernel, Kernel) and np.any(is_slope):
-            # which raises an error where there are none
-            slopes = seen.take(np.flatnonzero(is_slope)[:1]).as_array()
-            covariance = split_noise(kernel)[0]
-            Functionals(covariance, np.ones(seen.X.shape[1])).diag(slopes)
 
     def _resolved_basis(self) -> str:
         """Kind of inducing variables for the columns that were seen.
@@ -913,6 +904,14 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         basis = self.posterior_.basis
         if isinstance(basis, ContinuedSeries):
             warn_outside(basis, self.kernel_, X, self._state.seen)
+
+
+def _check_slopes(seen: FunctionalRows, kernel: Kernel | None) -> None:
+    """Refuse slopes of functions that have none."""
+    slopes = seen.take(np.flatnonzero(seen.derivative != VALUE)[:1])
+    if kernel is not None and len(slopes.X):
+        covariance = split_noise(kernel)[0]
+        Functionals(covariance, np.ones(seen.X.shape[1])).diag(slopes.as_array())
 
 
 # ---- Sample features: eigenvectors of the kernel matrix, or values at inducing points

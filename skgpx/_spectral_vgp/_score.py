@@ -52,8 +52,6 @@ from skgpx.bases._eigenvalues import EigenvalueRule
 _SECTION_ROWS = 1000
 _SECTION_BINS = 1024
 _MAX_SECTIONS = 8
-# Functions beyond a basis of which rows of functionals are asked.
-_FUNCTIONS_BEYOND = 2048
 
 
 @dataclass(frozen=True)
@@ -110,15 +108,13 @@ class Objective:
         with_sums = np.flatnonzero(np.all(is_within, axis=1))
         functions = functions.part(with_sums)
         sums = self.normal_equations(statistics, functions)
-        prior = FourierPrior(rule, noise_variance, box, functions, sums)
-        return self.with_powers(prior)
+        return FourierPrior(rule, noise_variance, box, functions, sums)
 
-    def with_powers(self, prior: FourierPrior) -> FourierPrior:
-        """The prior with what rows of functionals see of its functions, and beyond."""
+    def powers(self, prior: FourierPrior) -> Array:
+        """Mean squares (m,) of what rows see of each function; one of values."""
         if not self.candidates.sees_functionals:
-            return prior
-        index = prior.rule.index(prior.box, len(prior.functions) + _FUNCTIONS_BEYOND)
-        return prior._replace(powers=self.statistics.powers(index, prior.box))
+            return np.ones(len(prior.functions))
+        return self.statistics.powers(prior.functions, prior.box)
 
     def spectrum(
         self,
@@ -127,19 +123,15 @@ class Objective:
     ) -> Spectrum:
         """Spectrum of a rule on the functions of a prior, by default of its own.
 
-        The tail is what rows see of the functions beyond: of a slope the variance of
-        the slopes of these.
+        Of the functions beyond, rows see as much as of the last quarter of the list.
         """
-        rule = rule or prior.rule
-        spectrum = rule.spectrum(prior.functions, prior.box)
-        if prior.powers is None:
-            return spectrum
-        m = len(prior.functions)
-        index = prior.rule.index(prior.box, len(prior.powers)).part(slice(m, None))
-        beyond = rule.spectrum(index, prior.box)
-        seen = beyond.eigenvalues * prior.powers[m:]
-        tail_slopes = seen @ beyond.slopes
-        return spectrum._replace(tail=float(np.sum(seen)), tail_slopes=tail_slopes)
+        spectrum = (rule or prior.rule).spectrum(prior.functions, prior.box)
+        powers = self.powers(prior)
+        power = float(np.mean(powers[3 * len(powers) // 4 :]))
+        return spectrum._replace(
+            tail=spectrum.tail * power,
+            tail_slopes=spectrum.tail_slopes * power,
+        )
 
     def normal_equations(
         self,

@@ -240,12 +240,10 @@ def n_functions_needed(objective: Objective, prior: FourierPrior) -> int:
     """
     noise_variance = prior.noise_variance
     functions = prior.rule.index(prior.box, MAX_FUNCTIONS)
-    prior = objective.with_powers(prior._replace(functions=functions))
+    prior = prior._replace(functions=functions)
     eigenvalues, _, tail, _ = objective.spectrum(prior)
     # what the rows see of each function
-    seen = eigenvalues
-    if prior.powers is not None:
-        seen = eigenvalues * prior.powers[: len(eigenvalues)]
+    seen = eigenvalues * objective.powers(prior)
     # λ_j / (1 + s_j), and λ_j s_j / (1 + s_j)
     precision = objective.data_precision(prior, seen, noise_variance)
     posterior_variance = eigenvalues / (1.0 + precision)

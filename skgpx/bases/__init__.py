@@ -19,7 +19,6 @@ from skgpx.bases._fourier import (
     FourierSeries,
     FunctionalSeries,
     SeriesMarginals,
-    functional_waves,
 )
 from skgpx.bases._kernel_basis import EmpiricalSpectral, KernelBasis, Nystroem
 from skgpx.bases._neighbors import NeighborCoefficients, NeighborResidual
