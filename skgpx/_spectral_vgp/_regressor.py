@@ -103,6 +103,7 @@ from skgpx.diagnostics import (
     check_residuals,
     conclude,
     equal_rows,
+    no_level,
     noise_below_residuals,
 )
 from skgpx.kernels import (
@@ -463,9 +464,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         clock.end_of("solution")
         self._solved(attributes, clock)
         residual_findings = self._check_fit(rows)
-        if self._seen is not None:
+        if self._seen is not None and self.basis_ == "fourier":
             # no rows are added to functionals
-            self._state = replace(self._state, statistics=None)
+            self._state = replace(self._state, statistics=None, searched=None)
         findings = (*input_findings, *search_findings, *residual_findings)
         conclude(self, findings, sample_weight)
         reporter.finish()
@@ -737,8 +738,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
                 rng,
                 self.n_jobs,
             )
-            self._keep_noise_of_slopes(rows)
-            return sparse, findings
+            return sparse, (*findings, self._noise_of_slopes_in(rows))
         domain = checked_domain(self.domain, self.n_features_in_)
         if self._seen is not None:
             distinct = canonical_rows(*rows)
@@ -749,19 +749,22 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
                 rng,
                 self.n_jobs,
             )
-            self._keep_noise_of_slopes(functionals.statistics.rows)
-            return functionals, ()
+            rows = functionals.statistics.rows
+            return functionals, (self._noise_of_slopes_in(rows),)
         finding = None
         if domain is None:
             rows, finding = without_input_outliers(rows)
         state = fit_population(rows, domain, parameters, rng, self.n_jobs, adds)
         return state, (finding, equal_rows(rows, state.searched.weight))
 
-    def _keep_noise_of_slopes(self, rows: Rows) -> None:
-        """Keep the noise of slopes and values, that of rows in units of a search."""
+    def _noise_of_slopes_in(self, rows: Rows) -> Finding | None:
+        """Keep the noise of slopes and values; whether any row sees the level of f.
+
+        The noise of rows of functionals is in units of that of the search.
+        """
         self._noise_of_slopes = None
         if self._seen is None:
-            return
+            return None
         mean = None if self._noise is None else self._noise.mean
         noise = NoiseOfKinds.of(rows, self._seen, Units(new_row_variance=mean))
         self._noise_of_slopes = noise.of_slopes
@@ -769,6 +772,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self._constant = 0.0
         if rows.known is not None:
             self._constant = KnownNoise.of(rows.known, rows.weights).constant
+        return no_level(self._seen.rows(rows.X).derivative != VALUE)
 
     def _check_fit(self, rows: Rows) -> list[Finding | None]:
         """Residuals of at most 1000 of the rows that the functions describe."""
