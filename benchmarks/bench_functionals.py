@@ -7,6 +7,7 @@ with its gradient; RMSE over 2000 points, in standard deviations of the function
 gradient-enhanced Kriging GEKPLS is the peer, with two components and with as many as
 inputs, where that works.
 "bins": a rate from its means over 30 bins, and from as many values.
+"many_bins": a million bins, of equal widths and of other ones, on Fourier functions.
 "monotone": five functions of one dose.
 """
 
@@ -23,7 +24,7 @@ from scipy.stats import qmc
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from benchmarks.report import progress, report
-from skgpx import PLSRegressor
+from skgpx import PLSRegressor, SpectralVGPRegressor
 
 Function = Callable[[Any], Any]
 
@@ -86,13 +87,13 @@ def gradient(function: Function, X: Any, spans: Any) -> Any:
     return np.column_stack(slopes)
 
 
-def ours(X: Any, y: Any, slopes: Any, X_new: Any) -> Any:
-    """Predictions of a default fit to values and slopes."""
+def ours(model: Any, X: Any, y: Any, slopes: Any, X_new: Any) -> Any:
+    """Predictions of a fit to values and slopes."""
     n, d = X.shape
     rows = np.tile(X, (d + 1, 1))
     targets = np.concatenate((y, slopes.T.ravel()))
     derivative = np.repeat(np.arange(-1, d), n)
-    model = PLSRegressor(random_state=0).fit(rows, targets, derivative=derivative)
+    model.fit(rows, targets, derivative=derivative)
     return model.predict(X_new)
 
 
@@ -137,9 +138,13 @@ def gradients(seeds: int) -> dict[str, Any]:
                 return float(np.sqrt(np.mean((mean - truth) ** 2)) / np.std(truth))
 
             start = time.process_time()
-            mean = ours(X, y, slopes, X_new)
+            mean = ours(PLSRegressor(random_state=0), X, y, slopes, X_new)
             seconds.append(time.process_time() - start)
             errors.setdefault("skgpx", []).append(rmse(mean))
+            if len(bounds) <= 3:
+                waves = SpectralVGPRegressor(random_state=0)
+                mean = ours(waves, X, y, slopes, X_new)
+                errors.setdefault("skgpx, waves", []).append(rmse(mean))
             values = PLSRegressor(random_state=0).fit(X, y).predict(X_new)
             errors.setdefault("skgpx, values only", []).append(rmse(values))
             for n_components in (2, len(bounds)):
@@ -190,6 +195,34 @@ def bins(seeds: int) -> dict[str, Any]:
     }
 
 
+def many_bins(seeds: int, n: int = 1_000_000) -> dict[str, Any]:
+    """Seconds of a fit to many bins, and RMSE, means over seeds."""
+    rows: dict[str, Any] = {}
+    grid = np.linspace(0.2, 19.8, 500)[:, np.newaxis]
+    truth = np.sin(grid[:, 0]) + 0.5 * np.sin(3.0 * grid[:, 0] + 1.0)
+    for name in ("equal", "random"):
+        figures = []
+        for seed in range(seeds):
+            rng = np.random.default_rng(seed)
+            edges = np.linspace(0.0, 20.0, n + 1)
+            if name == "random":
+                edges = np.sort(rng.uniform(0.0, 20.0, n + 1))
+            integral = -np.cos(edges) - np.cos(3.0 * edges + 1.0) / 6.0
+            widths = np.diff(edges)[:, np.newaxis]
+            y = np.diff(integral) / widths[:, 0] + 0.3 * rng.standard_normal(n)
+            X = edges[:-1, np.newaxis] + 0.5 * widths
+            start = time.perf_counter()
+            model = SpectralVGPRegressor(random_state=0).fit(X, y, widths=widths)
+            seconds = time.perf_counter() - start
+            error = np.sqrt(np.mean((model.predict(grid) - truth) ** 2))
+            figures.append([seconds, error])
+        mean = np.mean(figures, axis=0).tolist()
+        rows[f"{n} bins of {name} widths"] = dict(
+            zip(("seconds", "RMSE"), mean, strict=True)
+        )
+    return rows
+
+
 def monotone(seeds: int) -> dict[str, Any]:
     """RMSE and negative log density by number of rows, means over functions."""
     rows: dict[str, Any] = {}
@@ -225,18 +258,25 @@ def monotone(seeds: int) -> dict[str, Any]:
     return rows
 
 
+PARTS = {
+    "gradients": gradients,
+    "bins": bins,
+    "many_bins": many_bins,
+    "monotone": monotone,
+}
+
+
 def main() -> None:
     """Print the tables, and write them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--parts", nargs="*", default=["gradients", "bins", "monotone"])
+    parser.add_argument("--parts", nargs="*", default=[*PARTS])
     arguments = parser.parse_args()
-    parts = {"gradients": gradients, "bins": bins, "monotone": monotone}
     warnings.simplefilter("ignore")
     for name in arguments.parts:
         rows = [
             {"case": case} | figures
-            for case, figures in parts[name](arguments.seeds).items()
+            for case, figures in PARTS[name](arguments.seeds).items()
         ]
         report(f"functionals_{name}", rows, {"seeds": arguments.seeds})
 

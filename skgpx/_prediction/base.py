@@ -243,8 +243,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         derivative, widths, against : array-like, default=None
             As in `fit` of PLSRegressor: slopes along columns, means over boxes around
             the rows, and differences are predicted in the place of values, by models
-            with inducing points. Slopes have the noise that `fit` learned for slopes,
-            if it saw any.
+            with inducing points or Fourier functions. Slopes have the noise that `fit`
+            learned for slopes, if it saw any.
 
         Returns
         -------

@@ -269,6 +269,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     periodic on a box at least four lengthscales wider than the domain, in one dimension
     eight wider than the data.
 
+    Rows may see slopes, means over boxes and differences of f, which Fourier functions
+    have exactly: a slope multiplies ``exp(i omega x)`` by ``i omega``, the mean over a
+    box by ``sinc(omega h / 2)``. Sums over such rows take O(n m^2), and at most 5000
+    rows of one input (3000 of two, 2000 of three) choose the prior.
+
     Several targets share all of it but b: the search maximises the sum of their bounds
     with one noise, in units of the standard deviation of each, and then each target has
     a noise of its own.
@@ -402,7 +407,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             Which rows see a slope of f: the number or the name of the column along
             which it is a derivative, in units of y per unit of the column; -1 for a
             value. The noise of slopes along each column is learned apart from that of
-            values.
+            values. No rows can be added later, here and below.
         widths : array-like of shape (n_samples, n_features), default=None
             Widths of a box around each row of X over which y is the mean of f: bins of
             a histogram, daily means, pixels; 0 for a point.
