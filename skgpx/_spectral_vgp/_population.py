@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -372,7 +373,12 @@ def fit_functionals(
     def states_of(rows: Rows, **likelihood: Any) -> list[Any]:
         del likelihood
         prior = search(objective_for(sums(rows), parameters, region, rows))
-        return [_Searched(prior, seen.resolution)]
+        state = SimpleNamespace(
+            prior=prior,
+            kernel=Functionals(kernel_of(prior.rule), seen.resolution),
+            noise_variance=float(prior.noise_variance),
+        )
+        return [state]
 
     # some rows of each kind choose the prior, and the noise of each
     learns = fixed_noise_variance(parameters, 1.0) is None
@@ -412,23 +418,6 @@ def fit_functionals(
         searched=statistics,
         start=start,
     )
-
-
-class _Searched(NamedTuple):
-    """A prior of functionals, as a state of hyperparameters."""
-
-    prior: FourierPrior
-    resolution: Array
-
-    @property
-    def kernel(self) -> Kernel:
-        """Kernel of rows of functionals."""
-        return Functionals(kernel_of(self.prior.rule), self.resolution)
-
-    @property
-    def noise_variance(self) -> float:
-        """Noise variance of the standardised y."""
-        return float(self.prior.noise_variance)
 
 
 # ---- Waves for which there are sums --------------------------------------------------
