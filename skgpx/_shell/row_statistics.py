@@ -24,10 +24,14 @@ from skgpx._numerics.rows import row_slices
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_budgets import CHUNK_ROWS
 from skgpx._shell.callbacks import StageClock
+from skgpx._shell.functionals import functional_rows, resolution_of
+from skgpx._shell.kernel_requests import EVERYTHING
 from skgpx._shell.parallel import blas_jobs, parallel_map, parallel_stream
 from skgpx._shell.validation import Rows, check_is_fitted, copy_to_merge
-from skgpx._types import Array, Index
+from skgpx._types import Array, ArrayLike, Index, Kernel
 from skgpx.bases import Basis, NeighborResidual
+from skgpx.kernels import VALUE, FunctionalRows, Functionals, split_noise
+from skgpx.likelihoods import Gaussian, Likelihood
 
 
 def row_statistics(basis: Basis, rows: Rows, n_jobs: int | None) -> WeightStatistics:
@@ -310,6 +314,45 @@ class AdditiveModel(Mergeable):
     _n_rows: int
     n_jobs: int | None
     _state: Any
+    # which reads the rows of `fit` where these see functionals of f
+    _seen: Functionals | None = None
+
+    def _check_sees_values(self) -> None:
+        """Refuse to add rows to slopes and the like, or these to rows."""
+        if self._seen is not None:
+            raise ValueError(
+                "A model of slopes, means over boxes or differences can neither take "
+                "more rows nor be merged. Fit all rows together."
+            )
+
+    def _rows_seen(
+        self,
+        X: Array,
+        kernel: Kernel | None,
+        **functionals: ArrayLike | None,
+    ) -> Array:
+        """Rows of `fit`: points (n, d), or what is seen of f there."""
+        seen = functional_rows(self, X, **functionals)
+        self._seen = None
+        if seen is None:
+            return X
+        parent: Any = super()
+        parent._check_functionals(seen, Gaussian())
+        _check_slopes(seen, kernel)
+        self._seen = Functionals(kernel or EVERYTHING, resolution_of(seen))
+        return seen.as_array()
+
+    def _check_functionals(self, seen: FunctionalRows, likelihood: Likelihood) -> None:
+        """Refuse what cannot be predicted: slopes of functions that have none."""
+        parent: Any = super()
+        parent._check_functionals(seen, likelihood)
+        kernel = getattr(self, "kernel_", None)
+        _check_slopes(seen, kernel)
+        if kernel is None and np.any(seen.derivative != VALUE):
+            raise ValueError(
+                "The slopes of a series prior may not exist, and are not predicted. "
+                "Use a kernel, or None."
+            )
 
     def _merged(self, other: Self) -> Self:
         """:meth:`merge` with another fitted model of the same class."""
@@ -339,6 +382,8 @@ class AdditiveModel(Mergeable):
     def _check_other(self, other: Self) -> None:
         """Refuse to merge with another class, or with a model that is not fitted."""
         self._check_same_class(other)
+        self._check_sees_values()
+        other._check_sees_values()
         if self._targets != other._targets:
             raise ValueError(
                 "Only models of as many targets can be merged; got "
@@ -380,3 +425,11 @@ class AdditiveModel(Mergeable):
             return attributes[name]
         kind = type(self).__name__
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+
+
+def _check_slopes(seen: FunctionalRows, kernel: Kernel | None) -> None:
+    """Refuse slopes of functions that have none."""
+    slopes = seen.take(np.flatnonzero(seen.derivative != VALUE)[:1])
+    if kernel is not None and len(slopes.X):
+        covariance = split_noise(kernel)[0]
+        Functionals(covariance, np.ones(seen.X.shape[1])).diag(slopes.as_array())

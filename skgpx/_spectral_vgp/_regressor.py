@@ -38,12 +38,7 @@ from skgpx._shell.callbacks import (
     StageClock,
     with_callbacks,
 )
-from skgpx._shell.functionals import (
-    functional_rows,
-    resolution_of,
-    units_of_functionals,
-)
-from skgpx._shell.kernel_requests import EVERYTHING
+from skgpx._shell.functionals import units_of_functionals
 from skgpx._shell.row_statistics import AdditiveModel, row_statistics
 from skgpx._shell.validation import (
     POSITIVE,
@@ -108,12 +103,11 @@ from skgpx.diagnostics import (
 )
 from skgpx.kernels import (
     VALUE,
-    FunctionalRows,
     Functionals,
     default_kernel,
     split_noise,
 )
-from skgpx.likelihoods import Gaussian, Likelihood
+from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._noise import KnownNoise
 
 # Inputs up to which Fourier functions are used.
@@ -323,8 +317,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     # of the rows of `fit`, where it is known
     _noise: KnownNoise | None
-    # which reads the rows of `fit` where these see functionals
-    _seen: Functionals | None
     _state: Any
     posterior_: LatentModel
 
@@ -513,6 +505,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         """
         clock = StageClock()
         if hasattr(self, "_state"):
+            self._check_sees_values()
             self._check_additive(self)
             rows, _ = self._given_rows(X, y, sample_weight, reset=False)
             self._add_rows(rows, np.shape(X)[0], clock)
@@ -678,13 +671,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         variances = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
         noise = known_noise(variances, y, weights, self.noise_variance, kernel)
         relative_noise = None if noise is None else noise.relative
-        seen = functional_rows(self, X, **functionals)
-        self._seen = None
-        if seen is not None:
-            super()._check_functionals(seen, Gaussian())
-            _check_slopes(seen, kernel)
-            self._seen = Functionals(kernel or EVERYTHING, resolution_of(seen))
-            X = seen.as_array()
+        X = self._rows_seen(X, kernel, **functionals)
         rows = Rows(X, y, weights, relative_noise)
         positive = weights > 0.0
         if not positive.all():
@@ -828,26 +815,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         return not isinstance(split_noise(kernel)[2], str)
 
     def _check_additive(self, other: SpectralVGPRegressor) -> None:
-        """Refuse to add rows of known noise or functionals, or to such rows."""
-        if self._seen is not None or other._seen is not None:
-            raise ValueError(
-                "A model of slopes, means over boxes or differences can neither take "
-                "more rows nor be merged. Fit all rows together."
-            )
+        """Refuse to add rows whose noise is known, or to such rows."""
         if self._noise is not None or other._noise is not None:
             raise ValueError(
                 "A model that was fitted with the noise_variance of each row can "
                 "neither take more rows nor be merged: its sums are in units of these "
                 "noises. Fit all rows together."
-            )
-
-    def _check_functionals(self, seen: FunctionalRows, likelihood: Likelihood) -> None:
-        super()._check_functionals(seen, likelihood)
-        _check_slopes(seen, self.kernel_)
-        if self.kernel_ is None and np.any(seen.derivative != VALUE):
-            raise ValueError(
-                "The slopes of a series prior may not exist, and are not predicted; "
-                f"got kernel={self.kernel!r}. Use a kernel, or None."
             )
 
     def _resolved_basis(self) -> str:
@@ -913,14 +886,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         basis = self.posterior_.basis
         if isinstance(basis, ContinuedSeries):
             warn_outside(basis, self.kernel_, X, self._state.seen)
-
-
-def _check_slopes(seen: FunctionalRows, kernel: Kernel | None) -> None:
-    """Refuse slopes of functions that have none."""
-    slopes = seen.take(np.flatnonzero(seen.derivative != VALUE)[:1])
-    if kernel is not None and len(slopes.X):
-        covariance = split_noise(kernel)[0]
-        Functionals(covariance, np.ones(seen.X.shape[1])).diag(slopes.as_array())
 
 
 # ---- Sample features: eigenvectors of the kernel matrix, or values at inducing points

@@ -12,6 +12,7 @@ from scipy import optimize
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.expectations import log_density
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.regression import log_evidence_gradient
 from skgpx._numerics.svgd import (
     bandwidths,
     move,
@@ -31,7 +32,7 @@ from skgpx._shell.validation import Rows
 from skgpx._stein._frequency_prior import FrequencyPrior, FrequencyPriorLike
 from skgpx._stein._wave_mixture import WIDE, NetworkWarp, Statistics, WaveMixture
 from skgpx._types import Array, Kernel
-from skgpx.kernels import additive_terms
+from skgpx.kernels import VALUE, FunctionalRows, additive_terms
 
 # Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10
@@ -141,7 +142,8 @@ class SteinDescent:
         )
         # step sizes of the coordinates, of the shape of the frequencies
         d = len(start.length_scale)
-        centred = rows.X - np.average(rows.X, axis=0, weights=rows.weights)
+        points = rows.X[:, :d]
+        centred = points - np.average(points, axis=0, weights=rows.weights)
         std = np.sqrt(np.average(centred**2, axis=0, weights=rows.weights))
         ratios = np.divide(
             start.length_scale, std, out=np.ones_like(std), where=std > 0.0
@@ -280,6 +282,8 @@ def _gradient(
     with_inputs: bool,
 ) -> WaveGradient:
     """Gradient of a component, in memory that threads take and give back."""
+    if rows.X.shape[1] != waves.frequencies.shape[-1]:
+        return gradient_of_slopes(rows, waves)
     try:
         # the last one that was used is the one in the cache
         workspace = workspaces.pop()
@@ -295,6 +299,39 @@ def _gradient(
     )
     workspaces.append(workspace)
     return gradient
+
+
+def gradient_of_slopes(rows: Rows, waves: Waves) -> WaveGradient:
+    """Evidence of rows that see values and slopes, and its gradient in frequencies.
+
+    A slope along column j has the features ``ω_j a [-sin ω·x, cos ω·x]``: their
+    derivative in ω is that of the phase, and in ``ω_j`` that of the factor as well.
+    """
+    omega = waves.frequencies
+    seen = FunctionalRows.of(rows.X, omega.shape[1])
+    cosine, sine = np.vsplit(waves.features(seen.X), 2)
+    along = omega[:, seen.derivative]
+    is_value = seen.derivative == VALUE
+    features = np.where(
+        np.tile(is_value, (2 * len(omega), 1)),
+        np.vstack((cosine, sine)),
+        np.vstack((-along * sine, along * cosine)),
+    )
+    evidence = log_evidence_gradient(
+        features.T,
+        rows.y,
+        rows.weights,
+        np.zeros(len(rows.y)),
+        float(waves.noise_variance),
+    )
+    by_cosine, by_sine = np.vsplit(evidence.features.T, 2)
+    turned = by_sine * cosine - by_cosine * sine
+    scaled = -along * (by_cosine * cosine + by_sine * sine)
+    slopes = np.where(is_value, turned, scaled) @ seen.X
+    # the factor ω_j
+    columns = np.arange(omega.shape[1])
+    slopes += turned @ (seen.derivative[:, np.newaxis] == columns)
+    return WaveGradient(evidence.value, slopes)
 
 
 def held_out_score(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from skgpx._hyperparameters import (
+    NoiseOfKinds,
     State,
     inducing_by_capacity,
+    kinds_of_rows,
     learn,
+    learn_noise_of_slopes,
     regress_targets,
     search_findings,
     search_record,
@@ -24,6 +28,7 @@ from skgpx._shell.callbacks import (
     StageClock,
     with_callbacks,
 )
+from skgpx._shell.functionals import units_of_functionals
 from skgpx._shell.row_statistics import AdditiveModel, row_statistics
 from skgpx._shell.validation import (
     COUNT,
@@ -35,6 +40,7 @@ from skgpx._shell.validation import (
     Interval,
     Rows,
     StrOptions,
+    Units,
     canonical_rows,
     check_is_fitted,
     check_kernel,
@@ -60,7 +66,8 @@ from skgpx._stein._start import (
 from skgpx._stein._wave_mixture import WIDE, NetworkWarp, SteinState, WaveMixture
 from skgpx._types import Array, ArrayLike, Generator, Kernel, RandomState
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import Finding, check_residuals, conclude
+from skgpx.diagnostics import Finding, check_residuals, conclude, no_level
+from skgpx.kernels import VALUE, Functionals, kernel_of_values
 from skgpx.likelihoods import Gaussian
 
 
@@ -321,6 +328,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
+        derivative: ArrayLike | None = None,
     ) -> Self:
         """Learn the prior and the frequencies, and fit the posterior.
 
@@ -333,6 +342,11 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
+        derivative : array-like of shape (n_samples,), int or str, default=None
+            Which rows see a slope of f: the number or the name of the column along
+            which it is a derivative, in units of y per unit of the column; -1 for a
+            value. The noise of slopes along each column is learned apart from that of
+            values. No rows are held out from such a fit, and none can be added later.
 
         Returns
         -------
@@ -344,9 +358,10 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             For input that is not finite and two-dimensional, a kernel without a
             spectral density, or parameters that contradict each other; if the score of
             `frequency_prior` has another shape than the frequencies, or is not finite
-            where they move.
+            where they move. For slopes of a kernel without any, of several targets,
+            through a network and of pairs of frequencies.
         """
-        reporter = RoundReporter(self, X, y, sample_weight)
+        reporter = RoundReporter(self, X, y, sample_weight, derivative=derivative)
 
         def report(
             attributes: Callable[[], dict[str, Any]],
@@ -357,7 +372,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
                 figures["held_out"] = descent.validation_curve[-1]
             return reporter.round(attributes, **figures)
 
-        self._begin(self._rows(X, y, sample_weight), sample_weight, report)
+        rows = self._rows(X, y, sample_weight, derivative=derivative)
+        self._begin(rows, sample_weight, report)
         reporter.finish()
         return self
 
@@ -401,6 +417,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             )
             return self
         clock = StageClock()
+        self._check_sees_values()
         rows = self._rows(X, y, sample_weight, reset=False)
         self._add_rows(rows, np.shape(X)[0], clock)
         return self
@@ -471,6 +488,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         reset: bool = True,
+        derivative: ArrayLike | None = None,
     ) -> Rows:
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
         refuse_categories(self)
@@ -478,6 +496,14 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         prior = self.frequency_prior
         if prior is not None and not isinstance(prior, str):
             checked_score(prior, X.shape[1])
+        X = self._rows_seen(X, kernel_of(self), derivative=derivative)
+        has_map = self.non_stationary or check_layer_sizes(self.hidden_layer_sizes)
+        if self._seen is not None and has_map:
+            raise ValueError(
+                "derivative is for stationary waves; got non_stationary="
+                f"{self.non_stationary} and hidden_layer_sizes="
+                f"{self.hidden_layer_sizes!r}. Use False and ()."
+            )
         return canonical_rows(X, y, weights)
 
     def _begin(
@@ -494,7 +520,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             )
         clock = StageClock()
         parameters = {name: getattr(self, name) for name in Settings._fields}
-        parameters["kernel"] = kernel_of(self)
+        parameters["kernel"] = self._seen or kernel_of(self)
         parameters["hidden_layer_sizes"] = check_layer_sizes(self.hidden_layer_sizes)
         attributes, findings = fit_stein(
             rows,
@@ -504,6 +530,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             report=report,
         )
         self._solved(attributes, clock)
+        if self._seen is not None:
+            findings.append(no_level(self._seen.rows(rows.X).derivative != VALUE))
         conclude(self, findings, sample_weight)
 
     def _solution(self) -> dict[str, Any]:
@@ -568,6 +596,8 @@ def fit_stein(
     )
     prior = start.prior
     findings = start.findings
+    data = data.in_units_of_noise(start.known)
+    learning_rows = data.train.take(sample)
     clock.end_of("search")
 
     def solve(
@@ -657,8 +687,30 @@ def fit_stein(
     mixture = mixture._replace(noise_variance=noise_variance)
     attributes = solve(mixture, data.rows, descent, variance_factor)
     attributes["_record"] = search_record([prior], rows) | record
+    noisy = rows._replace(known=start.known)
+    attributes |= _noise_of_slopes(attributes, noisy, settings)
     clock.end_of("solution")
     return attributes, findings
+
+
+def _noise_of_slopes(
+    attributes: Attributes,
+    rows: Rows,
+    settings: Settings,
+) -> Attributes:
+    """Noise of values and of slopes, where that of a fit is relative to both."""
+    if not isinstance(settings.kernel, Functionals):
+        return {"_noise_of_slopes": None}
+    noise = NoiseOfKinds.of(rows, settings.kernel, Units())
+    noise_variance = attributes["noise_variance_"] * noise.first
+    relative = np.ones(len(rows.y)) if rows.known is None else rows.known
+    constant = 0.5 * float(rows.weights @ np.log(relative))
+    return {
+        "_noise_of_slopes": noise.of_slopes,
+        "noise_variance_": noise_variance,
+        "likelihood_": attributes["likelihood_"].with_noise(noise_variance),
+        "log_evidence_": attributes["log_evidence_"] - constant,
+    }
 
 
 class _Data(NamedTuple):
@@ -679,6 +731,13 @@ class _Data(NamedTuple):
     shift: float | Array
     scale: float | Array
 
+    def in_units_of_noise(self, known: Array | None) -> _Data:
+        """Rows of slopes, none held out, weighted by relative noise variances (n,)."""
+        if known is None:
+            return self
+        rows = self.rows._replace(weights=self.rows.weights / known)
+        return self._replace(rows=rows, train=rows)
+
 
 def _standardise_and_split(
     rows: Rows,
@@ -691,6 +750,12 @@ def _standardise_and_split(
     """
     n = len(rows.y)
     fraction = settings.validation_fraction
+    seen = settings.kernel
+    if isinstance(seen, Functionals):
+        normalize = settings.normalize_y
+        units = units_of_functionals(rows, seen, normalize=normalize, robust=False)
+        rows = rows._replace(y=units.standardised(rows.y, rows.X))
+        return _Data(rows, rows, None, units.shift, units.scale)
     if fraction != "auto":
         n_held_out = min(int(np.ceil(float(fraction) * n)), n - 1)
     elif n >= 50:
@@ -730,12 +795,15 @@ class _Start(NamedTuple):
         The waves that move.
     findings : list of Finding or None
         Findings of the search for the kernel, unless waves stand out.
+    known : ndarray of shape (n,) or None
+        Noise variances of slopes and values relative to that of the prior.
     """
 
     prior: State
     noise_variance: float | Array
     mixture: WaveMixture
     findings: list[Finding | None]
+    known: Array | None = None
 
 
 def _start(
@@ -751,7 +819,10 @@ def _start(
     train = data.train
 
     def learn_kernel(rows: Rows) -> _Start:
-        prior = _learn_prior(rows, data, settings, search_rng)
+        n_columns = rows.X.shape[1]
+        if isinstance(settings.kernel, Functionals):
+            n_columns = settings.kernel.n_features
+        rows, prior = _learn_prior(rows, data, settings, search_rng)
         noise_variance = _noise_of_targets(rows, prior, settings, search_rng)
         smallest = noise_variance
         if prior.noise_is_free:
@@ -759,15 +830,15 @@ def _start(
             # the rows they miss most.
             smallest = np.maximum(noise_variance, 2e-4)[()]
         mixture = starting_waves(
-            prior.kernel,
+            kernel_of_values(prior.kernel),
             smallest,
             n_components=settings.n_components,
             n_frequencies=settings.n_frequencies,
-            n_columns=rows.X.shape[1],
+            n_columns=n_columns,
             rng=wave_rng,
         )
         findings: list[Finding | None] = [*search_findings([prior], rows)]
-        return _Start(prior, noise_variance, mixture, findings)
+        return _Start(prior, noise_variance, mixture, findings, rows.known)
 
     start = learn_kernel(train)
     mixture = start.mixture
@@ -781,7 +852,7 @@ def _start(
             rng=network_rng,
         )
         start = start._replace(mixture=mixture._replace(warp=warp))
-    elif settings.max_iter > 0:
+    elif settings.max_iter > 0 and not isinstance(settings.kernel, Functionals):
         waves = strong_waves(learning_rows, mixture)
         if waves is not None:
             start = learn_kernel(without_waves(train, waves))
@@ -803,22 +874,31 @@ def _learn_prior(
     data: _Data,
     settings: Settings,
     rng: Generator,
-) -> State:
-    """Kernel and noise variance that maximise the evidence of some rows."""
+) -> tuple[Rows, State]:
+    """Kernel and noise variance that maximise the evidence of some rows.
+
+    Rows of slopes and values get their relative noise.
+    """
     noise_variance = settings.noise_variance
     if noise_variance is not None:
         noise_variance = noise_variance / float(np.mean(data.scale**2))
-    (prior,) = learn(
-        rows,
-        Gaussian(noise_variance).prepare(rows.y, rows.weights),
-        rng,
+    search = partial(
+        learn,
+        rng=rng,
         kernel=settings.kernel,
         fixed=settings.optimizer is None,
         # frequencies start from the kernel, and the evidence moves them
         rough=False,
         trend=False,
     )
-    return prior
+    learns = settings.optimizer is not None and noise_variance is None
+    rows, (prior,) = learn_noise_of_slopes(
+        rows,
+        kinds_of_rows(rows, settings.kernel) * learns,
+        Gaussian(noise_variance).prepare(rows.y, rows.weights),
+        search,
+    )
+    return rows, prior
 
 
 def _noise_of_targets(

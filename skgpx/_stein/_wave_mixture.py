@@ -252,8 +252,11 @@ class WaveMixture(NamedTuple):
         return np.mean([phi @ phi.T for phi in features], axis=0)
 
     def statistics(self, rows: Rows, n_jobs: int | None) -> Statistics:
-        """Sums over rows for each component, in blocks of rows."""
-        return statistics_of_all(self.bases(), rows, n_jobs)
+        """Sums over rows, or rows of functionals, for each component, in blocks."""
+        bases: list[Any] = self.bases()
+        if rows.X.shape[1] != len(self.length_scale):
+            bases = [basis.of_functionals() for basis in bases]
+        return statistics_of_all(bases, rows, n_jobs)
 
     def posterior(
         self,
