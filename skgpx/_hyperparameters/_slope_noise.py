@@ -35,10 +35,13 @@ class NoiseOfKinds(NamedTuple):
     of_slopes : ndarray of shape (d,) or None
         Of slopes along each column, in units of the noise of the fitted likelihood;
         zero for columns along which no row has a slope. None without functionals.
+    constant : float
+        Excess of the evidence of rows of noise that is relative to the learned one.
     """
 
     first: float = 1.0
     of_slopes: Array | None = None
+    constant: float = 0.0
 
     @classmethod
     def of(cls, rows: Rows, kernel: Kernel, units: Units) -> NoiseOfKinds:
@@ -48,13 +51,23 @@ class NoiseOfKinds(NamedTuple):
         derivative = kernel.rows(rows.X).derivative
         noise = np.ones(len(rows.y)) if rows.known is None else rows.known
         first = float(noise[np.argmin(derivative)])
+        constant = 0.5 * float(rows.weights @ np.log(noise))
         if units.new_row_variance is not None:
             # the likelihood has the mean of known noise
             first = float(np.average(noise, weights=rows.weights))
+            constant = 0.0
         of_slopes = np.zeros(kernel.n_features)
         for column in np.unique(derivative[derivative != VALUE]):
             of_slopes[column] = np.median(noise[derivative == column]) / first
-        return cls(first, of_slopes)
+        return cls(first, of_slopes, constant)
+
+    def applied(self, solution: dict[str, Any]) -> dict[str, Any]:
+        """Fitted attributes in the noise of values, from those of a search."""
+        return {
+            "_noise_of_slopes": self.of_slopes,
+            "noise_variance_": solution["noise_variance_"] * self.first,
+            "log_evidence_": solution["log_evidence_"] - self.constant,
+        }
 
 
 def kinds_of_rows(rows: Rows, kernel: Kernel) -> Index:

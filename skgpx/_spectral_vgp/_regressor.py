@@ -317,6 +317,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     # of the rows of `fit`, where it is known
     _noise: KnownNoise | None
+    _noise_of_kinds = NoiseOfKinds()
     _state: Any
     posterior_: LatentModel
 
@@ -697,6 +698,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         findings : tuple of Finding or None
         """
         self.basis_ = self._resolved_basis()
+        self._noise_of_kinds = NoiseOfKinds()
         rng = generator(self.random_state)
         parameters = {name: getattr(self, name) for name in _SEARCH_PARAMETERS}
         parameters["kernel"] = kernel_of(self)
@@ -754,16 +756,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
         The noise of rows of functionals is in units of that of the search.
         """
-        self._noise_of_slopes = None
         if self._seen is None:
             return None
         mean = None if self._noise is None else self._noise.mean
-        noise = NoiseOfKinds.of(rows, self._seen, Units(new_row_variance=mean))
-        self._noise_of_slopes = noise.of_slopes
-        self._first_noise = noise.first
-        self._constant = 0.0
-        if rows.known is not None:
-            self._constant = KnownNoise.of(rows.known, rows.weights).constant
+        units = Units(new_row_variance=mean)
+        self._noise_of_kinds = NoiseOfKinds.of(rows, self._seen, units)
         return no_level(self._seen.rows(rows.X).derivative != VALUE)
 
     def _check_fit(self, rows: Rows) -> list[Finding | None]:
@@ -860,10 +857,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     def _attributes(self, solution: dict[str, Any]) -> dict[str, Any]:
         """Fitted attributes, with the noise and the domain that were given."""
+        solution |= self._noise_of_kinds.applied(solution)
         noise_variance = solution["noise_variance_"]
-        if self._seen is not None and self._noise is None:
-            noise_variance = noise_variance * self._first_noise
-            solution["log_evidence_"] -= self._constant
         if self._noise is not None:
             noise_variance = self._noise.mean
             n_targets = solution["posterior_"].n_outputs

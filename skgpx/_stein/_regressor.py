@@ -688,29 +688,21 @@ def fit_stein(
     attributes = solve(mixture, data.rows, descent, variance_factor)
     attributes["_record"] = search_record([prior], rows) | record
     noisy = rows._replace(known=start.known)
-    attributes |= _noise_of_slopes(attributes, noisy, settings)
+    attributes |= _in_noise_of_values(attributes, noisy, settings)
     clock.end_of("solution")
     return attributes, findings
 
 
-def _noise_of_slopes(
+def _in_noise_of_values(
     attributes: Attributes,
     rows: Rows,
     settings: Settings,
 ) -> Attributes:
     """Noise of values and of slopes, where that of a fit is relative to both."""
-    if not isinstance(settings.kernel, Functionals):
-        return {"_noise_of_slopes": None}
     noise = NoiseOfKinds.of(rows, settings.kernel, Units())
-    noise_variance = attributes["noise_variance_"] * noise.first
-    relative = np.ones(len(rows.y)) if rows.known is None else rows.known
-    constant = 0.5 * float(rows.weights @ np.log(relative))
-    return {
-        "_noise_of_slopes": noise.of_slopes,
-        "noise_variance_": noise_variance,
-        "likelihood_": attributes["likelihood_"].with_noise(noise_variance),
-        "log_evidence_": attributes["log_evidence_"] - constant,
-    }
+    changed = noise.applied(attributes)
+    likelihood = attributes["likelihood_"].with_noise(changed["noise_variance_"])
+    return changed | {"likelihood_": likelihood}
 
 
 class _Data(NamedTuple):
