@@ -310,12 +310,12 @@ def gradient_of_slopes(rows: Rows, waves: Waves) -> WaveGradient:
     omega = waves.frequencies
     seen = FunctionalRows.of(rows.X, omega.shape[1])
     cosine, sine = np.vsplit(waves.features(seen.X), 2)
-    along = omega[:, seen.derivative]
+    factor = omega[:, seen.derivative]
     is_value = seen.derivative == VALUE
     features = np.where(
         np.tile(is_value, (2 * len(omega), 1)),
         np.vstack((cosine, sine)),
-        np.vstack((-along * sine, along * cosine)),
+        np.vstack((-factor * sine, factor * cosine)),
     )
     evidence = log_evidence_gradient(
         features.T,
@@ -326,7 +326,7 @@ def gradient_of_slopes(rows: Rows, waves: Waves) -> WaveGradient:
     )
     by_cosine, by_sine = np.vsplit(evidence.features.T, 2)
     turned = by_sine * cosine - by_cosine * sine
-    scaled = -along * (by_cosine * cosine + by_sine * sine)
+    scaled = -factor * (by_cosine * cosine + by_sine * sine)
     slopes = np.where(is_value, turned, scaled) @ seen.X
     # the factor ω_j
     columns = np.arange(omega.shape[1])
