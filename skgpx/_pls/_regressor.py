@@ -52,7 +52,7 @@ from skgpx._shell.validation import (
 )
 from skgpx._types import ArrayLike, Interactions, Kernel, RandomState
 from skgpx.diagnostics import Finding, conclude
-from skgpx.kernels import VALUE, FunctionalRows, Functionals
+from skgpx.kernels import VALUE, Functionals
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT, Warped
 from skgpx.likelihoods._warped import normal_noise, warp_of
 
