@@ -1,5 +1,6 @@
 """Noise that is normal on another scale of y: what is learned, and what it means."""
 
+import functools
 import re
 
 import numpy as np
@@ -32,6 +33,19 @@ def latent(n, seed=0):
     X = rng.standard_normal((n, 3))
     f = np.sin(1.5 * X[:, 0]) + X[:, 1]
     return X, f + 0.3 * rng.standard_normal(n)
+
+
+@functools.cache
+def learned(estimator):
+    """A fit to sixty rows whose logarithm has normal noise, for tests of few states."""
+    X, z = latent(60)
+    return estimator(random_state=0).fit(X, np.exp(z))
+
+
+@functools.cache
+def log_normal():
+    X, z = latent(120)
+    return PLSRegressor(likelihood=LogNormal(), random_state=0).fit(X, np.exp(z))
 
 
 def log_density(model, X, y):
@@ -106,11 +120,12 @@ def test_the_default_learns_a_logarithm(estimator):
     held = np.mean((low <= y_test) & (y_test <= high))
     assert 0.83 < held < 0.96
     # as good as the likelihood that made y, but for the power
-    log_normal = PLSRegressor(likelihood=LogNormal(), random_state=0).fit(X, y)
-    loss = log_density(log_normal, X_test, y_test) - log_density(model, X_test, y_test)
+    loss = log_density(log_normal(), X_test, y_test)
+    loss -= log_density(model, X_test, y_test)
     assert loss < 0.08
 
 
+@pytest.mark.usefixtures("few_states")
 def test_normal_noise_stays_as_it_is():
     """To the last bit, and whatever the skewness of the signal."""
     X, y = latent(60)
@@ -120,6 +135,7 @@ def test_normal_noise_stays_as_it_is():
     np.testing.assert_array_equal(model.predict(X), stated.predict(X))
 
 
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore:.*variation of y grows")
 def test_what_is_given_stays_given():
     X, z = latent(60)
@@ -148,6 +164,7 @@ def test_what_is_given_stays_given():
     assert type(model.likelihood_) is Gaussian
 
 
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore:.*at its bound")
 def test_units_of_y():
     """Powers follow from y in any unit and, for Yeo and Johnson's, from any zero."""
@@ -166,6 +183,7 @@ def test_units_of_y():
     np.testing.assert_allclose(again.predict(X), expected, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore:.*at its bound")
 def test_reflected_units_of_y():
     """Yeo and Johnson's function of -y with the power p is that of y with 2 - p."""
@@ -185,8 +203,7 @@ def test_reflected_units_of_y():
     quantiles = reflected.predict_quantiles(X, [0.1, 0.5, 0.9])
     np.testing.assert_allclose(quantiles, expected, rtol=1e-2)
     # Box and Cox's function is for positive y: it has no reflection
-    positive = PLSRegressor(random_state=0).fit(X, np.exp(z))
-    assert positive.likelihood_.transform == "box-cox"
+    assert learned(PLSRegressor).likelihood_.transform == "box-cox"
     negative = PLSRegressor(random_state=0).fit(X, -np.exp(z))
     assert negative.likelihood_.transform == "yeo-johnson"
     assert negative.likelihood_.power > 1.9
@@ -207,6 +224,7 @@ def test_posterior_of_the_power():
     assert fixed(0.5).fit(X, np.exp(z)).likelihood_.power_std_ == 0.0
 
 
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
 def test_powers_at_a_bound_are_found(estimator):
     """Of a tail longer than that of a logarithm, to the right or to the left."""
@@ -228,6 +246,7 @@ def test_other_powers_are_no_findings(seed):
         assert "scale of y at its bound" not in checks
 
 
+@pytest.mark.usefixtures("few_states")
 def test_weights_are_repetitions():
     X, z = latent(50)
     y = np.exp(z)
@@ -292,7 +311,7 @@ def test_moments_are_those_of_the_samples(transform):
     X, z = latent(60)
     model = fixed(0.3, transform).fit(X, np.exp(z))
     rows = X[:5]
-    n = 40_000
+    n = 10_000
     samples = model.sample_y(rows, n, random_state=1)
     mean, std = model.predict(rows, return_std=True)
     error = (samples.mean(1) - mean) / (std / np.sqrt(n))
@@ -305,7 +324,7 @@ def test_moments_are_those_of_the_samples(transform):
     np.testing.assert_allclose(np.diagonal(covariance), std**2)
     assert np.linalg.eigvalsh(covariance).min() > 0.0
     difference = np.cov(samples) - covariance
-    assert np.max(np.abs(difference / np.outer(std, std))) < 0.03
+    assert np.max(np.abs(difference / np.outer(std, std))) < 6.0 / np.sqrt(n)
 
 
 def test_medians_of_functions():
@@ -345,11 +364,11 @@ def test_rows_come_in_parts():
 
 def test_rows_of_dask():
     array = pytest.importorskip("dask.array")
-    X, z = latent(400)
+    X, z = latent(160)
     y = np.exp(z)
     model = PLSRegressor(random_state=0, hyperparameters="maximise").fit(X, y)
     parts = PLSRegressor(random_state=0, hyperparameters="maximise")
-    parts.fit(array.from_array(X, (100, 3)), array.from_array(y, 100))
+    parts.fit(array.from_array(X, (40, 3)), array.from_array(y, 40))
     assert repr(parts.likelihood_) == repr(model.likelihood_)
     assert parts.log_evidence_ == pytest.approx(model.log_evidence_)
     np.testing.assert_allclose(parts.predict(X), model.predict(X), rtol=1e-6)
@@ -373,6 +392,7 @@ def test_exact_processes_have_the_same_scale():
         ExactGPRegressor(likelihood=Warped(StudentT())).fit(X, y)
 
 
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
 @pytest.mark.parametrize("likelihood", [None, Warped(), Warped(StudentT())])
 def test_predictions_far_away_are_finite(likelihood):
@@ -410,6 +430,7 @@ def test_powers_that_are_refused():
 # ---- Others that read it -------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore:.*variation of y grows")
 @pytest.mark.parametrize(
     "estimator",
@@ -450,11 +471,11 @@ def test_more_rows_have_to_be_positive(estimator):
     assert type(model.likelihood_) is Gaussian
 
 
+@pytest.mark.usefixtures("few_states")
 def test_held_out_targets_that_are_not_positive():
     """Next to impossible, and no error: nothing is known of them in the fit."""
-    X, z = latent(60)
-    y = np.exp(z)
-    model = PLSRegressor(random_state=0).fit(X, y)
+    X, _ = latent(60)
+    model = learned(PLSRegressor)
     assert model.likelihood_.transform == "box-cox"
     distribution = model.predict_dist(X[:3])
     assert np.all(distribution.log_density(np.zeros(3)) < -100.0)
@@ -464,9 +485,10 @@ def test_held_out_targets_that_are_not_positive():
     assert scorer(model, X[:3], np.array([0.0, 1.0, 1.0])) < -100.0
 
 
+@pytest.mark.usefixtures("few_states")
 def test_stretched_distributions():
     X, z = latent(60)
-    model = TemperedRegressor(PLSRegressor(random_state=0)).fit(X, np.exp(z))
+    model = TemperedRegressor(PLSRegressor(random_state=0), cv=2).fit(X, np.exp(z))
     low, high = model.predict_interval(X).T
     assert np.all(low < high)
 
@@ -478,6 +500,7 @@ def test_constant_targets(likelihood):
     np.testing.assert_allclose(model.predict(X), 1.0)
 
 
+@pytest.mark.usefixtures("few_states")
 def test_a_random_state_is_drawn_from_once():
     X, y = latent(60)
     default = PLSRegressor(random_state=np.random.RandomState(0)).fit(X, y)
@@ -533,14 +556,14 @@ def test_noise_of_new_rows_is_that_of_y(base, transform):
     """To first order: the slope of the scale at the mean takes it there."""
     X, z = latent(60)
     model = fixed(0.3, transform, base).fit(X, np.exp(z))
-    rows = X[:20]
+    rows = X[:10]
     mean, own = model.predict(rows, return_std=True)
     np.testing.assert_array_equal(model.predict(rows, noise_variance=None), mean)
     # next to no noise leaves that of the mean
     _, of_mean = model.predict(rows, return_std=True, noise_variance=0.0)
     assert np.all(of_mean < own)
     # a little noise adds its variance
-    noise_variance = np.linspace(0.01, 0.02, 20) * mean**2
+    noise_variance = np.linspace(0.01, 0.02, 10) * mean**2
     _, std = model.predict(rows, return_std=True, noise_variance=noise_variance)
     ratio = base.df / (base.df - 2.0) if isinstance(base, StudentT) else 1.0
     added = (std**2 - of_mean**2) / (ratio * noise_variance)
@@ -554,16 +577,20 @@ def test_noise_of_new_rows_is_that_of_y(base, transform):
     np.testing.assert_allclose(distribution.std(), std)
     _, covariance = model.predict(rows, return_cov=True, noise_variance=noise_variance)
     np.testing.assert_allclose(np.diagonal(covariance), std**2)
-    samples = distribution.sample(20_000, random_state=0)
-    np.testing.assert_allclose(samples.mean(1), distribution.mean(), rtol=0.05)
-    np.testing.assert_allclose(samples.std(1), std, rtol=0.1)
+    samples = distribution.sample(5000, random_state=0)
+    error = (samples.mean(1) - distribution.mean()) / (std / np.sqrt(5000))
+    assert np.all(np.abs(error) < 4.0)
+    squares = (samples - distribution.mean()[:, np.newaxis]) ** 2
+    error = (squares.mean(1) - std**2) / (squares.std(1) / np.sqrt(5000))
+    assert np.all(np.abs(error) < 4.0)
 
 
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
 def test_noise_of_new_rows_where_the_scale_was_learned(estimator):
     X, z = latent(60)
     y = np.exp(z)
-    model = estimator(random_state=0).fit(X, y)
+    model = learned(estimator)
     _, std = model.predict(X[:5], return_std=True, noise_variance=1e-3)
     _, noisy = model.predict(X[:5], return_std=True, noise_variance=1.0)
     assert np.all(std < noisy)
