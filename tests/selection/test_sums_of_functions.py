@@ -89,6 +89,7 @@ def test_the_order_of_the_columns_does_not_matter():
     assert_allclose(std_of_permuted, std, rtol=1e-2)
 
 
+@pytest.mark.usefixtures("few_states")
 def test_columns_of_categories_are_columns(rng):
     n = 150
     codes = rng.integers(0, 4, (3, n))
@@ -126,6 +127,7 @@ def lines():
     return frame, f, f + 0.05 * rng.standard_normal(len(f)), x > 2.0
 
 
+@pytest.mark.usefixtures("few_states")
 def test_groups_have_lines_of_their_own(lines):
     frame, f, y, later = lines
     model = PLSRegressor(likelihood=Gaussian(), random_state=0)
@@ -179,9 +181,11 @@ def test_two_columns_have_no_sums():
     assert not isinstance(model.kernel_, Additive)
 
 
+@pytest.mark.usefixtures("abundant_early")
 def test_of_many_rows_held_out_ones_choose():
-    X, y, _ = table(4500, seed=2)
+    X, y, _ = table(1600, seed=2)
     model = PLSRegressor(random_state=0).fit(X, y)
     # with a linear trend, perhaps
     assert "Additive" in repr(model.kernel_)
-    assert error(model) < 0.01
+    # a product of all columns has more than this
+    assert error(model) < 0.004
