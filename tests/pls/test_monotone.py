@@ -37,6 +37,7 @@ def test_the_shortest_step_is_that_of_a_quadratic_program():
     np.testing.assert_allclose(step, program.x, atol=1e-6)
 
 
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("sign", [1, -1])
 def test_means_and_draws_are_monotone(sign):
     X, y = _dose_response(30)
@@ -99,10 +100,11 @@ def test_counts_and_classes():
     X = x[:, np.newaxis]
     grid = np.linspace(-2.0, 2.0, 100)[:, np.newaxis]
     counts = rng.poisson(np.exp(0.5 + np.tanh(x)))
-    model = PLSRegressor(likelihood=Poisson(), monotonic_cst=[1], random_state=0)
+    given = {"kernel": RBF_ONLY, "random_state": 0}
+    model = PLSRegressor(likelihood=Poisson(), monotonic_cst=[1], **given)
     assert np.all(np.diff(model.fit(X, counts).predict(grid)) > 0.0)
     labels = rng.random(80) < 1.0 / (1.0 + np.exp(3.0 * x))
-    classifier = PLSClassifier(monotonic_cst=[-1], random_state=0).fit(X, labels)
+    classifier = PLSClassifier(monotonic_cst=[-1], **given).fit(X, labels)
     assert np.all(np.diff(classifier.predict_proba(grid)[:, 1]) < 0.0)
 
 
@@ -110,7 +112,10 @@ def test_two_columns_by_name():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.uniform(-1.0, 1.0, (60, 2)), columns=["dose", "age"])
     y = np.exp(table["dose"]) - table["age"] ** 2 + 0.2 * rng.standard_normal(60)
-    model = PLSRegressor(monotonic_cst={"dose": 1}, random_state=0).fit(table, y)
+    model = PLSRegressor(
+        1.0 * RBF([1.0, 1.0]), optimizer=None, monotonic_cst={"dose": 1}, random_state=0
+    )
+    model.fit(table, y)
     line = pd.DataFrame({"dose": np.linspace(-1.0, 1.0, 50), "age": 0.2})
     assert np.all(np.diff(model.predict(line)) > -1e-3)
     again = clone(model).fit(table[::-1], y[::-1])
@@ -141,12 +146,15 @@ def test_several_functions_are_refused():
         PLSClassifier(monotonic_cst=[1]).fit(X, np.digitize(y, (1.0, 2.0)))
 
 
+@pytest.mark.usefixtures("few_states")
 def test_zeros_and_censored_rows():
     X, y = _dose_response(40)
     plain = PLSRegressor(random_state=0).fit(X, y)
     zeros = PLSRegressor(monotonic_cst=[0], random_state=0).fit(X, y)
     np.testing.assert_array_equal(plain.predict(X), zeros.predict(X))
-    model = PLSRegressor(likelihood=Tobit(), monotonic_cst=[1], random_state=0)
+    model = PLSRegressor(
+        RBF_ONLY, likelihood=Tobit(), monotonic_cst=[1], random_state=0
+    )
     model.fit(X, np.minimum(y, 2.0), censoring=(y > 2.0).astype(int))
     grid = np.linspace(X.min(), X.max(), 100)[:, np.newaxis]
     assert np.all(np.diff(model.predict(grid, include_noise=False)) > -1e-6)
