@@ -76,13 +76,13 @@ def test_gradients_of_the_score_by_differences(kernel, d):
 def test_the_family_follows_the_roughness():
     X, _, y = rows(smooth, 300)
     assert type(SpectralVGPRegressor().fit(X, y).kernel_.k2) is RBF
-    X, _, y = rows(rough, 1500)
+    X, _, y = rows(rough, 700)
     assert SpectralVGPRegressor().fit(X, y).kernel_.k2.nu <= 1.5
 
 
 @pytest.mark.parametrize("draw", [smooth, rough])
 def test_the_default_is_no_worse_than_any_of_its_families(draw):
-    X, _, y = rows(draw, 400)
+    X, _, y = rows(draw, 200)
     best = SpectralVGPRegressor().fit(X, y).log_evidence_
     for nu in (0.5, 2.5, np.inf):
         kernel = ConstantKernel(1.0, (1e-3, 1e3)) * Matern(0.3, nu=nu)
@@ -93,7 +93,7 @@ def test_the_default_is_no_worse_than_any_of_its_families(draw):
 def test_bands_of_rough_functions_hold_them():
     covered = []
     for seed in range(4):
-        X, f, y = rows(rough, 500, seed)
+        X, f, y = rows(rough, 250, seed)
         low, high = SpectralVGPRegressor().fit(X, y).credible_band(X).T
         covered.append(np.mean((low <= f) & (f <= high)))
     assert np.mean(covered) > 0.9
@@ -320,8 +320,8 @@ def test_noise_below_the_residuals_is_reported(n):
 
 @pytest.mark.parametrize("draw", [rough, smooth])
 def test_a_bootstrap_has_the_noise_of_its_distinct_rows(draw):
-    X, _, y = rows(draw, 500)
-    drawn = np.random.default_rng(0).integers(0, 500, 500)
+    X, _, y = rows(draw, 300)
+    drawn = np.random.default_rng(0).integers(0, 300, 300)
     distinct = np.unique(drawn)
     model = SpectralVGPRegressor().fit(X[drawn], y[drawn])
     once = SpectralVGPRegressor().fit(X[distinct], y[distinct])
@@ -330,14 +330,14 @@ def test_a_bootstrap_has_the_noise_of_its_distinct_rows(draw):
 
 @pytest.fixture(scope="module")
 def once():
-    X, _, y = rows(rough, 300)
+    X, _, y = rows(rough, 150)
     return SpectralVGPRegressor().fit(X, y)
 
 
 @pytest.mark.parametrize("weight", [1.01, 1.49, 1.5, 1.51, 2.0, 5.0])
 def test_copies_learn_what_distinct_rows_do(weight, once):
-    X, _, y = rows(rough, 300)
-    model = SpectralVGPRegressor().fit(X, y, np.full(300, weight))
+    X, _, y = rows(rough, 150)
+    model = SpectralVGPRegressor().fit(X, y, np.full(150, weight))
     assert_allclose(model.noise_variance_, once.noise_variance_, rtol=1e-6)
     assert model.n_basis_ == once.n_basis_
     assert_allclose(model.prior_.theta, once.prior_.theta, atol=1e-6)

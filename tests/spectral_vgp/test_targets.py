@@ -52,7 +52,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_predictions_are_those_of_single_fits(name):
     d, parameters = CASES[name]
-    (X, Y), (rows, new) = data(d), data(d, 30, seed=1)
+    (X, Y), (rows, new) = data(d, 100), data(d, 30, seed=1)
     parameters = {"kernel": KERNEL, "optimizer": None, "random_state": 0, **parameters}
     weights = np.random.default_rng(2).integers(0, 3, len(X))
     estimator = SpectralVGPRegressor(**parameters)
