@@ -239,14 +239,14 @@ def test_expected_gain_of_volume_is_the_mean_of_gains():
     for k in range(4):
         gains = []
         moments = [objective.moments(X[[k]]) for objective in objectives]
-        for _ in range(1500):
+        for _ in range(600):
             new = [m[0, 0] + s[0, 0] * rng.standard_normal() for m, s, _ in moments]
             extended = np.vstack((front, new))
             extended = extended[is_efficient(extended)]
             gains.append(dominated_volume(extended, reference) - before)
         mean, std, _ = constraint.moments(X[[k]])
         factor = norm.cdf(-mean[0, 0] / std[0, 0]) / np.exp(log_cost.means(X[[k]])[0])
-        error = np.std(gains) / np.sqrt(1500)
+        error = np.std(gains) / np.sqrt(600)
         assert abs(values[k] / factor - np.mean(gains)) < 4.5 * error + 1e-9
 
 
