@@ -111,8 +111,14 @@ def module_of(name):
     return name.split("/")[0].removesuffix(".py")
 
 
+@cache
+def walk(tree):
+    """All nodes of a file or of a function, which several tests go through."""
+    return tuple(ast.walk(tree))
+
+
 def nodes(tree, *kinds):
-    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [node for node in walk(tree) if isinstance(node, kinds)]
 
 
 def imported_names(node):
@@ -237,6 +243,7 @@ def test_the_package_stays_below_its_ceiling():
     assert not {name: n for name, n in tokens.items() if n > LARGEST_FILE}
 
 
+@cache
 def calls(tree):
     return {ast.unparse(node.func) for node in nodes(tree, ast.Call)}
 

@@ -2,20 +2,8 @@
 
 import ast
 import re
-from functools import cache
-from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "skgpx"
-
-
-@cache
-def trees():
-    """Syntax of every file, which workers that only collect tests do not ask for."""
-    return {
-        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8"))
-        for path in sorted(PACKAGE.rglob("*.py"))
-    }
-
+from tests.test_layering import nodes, trees
 
 # Pronouns, adverbs and quantifiers: they do not say what a name holds.
 VAGUE_NAMES = re.findall(
@@ -29,15 +17,12 @@ VAGUE_NAMES = re.findall(
 
 
 def functions(tree):
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return nodes(tree, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def stored_names(node):
     return [
-        name.id
-        for name in ast.walk(node)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+        name.id for name in nodes(node, ast.Name) if isinstance(name.ctx, ast.Store)
     ]
 
 
@@ -45,8 +30,8 @@ def tuples_built_in(function):
     """Names of the local variables that a function assigns a tuple display to."""
     return {
         target.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)
+        for node in nodes(function, ast.Assign)
+        if isinstance(node.value, ast.Tuple)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
@@ -60,8 +45,7 @@ def test_no_call_unpacks_a_tuple_that_was_built_for_it():
             built = tuples_built_in(function)
             bundles += [
                 f"{name}:{call.lineno} {ast.unparse(call.func)}(*{starred.value.id})"
-                for call in ast.walk(function)
-                if isinstance(call, ast.Call)
+                for call in nodes(function, ast.Call)
                 for starred in call.args
                 if isinstance(starred, ast.Starred)
                 and isinstance(starred.value, ast.Name)
@@ -86,9 +70,8 @@ def test_unlike_things_are_assigned_on_lines_of_their_own():
     pairs = [
         f"{name}:{node.lineno}"
         for name, tree in trees().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Tuple)
+        for node in nodes(tree, ast.Assign)
+        if isinstance(node.value, ast.Tuple)
         and any(isinstance(target, ast.Tuple) for target in node.targets)
     ]
     assert len(pairs) <= 20, pairs
