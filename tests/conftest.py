@@ -1,4 +1,5 @@
 import contextlib
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -25,9 +26,19 @@ for kernels in (NUMBA_CACHES / "main").glob("kernels-*"):
 if WORKER != "main":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# The collector of cyclic garbage goes through what imports and the collection of tests
+# leave behind again and again, which took a tenth of the time of the tests.
+gc.set_threshold(20_000, 20, 20)
+
 import numpy as np  # noqa: E402
 
 from skgpx._hyperparameters._averaging import Effort  # noqa: E402
+
+
+def pytest_collection_finish():
+    """Exempt all that is there before the first test from collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
@@ -56,10 +67,10 @@ def few_states(monkeypatch):
     def few(*arguments):
         effort = effort_of(*arguments)
         return effort._replace(
-            n_chains=min(effort.n_chains, 8),
-            n_steps=min(effort.n_steps, 8),
-            n_draws=min(effort.n_draws, 24),
-            n_states=min(effort.n_states, 6),
+            n_chains=min(effort.n_chains, 6),
+            n_steps=min(effort.n_steps, 4),
+            n_draws=min(effort.n_draws, 12),
+            n_states=min(effort.n_states, 4),
         )
 
     monkeypatch.setattr(Effort, "of", few)
