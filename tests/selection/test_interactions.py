@@ -16,7 +16,10 @@ from skgpx.kernels import length_scales
 from skgpx.likelihoods import Gaussian, HeteroscedasticGaussian, NegativeBinomial
 
 # features of draws from functions with little noise
-pytestmark = pytest.mark.filterwarnings("ignore:With .* Fourier features")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:With .* Fourier features"),
+    pytest.mark.usefixtures("few_states"),
+]
 rng = np.random.default_rng(0)
 D = 4
 X = rng.uniform(-2.0, 2.0, (90, D))
