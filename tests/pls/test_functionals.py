@@ -222,13 +222,13 @@ def test_draws_have_the_slopes_that_are_predicted(rng):
     derivative = np.repeat([-1, 0], 4)
     at, seen = new[:2] + 0.1, [1.0, -0.5]
     sampled, unconditioned, conditioned = [], [], []
-    for seed in range(4):
-        draws = model.sample_functions(1000, random_state=seed)
+    for seed in range(2):
+        draws = model.sample_functions(800, random_state=seed)
         given = draws.condition(at, seen, NOISE, random_state=seed)
         for functions, values in ((draws, unconditioned), (given, conditioned)):
             f, gradients = functions.value_and_grad(new)
             values.append(np.concatenate((f, gradients[..., 0])))
-        sampled.append(model.sample_y(twice, 1000, seed, derivative=derivative))
+        sampled.append(model.sample_y(twice, 800, seed, derivative=derivative))
     together = [
         np.concatenate((rows[0], at)),
         {
