@@ -30,13 +30,13 @@ def study_of(objective, n_trials, *, sampler=None, **options):
 
 
 def test_all_kinds_of_parameters():
-    study = study_of(mixed, 26)
+    study = study_of(mixed, 20)
     assert study.best_params["kind"] == "a"
     assert study.best_value < 0.5
     for trial in study.trials:
         assert isinstance(trial.params["n"], int)
         assert trial.params["level"] in (0.0, 0.5, 1.0, 1.5, 2.0)
-    again = study_of(mixed, 10)
+    again = study_of(mixed, 9)
     for one, other in zip(study.trials, again.trials, strict=False):
         assert one.params == other.params
 
@@ -59,7 +59,7 @@ def test_constraints(by_function):
         options["constraints_func"] = lambda trial: (trial.user_attrs["c"],)
     elif not hasattr(optuna.trial.Trial, "set_constraint"):
         pytest.skip("set_constraint is new in Optuna 5")
-    study = study_of(objective, 18, sampler=Sampler(**options))
+    study = study_of(objective, 14, sampler=Sampler(**options))
     assert sum(study.best_params.values()) >= 1.0
     # the exact value is 2 / 3
     assert study.best_value < 0.68
@@ -70,7 +70,7 @@ def test_several_directions():
         x = trial.suggest_float("x", 0.0, 1.0)
         return (x - 0.3) ** 2, -((x - 0.7) ** 2)
 
-    study = study_of(objective, 16, directions=["minimize", "maximize"])
+    study = study_of(objective, 14, directions=["minimize", "maximize"])
     on_front = [0.29 < trial.params["x"] < 0.71 for trial in study.best_trials]
     assert len(on_front) > 7
     assert np.mean(on_front) > 0.7
@@ -86,7 +86,7 @@ def test_trials_that_were_pruned_failed_or_run():
             raise optuna.TrialPruned
         return (x - 0.4) ** 2
 
-    study = study_of(objective, 20)
+    study = study_of(objective, 16)
     states = [trial.state for trial in study.trials]
     assert TrialState.FAIL in states[:8]
     # failures are avoided later on
@@ -109,8 +109,8 @@ def test_infinite_values_and_constraints_of_some_trials():
         n_startup_trials=4,
         constraints_func=lambda trial: trial.user_attrs.get("c", ()),
     )
-    study = study_of(objective, 14, sampler=sampler)
-    assert len(study.trials) == 14
+    study = study_of(objective, 11, sampler=sampler)
+    assert len(study.trials) == 11
     # where the constraint is known to be met
     assert np.max([trial.params["x"] for trial in study.trials[8:]]) > 0.45
 
