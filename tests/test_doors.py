@@ -77,7 +77,7 @@ ANY = RBF(1.0, (1e-20, 1e20))
 CASES = {
     "pls": (PLSRegressor(**PLS), Y),
     "student": (PLSRegressor(ANY, likelihood=StudentT(), **PLS), Y),
-    "counts": (PLSRegressor(likelihood=Poisson(), **PLS), COUNTS),
+    "counts": (PLSRegressor(ANY, likelihood=Poisson(), **PLS), COUNTS),
     "spectral": (SpectralVGPRegressor(random_state=0), Y),
     "empirical": (SpectralVGPRegressor(basis="empirical", random_state=0), Y),
     "inducing": (SpectralVGPRegressor(basis="inducing", random_state=0), Y),
