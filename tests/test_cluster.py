@@ -116,8 +116,8 @@ def test_same_bits_as_one_thread(sent, name):
 
 def test_products_with_a_kernel_matrix(sent):
     rng = np.random.default_rng(1)
-    rows = rng.uniform(0.0, 3.0, (1100, 2))
-    y = np.sin(3.0 * rows[:, 0]) + 0.1 * rng.standard_normal(1100)
+    rows = rng.uniform(0.0, 3.0, (700, 2))
+    y = np.sin(3.0 * rows[:, 0]) + 0.1 * rng.standard_normal(700)
     kernel = Matern(0.5, nu=1.5) + WhiteKernel(0.01)
     how = {"optimizer": None, "n_draws": 6, "tol": 1e-3, "random_state": 0}
     model = ExactGPRegressor(kernel, **how)

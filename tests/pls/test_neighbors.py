@@ -302,7 +302,8 @@ def test_rough_functions_of_many_rows_take_neighbours():
     y = np.sign(np.sin(25.0 * X[:, 0])) + noise
     seen, new = slice(0, 2000), slice(2000, None)
     how = {"normalize_y": False, "random_state": 0}
-    model = PLSRegressor(**how).fit(X[seen], y[seen])
+    kernel = ConstantKernel() * Matern([1.0, 1.0], nu=0.5)
+    model = PLSRegressor(kernel, likelihood=Gaussian(), **how).fit(X[seen], y[seen])
     assert "nearest rows" in str(model.report())
     # the same kernel and noise
     given = {"likelihood": model.likelihood_, "optimizer": None, "n_neighbors": 0}
