@@ -45,8 +45,8 @@ def pytest_collection_finish():
 def few_neighborhoods(monkeypatch):
     """A fraction of the neighbourhoods that choose the kernel of many rows."""
     select = "skgpx._hyperparameters._select"
-    monkeypatch.setattr(f"{select}.COMPARED_NEIGHBORHOODS", 100)
-    monkeypatch.setattr(f"{select}.TRAINED_NEIGHBORHOODS", 200)
+    monkeypatch.setattr(f"{select}.COMPARED_NEIGHBORHOODS", 60)
+    monkeypatch.setattr(f"{select}.TRAINED_NEIGHBORHOODS", 120)
 
 
 @pytest.fixture
