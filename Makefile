@@ -19,9 +19,10 @@ docs: $(BIN)/documented
 	rm -rf docs/gallery docs/generated
 	$(BIN)/python -m sphinx -q -W --keep-going -j auto -d docs/build/doctrees docs docs/build/html
 
-$(BIN)/documented: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
-	touch $@
+# With what the tests need: one installation where both are made.
+$(BIN)/documented: $(MADE)
+	$(BIN)/python -m pip install --quiet --editable ".[docs,plot,test]"
+	touch $(INSTALLED) .venv/demo $@
 
 # Tables and figures of the five papers, in results/, by data in the folder that
 # SKGPX_PAPER_DATA names (docs/papers.md); ARGUMENTS="000 003 --full" for some of them.
