@@ -18,10 +18,10 @@ from skgpx.likelihoods import (
 )
 
 
-@pytest.mark.usefixtures("few_neighborhoods")
+@pytest.mark.usefixtures("abundant_early")
 def test_a_rough_function_and_a_trend():
     rng = np.random.default_rng(0)
-    X, new = rng.standard_normal((2, 4600, 2))
+    X, new = rng.standard_normal((2, 1600, 2))
     f, f_new = (
         np.sign(x[:, 0] - 0.3) + np.sign(x[:, 1]) + 2.0 * x[:, 1] for x in (X, new)
     )
@@ -33,7 +33,8 @@ def test_a_rough_function_and_a_trend():
     # nearest rows complete the points beside a trend, too
     assert model.posterior_.n_neighbors > 0
     errors = model.predict(new[:1000]) - f_new[:1000]
-    assert np.sqrt(np.mean(errors**2)) < 0.25
+    # beside jumps of two: it falls with the distance of the rows
+    assert np.sqrt(np.mean(errors**2)) < 0.3
 
 
 def test_points_alone_where_they_predict_better():
