@@ -137,13 +137,20 @@ class Effort(NamedTuple):
                 n_states=n_states,
             )
         # a bound takes eight evaluations, a softmax more, and a state has its chains
-        has_bound = suits_a_normal(likelihood)
+        if not suits_a_normal(likelihood):
+            return cls(
+                most_rows=ANNEALED_BOUND_ROWS,
+                n_chains=12,
+                n_steps=8,
+                n_draws=min(max(45_000 // n_rows, 200), _MOST_DRAWS),
+                n_states=12,
+            )
         return cls(
             most_rows=ANNEALED_BOUND_ROWS,
-            n_chains=32 if has_bound else 12,
-            n_steps=5 if has_bound else 8,
-            n_draws=min(max(45_000 // n_rows, 200), _MOST_DRAWS),
-            n_states=min(max(10_000 // n_rows, 24), 64) if has_bound else 12,
+            n_chains=min(max(1_000_000 // n_rows**2, 16), 32),
+            n_steps=5,
+            n_draws=min(max(6_000_000 // n_rows**2, 100), _MOST_DRAWS),
+            n_states=min(max(1_000_000 // n_rows**2, 16), 64),
         )
 
 
@@ -260,7 +267,8 @@ def _draws(
         )
     if not population:
         population = _near(modes, forms, effort, rng, n_jobs)
-    if not population and len(rows.y) <= AVERAGED_ROWS:
+    is_affordable = likelihood.has_closed_form and len(rows.y) <= AVERAGED_ROWS
+    if not population and is_affordable:
         # as at bounds
         population = _from_priors(
             modes, forms, effort, rng, n_jobs, likelihood, largest_lag=np.inf
