@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import qmc
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.report import progress, report
 from skgpx import PLSRegressor, SpectralVGPRegressor
@@ -142,7 +143,8 @@ def gradients(seeds: int) -> dict[str, Any]:
             seconds.append(time.process_time() - start)
             errors.setdefault("skgpx", []).append(rmse(mean))
             if len(bounds) <= 3:
-                waves = SpectralVGPRegressor(random_state=0)
+                kernel = 1.0 * RBF(spans)
+                waves = SpectralVGPRegressor(kernel, random_state=0)
                 mean = ours(waves, X, y, slopes, X_new)
                 errors.setdefault("skgpx, waves", []).append(rmse(mean))
             values = PLSRegressor(random_state=0).fit(X, y).predict(X_new)

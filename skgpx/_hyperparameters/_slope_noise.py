@@ -31,7 +31,7 @@ class NoiseOfKinds(NamedTuple):
     ----------
     first : float
         Of values, or if all rows are slopes of those along the first column, in units
-        of the noise of a search.
+        of the noise of a search, or of the mean of known noise.
     of_slopes : ndarray of shape (d,) or None
         Of slopes along each column, in units of the noise of the fitted likelihood;
         zero for columns along which no row has a slope. None without functionals.
@@ -53,8 +53,10 @@ class NoiseOfKinds(NamedTuple):
         first = float(noise[np.argmin(derivative)])
         constant = 0.5 * float(rows.weights @ np.log(noise))
         if units.new_row_variance is not None:
-            # the likelihood has the mean of known noise
-            first = float(np.average(noise, weights=rows.weights))
+            # in units of the mean of known noise
+            noise = noise / np.average(noise, weights=rows.weights)
+            of_first = derivative == np.min(derivative)
+            first = float(np.average(noise[of_first], weights=rows.weights[of_first]))
             constant = 0.0
         of_slopes = np.zeros(kernel.n_features)
         for column in np.unique(derivative[derivative != VALUE]):

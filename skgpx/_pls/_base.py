@@ -750,7 +750,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 likelihood = likelihood.scaled(factor)
             else:
                 # the noise of the rows is in units of their mean
-                likelihood = likelihood.with_noise(units.new_row_variance)
+                likelihood = likelihood.with_noise(units.new_row_variance * noise.first)
             if form is not None:
                 likelihood = form.fitted(likelihood)
             return likelihood

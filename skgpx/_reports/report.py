@@ -386,7 +386,9 @@ def _unexplained_share(
         return _share(posterior, middle)
     unexplained = getattr(model, "unexplained_", np.nan)
     # of other noise it is in terms of the curvature of each row
-    if not (np.isfinite(unexplained) and _is_normal(model)):
+    if not np.isfinite(unexplained):
+        return None
+    if not isinstance(normal_noise(model.likelihood_), Gaussian):
         return None
     # unexplained_ = var g / (2 noise variance), in any units
     noise = 1.0 / np.mean(np.square(posterior.scale) / model.noise_variance_)

@@ -221,13 +221,9 @@ class FourierState:
         model = LatentModel(basis, weights)
         record: dict[str, Any] = {"criterion": "nothing was free"}
         if candidates.learned or candidates.noise_variance is None:
-            rows_searched: Any = "all"
-            n_sampled = _FIRST_ROWS[len(self.domain)]
-            if candidates.sees_functionals and len(statistics.rows.y) > n_sampled:
-                rows_searched = n_sampled
             record = {
                 "criterion": f"bound of {m} Fourier functions",
-                "rows_searched": rows_searched,
+                "rows_searched": self.parameters.get("rows_searched", "all"),
             }
         attributes = {
             "posterior_": model.affine(objective.statistics.shift, scale),
@@ -404,6 +400,8 @@ def fit_functionals(
         Gaussian().prepare(searched.y, searched.weights),
         states_of,
     )
+    if len(sample) < len(rows.y):
+        parameters = {**parameters, "rows_searched": len(sample)}
     start = state.prior
     if n_kinds > 1:
         assert relative.known is not None

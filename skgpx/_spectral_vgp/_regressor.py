@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import ndtri
+from sklearn.gaussian_process.kernels import RBF
 
 from skgpx._draws import checked_domain
 from skgpx._hyperparameters import (
@@ -106,6 +107,7 @@ from skgpx.kernels import (
     Functionals,
     default_kernel,
     split_noise,
+    stationary_terms,
 )
 from skgpx.likelihoods import Gaussian
 from skgpx.likelihoods._noise import KnownNoise
@@ -148,7 +150,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Inducing variables: integrals of f against Fourier functions on a box (the
         population spectral features, for up to three inputs and stationary kernels);
         projections on eigenvectors of the kernel matrix (the sample features); values
-        at inducing points. "auto" is Fourier where possible, otherwise inducing points.
+        at inducing points. "auto" is Fourier where possible, otherwise inducing points;
+        also for slopes along one of several columns, unless the kernel is made of RBFs.
     n_basis : int or "auto", default="auto"
         Number m of inducing variables, at most 20 000, as m² numbers are in memory;
         Fourier functions come in whole pairs. "auto"
@@ -697,7 +700,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         state : FourierState or SparseState
         findings : tuple of Finding or None
         """
-        self.basis_ = self._resolved_basis()
+        self.basis_ = self._resolved_basis(rows)
         self._noise_of_kinds = NoiseOfKinds()
         rng = generator(self.random_state)
         parameters = {name: getattr(self, name) for name in _SEARCH_PARAMETERS}
@@ -820,8 +823,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
                 "noises. Fit all rows together."
             )
 
-    def _resolved_basis(self) -> str:
-        """Kind of inducing variables for the columns that were seen.
+    def _resolved_basis(self, rows: Rows) -> str:
+        """Kind of inducing variables for what the rows see of the columns.
 
         Raises
         ------
@@ -841,8 +844,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             )
         if not is_series and self.basis in ("empirical", "inducing"):
             return self.basis
-        if not is_series and self.basis == "auto" and not possible:
-            return "inducing"
+        if self.basis == "auto" and not is_series:
+            possible = possible and not self._sees_rough_slopes(rows)
+            if not possible:
+                return "inducing"
         if not possible or self.basis not in ("auto", "fourier"):
             raise ValueError(
                 "Fourier functions, and a series prior on them, are for kernels with a "
@@ -852,6 +857,22 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             )
         return "fourier"
 
+    def _sees_rough_slopes(self, rows: Rows) -> bool:
+        """Whether a row sees a slope that too few functions have.
+
+        Along one of several columns, of any kernel but sums and products of RBFs.
+        """
+        d = self.n_features_in_
+        if self._seen is None or d == 1:
+            return False
+        if np.all(self._seen.rows(rows.X).derivative == VALUE):
+            return False
+        kernel = kernel_of(self)
+        if not isinstance(kernel, Kernel):
+            return True
+        terms = stationary_terms(split_noise(kernel)[0], d)
+        return any(type(factor) is not RBF for term in terms for factor in term.factors)
+
     def _solution(self) -> dict[str, Any]:
         return self._attributes(self._state.solve()[0])
 
@@ -860,7 +881,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         solution |= self._noise_of_kinds.applied(solution)
         noise_variance = solution["noise_variance_"]
         if self._noise is not None:
-            noise_variance = self._noise.mean
+            noise_variance = self._noise.mean * self._noise_of_kinds.first
             n_targets = solution["posterior_"].n_outputs
             solution["log_evidence_"] -= n_targets * self._noise.constant
         if not np.ndim(noise_variance):

@@ -22,7 +22,7 @@ from skgpx import (
     SteinRFFRegressor,
 )
 from skgpx.kernels import CategoricalKernel, Columns, Linear, Prior
-from skgpx.likelihoods import Poisson
+from skgpx.likelihoods import Gaussian, Poisson
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 10.0, (60, 2))
@@ -69,7 +69,7 @@ SUM = SUM + Columns(Matern([1.0], tight(5.0), nu=1.5), [1])
     ("model", "y"),
     [
         (PLSRegressor(kernel=SUM), Y),
-        (PLSRegressor(kernel=SUM, n_inducing=12), Y),
+        (PLSRegressor(kernel=SUM, n_inducing=12, likelihood=Gaussian()), Y),
         (PLSRegressor(kernel=SUM, likelihood=Poisson()), np.round(abs(Y))),
         (PLSClassifier(kernel=SUM), Y > 3.0),
         (GWIClassifier(kernel=SUM), Y > 3.0),

@@ -387,12 +387,13 @@ def test_noise_that_is_given_has_no_tails(given):
 def test_rows_can_be_added_to_the_default_that_begins_with_some():
     y = Y.copy()
     y[:6] += [8.0, -8.0, 8.0, -8.0, 8.0, -8.0]
-    model = PLSRegressor(**FAST)
-    model.partial_fit(X[:40], y[:40]).partial_fit(X[40:], y[40:])
     given = PLSRegressor(method="exact", hyperparameters="maximise", **FAST)
     given.fit(X[:40], y[:40]).partial_fit(X[40:], y[40:])
-    assert_array_equal(model.predict(GRID), given.predict(GRID))
-    assert model.get_params() == PLSRegressor(**FAST).get_params()
+    for settings in ({}, {"hyperparameters": "maximise"}):
+        model = PLSRegressor(**settings, **FAST)
+        model.partial_fit(X[:40], y[:40]).partial_fit(X[40:], y[40:])
+        assert_array_equal(model.predict(GRID), given.predict(GRID))
+        assert model.get_params() == PLSRegressor(**settings, **FAST).get_params()
     with pytest.raises(AttributeError, match="partial_fit"):
         PLSRegressor(**FAST).fit(X, y).partial_fit(X, y)
 

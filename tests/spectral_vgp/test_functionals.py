@@ -108,7 +108,44 @@ def test_known_noise_of_each_row(rng):
     found = moments(model, new[0], new[1], noise_variance=0.3)
     assert_allclose(found, (mean, np.sqrt(np.diag(cov) + 0.3)), atol=2e-5)
     assert_allclose(model.log_evidence_, evidence, atol=0.01)
-    assert_allclose(model.noise_variance_, np.mean(noise))
+    # that of values, in the mean
+    of_values = rows[1]["derivative"] < 0
+    assert_allclose(model.noise_variance_, np.mean(noise[of_values]))
+
+
+@pytest.mark.parametrize("estimator", [SpectralVGPRegressor, PLSRegressor])
+def test_known_noise_of_values_and_slopes_in_small_units(estimator, rng):
+    """New values have the noise of values, whatever the units of slopes."""
+    X = rng.uniform(0.0, 10.0, (120, 1))
+    derivative = np.where(np.arange(120) < 60, -1, 0)
+    noise = np.where(derivative < 0, 0.05**2, 100.0**2)
+    y = np.where(derivative < 0, np.sin(X[:, 0]), 1000.0 * np.cos(X[:, 0]))
+    y = y + np.sqrt(noise) * rng.standard_normal(120)
+    model = estimator(random_state=0)
+    model.fit(X / 1000.0, y, derivative=derivative, noise_variance=noise)
+    for seen, expected in (({}, 0.05), ({"derivative": 0}, 100.0)):
+        new = X[:5] / 1000.0
+        _, std = model.predict(new, return_std=True, **seen)
+        options = {"return_std": True, "include_noise": False, **seen}
+        _, of_function = model.predict(new, **options)
+        assert_allclose(np.sqrt(std**2 - of_function**2), expected, rtol=1e-6)
+
+
+def test_slopes_of_rough_functions_of_two_columns_have_points(rng):
+    X = rng.uniform(0.0, 3.0, (80, 2))
+    values = np.sin(2.0 * X[:, 0]) + X[:, 0] * X[:, 1]
+    slopes = 2.0 * np.cos(2.0 * X[:, 0]) + X[:, 1]
+    y = np.concatenate((values, slopes)) + 0.05 * rng.standard_normal(160)
+    seen = {"derivative": np.repeat([-1, 0], 80)}
+    rough = 1.0 * Matern(nu=1.5)
+    model = SpectralVGPRegressor(rough, random_state=0)
+    model.fit(np.concatenate((X, X)), y, **seen)
+    assert model.basis_ == "inducing"
+    assert 0.025 < np.sqrt(model.noise_variance_) < 0.1
+    smooth = SpectralVGPRegressor(1.0 * RBF(1.0), random_state=0)
+    assert smooth.fit(np.concatenate((X, X)), y, **seen).basis_ == "fourier"
+    boxes = SpectralVGPRegressor(rough, random_state=0).fit(X, y[:80], widths=0.1)
+    assert boxes.basis_ == "fourier"
 
 
 def test_draws_and_their_conditions(rng):
