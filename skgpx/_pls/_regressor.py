@@ -333,9 +333,8 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
     costs as many times more as there are states.
 
     Whether noise has tails costs a tenth of a fit of up to 300 rows, and nothing beyond
-    where residuals are normal. Where tails are chosen a fit takes one and a half to
-    four times as long as under normal noise, and ten where a function jumps without
-    noise. Beyond 300 rows normal noise stays where it is less than
+    where residuals are normal. Where tails are chosen a fit takes up to three times as
+    long as under normal noise, and ten where a function jumps without noise. Beyond 300 rows normal noise stays where it is less than
     half of the residuals, since the diagnostics cannot tell.
 
     With ``n_neighbors="auto"`` nearest rows are taken if at most 1000 inducing inputs,
