@@ -334,8 +334,9 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
 
     Whether noise has tails costs a tenth of a fit of up to 300 rows, and nothing beyond
     where residuals are normal. Where tails are chosen a fit takes up to three times as
-    long as under normal noise, and ten where a function jumps without noise. Beyond 300 rows normal noise stays where it is less than
-    half of the residuals, since the diagnostics cannot tell.
+    long as under normal noise, and ten where a function jumps without noise. Beyond 300
+    rows normal noise stays where it is less than half of the residuals, since the
+    diagnostics cannot tell.
 
     With ``n_neighbors="auto"`` nearest rows are taken if at most 1000 inducing inputs,
     or as many as chains can afford, do not suffice, if `n_inducing` and `method` are
