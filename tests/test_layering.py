@@ -91,7 +91,7 @@ PRIVATE_SKLEARN = {"_shell/validation.py", "_shell/callbacks.py"}
 # hand, and falls but for a feature, as by 11 000 for optimisation; no room has
 # one, so that a likelihood, a kernel or a warning of a contributor never fails for its
 # size.
-CEILING = 398_250
+CEILING = 397_900
 LARGEST_FILE = 7000
 
 SOURCES = {

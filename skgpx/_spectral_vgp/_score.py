@@ -553,9 +553,10 @@ def check_within(X: Array, domain: Array) -> None:
     if np.any(outside):
         j = int(np.argmax(outside))
         raise ValueError(
-            f"Inputs must lie within the domain {domain.tolist()}; got column {j} "
-            f"between {low[j]:g} and {high[j]:g}. Give a `domain` that covers all "
-            "rows to come before the first ones are added."
+            f"Inputs, and boxes around them, must lie within the domain "
+            f"{domain.tolist()}; got column {j} between {low[j]:g} and {high[j]:g}. "
+            "Give a `domain` that covers all rows to come before the first ones are "
+            "added."
         )
 
 
