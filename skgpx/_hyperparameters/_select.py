@@ -1,4 +1,4 @@
-"""Choice among candidate kernels: the only place where one is preferred to another.
+"""Choice among candidate kernels; seasons are chosen in `_series_search`.
 
 Every candidate is maximised a posteriori by the exact evidence of a few rows; the one
 of the largest log posterior is trained on more. Log evidence and log hyperprior charge

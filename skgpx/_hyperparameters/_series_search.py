@@ -1,4 +1,4 @@
-"""Search of abundant rows of one column, by stretches of them of several lengths.
+"""Seasons of one column and their periods; of abundant rows, search by stretches.
 
 Rows that are drawn at random are far apart: how rough a series is, is seen in rows that
 follow one another; how slowly it changes, in rows that are far apart.

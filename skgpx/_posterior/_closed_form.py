@@ -1,4 +1,4 @@
-"""Gaussian noise: the posterior of the weights by regression in the basis."""
+"""Posterior of the weights by regression, of y or of the closest normal values."""
 
 from __future__ import annotations
 

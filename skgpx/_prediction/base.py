@@ -263,8 +263,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
 
         Notes
         -----
-        Nothing is simulated: the moments are sums over the particles, with the residual
-        and the noise integrated out. Computed in blocks of rows.
+        Nothing is simulated: the moments of f, over the particles where there are some,
+        have the residual and the noise integrated out. Computed in blocks of rows. A
+        row takes O(m (m + s)) for m basis functions and s particles, O(N^2 (N + m))
+        more given N nearest rows, and O(log n) in a series, times the number of models
+        that are averaged.
         """
         if return_std and return_cov:
             raise ValueError(

@@ -81,7 +81,11 @@ class StudentT(NoiseOfRows):
         return -(df + 1.0) * residual / denominator
 
     def curvature(self, y: ArrayLike, f: ArrayLike) -> Array:
-        """Fisher information ``(df + 1) / ((df + 3) scale^2)``."""
+        """Fisher information ``(df + 1) / ((df + 3) scale^2)``, for steps of chains.
+
+        Fits discount an outlier by averages of the gradient, see
+        :func:`skgpx._numerics.laplace.row_averages`.
+        """
         shape = np.broadcast(y, f).shape
         squared_scale = self._width() ** 2
         fisher = (self.df + 1.0) / ((self.df + 3.0) * squared_scale)
