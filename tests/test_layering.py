@@ -88,10 +88,10 @@ PRIVATE_SKLEARN = {"_shell/validation.py", "_shell/callbacks.py"}
 
 # Ceiling on the size of the package, in tokens of code. Docstrings, comments and lines
 # are free: a keyword argument costs the same wherever the line breaks. It is set by
-# hand, and falls but for a feature, as by 11 000 for optimisation; no room has
-# one, so that a likelihood, a kernel or a warning of a contributor never fails for its
-# size.
-CEILING = 397_900
+# hand, and falls but for a feature, as by 11 000 for optimisation. There is room for
+# two likelihoods, a kernel and a warning of a contributor; no room of the package has
+# one of its own.
+CEILING = 399_500
 LARGEST_FILE = 7000
 
 SOURCES = {
@@ -239,7 +239,8 @@ def tokens_of_code(name):
 
 def test_the_package_stays_below_its_ceiling():
     tokens = {name: tokens_of_code(name) for name in SOURCES}
-    assert sum(tokens.values()) <= CEILING
+    size = sum(tokens.values())
+    assert size <= CEILING, f"{size} tokens: see CONTRIBUTING.md, on the ceiling"
     assert not {name: n for name, n in tokens.items() if n > LARGEST_FILE}
 
 

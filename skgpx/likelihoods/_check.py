@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.pointwise import formula_of, value_and_gradient
 from skgpx._types import Array, ArrayLike, Generator
 from skgpx.likelihoods._base import Likelihood
 
@@ -33,16 +34,16 @@ def check_likelihood(
 ) -> None:
     """Check a likelihood against its contract, and report every problem.
 
-    Looks for: functions that do not broadcast, a gradient that is not the derivative
-    of `nll` (or has the wrong sign), a negative or undefined curvature, overflow at
-    latent values of +-1000, a missing support check, a `prepare` that changes its
-    object, a constructor that stores more than its parameters, a `sample` that does
-    not use its generator, moments or a distribution function that contradict the
-    samples, integers without `discrete = True`, a distribution function that decreases,
-    an `nll` without its constants, predictive functions that contradict `nll`, `mean`,
-    `variance` and `cdf`, `symmetric` or `location_scale` that do not hold, and starts
-    that ignore weights.
-    Functions of a scale parameter are checked at half and at twice its value, too.
+    Looks for: functions that do not broadcast, a gradient that is not the derivative of
+    `nll` (or has the wrong sign), a compiled formula of another class, a negative or
+    undefined curvature, overflow at latent values of +-1000, a missing support check, a
+    `prepare` that changes its object, a constructor that stores more than its
+    parameters, a `sample` that does not use its generator, moments or a distribution
+    function that contradict the samples, integers without `discrete = True`, a
+    distribution function that decreases, an `nll` without its constants, predictive
+    functions that contradict `nll`, `mean`, `variance` and `cdf`, `symmetric` or
+    `location_scale` that do not hold, and starts that ignore weights. Functions of a
+    scale parameter are checked at half and at twice its value, too.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def _problems(
     wrong_shapes = _attempt(_shapes, prepared, targets, f)
     problems += wrong_shapes
     if not wrong_shapes:
-        for check in (_gradient, _curvature, _overflow, _declared, _starts):
+        for check in (_gradient, _compiled, _curvature, _overflow, _declared, _starts):
             problems += _attempt(check, prepared, targets, f)
         problems += _attempt(_samples, prepared, f)
     if problems:
@@ -106,7 +107,7 @@ def _problems(
             value = factor * float(getattr(prepared, name))
             changed = prepared._replace(**{name: value})
             problems_there = []
-            for check in (_gradient, _curvature, _overflow):
+            for check in (_gradient, _compiled, _curvature, _overflow):
                 problems_there += _attempt(check, changed, targets, f)
             problems_there += _attempt(_predictions, changed, targets, f)
             # half a shape may give densities poles that a grid does not resolve
@@ -208,6 +209,32 @@ def _shapes(likelihood: Likelihood, y: Array, f: Array) -> Problems:
                 f"{name} is not vectorised: expected shape {expected} from y (n, 1) and"
                 f" f (n, s) as rows; got {shape}."
             )
+
+
+def _compiled(likelihood: Likelihood, y: Array, f: Array) -> Problems:
+    """The formula that chains take in place of the gradient, if there is one."""
+    if likelihood.kernel_code is None:
+        return
+    expected = likelihood.row_gradient(y, f)
+    compiled = np.empty((len(f), f[0].size))
+    value_and_gradient(
+        formula_of(likelihood.kernel_code),
+        np.asarray(likelihood.kernel_parameters(), dtype=np.float64),
+        np.asarray(y, dtype=np.float64),
+        f.reshape(compiled.shape),
+        False,
+        np.empty(f[:, 0].shape),
+        compiled,
+    )
+    size = 1.0 + np.max(np.abs(expected))
+    if not np.allclose(
+        compiled.reshape(f.shape), expected, rtol=1e-8, atol=1e-8 * size
+    ):
+        yield (
+            "kernel_code names a compiled formula whose gradient is another one, and "
+            "which chains would take. Remove kernel_code and kernel_parameters from a "
+            "copy of another class, or add a formula of its own."
+        )
 
 
 def _gradient(likelihood: Likelihood, y: Array, f: Array) -> Problems:

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
+from skgpx._numerics import pointwise
 from skgpx.likelihoods import (
     Gamma,
     Gaussian,
     Likelihood,
     NegativeBinomial,
     Poisson,
+    StudentT,
     check_likelihood,
 )
 
@@ -65,6 +67,10 @@ BROKEN = {
     },
     "gradient has the wrong sign": {
         "gradient": lambda self, y, f: -Unit.gradient(self, y, f)
+    },
+    "kernel_code names a compiled formula": {
+        "kernel_code": pointwise.STUDENT_T,
+        "kernel_parameters": lambda _: StudentT(4.0, 1.0).kernel_parameters(),
     },
     r"curvature is negative \(-1\)": {
         "curvature": lambda self, y, f: -Unit.curvature(self, y, f)
