@@ -808,11 +808,11 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
     def _learns_tails(self, rows: Rows) -> bool:
         """Whether Student's noise competes with normal noise."""
         is_general = self.method == "auto" and self.hyperparameters != "average"
-        # starts of chains are for a likelihood that is stated
-        starts_anywhere = isinstance(self.init, str) and self.init == "laplace"
+        # chains that start elsewhere are those of a likelihood that is stated
+        starts_at_mode = isinstance(self.init, str) and self.init == "laplace"
         # of functionals neither scale nor tails are learned
         sees_values = self._resolution is None
-        if not (is_general and starts_anywhere and sees_values):
+        if not (is_general and starts_at_mode and sees_values):
             return False
         return learns_noise(self, rows, self._kernel_for(rows)) and tells_scale(rows)
 
