@@ -41,6 +41,7 @@ from skgpx._hyperparameters._select import (
     has_little_noise,
     search,
     subset,
+    with_periods,
 )
 from skgpx._row_budgets import (
     ANNEALED_BOUND_ROWS,
@@ -231,7 +232,7 @@ def average(
         shares[shares < _LEAST_SHARE] = 0.0
         weights = shares / shares.sum()
         states = [
-            result._replace(weight=weight)
+            with_periods(result, split)._replace(weight=weight)
             for result, weight in zip(results, weights.tolist(), strict=True)
             if weight > 0.0
         ]
@@ -239,7 +240,7 @@ def average(
         # 3 some of the particles; equal ones count once, with their number as weight
         states = _merge(weighted_draws(population, effort.n_states, rng), largest)
     if len(states) == 1:
-        states = [largest]
+        states = [largest._replace(period_stds=states[0].period_stds)]
     # 4 a state of more noise, where all have next to none
     return _with_rival(states, _noisier(largest, families, rows, likelihood))
 
@@ -458,5 +459,5 @@ def _merge(population: Population, mode: State) -> list[State]:
             n_rows=mode.n_rows,
             total_weight=mode.total_weight,
         )
-        states.append(state)
+        states.append(state._replace(period_stds=(0.0,) * len(state.periods)))
     return states

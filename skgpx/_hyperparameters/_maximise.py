@@ -13,12 +13,14 @@ from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._evidence import Evidence, null_evidence
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Kernel
-from skgpx.kernels import rescaled
+from skgpx.kernels import columns_of_entry, rescaled, theta_entries
 from skgpx.likelihoods import Likelihood
 
 # Nats of evidence that a latent function must gain over pure noise to be a signal: the
 # price of its amplitude and its lengthscale.
 MIN_EVIDENCE_GAIN = 2.0
+# Cycles over the rows by which a period changes for its curvature.
+_PART_OF_CYCLE = 3e-3
 
 
 class State(NamedTuple):
@@ -47,6 +49,9 @@ class State(NamedTuple):
         noise variances of working responses; NaN where there is none.
     n_inducing : int
         Inducing points after which twice as many do not gain; 0 where not counted.
+    period_stds : tuple of float
+        Standard deviations of the `periods` around a mode, zeros of a draw; empty where
+        not measured.
     """
 
     candidate: Candidate
@@ -60,6 +65,7 @@ class State(NamedTuple):
     total_weight: float = np.nan
     exact_noise: float = np.nan
     n_inducing: int = 0
+    period_stds: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
         """Kernel, likelihood and weight."""
@@ -77,6 +83,12 @@ class State(NamedTuple):
     def kernel(self) -> Kernel:
         """Kernel with its hyperparameters."""
         return self.candidate.kernel_at(self.u)
+
+    @property
+    def periods(self) -> Array:
+        """Free periods of seasons, in the units of their columns."""
+        kernel = self.kernel
+        return np.exp(kernel.theta[[entry for _, entry in _period_entries(kernel)]])
 
     @property
     def amplitude_is_free(self) -> bool:
@@ -125,6 +137,15 @@ class State(NamedTuple):
 def best_of(states: Sequence[State]) -> State:
     """The first state of the largest log posterior."""
     return max(states, key=lambda state: state.posterior)
+
+
+def _period_entries(kernel: Kernel) -> list[tuple[str, int]]:
+    """Names of the free periods of a kernel, and their entries of theta."""
+    return [
+        (name, entries.start)
+        for name, entries in theta_entries(kernel)
+        if name.endswith("periodicity")
+    ]
 
 
 class Objective:
@@ -217,6 +238,37 @@ def maximise(
         n_rows=sum(len(block.rows.y) for block in evidences),
         total_weight=weight,
     )
+
+
+def with_period_stds(mode: State, evidences: Sequence[Evidence]) -> State:
+    """A mode with Laplace's standard deviation of each period, by two gradients.
+
+    Given the other hyperparameters: neither the size of a season nor its shape says
+    what its period is.
+    """
+    objective = Objective(mode.candidate, evidences)
+    point = np.clip(mode.point, *objective.bounds.T)
+    stds = []
+    for (name, entry), period in zip(
+        _period_entries(mode.kernel), mode.periods.tolist(), strict=True
+    ):
+        span = max(
+            float(np.ptp(X[:, columns_of_entry(mode.kernel, name, X.shape[1])]))
+            for X in (block.rows.X for block in evidences)
+        )
+        # log p = offset + rate u
+        rates = mode.candidate.ties.T @ np.eye(len(mode.candidate.offset))[entry]
+        coordinate = int(np.argmax(rates))
+        step = np.zeros_like(point)
+        step[coordinate] = _PART_OF_CYCLE * period / (span * rates[coordinate])
+        _, slope_after = objective(point + step)
+        _, slope_before = objective(point - step)
+        curvature = float((slope_after - slope_before) @ step / (2.0 * step @ step))
+        std = np.inf
+        if curvature > 0.0:
+            std = period * rates[coordinate] / np.sqrt(curvature)
+        stds.append(float(std))
+    return mode._replace(period_stds=tuple(stds))
 
 
 class Loss(Protocol):

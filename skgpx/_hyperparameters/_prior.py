@@ -60,6 +60,7 @@ from skgpx._hyperparameters._select import (
     select,
     subset,
     train,
+    with_periods,
 )
 from skgpx._hyperparameters._sparse import MAX_INDUCING_SEARCHED
 from skgpx._hyperparameters._working_responses import (
@@ -222,6 +223,7 @@ def learn(
             state = select(markov, split, likelihood, n_jobs, trend)
         else:
             state = train([start], split)
+        state = with_periods(state, split)
     elif not _has_neighborhoods(families, split, likelihood):
         state = _of_both_signs(
             families,
@@ -446,6 +448,24 @@ def search_record(states: Sequence[State], rows: Rows) -> dict[str, Any]:
     if len(states) > 1:
         record["criterion"] = "posterior of the hyperparameters, averaged"
         record["states"] = len(states)
+    return record | _period_record(states)
+
+
+def _period_record(states: Sequence[State]) -> dict[str, dict[str, float]]:
+    """Mean and standard deviation of each period, over the states that have it."""
+    record = {}
+    number = 0
+    while with_period := [state for state in states if len(state.period_stds) > number]:
+        weights = np.array([state.weight for state in with_period])
+        periods = np.array([state.periods[number] for state in with_period])
+        stds = np.array([state.period_stds[number] for state in with_period])
+        mean = np.average(periods, weights=weights)
+        variance = np.average(stds**2 + (periods - mean) ** 2, weights=weights)
+        entry = {"mean": float(mean), "std": float(np.sqrt(variance))}
+        if weights.sum() < 1.0 - 1e-9:
+            entry["weight"] = float(weights.sum())
+        number += 1
+        record["period" if number == 1 else f"period_{number}"] = entry
     return record
 
 
@@ -870,7 +890,7 @@ def exact_search(
         best = train([start], split)
     else:
         best = select(families, split, likelihood, n_jobs, trend)
-    best = best.with_exact_noise()
+    best = with_periods(best, split).with_exact_noise()
     n = len(split.rows.y)
     if n_inducing is None or n_inducing >= min(n, MAX_INDUCING_SEARCHED):
         return best

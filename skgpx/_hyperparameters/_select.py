@@ -24,6 +24,7 @@ from skgpx._hyperparameters._maximise import (
     State,
     best_of,
     maximise,
+    with_period_stds,
 )
 from skgpx._hyperparameters._modes import NO_NOISE, Mode
 from skgpx._hyperparameters._neighborhoods import Density, Neighborhoods
@@ -33,6 +34,7 @@ from skgpx._hyperparameters._series_search import (
     search_seasons,
     select_of_stretches,
     train_series,
+    trained_parts,
 )
 from skgpx._row_budgets import (
     ABUNDANT_ROWS,
@@ -509,6 +511,22 @@ def best_first(
 def is_series(kernel: Kernel, rows: Rows) -> bool:
     """Whether the kernel is a Markov process of the single column."""
     return series_form(kernel, rows.X.shape[1]) is not None
+
+
+def with_periods(mode: State, split: Split) -> State:
+    """A mode with the standard deviations of its periods, by the rows it is of."""
+    if not len(mode.periods):
+        return mode
+    parts = [split.training]
+    if is_series(mode.kernel, split.rows):
+        parts = trained_parts(mode, split.rows)
+    return with_period_stds(
+        mode,
+        [
+            process_evidence(part, mode.candidate.kernel, mode.likelihood)
+            for part in parts
+        ],
+    )
 
 
 def train(

@@ -240,20 +240,24 @@ def _as_regression(rows: Rows, state: State) -> tuple[Rows, State]:
     return Rows(rows.X, z, weights, noise), state._replace(likelihood=normal)
 
 
-def train_series(state: State, rows: Rows) -> State:
-    """Train a Markov process on as many rows as the budget has."""
+def trained_parts(state: State, rows: Rows) -> list[Rows]:
+    """As many rows as the budget has for a Markov process, or stretches of them."""
     n = len(rows.y)
     form = StateSpace.of(state.kernel, 1)
     n_states = form.cascades().n_states if form is not None else 1
     # O(S^2) a row
     n_trained = max(SERIES_ROWS * 4 // n_states**2, FEWEST_SERIES_ROWS)
-    parts = [rows]
-    if n > n_trained:
-        parts = stretches(rows, n_trained // STRETCHES)
+    if n <= n_trained:
+        return [rows]
+    return stretches(rows, n_trained // STRETCHES)
+
+
+def train_series(state: State, rows: Rows) -> State:
+    """Train a Markov process on as many rows as the budget has."""
     return search_stretches(
         state.candidate,
         [(state.u, state.likelihood)],
-        parts,
+        trained_parts(state, rows),
         max_iter=20,
         tolerance=3e-5,
     )
