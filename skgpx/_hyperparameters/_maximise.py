@@ -21,6 +21,8 @@ from skgpx.likelihoods import Likelihood
 MIN_EVIDENCE_GAIN = 2.0
 # Cycles over the rows by which a period changes for its curvature.
 _PART_OF_CYCLE = 3e-3
+# Largest step of a period to its mean, in its standard deviations.
+_MOST_STDS = 3.0
 
 
 class State(NamedTuple):
@@ -240,35 +242,37 @@ def maximise(
     )
 
 
-def with_period_stds(mode: State, evidences: Sequence[Evidence]) -> State:
-    """A mode with Laplace's standard deviation of each period, by two gradients.
+def with_period_stds(mode: State, evidence: Evidence) -> State:
+    """A mode with the mean and the standard deviation of each period, by Laplace.
 
     Given the other hyperparameters: neither the size of a season nor its shape says
-    what its period is.
+    what its period is. One step of Newton's method, by two gradients.
     """
-    objective = Objective(mode.candidate, evidences)
+    objective = Objective(mode.candidate, [evidence])
     point = np.clip(mode.point, *objective.bounds.T)
+    X = evidence.rows.X
     stds = []
     for (name, entry), period in zip(
         _period_entries(mode.kernel), mode.periods.tolist(), strict=True
     ):
-        span = max(
-            float(np.ptp(X[:, columns_of_entry(mode.kernel, name, X.shape[1])]))
-            for X in (block.rows.X for block in evidences)
-        )
+        columns = columns_of_entry(mode.kernel, name, X.shape[1])
+        span = float(np.ptp(X[:, columns], axis=0).max())
         # log p = offset + rate u
         rates = mode.candidate.ties.T @ np.eye(len(mode.candidate.offset))[entry]
         coordinate = int(np.argmax(rates))
-        step = np.zeros_like(point)
-        step[coordinate] = _PART_OF_CYCLE * period / (span * rates[coordinate])
-        _, slope_after = objective(point + step)
-        _, slope_before = objective(point - step)
-        curvature = float((slope_after - slope_before) @ step / (2.0 * step @ step))
-        std = np.inf
-        if curvature > 0.0:
-            std = period * rates[coordinate] / np.sqrt(curvature)
-        stds.append(float(std))
-    return mode._replace(period_stds=tuple(stds))
+        step = _PART_OF_CYCLE * period / (span * rates[coordinate])
+        change = step * np.eye(len(point))[coordinate]
+        slopes = [objective(point + sign * change)[1][coordinate] for sign in (-1, 1)]
+        curvature = (slopes[1] - slopes[0]) / (2.0 * step)
+        if curvature <= 0.0:
+            stds.append(np.inf)
+            continue
+        std = 1.0 / np.sqrt(curvature)
+        newton = -0.5 * (slopes[0] + slopes[1]) / curvature
+        point[coordinate] += np.clip(newton, -_MOST_STDS * std, _MOST_STDS * std)
+        stds.append(float(period * rates[coordinate] * std))
+    u = mode.candidate.clip(point[: len(mode.u)])
+    return mode._replace(u=u, period_stds=tuple(stds))
 
 
 class Loss(Protocol):

@@ -33,8 +33,8 @@ from skgpx._hyperparameters._series_evidence import series_form
 from skgpx._hyperparameters._series_search import (
     search_seasons,
     select_of_stretches,
+    series_rows,
     train_series,
-    trained_parts,
 )
 from skgpx._row_budgets import (
     ABUNDANT_ROWS,
@@ -514,18 +514,17 @@ def is_series(kernel: Kernel, rows: Rows) -> bool:
 
 
 def with_periods(mode: State, split: Split) -> State:
-    """A mode with the standard deviations of its periods, by the rows it is of."""
+    """A mode with the posterior of its periods, by rows from all over the data.
+
+    Stretches of a series see the same cycles several times.
+    """
     if not len(mode.periods):
         return mode
-    parts = [split.training]
+    rows = split.training
     if is_series(mode.kernel, split.rows):
-        parts = trained_parts(mode, split.rows)
+        rows = subset(split.rows, split.order[: series_rows(mode)])
     return with_period_stds(
-        mode,
-        [
-            process_evidence(part, mode.candidate.kernel, mode.likelihood)
-            for part in parts
-        ],
+        mode, process_evidence(rows, mode.candidate.kernel, mode.likelihood)
     )
 
 

@@ -240,24 +240,24 @@ def _as_regression(rows: Rows, state: State) -> tuple[Rows, State]:
     return Rows(rows.X, z, weights, noise), state._replace(likelihood=normal)
 
 
-def trained_parts(state: State, rows: Rows) -> list[Rows]:
-    """As many rows as the budget has for a Markov process, or stretches of them."""
-    n = len(rows.y)
+def series_rows(state: State) -> int:
+    """How many rows the budget has to train a Markov process."""
     form = StateSpace.of(state.kernel, 1)
     n_states = form.cascades().n_states if form is not None else 1
     # O(S^2) a row
-    n_trained = max(SERIES_ROWS * 4 // n_states**2, FEWEST_SERIES_ROWS)
-    if n <= n_trained:
-        return [rows]
-    return stretches(rows, n_trained // STRETCHES)
+    return max(SERIES_ROWS * 4 // n_states**2, FEWEST_SERIES_ROWS)
 
 
 def train_series(state: State, rows: Rows) -> State:
     """Train a Markov process on as many rows as the budget has."""
+    n_trained = series_rows(state)
+    parts = [rows]
+    if len(rows.y) > n_trained:
+        parts = stretches(rows, n_trained // STRETCHES)
     return search_stretches(
         state.candidate,
         [(state.u, state.likelihood)],
-        trained_parts(state, rows),
+        parts,
         max_iter=20,
         tolerance=3e-5,
     )
