@@ -32,7 +32,7 @@ from skgpx._numerics.regression import (
     posterior,
 )
 from skgpx._prediction.base import LatentRegressor
-from skgpx._row_budgets import ABUNDANT_ROWS, THINNED_ROWS
+from skgpx._row_budgets import ABUNDANT_ROWS, SEARCHED_ROWS, THINNED_ROWS
 from skgpx._shell.callbacks import (
     CallbackSupportMixin,
     RoundReporter,
@@ -106,6 +106,7 @@ from skgpx.kernels import (
     VALUE,
     Functionals,
     default_kernel,
+    parts_with,
     split_noise,
     stationary_terms,
 )
@@ -445,6 +446,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             noise_variance,
             **functionals,
         )
+        self.basis_ = self._resolved_basis(rows)
         self._state, input_findings = self._sums(rows, adds=False)
 
         def report(
@@ -460,6 +462,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             )
 
         solution, search_findings = self._state.solve(report)
+        if self._continues_seasons(rows, solution["cycles_"]):
+            # trends, and seasons whose shape changes, have no spectral density
+            self.basis_ = "inducing"
+            self._state, input_findings = self._sums(rows, adds=False)
+            solution, search_findings = self._state.solve()
         clock.end_of("search")
         attributes = self._attributes(solution)
         clock.end_of("solution")
@@ -515,6 +522,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             self._add_rows(rows, np.shape(X)[0], clock)
             return self
         rows, self._noise = self._given_rows(X, y, sample_weight)
+        self.basis_ = self._resolved_basis(rows)
         self._state, findings = self._sums(rows, adds=True)
         conclude(self, findings, sample_weight)
         clock.end_of("statistics")
@@ -700,7 +708,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         state : FourierState or SparseState
         findings : tuple of Finding or None
         """
-        self.basis_ = self._resolved_basis(rows)
         self._noise_of_kinds = NoiseOfKinds()
         rng = generator(self.random_state)
         parameters = {name: getattr(self, name) for name in _SEARCH_PARAMETERS}
@@ -856,6 +863,16 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
                 f'{self.basis!r}. Give a kernel or None, and basis="inducing".'
             )
         return "fourier"
+
+    def _continues_seasons(self, rows: Rows, cycles: Array) -> bool:
+        """Whether a short series has seasons, which inducing points continue.
+
+        By default, where all its rows choose among kernels.
+        """
+        is_free = self.basis == self.n_basis == "auto" and self.kernel is None
+        is_free = is_free and self.domain is None and self._seen is None
+        is_short = self.n_features_in_ == 1 and len(rows.y) <= SEARCHED_ROWS
+        return is_free and is_short and len(cycles) > 0
 
     def _sees_rough_slopes(self, rows: Rows) -> bool:
         """Whether a row sees a slope that too few functions have.
@@ -1031,7 +1048,7 @@ class SparseState:
             "prior_": kernel,
             "kernel_": kernel,
             "spectrum_": np.multiply.outer(spectrum, units**2),
-            "cycles_": np.empty((0, len(self.seen))),
+            "cycles_": _cycles(kernel, len(self.seen)),
             "n_basis_": self.basis.n_basis,
             "effective_dimension_": effective_dimension(model),
             "_record": self.record,
@@ -1149,6 +1166,14 @@ def fit_sample(
         _, noise_variances = state.regressions()
         state = state_for(float(noise_variances.min()))
     return state, tuple(search_findings(states, rows)), rows
+
+
+def _cycles(kernel: Kernel, n_columns: int) -> Array:
+    """Frequencies of the seasons of a kernel, (r, d)."""
+    seasons = parts_with("periodicity", kernel, np.arange(n_columns))
+    columns = np.eye(n_columns)
+    frequencies = [columns[of].sum(axis=0) / part.periodicity for part, of in seasons]
+    return np.reshape(frequencies, (-1, n_columns))
 
 
 def _units_of(rows: Rows, parameters: Parameters) -> Units:
