@@ -32,7 +32,7 @@ from skgpx._numerics.regression import (
     posterior,
 )
 from skgpx._prediction.base import LatentRegressor
-from skgpx._row_budgets import ABUNDANT_ROWS, SEARCHED_ROWS, THINNED_ROWS
+from skgpx._row_budgets import ABUNDANT_ROWS, THINNED_ROWS
 from skgpx._shell.callbacks import (
     CallbackSupportMixin,
     RoundReporter,
@@ -462,7 +462,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             )
 
         solution, search_findings = self._state.solve(report)
-        if self._continues_seasons(rows, solution["cycles_"]):
+        all_rows = input_findings[0] is None
+        if all_rows and self._continues_seasons(rows, solution["cycles_"]):
             # trends, and seasons whose shape changes, have no spectral density
             self.basis_ = "inducing"
             self._state, input_findings = self._sums(rows, adds=False)
@@ -867,11 +868,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     def _continues_seasons(self, rows: Rows, cycles: Array) -> bool:
         """Whether a short series has seasons, which inducing points continue.
 
-        By default, where all its rows choose among kernels.
+        By default, where the exact evidence of rows chooses among kernels.
         """
         is_free = self.basis == self.n_basis == "auto" and self.kernel is None
         is_free = is_free and self.domain is None and self._seen is None
-        is_short = self.n_features_in_ == 1 and len(rows.y) <= SEARCHED_ROWS
+        is_short = self.n_features_in_ == 1 and len(rows.y) < ABUNDANT_ROWS
         return is_free and is_short and len(cycles) > 0
 
     def _sees_rough_slopes(self, rows: Rows) -> bool:
