@@ -227,7 +227,9 @@ class Reporting(OneBlasThread):
             given them. Of more than ten columns those with the shortest lengthscales,
             in standard deviations of the column, are listed. "families" has the
             posterior probability of each form of the kernel. "prior" is of one of the
-            "averaged_states", that of the largest weight, which may be small.
+            "averaged_states", that of the largest weight, which may be small. "search"
+            has the "mean" and the standard deviation "std" of each period, with the
+            "weight" of the states that have it if that is less than one.
 
             In "held_out", "coverage_90" is the fraction of the targets inside their
             intervals of 90 %, and "coverage_90_standard_error" the standard deviation

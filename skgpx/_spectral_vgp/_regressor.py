@@ -152,7 +152,9 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         population spectral features, for up to three inputs and stationary kernels);
         projections on eigenvectors of the kernel matrix (the sample features); values
         at inducing points. "auto" is Fourier where possible, otherwise inducing points;
-        also for slopes along one of several columns, unless the kernel is made of RBFs.
+        also for slopes along one of several columns, unless the kernel is made of RBFs,
+        and by default where waves stand out of fewer than 4500 rows of one column:
+        trends, and seasons that change, have no spectrum.
     n_basis : int or "auto", default="auto"
         Number m of inducing variables, at most 20 000, as m² numbers are in memory;
         Fourier functions come in whole pairs. "auto"
@@ -224,7 +226,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     cycles_ : ndarray of shape (n_cycles, n_features)
         Frequencies, in cycles for each unit of X, of the waves that stand out of the
         spectrum of y, or of one of its targets: each has the prior variance of y. The
-        strongest first.
+        strongest first. On inducing points those of the seasons of the kernel.
     domain_ : ndarray of shape (n_features, 2)
         Region of credible balls and bands: `domain`, or the range of the data.
     findings_ : tuple of Finding

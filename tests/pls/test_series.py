@@ -416,6 +416,50 @@ def test_a_season_of_many_rows_is_found(likelihood):
     model.fit(times[:, np.newaxis], y)
     assert isinstance(model.posterior_, SeriesModel)
     assert periods(model) == pytest.approx([0.2], rel=0.01)
+    period = model.report()["search"]["period"]
+    assert abs(period["mean"] - 0.2) < LARGEST_Z * period["std"] < 0.005
+
+
+def test_the_posterior_of_a_period_is_that_of_the_evidence():
+    rng = np.random.default_rng(3)
+    times = np.sort(rng.uniform(0.0, 20.0, 400))[:, np.newaxis]
+    y = np.sin(2.0 * np.pi * times[:, 0] / 1.1) + 0.5 * rng.standard_normal(400)
+    season = ExpSineSquared(1.0, 1.1, length_scale_bounds=(0.5, 5.0))
+    kernel = Matern(50.0, nu=1.5) * season + WhiteKernel(0.2)
+    settings = {"hyperparameters": "maximise", "normalize_y": False}
+    model = PLSRegressor(kernel, random_state=0, **settings).fit(times, y)
+    period = model.report()["search"]["period"]
+    assert periods(model) == pytest.approx([period["mean"]])
+    name = next(n for n in model.kernel_.get_params() if n.endswith("__periodicity"))
+
+    def evidence(deviation):
+        value = period["mean"] + deviation * period["std"]
+        fixed_kernel = clone(model.kernel_).set_params(**{name: value})
+        fit = PLSRegressor(
+            fixed_kernel, likelihood=model.likelihood_, optimizer=None, **settings
+        )
+        return fit.fit(times, y).log_evidence_
+
+    below, mode, above = (evidence(deviation) for deviation in (-0.5, 0.0, 0.5))
+    # a normal density, half a standard deviation from its mean
+    assert_allclose([mode - below, mode - above], 0.125, rtol=0.15)
+    assert abs(below - above) < 0.01
+
+
+def test_states_that_are_averaged_have_periods():
+    rng = np.random.default_rng(0)
+    times = np.sort(rng.uniform(0.0, 20.0, 100))[:, np.newaxis]
+    y = np.sin(2.0 * np.pi * times[:, 0] / 1.1) + 0.5 * rng.standard_normal(100)
+    model = PLSRegressor(random_state=0).fit(times, y)
+    states = [s for s in model.hyperparameter_states_ if len(s.periods)]
+    weights = np.array([state.weight for state in states])
+    values = np.array([state.periods[0] for state in states])
+    period = model.report()["search"]["period"]
+    mean = np.average(values, weights=weights)
+    assert_allclose(period["mean"], mean)
+    std = np.sqrt(np.average((values - mean) ** 2, weights=weights))
+    assert_allclose(period["std"], std)
+    assert abs(mean - 1.1) < LARGEST_Z * std < 0.2
 
 
 @pytest.mark.parametrize("seed", [0, 7])

@@ -280,3 +280,22 @@ def test_merged_models_extrapolate_like_one_of_all_rows():
     both = both + clone(model).partial_fit(X[100:], Y[100:])
     new = line(-1.5, 1.2, 3.0)
     assert_allclose(both.predict(new), model.fit(X, Y).predict(new), atol=1e-9)
+
+
+def test_seasons_are_continued_on_inducing_points():
+    rng = np.random.default_rng(0)
+    year = np.arange(400) / 12.0
+    y = 0.8 * year + 3.0 * np.sin(2.0 * np.pi * year)
+    y += 0.3 * rng.standard_normal(400)
+    t = year[:, np.newaxis]
+    model, points, waves = (
+        SpectralVGPRegressor(basis=basis, random_state=0).fit(t[:-120], y[:-120])
+        for basis in ("auto", "inducing", "fourier")
+    )
+    assert (model.basis_, waves.basis_) == ("inducing", "fourier")
+    assert_allclose(model.cycles_, 1.0, rtol=1e-3)
+    assert_allclose(model.predict(t), points.predict(t))
+    low, high = model.predict_interval(t[-120:], 0.9).T
+    assert np.mean((low <= y[-120:]) & (y[-120:] <= high)) > 0.8
+    errors = [np.mean((m.predict(t) - y)[-120:] ** 2) for m in (model, waves)]
+    assert errors[0] < errors[1]
