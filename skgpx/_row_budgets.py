@@ -63,6 +63,9 @@ AVERAGED_CLASS_ROWS = 200
 
 # ---- Series, rows of one column: the exact evidence, O(n) an evaluation --------------
 
+# Rows of one column from which on filter and smoother take the place of points.
+FEWEST_OF_SERIES = 300
+
 # Stretches of abundant rows that compare candidates, and rows of each.
 STRETCHES = 8
 STRETCH_ROWS = 500

@@ -74,6 +74,7 @@ from skgpx._row_budgets import (
     AVERAGED_CLASS_ROWS,
     AVERAGED_ROWS,
     CLASS_VALUES,
+    FEWEST_OF_SERIES,
     RESPONSE_ROWS,
     SCREENING_ROWS,
     SEARCHED_ROWS,
@@ -589,6 +590,15 @@ def _of_neighborhoods(
         normal = Gaussian().prepare(y, split.rows.weights)
         location_families = _default_families(request, split.rows, normal, rough=True)
     scale_families = _scale_families(families, split.rows, likelihood, request)
+    if len(split.rows.y) > FEWEST_OF_SERIES and split.rows.X.shape[1] == 1:
+        # a filter and a smoother, where they may be
+        both = (location_families, scale_families)
+        markov = [
+            [family for family in families if is_series(family[-1].kernel, split.rows)]
+            for families in both
+        ]
+        if all(markov):
+            location_families, scale_families = markov
     return varying_scale_search(
         location_families,
         scale_families,
@@ -623,9 +633,12 @@ def _scale_families(
         product = of_kernel(amplitude * candidate.kernel, rows, 1.0)
         return [[replace(product, stated=[None, *candidate.stated])]]
     scale = likelihood.of_scale()
-    orders = SMOOTH_ORDERS[::2]
-    if len(rows.y) >= ABUNDANT_ROWS:
-        orders = ALL_ORDERS[::3]
+    smoothest = np.inf
+    if rows.X.shape[1] == 1 and len(rows.y) > FEWEST_OF_SERIES:
+        # of Markov processes
+        smoothest = SMOOTH_ORDERS[1]
+    roughest = ALL_ORDERS[-1] if len(rows.y) >= ABUNDANT_ROWS else SMOOTH_ORDERS[-1]
+    orders = (smoothest, roughest)
     families = default_candidates(rows, scale, _SCALE_UNIT, request, orders)
     if variation_is_free:
         return families

@@ -852,7 +852,6 @@ def search_on(
     A second search starts with no lengthscale longer than a medium one: at a long one
     the slope is nothing, also in a column that other values of y depend on.
     """
-    neighborhoods = _neighborhoods(split, result, COMPARED_NEIGHBORHOODS, phase=0.5)
     start = result._replace(likelihood=likelihood)
     candidate = result.candidate
     medium = candidate.starts()[1 % len(candidate.starts())]
@@ -862,6 +861,9 @@ def search_on(
         start.u,
     )
     starts = [start, start._replace(u=shortened)]
+    if is_series(result.kernel, split.rows) and split.rows.y.ndim == 1:
+        return best_of([train_series(start, split.rows) for start in starts])
+    neighborhoods = _neighborhoods(split, result, COMPARED_NEIGHBORHOODS, phase=0.5)
     return best_of([_search_nearby([start], neighborhoods) for start in starts])
 
 

@@ -35,7 +35,7 @@ from skgpx._row_budgets import (
     STRETCHES,
 )
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Kernel
+from skgpx._types import Array, Index, Kernel
 from skgpx.kernels import StateSpace, triangle_and_pullback
 from skgpx.likelihoods import Gaussian, Likelihood
 
@@ -43,8 +43,8 @@ from skgpx.likelihoods import Gaussian, Likelihood
 MOST_SEASONS = 3
 
 
-def stretches(rows: Rows, size: int) -> list[Rows]:
-    """Stretches of `size` rows in the order of time, of every k-th row each.
+def stretch_positions(rows: Rows, size: int) -> list[Index]:
+    """Positions of stretches of rows in the order of time, of every k-th row each.
 
     The steps k grow from one to where a stretch covers all rows.
     """
@@ -52,14 +52,19 @@ def stretches(rows: Rows, size: int) -> list[Rows]:
     order = np.argsort(rows.X[:, 0], kind="stable")
     widest = max(n // size, 1)
     steps = np.round(np.geomspace(1.0, widest, STRETCHES)).astype(int)
-    parts = []
+    positions = []
     for i, step in enumerate(steps):
         # starts all over the rows, without a draw
         free = n - size * step
         start = int((0.618 * (i + 1) % 1.0) * max(free, 0))
         chosen = order[start : start + size * step : step][:size]
-        parts.append(rows.take(np.sort(chosen)))
-    return parts
+        positions.append(np.sort(chosen))
+    return positions
+
+
+def stretches(rows: Rows, size: int) -> list[Rows]:
+    """The rows of :func:`stretch_positions`."""
+    return [rows.take(chosen) for chosen in stretch_positions(rows, size)]
 
 
 def search_stretches(

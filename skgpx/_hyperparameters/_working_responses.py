@@ -22,11 +22,14 @@ from skgpx._hyperparameters._neighborhoods import NearestOthers
 from skgpx._hyperparameters._process_evidence import LEAST_INFORMATION
 from skgpx._hyperparameters._select import (
     Split,
+    is_series,
     search_on,
     select,
     subset,
     train_nearby,
 )
+from skgpx._hyperparameters._series_evidence import SeriesOthers
+from skgpx._hyperparameters._series_search import stretch_positions
 from skgpx._hyperparameters._sparse import MIN_GAIN
 from skgpx._numerics import laplace
 from skgpx._numerics.expectations import (
@@ -42,6 +45,7 @@ from skgpx._row_budgets import (
     RESPONSE_ROWS,
     SCALE_ROWS,
     SCORED_ROWS,
+    STRETCHES,
 )
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Generator, Index, Kernel
@@ -542,6 +546,7 @@ def varying_scale_search(
 
     Errors of the location at the row itself would be too small: a location that passes
     through y leaves no noise. At most 40 000 rows are read, and of their errors 10 000.
+    In a series all other rows say what the value of a row is, by filter and smoother.
 
     Parameters
     ----------
@@ -569,7 +574,14 @@ def varying_scale_search(
     .. [1] Kersting, Plagemann, Pfaff and Burgard, "Most likely heteroscedastic Gaussian
        process regression", ICML 2007.
     """
-    rows = subset(split.rows, split.order[:RESPONSE_ROWS])
+    kernels = [location_families[0][-1].kernel, scale_families[0][-1].kernel]
+    trained = all(is_series(kernel, split.rows) for kernel in kernels)
+    positions = split.order[:RESPONSE_ROWS]
+    if trained and len(positions) < len(split.order):
+        # what is rough is seen in rows that follow one another
+        size = RESPONSE_ROWS // STRETCHES
+        positions = np.unique(stretch_positions(split.rows, size))
+    rows = subset(split.rows, positions)
     n = len(rows.y)
     chosen = np.sort(rng.permutation(n)[:SCALE_ROWS])
     scored = np.sort(rng.permutation(len(chosen))[:SCORED_ROWS])
@@ -594,7 +606,7 @@ def varying_scale_search(
         normal,
         n_jobs,
         trend and rows.X.shape[1] > 1,
-        trained=False,
+        trained=trained,
     )
     ratio = float(location_result.likelihood.variance(0.0) / normal.variance(0.0))
     theta = scale.theta + 0.5 * np.log(ratio)
@@ -652,9 +664,9 @@ def varying_scale_search(
 
 def _errors(rows: Rows, kernel: Kernel, noise: Array) -> Rows:
     """Errors of the location of each row given the nearest others, and its variance."""
-    nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
+    others = _others_of(rows, kernel)
     values = NoisyValues(rows.y[:, np.newaxis], noise[:, np.newaxis])
-    mean, variance = _given_others(rows, nearest, kernel, values)
+    mean, variance = _given_others(rows, others, kernel, values)
     return rows._replace(
         y=rows.y - mean[:, 0],
         weights=counted_errors(rows.weights),
@@ -671,16 +683,23 @@ def counted_errors(weights: Array) -> Array:
     return np.minimum(weights, _MOST_EQUAL_ERRORS)
 
 
+def _others_of(rows: Rows, kernel: Kernel) -> NearestOthers | SeriesOthers:
+    """Rows from which each row is predicted: of a series all others."""
+    if is_series(kernel, rows):
+        return SeriesOthers.of(rows.X)
+    return NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
+
+
 def _given_others(
     rows: Rows,
-    nearest: NearestOthers,
+    others: NearestOthers | SeriesOthers,
     kernel: Kernel,
     values: NoisyValues,
 ) -> LatentMoments:
     """A function at each row given all observations but one of the row itself."""
     weights = rows.weights[:, np.newaxis]
     without_row = LatentMoments(
-        *nearest.predict(kernel, values.y, values.noise / weights)
+        *others.predict(kernel, values.y, values.noise / weights)
     )
     return without_row.given(values, np.maximum(weights - 1.0, 0.0))
 
@@ -728,10 +747,10 @@ def scale_given_others(
     observations : NoisyValues
         Normal observations that stand for the errors.
     """
-    nearest = NearestOthers.of(errors.X, kernel, PREDECESSOR_ROWS)
+    others = _others_of(errors, kernel)
 
     def regress(values: NoisyValues) -> LatentMoments:
-        return _given_others(errors, nearest, kernel, values)
+        return _given_others(errors, others, kernel, values)
 
     def respond(given_others: LatentMoments, sites: Sites) -> Sites:
         evidence = evidence_of(errors, scale, given_others)
@@ -779,7 +798,13 @@ def _best_scale(
             rng,
             weights=errors.weights,
         )
-        result = select([[candidate]], first_split, normal, trend=False, trained=False)
+        result = select(
+            [[candidate]],
+            first_split,
+            normal,
+            trend=False,
+            trained=is_series(kernel, errors),
+        )
         searches.append(_search_scale(result, errors, of_family, scored, split, rng))
     return max(searches, key=lambda search: search.log_density)
 

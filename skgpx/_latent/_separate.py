@@ -10,6 +10,7 @@ import numpy as np
 from skgpx._draws import FunctionDraws, with_outputs_of
 from skgpx._latent._model import FunctionModel
 from skgpx._latent._neighbors import NeighborModel
+from skgpx._latent._series import SeriesModel
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._types import Array, ArrayLike, Generator
@@ -23,11 +24,11 @@ class SeparateFunctions(FunctionModel):
 
     Parameters
     ----------
-    models : tuple of c NeighborModel
+    models : tuple of c NeighborModel or SeriesModel
         One model for each output.
     """
 
-    models: tuple[NeighborModel, ...]
+    models: tuple[NeighborModel | SeriesModel, ...]
 
     @property
     def basis(self) -> Any:  # type: ignore[override]

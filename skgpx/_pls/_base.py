@@ -42,7 +42,7 @@ from skgpx._posterior._sampler import (
     resolved_method,
 )
 from skgpx._prediction.base import LatentEstimator
-from skgpx._row_budgets import ABUNDANT_ROWS
+from skgpx._row_budgets import ABUNDANT_ROWS, FEWEST_OF_SERIES
 from skgpx._shell.callbacks import CallbackSupportMixin, RoundReporter, StageClock
 from skgpx._shell.functionals import functional_rows, monotone_signs, resolution_of
 from skgpx._shell.kernel_requests import EVERYTHING
@@ -85,8 +85,6 @@ _MIN_POINTS = 100
 # Nearest rows by default, and rows above which they are considered.
 _NEIGHBORS = 40
 _MANY_ROWS = 1500
-# Rows of one column from which on filter and smoother take the place of points.
-_FEWEST_OF_SERIES = 300
 # Chains of a state of averaged hyperparameters: fewer do not show whether they mix.
 _FEWEST_CHAINS = 8
 
@@ -594,11 +592,16 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         Other likelihoods than normal noise have it where they would have nearest rows
         by default.
         """
-        fewest = _FEWEST_OF_SERIES
-        if not likelihood.has_closed_form:
+        fewest = FEWEST_OF_SERIES
+        kernels = [kernel]
+        if has_scale_kernel(likelihood):
+            # as nearest rows, whatever their number
+            kernels.append(likelihood.scale_kernel_)
+        elif not likelihood.has_closed_form:
             fewest = ABUNDANT_ROWS
             if likelihood.n_outputs_ > 1 or likelihood.symmetric:
                 return False
+        if not likelihood.has_closed_form:
             has_chains = not isinstance(self.init, str) or self.init != "laplace"
             has_chains = has_chains or self.potential != "projected"
             if has_chains or self.step_size is not None or self.max_iter is not None:
@@ -609,7 +612,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             and self.inducing == "greedy"
             and self.n_neighbors == "auto"
             and self.method in ("auto", "exact")
-            and StateSpace.of(kernel, rows.X.shape[1]) is not None
+            and all(StateSpace.of(of, rows.X.shape[1]) is not None for of in kernels)
         )
 
     def _follows_nearest_rows(

@@ -7,7 +7,8 @@ from skgpx._pls._langevin import projected_langevin
 from skgpx._pls._particles import Landscape, explore
 from skgpx._pls._tempering import tempering
 from skgpx._posterior._closed_form import closed_form, normal_state
-from skgpx._posterior._nearest_rows import location_and_scale, nearest_rows
+from skgpx._posterior._location_and_scale import location_and_scale
+from skgpx._posterior._nearest_rows import nearest_rows
 from skgpx._posterior._sampler import Inference, Sampler, resolved_method
 from skgpx._posterior._series import series
 from skgpx._shell.validation import Rows
@@ -47,12 +48,13 @@ def infer(
         scheme diverges.
     """
     method = resolved_method(sampler.method, likelihood)
-    # a series: the same, in one pass over the rows
+    is_series = isinstance(basis, SeriesBasis)
+    if likelihood.has_varying_scale and (is_series or sampler.n_neighbors > 0):
+        return location_and_scale(basis, rows, likelihood, sampler, rng)
+    # a series: regression or the closest normal distribution, in passes over the rows
     if isinstance(basis, SeriesBasis):
         return series(basis, rows, likelihood, sampler, rng)
-    # nearest rows: regression, or the closest normal distribution
-    if sampler.n_neighbors > 0 and likelihood.has_varying_scale:
-        return location_and_scale(basis, rows, likelihood, sampler, rng)
+    # nearest rows: the same
     if sampler.n_neighbors > 0:
         return nearest_rows(basis, rows, likelihood, sampler, rng)
     if likelihood.has_varying_scale:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
 
 from skgpx._hyperparameters import (
-    LatentMoments,
     NeighborhoodDensity,
     NoisyValues,
     ResponsesAt,
     Sites,
-    counted_errors,
-    evidence_of,
     fixed_point,
     latent_moments,
 )
-from skgpx._latent import Mean, NeighborModel, SeparateFunctions
-from skgpx._numerics.expectations import expectation_nodes
+from skgpx._latent import Mean, NeighborModel
 from skgpx._numerics.weights import GaussianWeights
+from skgpx._posterior._regression import Regression
 from skgpx._posterior._sampler import Inference, Sampler, inference_of, prior_mean
 from skgpx._row_budgets import COMPARED_ROWS
 from skgpx._shell.parallel import blas_jobs, n_workers
@@ -33,7 +30,7 @@ from skgpx._shell.row_statistics import (
 )
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Generator, Index, Kernel
-from skgpx.bases import NeighborResidual, Nystroem, select_inducing
+from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Gaussian, Likelihood
 
@@ -66,7 +63,7 @@ def nearest_rows(
     The functions of several targets or classes are independent under q. Targets whose
     noise is the same have one factorisation, and each target the rows where it is
     known. A location and its scale have a page of their own,
-    :func:`~skgpx._posterior._nearest_rows.location_and_scale`.
+    :func:`~skgpx._posterior._location_and_scale.location_and_scale`.
 
     Notes
     -----
@@ -92,11 +89,11 @@ def nearest_rows(
     responses_at = ResponsesAt.of(rows, likelihood, basis.kernel)
     moments, _ = latent_moments(rows, basis.kernel, likelihood)
 
-    def respond(regression: Regression, sites: Sites) -> Sites:
+    def respond(regression: NearestRegression, sites: Sites) -> Sites:
         return responses_at.next_sites(regression.moments, sites)
 
     def inference_at(
-        regression: Regression,
+        regression: NearestRegression,
         sites: Sites,
         rng: Generator,
     ) -> Inference:
@@ -110,7 +107,7 @@ def nearest_rows(
         posterior = regression.model(prior_mean(likelihood))
         return inference_of(posterior, likelihood, evidence, sampler, rng)
 
-    def report(regression: Regression, sites: Sites) -> bool:
+    def report(regression: NearestRegression, sites: Sites) -> bool:
         if sampler.report is None:
             return False
         # the same draws in every round
@@ -296,32 +293,20 @@ def points_are_closer(
 # ---- Functions given noisy values at the rows ----------------------------------------
 
 
-class Regression(NamedTuple):
-    """Independent functions, given noisy values of each at the rows.
+@dataclass(frozen=True)
+class NearestRegression(Regression):
+    """:class:`Regression` given nearest rows.
 
-    Attributes
+    Parameters
     ----------
     residual : NeighborResidual
-        With their noise.
+        With the noise of the rows.
     covariances : list of c WhitenedRows
         ``C = K + D`` of each function.
-    values : NoisyValues
-        A row of weight ω stands for ω of them.
-    given_others : LatentMoments
-        Moments at each row, given all observations but one of the row itself.
     """
 
     residual: NeighborResidual
     covariances: list[WhitenedRows]
-    values: NoisyValues
-    given_others: LatentMoments
-
-    @property
-    def moments(self) -> LatentMoments:
-        """Given all observations."""
-        # the row itself counts as often as it occurs, at most once more than the others
-        omega = self.values.noise / self.residual.noise
-        return self.given_others.given(self.values, np.minimum(omega, 1.0))
 
     def model(self, mean: Mean | None = None) -> NeighborModel:
         """Posterior of the functions everywhere."""
@@ -358,19 +343,6 @@ class Regression(NamedTuple):
         zeros = np.zeros((len(self.values.y), 1))
         return sum(covariance.log_density(zeros) for covariance in self.covariances)
 
-    @property
-    def density_beside_rows(self) -> float:
-        """Log density of the values, less those of each row given the others."""
-        z, noise = self.values
-        mean, variance = self.given_others
-        omega = noise / self.residual.noise
-        total = variance + noise
-        given_others = (z - mean) ** 2 / total + np.log(2.0 * np.pi * total)
-        # ω observations of noise D, instead of their mean of noise D / ω
-        volumes = np.log(2.0 * np.pi * noise / omega)
-        volumes = volumes - omega * np.log(2.0 * np.pi * noise)
-        return self.log_density + 0.5 * float(np.sum(omega * given_others + volumes))
-
 
 class NearestFunctions(NamedTuple):
     """Independent functions, before the noise of their values is known.
@@ -396,6 +368,11 @@ class NearestFunctions(NamedTuple):
     systems: list[Array] | None
     n_jobs: int | None
 
+    @property
+    def kernel(self) -> Kernel:
+        """Prior covariance of each function."""
+        return self.residual.kernel
+
     @classmethod
     def of(
         cls,
@@ -419,7 +396,7 @@ class NearestFunctions(NamedTuple):
         weights = rows.weights[:, np.newaxis]
         return cls(residual, weights, nearest, count, systems, n_jobs)
 
-    def given(self, values: NoisyValues) -> Regression:
+    def given(self, values: NoisyValues) -> NearestRegression:
         """Condition them on noisy values at the rows."""
         z = values.y
         # one observation for so many of the same value
@@ -443,223 +420,11 @@ class NearestFunctions(NamedTuple):
             covariances.append(covariance)
             duals.append(covariance.solve(z[:, function]))
             diagonals.append(diagonal)
-        # the moments of each row without its own observations, from C⁻¹
-        diagonal = np.column_stack(diagonals)
-        without_row = LatentMoments(
-            mean=z - np.column_stack(duals) / diagonal,
-            variance=np.maximum(1.0 / diagonal - noise, 1e-6 * noise),
+        return NearestRegression(
+            values=values,
+            noise=noise,
+            duals=np.column_stack(duals),
+            precisions=np.column_stack(diagonals),
+            residual=residual,
+            covariances=covariances,
         )
-        # and with all but one of them
-        n_left = np.maximum(self.weights - 1.0, 0.0)
-        given_others = without_row.given(values, n_left)
-        return Regression(residual, covariances, values, given_others)
-
-
-# ---- A location, and the logarithm of its scale, each given nearest rows -------------
-
-
-# Inducing points of the log scale, at most: a row says too little of its scale for
-# more.
-_SCALE_POINTS = 300
-
-
-def location_and_scale(
-    basis: Nystroem,
-    rows: Rows,
-    likelihood: Likelihood,
-    sampler: Sampler,
-    rng: Generator,
-) -> Inference:
-    """Posterior of a location and of the log scale of its noise, given all rows.
-
-    Parallel expectation propagation with two independent functions [1]_. Each row has a
-    normal observation of either function. They stand for what the row says of these,
-    given their moments without the row itself, see
-    :meth:`~skgpx.likelihoods._scale_of_errors.ScaleOfErrors.evidence_of`. The log scale
-    has the kernel `scale_kernel_` of the likelihood, or that of the location.
-
-    Parameters as in :func:`~skgpx._pls._inference.infer`.
-
-    The location has the variance that its mean has as a linear estimator, whatever the
-    scale is: see :func:`_under_uncertain_scale`.
-
-    Notes
-    -----
-    Eight to ten regressions of either function on all rows, mostly.
-
-    References
-    ----------
-    .. [1] Tolvanen, Jylänki and Vehtari, "Expectation propagation for nonstationary
-       heteroscedastic Gaussian process regression", MLSP 2014, arXiv:1404.5443.
-    """
-    order_rng, scale_order_rng, points_rng = rng.spawn(3)
-    y = likelihood.initial_latent(rows.y)[:, 0]
-    location_rows = rows._replace(y=y, known=None)
-    of_scale: Any = likelihood.of_scale()
-    # 1 the two functions
-    location_function = NearestFunctions.of(basis, rows, sampler, order_rng)
-    scale_basis = basis
-    if likelihood.scale_kernel_ is not None:
-        points = select_inducing(
-            "greedy",
-            rows.X,
-            likelihood.scale_kernel_,
-            min(basis.n_basis, _SCALE_POINTS),
-            points_rng,
-            rows.weights,
-        )
-        scale_basis = Nystroem.from_kernel(likelihood.scale_kernel_, points)
-    error_rows = location_rows._replace(weights=counted_errors(rows.weights))
-    scale_function = NearestFunctions.of(
-        scale_basis,
-        error_rows,
-        sampler,
-        scale_order_rng,
-    )
-
-    # 2 regression of each of them on its observations
-    def regress(values: NoisyValues) -> Functions:
-        z, noise = values
-        location = location_function.given(NoisyValues(z[:, :1], noise[:, :1]))
-        scale = scale_function.given(NoisyValues(z[:, 1:], noise[:, 1:]))
-        return Functions(location, scale)
-
-    # 3 what each row says of both, given their moments without it
-    def sites_at(moments: LatentMoments, sites: Sites) -> Sites:
-        evidence = evidence_given(moments)
-        values = NoisyValues(
-            y=np.column_stack((y, evidence.value)),
-            noise=np.column_stack((evidence.location_noise, evidence.value_noise)),
-        )
-        return sites.moved(moments, values)
-
-    def evidence_given(moments: LatentMoments) -> Any:
-        errors = error_rows._replace(
-            y=y - moments.mean[:, 0],
-            known=moments.variance[:, 0],
-        )
-        scale_moments = LatentMoments(moments.mean[:, 1:], moments.variance[:, 1:])
-        return evidence_of(errors, of_scale, scale_moments)
-
-    def respond(functions: Functions, sites: Sites) -> Sites:
-        return sites_at(functions.given_others, sites)
-
-    def log_evidence(functions: Functions) -> float:
-        # Σ log N(z | 0, C) + Σ log p(y | others) - Σ log N(z | others): the densities
-        # of the observations, and that of y in the place of those of each row
-        evidence = evidence_given(functions.given_others)
-        of_rows = evidence.log_density - np.log(likelihood.unit_)
-        return functions.log_density + float(rows.weights @ of_rows)
-
-    def report(functions: Functions, _: Sites) -> bool:
-        if sampler.report is None:
-            return False
-        inference = inference_of(
-            functions.model,
-            likelihood,
-            log_evidence(functions),
-            sampler,
-            copy.deepcopy(rng),
-        )
-        return sampler.report(inference)
-
-    # 4 both in turn, from a location under its prior and a scale known to a factor of e
-    scale_prior = LatentMoments.of_prior(scale_basis.kernel, rows, 1)
-    known_scale = np.minimum(scale_prior.variance, of_scale.variation**-2)
-    start = LatentMoments.of_functions(
-        LatentMoments.of_prior(basis.kernel, rows, 1),
-        scale_prior._replace(variance=known_scale),
-    )
-    first = sites_at(start, Sites.nothing(start))
-    functions, _, converged = fixed_point(first, regress, respond, report)
-    # 5 the variance of the location, whose noise is not known
-    location = _under_uncertain_scale(
-        functions,
-        location_function,
-        likelihood,
-        of_scale,
-    )
-    inference = inference_of(
-        functions._replace(location=location).model,
-        likelihood,
-        log_evidence(functions),
-        sampler,
-        rng,
-    )
-    return inference._replace(findings=(rows_not_converged(converged),))
-
-
-class Functions(NamedTuple):
-    """A location and the logarithm of its scale.
-
-    Attributes
-    ----------
-    location, scale : Regression
-    """
-
-    location: Regression
-    scale: Regression
-
-    @property
-    def model(self) -> SeparateFunctions:
-        """Posterior of both of them everywhere."""
-        return SeparateFunctions((self.location.model(), self.scale.model()))
-
-    @property
-    def given_others(self) -> LatentMoments:
-        """Moments at each row, given all observations but one of the row itself."""
-        return LatentMoments.of_functions(
-            self.location.given_others,
-            self.scale.given_others,
-        )
-
-    @property
-    def log_density(self) -> float:
-        """Of the observations, less those of each row given the others, in nats."""
-        return sum(regression.density_beside_rows for regression in self)
-
-
-def _under_uncertain_scale(
-    functions: Functions,
-    function: NearestFunctions,
-    likelihood: Likelihood,
-    of_scale: Any,
-) -> Regression:
-    """The location with its mean, and the variance that this has under any scale.
-
-    The noise D of a row is nearly the harmonic mean of its variances T where the
-    location is certain: the sum of many precisions is certain, even if each of them is
-    not. The log scale f₂ of neighbouring rows is wrong by the same error, however, and
-    a mean ``Σ a_i y_i`` has the variance ``Σ a_i² E T_i`` of noise. So the rows get the
-    mean of T given f₂, for v the variance of the location without the row::
-
-        D* = D E[T] E[1 / (v + T)] / E[T / (v + T)]
-        T = D exp(2 variation (f₂ - E f₂))
-
-    The information of ε on the location is that of Fisher, which is less than its mean
-    precision under heavy tails. Values ``y + (D* - D) C⁻¹ y`` keep the mean.
-
-    Parameters
-    ----------
-    functions : Functions
-    function : NearestFunctions
-        The location.
-    likelihood : Likelihood
-    of_scale : ScaleOfErrors
-    """
-    location, scale = functions
-    z, noise = location.values
-    nodes, masses = expectation_nodes(1)
-    deviation = np.sqrt(scale.moments.variance) * nodes[:, 0]
-    T = noise * np.exp(2.0 * of_scale.variation * deviation)
-    total = location.given_others.variance + T
-    # D as in the evidence of a row
-    as_known = ((T / total) @ masses) / ((1.0 / total) @ masses)
-    factor = (T @ masses) / as_known
-    mean_precision = float(np.exp(of_scale.log_weights) @ (1.0 / of_scale.noise))
-    fisher, _ = likelihood._fisher_information()
-    shared = noise * (factor * mean_precision / fisher)[:, np.newaxis]
-    # of a row of weight ω the noise is D / ω
-    change = (shared - noise) / function.weights
-    values = z + change * location.covariances[0].solve(z)
-    return function.given(NoisyValues(values, shared))

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
-from skgpx._latent import FunctionModel, MixtureModel, SeriesModel
+from skgpx._latent import (
+    FunctionModel,
+    MixtureModel,
+    SeparateFunctions,
+    SeriesModel,
+)
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._reports.averaged_hyperparameters import AveragedHyperparameters, quantiles
 from skgpx._shell.validation import check_is_fitted, check_X, codes_of_grades, warn
@@ -347,6 +352,8 @@ def _basis(model: BaseEstimator, X: ArrayLike | None) -> dict[str, Any]:
     if isinstance(posterior, MixtureModel):
         section["models"] = len(posterior.models)
         posterior = posterior.models[0]
+    if isinstance(posterior, SeparateFunctions):
+        (posterior, _) = posterior.models
     if not isinstance(posterior, FunctionModel):
         return section
     if isinstance(posterior, SeriesModel):
