@@ -59,6 +59,7 @@ from skgpx._hyperparameters._working_responses import (
     depends_on_contrasts,
     evidence_of,
     latent_moments,
+    noise_of_one_scale,
 )
 
 __all__ = [
@@ -95,6 +96,7 @@ __all__ = [
     "most_points",
     "most_points_beside_rows",
     "most_probable",
+    "noise_of_one_scale",
     "on_scale",
     "regress_targets",
     "regression_evidence",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -600,14 +601,14 @@ def varying_scale_search(
         scale_is_free,
         rows.weights,
     )
-    location_result = select(
+    select_location = partial(
+        select,
         location_families,
-        first_split,
-        normal,
-        n_jobs,
-        trend and rows.X.shape[1] > 1,
+        n_jobs=n_jobs,
+        trend=trend and rows.X.shape[1] > 1,
         trained=trained,
     )
+    location_result = select_location(first_split, normal)
     ratio = float(location_result.likelihood.variance(0.0) / normal.variance(0.0))
     theta = scale.theta + 0.5 * np.log(ratio)
     scale = scale.with_theta(np.clip(theta, *scale.theta_bounds.T))
@@ -615,7 +616,7 @@ def varying_scale_search(
     # 2 the scale, and both of them in turn while that gains
     part = errors.take(chosen)
     search = _best_scale(scale_families, part, scale, scored, split, rng)
-    for _ in range(_MAX_ROUNDS):
+    for number in range(_MAX_ROUNDS):
         # the location, with the noise that follows
         given_others, _ = scale_given_others(
             errors,
@@ -631,7 +632,12 @@ def varying_scale_search(
             rng,
             weights=rows.weights,
         )
-        next_result = search_on(location_result, round_split, normal)
+        selects = trained and number == 0
+        if selects:
+            # a scale that varies looks rough where it is taken for one
+            next_result = select_location(round_split, normal)
+        else:
+            next_result = search_on(location_result, round_split, normal)
         errors = _errors(location_rows, next_result.kernel, noise)
         # the scale
         next_search = _search_scale(
@@ -642,7 +648,8 @@ def varying_scale_search(
             split,
             rng,
         )
-        if next_search.log_density - search.log_density < MIN_GAIN:
+        gain = next_search.log_density - search.log_density
+        if gain < MIN_GAIN and not selects:
             break
         location_result = next_result
         search = next_search

@@ -14,6 +14,7 @@ from skgpx._hyperparameters import (
     counted_errors,
     evidence_of,
     fixed_point,
+    noise_of_one_scale,
 )
 from skgpx._latent import SeparateFunctions
 from skgpx._numerics.expectations import expectation_nodes
@@ -118,11 +119,16 @@ def location_and_scale(
         )
         return sampler.report(inference)
 
-    # 4 both in turn, from a location under its prior and a scale known to a factor of e
+    # 4 both in turn, from a location under one scale, and a scale known to a factor of
+    # e: errors from the prior of the location would all say that the scale is large
+    noise = noise_of_one_scale(location_rows, of_scale)
+    under_one_scale = location_function.given(
+        NoisyValues(y[:, np.newaxis], noise[:, np.newaxis])
+    )
     scale_prior = LatentMoments.of_prior(scale_function.kernel, rows, 1)
     known_scale = np.minimum(scale_prior.variance, of_scale.variation**-2)
     start = LatentMoments.of_functions(
-        LatentMoments.of_prior(basis.kernel, rows, 1),
+        under_one_scale.given_others,
         scale_prior._replace(variance=known_scale),
     )
     first = sites_at(start, Sites.nothing(start))
