@@ -34,6 +34,7 @@ from skgpx._hyperparameters._prior import (
     with_base_rates,
 )
 from skgpx._hyperparameters._process_evidence import VariationalEvidence, suits_a_normal
+from skgpx._hyperparameters._regression import Regression, SeriesFunction
 from skgpx._hyperparameters._scale_of_y import tells_scale
 from skgpx._hyperparameters._series_evidence import regression_evidence
 from skgpx._hyperparameters._series_search import false_alarm_level
@@ -72,7 +73,9 @@ __all__ = [
     "NoiseOfKinds",
     "NoisyValues",
     "NormalForm",
+    "Regression",
     "ResponsesAt",
+    "SeriesFunction",
     "Sites",
     "State",
     "StudentPrior",

@@ -590,12 +590,11 @@ def _of_neighborhoods(
         normal = Gaussian().prepare(y, split.rows.weights)
         location_families = _default_families(request, split.rows, normal, rough=True)
     scale_families = _scale_families(families, split.rows, likelihood, request)
-    if len(split.rows.y) > FEWEST_OF_SERIES and split.rows.X.shape[1] == 1:
-        # a filter and a smoother, where they may be
-        both = (location_families, scale_families)
+    if len(split.rows.y) > FEWEST_OF_SERIES:
+        # filter and smoother, where kernels may be Markov
         markov = [
             [family for family in families if is_series(family[-1].kernel, split.rows)]
-            for families in both
+            for families in (location_families, scale_families)
         ]
         if all(markov):
             location_families, scale_families = markov
@@ -633,10 +632,8 @@ def _scale_families(
         product = of_kernel(amplitude * candidate.kernel, rows, 1.0)
         return [[replace(product, stated=[None, *candidate.stated])]]
     scale = likelihood.of_scale()
-    smoothest = np.inf
-    if rows.X.shape[1] == 1 and len(rows.y) > FEWEST_OF_SERIES:
-        # of Markov processes
-        smoothest = SMOOTH_ORDERS[1]
+    # of one column Markov processes
+    smoothest = SMOOTH_ORDERS[int(rows.X.shape[1] == 1)]
     roughest = ALL_ORDERS[-1] if len(rows.y) >= ABUNDANT_ROWS else SMOOTH_ORDERS[-1]
     orders = (smoothest, roughest)
     families = default_candidates(rows, scale, _SCALE_UNIT, request, orders)

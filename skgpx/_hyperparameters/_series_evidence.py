@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from skgpx._hyperparameters._evidence import Evidence, ExactEvidence
 from skgpx._numerics.state_space import Series
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Index, Kernel
+from skgpx._types import Array, Kernel
 from skgpx.kernels import StateSpace
 from skgpx.likelihoods import Likelihood
 
@@ -158,45 +156,3 @@ class SeriesEvidence(Evidence):
         )
         value = smoothed.filtered.value
         return value, gradient, smoothed.duals, smoothed.precisions
-
-
-class SeriesOthers(NamedTuple):
-    """All other rows of each row of a series, which predict its latent value.
-
-    Attributes
-    ----------
-    times : ndarray of shape (n,)
-        Sorted.
-    order : ndarray of int of shape (n,)
-        Positions of the rows.
-    """
-
-    times: Array
-    order: Index
-
-    @classmethod
-    def of(cls, X: Array) -> SeriesOthers:
-        """Rows of one column."""
-        order = np.argsort(X[:, 0], kind="stable")
-        return cls(np.ascontiguousarray(X[order, 0]), order)
-
-    def predict(self, kernel: Kernel, y: Array, noise: Array) -> tuple[Array, Array]:
-        """Mean and variance of f at each row, given noisy values at the others.
-
-        See :meth:`~skgpx._hyperparameters._neighborhoods.NearestOthers.predict`, of
-        which this is the limit of many neighbours.
-        """
-        form = StateSpace.of(kernel, 1)
-        assert form is not None
-        features = form.features(self.times)
-        mean = np.empty(y.shape)
-        variance = np.empty(y.shape)
-        for function in range(y.shape[1]):
-            z = y[self.order, function]
-            z_noise = noise[self.order, function]
-            series = Series(form.cascades(), self.times, features, z_noise)
-            smoothed = series.filtered(z).smoothed()
-            mean[self.order, function] = z - smoothed.duals / smoothed.precisions
-            variance[self.order, function] = 1.0 / smoothed.precisions - z_noise
-        # rounding
-        return mean, np.maximum(variance, 1e-6 * noise)

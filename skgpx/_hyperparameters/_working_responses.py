@@ -21,6 +21,7 @@ from skgpx._hyperparameters._fixed_point import (
 from skgpx._hyperparameters._maximise import State
 from skgpx._hyperparameters._neighborhoods import NearestOthers
 from skgpx._hyperparameters._process_evidence import LEAST_INFORMATION
+from skgpx._hyperparameters._regression import SeriesFunction
 from skgpx._hyperparameters._select import (
     Split,
     is_series,
@@ -29,7 +30,6 @@ from skgpx._hyperparameters._select import (
     subset,
     train_nearby,
 )
-from skgpx._hyperparameters._series_evidence import SeriesOthers
 from skgpx._hyperparameters._series_search import stretch_positions
 from skgpx._hyperparameters._sparse import MIN_GAIN
 from skgpx._numerics import laplace
@@ -575,8 +575,7 @@ def varying_scale_search(
     .. [1] Kersting, Plagemann, Pfaff and Burgard, "Most likely heteroscedastic Gaussian
        process regression", ICML 2007.
     """
-    kernels = [location_families[0][-1].kernel, scale_families[0][-1].kernel]
-    trained = all(is_series(kernel, split.rows) for kernel in kernels)
+    trained = is_series(location_families[0][-1].kernel, split.rows)
     positions = split.order[:RESPONSE_ROWS]
     if trained and len(positions) < len(split.order):
         # what is rough is seen in rows that follow one another
@@ -603,12 +602,13 @@ def varying_scale_search(
     )
     select_location = partial(
         select,
-        location_families,
         n_jobs=n_jobs,
         trend=trend and rows.X.shape[1] > 1,
         trained=trained,
     )
-    location_result = select_location(first_split, normal)
+    # a scale that varies looks rough where it is taken for one
+    n_first = 1 if trained else len(location_families)
+    location_result = select_location(location_families[:n_first], first_split, normal)
     ratio = float(location_result.likelihood.variance(0.0) / normal.variance(0.0))
     theta = scale.theta + 0.5 * np.log(ratio)
     scale = scale.with_theta(np.clip(theta, *scale.theta_bounds.T))
@@ -634,8 +634,7 @@ def varying_scale_search(
         )
         selects = trained and number == 0
         if selects:
-            # a scale that varies looks rough where it is taken for one
-            next_result = select_location(round_split, normal)
+            next_result = select_location(location_families, round_split, normal)
         else:
             next_result = search_on(location_result, round_split, normal)
         errors = _errors(location_rows, next_result.kernel, noise)
@@ -655,7 +654,16 @@ def varying_scale_search(
         search = next_search
         if report is not None and report(density=search.log_density):
             break
-    # 3 the kernel of the log scale, in units of the variation
+    # 3 the kernel of the log scale
+    typical_noise = 1.0 / float(np.mean(1.0 / noise))
+    return location_result._replace(
+        likelihood=_with_scale_of(likelihood, search, rows),
+        exact_noise=typical_noise,
+    )
+
+
+def _with_scale_of(likelihood: Any, search: ScaleSearch, rows: Rows) -> Any:
+    """The likelihood with a kernel of the log scale, in units of the variation."""
     kernel = search.result.kernel
     amplitude = 1.0
     if "variation" in likelihood.free_:
@@ -664,16 +672,13 @@ def varying_scale_search(
         if unit_kernel is not None:
             kernel = unit_kernel
             amplitude = float(np.sqrt(variance))
-    likelihood = likelihood.with_scale_of(search.likelihood, kernel, amplitude)
-    typical_noise = 1.0 / float(np.mean(1.0 / noise))
-    return location_result._replace(likelihood=likelihood, exact_noise=typical_noise)
+    return likelihood.with_scale_of(search.likelihood, kernel, amplitude)
 
 
 def _errors(rows: Rows, kernel: Kernel, noise: Array) -> Rows:
     """Errors of the location of each row given the nearest others, and its variance."""
-    others = _others_of(rows, kernel)
-    values = NoisyValues(rows.y[:, np.newaxis], noise[:, np.newaxis])
-    mean, variance = _given_others(rows, others, kernel, values)
+    regress = _given_others(rows, kernel)
+    mean, variance = regress(NoisyValues(rows.y[:, np.newaxis], noise[:, np.newaxis]))
     return rows._replace(
         y=rows.y - mean[:, 0],
         weights=counted_errors(rows.weights),
@@ -690,25 +695,27 @@ def counted_errors(weights: Array) -> Array:
     return np.minimum(weights, _MOST_EQUAL_ERRORS)
 
 
-def _others_of(rows: Rows, kernel: Kernel) -> NearestOthers | SeriesOthers:
-    """Rows from which each row is predicted: of a series all others."""
-    if is_series(kernel, rows):
-        return SeriesOthers.of(rows.X)
-    return NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
-
-
 def _given_others(
     rows: Rows,
-    others: NearestOthers | SeriesOthers,
     kernel: Kernel,
-    values: NoisyValues,
-) -> LatentMoments:
-    """A function at each row given all observations but one of the row itself."""
+) -> Callable[[NoisyValues], LatentMoments]:
+    """A function at each row given all observations but one of the row itself.
+
+    Of a series given all other rows, and the nearest ones else.
+    """
+    if is_series(kernel, rows):
+        function = SeriesFunction(kernel, rows)
+        return lambda values: function.given(values).given_others
+    nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
     weights = rows.weights[:, np.newaxis]
-    without_row = LatentMoments(
-        *others.predict(kernel, values.y, values.noise / weights)
-    )
-    return without_row.given(values, np.maximum(weights - 1.0, 0.0))
+
+    def given_others(values: NoisyValues) -> LatentMoments:
+        without_row = LatentMoments(
+            *nearest.predict(kernel, values.y, values.noise / weights)
+        )
+        return without_row.given(values, np.maximum(weights - 1.0, 0.0))
+
+    return given_others
 
 
 def noise_of_one_scale(rows: Rows, scale: Any) -> Array:
@@ -754,10 +761,6 @@ def scale_given_others(
     observations : NoisyValues
         Normal observations that stand for the errors.
     """
-    others = _others_of(errors, kernel)
-
-    def regress(values: NoisyValues) -> LatentMoments:
-        return _given_others(errors, others, kernel, values)
 
     def respond(given_others: LatentMoments, sites: Sites) -> Sites:
         evidence = evidence_of(errors, scale, given_others)
@@ -770,7 +773,7 @@ def scale_given_others(
     prior = LatentMoments.of_prior(kernel, errors, 1)
     first = respond(prior, Sites.nothing(prior))
     given_others, sites, _ = fixed_point(
-        first, regress, respond, settled=SETTLED_IN_SEARCH
+        first, _given_others(errors, kernel), respond, settled=SETTLED_IN_SEARCH
     )
     return given_others, sites.values
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from skgpx._hyperparameters import (
     LatentMoments,
     NoisyValues,
+    Regression,
+    SeriesFunction,
     Sites,
     counted_errors,
     evidence_of,
@@ -19,15 +21,15 @@ from skgpx._hyperparameters import (
 from skgpx._latent import SeparateFunctions
 from skgpx._numerics.expectations import expectation_nodes
 from skgpx._posterior._nearest_rows import NearestFunctions
-from skgpx._posterior._regression import Regression
 from skgpx._posterior._sampler import Inference, Sampler, inference_of
-from skgpx._posterior._series import SeriesFunction
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Generator, Kernel
+from skgpx._types import Generator, Kernel
 from skgpx.bases import Nystroem, SeriesBasis, select_inducing
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Likelihood
 
+# A function of the rows, before the noise of its values is known.
+Function: TypeAlias = NearestFunctions | SeriesFunction
 # Inducing points of the log scale, at most: a row says too little of its scale for
 # more.
 _SCALE_POINTS = 300
@@ -62,8 +64,6 @@ def location_and_scale(
     .. [1] Tolvanen, Jylänki and Vehtari, "Expectation propagation for nonstationary
        heteroscedastic Gaussian process regression", MLSP 2014, arXiv:1404.5443.
     """
-    if isinstance(basis, SeriesBasis):
-        rows = rows.take(np.argsort(rows.X[:, 0], kind="stable"))
     y = likelihood.initial_latent(rows.y)[:, 0]
     location_rows = rows._replace(y=y, known=None)
     of_scale: Any = likelihood.of_scale()
@@ -150,21 +150,6 @@ def location_and_scale(
     return inference._replace(findings=(rows_not_converged(converged),))
 
 
-class Function(Protocol):
-    """A function of the rows, before the noise of its values is known."""
-
-    @property
-    def kernel(self) -> Kernel:
-        """Prior covariance."""
-
-    @property
-    def weights(self) -> Array:
-        """Of the rows, (n, 1)."""
-
-    def given(self, values: NoisyValues) -> Regression:
-        """Condition it on noisy values at the rows."""
-
-
 def _functions(
     basis: Nystroem | SeriesBasis,
     rows: Rows,
@@ -175,10 +160,8 @@ def _functions(
 ) -> tuple[Function, Function]:
     """Location and log scale: two series, or each given its nearest rows."""
     if isinstance(basis, SeriesBasis):
-        scale_series = basis
-        if scale_kernel is not None:
-            scale_series = SeriesBasis.of(scale_kernel)
-        return SeriesFunction(basis, rows), SeriesFunction(scale_series, error_rows)
+        location = SeriesFunction(basis.kernel, rows)
+        return location, SeriesFunction(scale_kernel or basis.kernel, error_rows)
     order_rng, scale_order_rng, points_rng = rng.spawn(3)
     scale_basis = basis
     if scale_kernel is not None:

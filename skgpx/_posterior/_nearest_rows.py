@@ -12,6 +12,7 @@ from scipy import optimize
 from skgpx._hyperparameters import (
     NeighborhoodDensity,
     NoisyValues,
+    Regression,
     ResponsesAt,
     Sites,
     fixed_point,
@@ -19,7 +20,6 @@ from skgpx._hyperparameters import (
 )
 from skgpx._latent import Mean, NeighborModel
 from skgpx._numerics.weights import GaussianWeights
-from skgpx._posterior._regression import Regression
 from skgpx._posterior._sampler import Inference, Sampler, inference_of, prior_mean
 from skgpx._row_budgets import COMPARED_ROWS
 from skgpx._shell.parallel import blas_jobs, n_workers

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 from scipy import optimize
 
-from skgpx._hyperparameters import NoisyValues, VariationalEvidence, counted_once
-from skgpx._latent import Mean, ObservedSeries, SeriesModel
+from skgpx._hyperparameters import VariationalEvidence, counted_once
+from skgpx._latent import ObservedSeries, SeriesModel
 from skgpx._numerics.state_space import Filtered
-from skgpx._posterior._regression import Regression
 from skgpx._posterior._sampler import Inference, Sampler, inference_of, prior_mean
 from skgpx._row_budgets import NOISE_ROWS, STRETCHES
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, Generator, Kernel, Mask
+from skgpx._types import Array, Generator, Mask
 from skgpx.bases import SeriesBasis
 from skgpx.diagnostics import rows_not_converged
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -46,60 +42,6 @@ def series(
     if sampler.report is not None:
         sampler.report(inference)
     return inference._replace(findings=(rows_not_converged(evidence.converged),))
-
-
-@dataclass(frozen=True)
-class SeriesRegression(Regression):
-    """:class:`Regression` of one function by filter and smoother."""
-
-    observed: ObservedSeries
-
-    def model(self, mean: Mean | None = None) -> SeriesModel:
-        """Posterior of the function everywhere."""
-        return SeriesModel(self.observed, mean)
-
-    @property
-    def log_density(self) -> float:
-        """Log density of the values, in nats."""
-        return self.model().log_density_of_rows
-
-
-class SeriesFunction(NamedTuple):
-    """A Markov process, before the noise of its values is known.
-
-    Attributes
-    ----------
-    basis : SeriesBasis
-    rows : Rows
-        In the order of time.
-    """
-
-    basis: SeriesBasis
-    rows: Rows
-
-    @property
-    def kernel(self) -> Kernel:
-        """Prior covariance."""
-        return self.basis.kernel
-
-    @property
-    def weights(self) -> Array:
-        """Of the rows, (n, 1)."""
-        return self.rows.weights[:, np.newaxis]
-
-    def given(self, values: NoisyValues) -> SeriesRegression:
-        """Condition it on noisy values at the rows."""
-        # one observation for so many of the same value
-        noise = values.noise / self.weights
-        observed = ObservedSeries.of(self.basis, self.rows.X, values.y, noise)
-        (smoothed,) = observed.smoothed
-        return SeriesRegression(
-            values=values,
-            noise=noise,
-            duals=smoothed.duals[:, np.newaxis],
-            precisions=smoothed.precisions[:, np.newaxis],
-            observed=observed,
-        )
 
 
 def _regression(

@@ -282,7 +282,7 @@ def without_row(K, z, noise):
     return z - inverse @ z / diagonal, 1.0 / diagonal - noise
 
 
-def dense_location_and_scale(X, y, likelihood, K):
+def dense_location_and_scale(y, likelihood, K, K_scale):
     """Means and variances (n, 2), and log evidence, by expectation propagation."""
     n = len(y)
     z = (y - likelihood.centre_) / likelihood.unit_
@@ -308,18 +308,18 @@ def dense_location_and_scale(X, y, likelihood, K):
         total_precision = 0.5 / value_noise + 0.5 * precision
         value = 0.5 * (value / value_noise + new_value * precision) / total_precision
         value_noise = 1.0 / total_precision
-        m, v = without_row(K, value, value_noise)
+        m, v = without_row(K_scale, value, value_noise)
         # and of the location
         noise = (joint * noise_at / total).sum(axis=1) / (joint / total).sum(axis=1)
     log_evidence = np.sum(np.log(mass * (s[1] - s[0])) - np.log(likelihood.unit_))
     moments = []
-    for values, noises in ((z, noise), (value, value_noise)):
-        C = K + np.diag(noises)
-        mean, variance = without_row(K, values, noises)
+    for prior, values, noises in ((K, z, noise), (K_scale, value, value_noise)):
+        C = prior + np.diag(noises)
+        mean, variance = without_row(prior, values, noises)
         log_evidence += multivariate_normal.logpdf(values, cov=C)
         log_evidence -= norm.logpdf(values, mean, np.sqrt(variance + noises)).sum()
-        weights = np.linalg.solve(C, K)
-        moments.append((weights.T @ values, np.diagonal(K - K @ weights)))
+        weights = np.linalg.solve(C, prior)
+        moments.append((weights.T @ values, np.diagonal(prior - prior @ weights)))
     mean, variance = np.stack(moments, axis=2)
     # noise of the mean of T where a mean of rows would be certain, given all of s
     _, without = without_row(K, z, noise)
@@ -340,12 +340,43 @@ def test_location_and_scale_follow_from_what_each_row_says_of_both():
     model.fit(X, y)
     mean, variance = model.posterior_.marginals(X).moments()
     expected_mean, expected_variance, log_evidence = dense_location_and_scale(
-        X, y, model.likelihood_, KERNEL(X)
+        y, model.likelihood_, KERNEL(X), KERNEL(X)
     )
     z = (mean - expected_mean) / np.sqrt(expected_variance)
     assert np.abs(z).max() < 0.08
     assert_allclose(variance, expected_variance, rtol=0.05)
     assert model.log_evidence_ == pytest.approx(log_evidence, abs=0.5)
+
+
+def test_a_location_and_its_scale_are_two_series():
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0.0, 20.0, 400))[:, np.newaxis]
+    path = np.linalg.cholesky(Matern(2.0, nu=1.5)(X) + 1e-8 * np.eye(400))
+    f, g = (path @ rng.standard_normal((400, 2))).T
+    y = f + 0.2 * np.exp(0.5 * g) * rng.standard_normal(400)
+    # the order of the rows does not matter
+    order = rng.permutation(400)
+    model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0)
+    model.fit(X[order], y[order])
+    assert model.report()["basis"]["kind"] == "state space"
+    likelihood = model.likelihood_
+    K, K_scale = (kernel(X) for kernel in (model.kernel_, likelihood.scale_kernel_))
+    mean, variance = model.posterior_.marginals(X).moments()
+    expected_mean, expected_variance, log_evidence = dense_location_and_scale(
+        y, likelihood, K, K_scale
+    )
+    z = (mean - expected_mean) / np.sqrt(expected_variance)
+    assert np.abs(z).max() < 0.08
+    assert_allclose(variance, expected_variance, rtol=0.05)
+    assert model.log_evidence_ == pytest.approx(log_evidence, abs=0.5)
+    # draws, and a copy
+    new = np.linspace(-1.0, 21.0, 12)[:, np.newaxis]
+    draws = model.sample_functions(1000, random_state=0)(new)
+    mean, variance = model.posterior_.marginals(new).moments()
+    z = (draws.mean(axis=2) - mean) / np.sqrt(variance / 1000)
+    assert np.abs(z).max() < 4.5
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict(new), model.predict(new))
 
 
 def moments_over_scales(K, K_new, z, scale, variation, n_steps):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from skgpx._hyperparameters import LatentMoments, NoisyValues
-from skgpx._latent import Mean, NeighborModel, SeriesModel
-from skgpx._types import Array
+from skgpx._hyperparameters._fixed_point import LatentMoments, NoisyValues
+from skgpx._latent import Mean, NeighborModel, ObservedSeries, SeriesModel
+from skgpx._shell.validation import Rows
+from skgpx._types import Array, Kernel
+from skgpx.bases import SeriesBasis
 
 
 @dataclass(frozen=True)
@@ -73,3 +76,53 @@ class Regression:
         volumes = np.log(2.0 * np.pi * noise / omega)
         volumes = volumes - omega * np.log(2.0 * np.pi * noise)
         return self.log_density + 0.5 * float(np.sum(omega * given_others + volumes))
+
+
+@dataclass(frozen=True)
+class SeriesRegression(Regression):
+    """:class:`Regression` of one function by filter and smoother."""
+
+    observed: ObservedSeries
+
+    def model(self, mean: Mean | None = None) -> SeriesModel:
+        """Posterior of the function everywhere."""
+        return SeriesModel(self.observed, mean)
+
+    @property
+    def log_density(self) -> float:
+        """Log density of the values, in nats."""
+        return self.model().log_density_of_rows
+
+
+class SeriesFunction(NamedTuple):
+    """A Markov process, before the noise of its values is known.
+
+    Attributes
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    rows : Rows
+        In the order of time.
+    """
+
+    kernel: Kernel
+    rows: Rows
+
+    @property
+    def weights(self) -> Array:
+        """Of the rows, (n, 1)."""
+        return self.rows.weights[:, np.newaxis]
+
+    def given(self, values: NoisyValues) -> SeriesRegression:
+        """Condition it on noisy values at the rows."""
+        # one observation for so many of the same value
+        noise = values.noise / self.weights
+        basis = SeriesBasis.of(self.kernel)
+        observed = ObservedSeries(basis, self.rows.X, values.y, noise)
+        (smoothed,) = observed.smoothed
+        return SeriesRegression(
+            values=values,
+            noise=noise,
+            duals=smoothed.duals[:, np.newaxis],
+            precisions=smoothed.precisions[:, np.newaxis],
+            observed=observed,
+        )
