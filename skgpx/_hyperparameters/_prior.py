@@ -632,8 +632,9 @@ def _scale_families(
         product = of_kernel(amplitude * candidate.kernel, rows, 1.0)
         return [[replace(product, stated=[None, *candidate.stated])]]
     scale = likelihood.of_scale()
-    # of one column Markov processes
-    smoothest = SMOOTH_ORDERS[int(rows.X.shape[1] == 1)]
+    # of a series Markov processes
+    is_long = rows.X.shape[1] == 1 and len(rows.y) > FEWEST_OF_SERIES
+    smoothest = SMOOTH_ORDERS[int(is_long)]
     roughest = ALL_ORDERS[-1] if len(rows.y) >= ABUNDANT_ROWS else SMOOTH_ORDERS[-1]
     orders = (smoothest, roughest)
     families = default_candidates(rows, scale, _SCALE_UNIT, request, orders)

@@ -177,9 +177,9 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         Monte Carlo from the prior to the posterior, for several modes. "auto" is
         "exact" if possible, "smc" if a search finds several modes of a likelihood that
         is not log-concave and some ten seconds suffice (``n M^2 <= 5e6``), otherwise
-        "ou_mala". There are no chains beside nearest rows, as by default under noise
-        that varies, nor by "auto" where one function has averaged states: `potential`,
-        `init`, `step_size`, `max_iter` and `tol` then have no effect.
+        "ou_mala". There are no chains beside nearest rows or in a series, as by default
+        under noise that varies, nor by "auto" where one function has averaged states:
+        `potential`, `init`, `step_size`, `max_iter` and `tol` then have no effect.
     potential : {"projected", "optimal"}, default="projected"
         Potential V of the density ``exp(-V(w))`` that particles follow. "projected" is
         that of the paper's algorithm, which leaves the residual of the inducing inputs
@@ -272,8 +272,8 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
     posterior_ : LatentModel, NeighborModel, SeriesModel, SeparateFunctions, \
             CellModel or MixtureModel
         Basis and posterior of the weights, from which every prediction is computed; a
-        series holds its rows, and has no weights; two
-        separate functions under noise that varies, beside nearest rows; a mixture, with
+        series holds its rows, and has no weights; two separate functions under noise
+        that varies, beside nearest rows or as two series; a mixture, with
         a model for each state, where hyperparameters are averaged.
     acceptance_ : float
         Accepted fraction of the proposals; 1 without a Metropolis test.
