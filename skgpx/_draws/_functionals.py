@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
-from skgpx._draws._features import Term
+from skgpx._draws._features import KernelFeatures, LinearTerm, Term, section_terms
 from skgpx._draws._functions import FunctionDraws
 from skgpx._types import Array, Index
-from skgpx.kernels import Functionals
+from skgpx.kernels import FunctionalRows, Functionals
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,73 @@ class FunctionalTerm:
     def select(self, draws: Index) -> FunctionalTerm:
         """Keep the draws at these positions."""
         return replace(self, draws=self.draws[draws])
+
+
+def functionals_of(
+    draws: FunctionDraws, kernel: Functionals, rows: FunctionalRows
+) -> Array:
+    """Functionals of draws at some rows, (n, c, s)."""
+    values = np.zeros((len(rows.X), draws.n_outputs, draws.n_draws))
+    FunctionalTerm(draws, kernel).add_to(values, rows.as_array())
+    return values
+
+
+def functional_sections(
+    kernel: Functionals, rows: Array, weights: Array
+) -> tuple[Term, ...]:
+    """Terms of the functions ``k(·, rows) weights``: sections at nodes of the rows."""
+    nodes = kernel.nodes(rows)
+    flat = nodes.weights.T @ weights.reshape(len(weights), -1)
+    of_nodes = flat.reshape(-1, *weights.shape[1:])
+    split = nodes.n_values
+    terms: tuple[Term, ...] = section_terms(
+        kernel.kernel, nodes.X[:split], of_nodes[:split]
+    )
+    if split < len(nodes.X):
+        slopes = FunctionalRows.of(nodes.X[split:], kernel.n_features)
+        slopes = slopes._replace(derivative=nodes.derivative[split:])
+        features = KernelFeatures(kernel, slopes.as_array())
+        terms += (LinearTerm(features, of_nodes[split:]),)
+    draws = FunctionDraws(terms, *weights.shape[1:])
+    return (FunctionalTerm(draws, kernel),)
+
+
+class FiniteFunctions(Protocol):
+    """Finitely many functions ``φ``, q of them."""
+
+    def all_features(self, X: Array) -> Array:
+        """Values of the functions at the rows of X, shape (n, q)."""
+
+    def all_terms(self, weights: Array) -> tuple[Term, ...]:
+        """Terms of the functions ``φᵀw`` with weights (q, c, s)."""
+
+
+@dataclass(frozen=True)
+class SeenFunctions:
+    """Finitely many functions at points, or at rows that see functionals of them.
+
+    Parameters
+    ----------
+    basis : FiniteFunctions
+    kernel : Functionals
+        It knows what rows see.
+    """
+
+    basis: FiniteFunctions
+    kernel: Functionals
+
+    def all_features(self, X: Array) -> Array:
+        """Functionals of all functions, (n, q)."""
+        d = self.kernel.n_features
+        if X.shape[1] == d:
+            return self.basis.all_features(X)
+        q = self.basis.all_features(X[:1, :d]).shape[1]
+        functions = FunctionDraws(self.all_terms(np.eye(q)[:, np.newaxis]), 1, q)
+        return functionals_of(functions, self.kernel, self.kernel.rows(X))[:, 0]
+
+    def all_terms(self, weights: Array) -> tuple[Term, ...]:
+        """Terms of the functions with these weights (q, c, s)."""
+        return self.basis.all_terms(weights)
 
 
 def draws_of_functionals(draws: FunctionDraws, kernel: Functionals) -> FunctionDraws:

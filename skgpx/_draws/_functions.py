@@ -17,6 +17,7 @@ from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._numerics.rows import LARGEST, row_slices
 from skgpx._row_budgets import CHUNK_ROWS
 from skgpx._types import AnyArray, Array, ArrayLike, Index, RandomState
+from skgpx.kernels import FunctionalRows, checked_functionals
 
 
 class RowReader(Protocol):
@@ -347,6 +348,10 @@ class FunctionDraws(OneBlasThread):
         y: ArrayLike,
         noise_variance: ArrayLike = 0.0,
         random_state: RandomState = None,
+        *,
+        derivative: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+        against: ArrayLike | None = None,
     ) -> FunctionDraws:
         """Draws of the process given more observations, from these draws.
 
@@ -364,6 +369,14 @@ class FunctionDraws(OneBlasThread):
             Variance of the noise of the observations.
         random_state : int, Generator or None, default=None
             Draws the noise.
+        derivative : int, str or array-like of shape (p,), default=None
+            Column along which a row sees the slope of the functions, by number or
+            name; -1 for their values.
+        widths : array-like of shape (p, d), default=None
+            Widths of boxes around X of which rows see the means; 0 for a point.
+        against : array-like of shape (p, d), default=None
+            Points whose values are subtracted: rows see ``f(X) - f(against)``. NaN in
+            all columns of a row: nothing is subtracted.
 
         Returns
         -------
@@ -372,8 +385,10 @@ class FunctionDraws(OneBlasThread):
         Raises
         ------
         ValueError
-            If the draws are not Gaussian with a known covariance, or if shapes do not
-            agree.
+            If the draws are not Gaussian with a known covariance, if shapes do not
+            agree, or if the functions have no slope. If rows see slopes, means or
+            differences of draws of nearest rows, of series by state space, or of
+            mapped inputs.
 
         Notes
         -----
@@ -385,6 +400,9 @@ class FunctionDraws(OneBlasThread):
         hyperparameters. The observations do not change how many draws a model has,
         whereas the weights of a posterior would be multiplied by the density of the
         observations under each model.
+
+        A mean over a box is that of its nodes by the rule of Gauss and Legendre, of up
+        to 200 along one column and ten along each of two.
         """
         if self.process is None:
             raise ValueError(
@@ -397,13 +415,37 @@ class FunctionDraws(OneBlasThread):
             return self
         shape = (len(X), self.n_outputs, self.n_draws)
         observed, noise = _observations(y, noise_variance, shape)
+        process = self.process
+        seen = self._functional_rows(
+            X, derivative=derivative, widths=widths, against=against
+        )
+        if seen is None:
+            values = self.values(X)
+        else:
+            process, values = process.of_functionals(self, seen)
+            X = seen.as_array()
         rng = np.random.default_rng(random_state)
         # Matheron's rule: f + k(·, X) (K + N)⁻¹ (y - f(X) - ε)
         std = np.sqrt(noise)
         error = std[:, np.newaxis, np.newaxis] * rng.standard_normal(shape)
-        discrepancy = observed - self.values(X) - error
-        change, process = self.process.update(X, discrepancy, noise)
+        discrepancy = observed - values - error
+        change, process = process.update(X, discrepancy, noise)
         return self.plus(change.terms).with_process(process)
+
+    def _functional_rows(
+        self,
+        X: Array,
+        **functionals: ArrayLike | None,
+    ) -> FunctionalRows | None:
+        """What rows X see of the functions; None if all see values."""
+        columns = [] if self.reader is None else self.reader.columns
+        return checked_functionals(
+            X,
+            names=[name for name, _ in columns],
+            categories=[i for i, (_, values) in enumerate(columns) if values],
+            read=self._rows,
+            **functionals,
+        )
 
     def plus(self, terms: tuple[Term, ...]) -> FunctionDraws:
         """Add terms to the functions; the result has no process."""
@@ -638,6 +680,26 @@ class Process:
     def terms(self, variables: Array) -> tuple[Term, ...]:
         """Functions of the mapped inputs with these whitened variables (q, c, s)."""
         raise NotImplementedError
+
+    def of_functionals(
+        self,
+        draws: FunctionDraws,
+        rows: FunctionalRows,
+    ) -> tuple[Process, Array]:
+        """Process of rows that see functionals, and those of its draws (p, c, s).
+
+        Raises
+        ------
+        ValueError
+            If its functionals are not known.
+        """
+        del draws, rows
+        raise ValueError(
+            "Draws see values only if they come from nearest rows, from a series by "
+            "state space, or from functions of mapped inputs; got derivative, widths "
+            "or against. Condition draws of PLSRegressor(n_neighbors=0), of a series "
+            "those of PLSRegressor(n_inducing=300)."
+        )
 
     def mapped(self, X: Array) -> Array:
         """Apply the maps to the rows of X."""
@@ -952,6 +1014,21 @@ class MixtureProcess:
         owner = self.owner[draws]
         processes = {k: self.processes[k] for k in np.unique(owner).tolist()}
         return MixtureProcess(processes, owner)
+
+    def of_functionals(
+        self,
+        draws: FunctionDraws,
+        rows: FunctionalRows,
+    ) -> tuple[MixtureProcess, Array]:
+        """Processes of rows of functionals; see :meth:`Process.of_functionals`."""
+        values = np.empty((len(rows.X), draws.n_outputs, draws.n_draws))
+        processes = {}
+        for k, process in self.processes.items():
+            of_model = np.flatnonzero(self.owner == k)
+            processes[k], values[:, :, of_model] = process.of_functionals(
+                draws[of_model], rows
+            )
+        return replace(self, processes=processes), values
 
     def update(
         self,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import block_diag
+from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgpx._draws._features import Term, section_terms
+from skgpx._draws._functionals import (
+    FiniteFunctions,
+    SeenFunctions,
+    functional_sections,
+    functionals_of,
+)
 from skgpx._draws._functions import FunctionDraws, Process
 from skgpx._draws._mapped import InputMap
 from skgpx._numerics.linalg import (
@@ -19,7 +26,7 @@ from skgpx._numerics.linalg import (
 )
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._types import Array, Kernel
-from skgpx.kernels import Functionals
+from skgpx.kernels import FunctionalRows, Functionals, length_scales
 
 # ---- Roots of covariances of variables, and their change by observations -------------
 
@@ -283,6 +290,22 @@ class KernelProcess(Process):
             roots.append(root)
         return change, replace(process, spread=np.stack(roots))
 
+    def of_functionals(
+        self,
+        draws: FunctionDraws,
+        rows: FunctionalRows,
+    ) -> tuple[Process, Array]:
+        """Process of rows of functionals; see :meth:`Process.of_functionals`."""
+        if self.maps:
+            return super().of_functionals(draws, rows)
+        kernel = self.kernel
+        if not isinstance(kernel, Functionals):
+            kernel = Functionals(kernel, length_scales(kernel, rows.X.shape[1]))
+        # refuses slopes of functions that have none
+        kernel.diag(rows.as_array())
+        process = replace(self, kernel=kernel, points=kernel.as_rows(self.points))
+        return process, functionals_of(draws, kernel, rows)
+
     def condition(self, prior: FunctionDraws, values: Array | float) -> FunctionDraws:
         """Matheron's update: draws of the process given its variables.
 
@@ -323,17 +346,9 @@ class KernelProcess(Process):
         if self.combinations is not None:
             weights = self.combinations @ weights
         weights = weights.reshape(len(self.points), c, s)
+        if isinstance(self.kernel, Functionals):
+            return functional_sections(self.kernel, self.points, weights)
         return section_terms(self.kernel, self.points, weights)
-
-
-class FiniteFunctions(Protocol):
-    """Finitely many functions ``φ``, q of them."""
-
-    def all_features(self, X: Array) -> Array:
-        """Values of the functions at the rows of X, shape (n, q)."""
-
-    def all_terms(self, weights: Array) -> tuple[Term, ...]:
-        """Terms of the functions ``φᵀw`` with weights (q, c, s)."""
 
 
 @dataclass(frozen=True)
@@ -430,3 +445,19 @@ class FiniteProcess(Process):
     def terms(self, variables: Array) -> tuple[Term, ...]:
         """Functions of the mapped inputs with these weights (q, c, s)."""
         return self.basis.all_terms(variables)
+
+    def of_functionals(
+        self,
+        draws: FunctionDraws,
+        rows: FunctionalRows,
+    ) -> tuple[Process, Array]:
+        """Process of rows of functionals; see :meth:`Process.of_functionals`."""
+        if self.maps:
+            return super().of_functionals(draws, rows)
+        basis = self.basis
+        if not isinstance(basis, SeenFunctions):
+            # as many nodes as a box may have: functions may be fast
+            finest = np.full(rows.X.shape[1], np.finfo(float).tiny)
+            basis = SeenFunctions(basis, Functionals(ConstantKernel(1.0), finest))
+        values = functionals_of(draws, basis.kernel, rows)
+        return replace(self, basis=basis), values

@@ -13,8 +13,8 @@ from skgpx._shell.validation import (
     check_range,
     standardisation,
 )
-from skgpx._types import Array, ArrayLike, Index, Mask
-from skgpx.kernels import FunctionalRows, Functionals
+from skgpx._types import Array, ArrayLike
+from skgpx.kernels import FunctionalRows, Functionals, checked_functionals
 
 # Quantities of rows, given to `fit` and to predictions alike.
 ROW_ARGUMENTS = (
@@ -45,26 +45,18 @@ def functional_rows(
         For unknown columns, widths that are negative or not finite, shapes that do not
         fit X, and slopes or widths along columns of categories.
     """
-    if derivative is None and widths is None and against is None:
-        return None
-    n, d = X.shape
-    columns = np.full(n, -1)
-    if derivative is not None:
-        columns = _columns_of_slopes(estimator, derivative, n)
-    boxes = np.zeros((n, d))
-    if widths is not None:
-        boxes = _boxes(widths, n, d)
-    other = np.zeros((n, d))
-    is_difference = np.zeros(n, dtype=bool)
-    if against is not None:
-        other, is_difference = _other_points(estimator, against, n, d)
-    categories = np.fromiter(getattr(estimator, "_n_categories", {}), dtype=np.intp)
-    if np.any(np.isin(columns, categories)) or np.any(boxes[:, categories]):
-        raise ValueError(
-            "Functions have neither slopes nor means along columns of categories; got "
-            f"derivative or widths of columns {categories.tolist()}. Use -1 and 0."
-        )
-    return FunctionalRows(X, boxes, other, columns, is_difference)
+    seen = checked_functionals(
+        X,
+        names=list(getattr(estimator, "feature_names_in_", ())),
+        categories=list(getattr(estimator, "_n_categories", ())),
+        read=lambda rows: check_new_rows(estimator, rows),
+        derivative=derivative,
+        widths=widths,
+        against=against,
+    )
+    if seen is not None:
+        check_range("widths", seen.widths)
+    return seen
 
 
 def monotone_signs(estimator: Any) -> Array:
@@ -105,90 +97,6 @@ def monotone_signs(estimator: Any) -> Array:
             f"{categories.tolist()}. Use 0 for these."
         )
     return signs
-
-
-def _columns_of_slopes(estimator: Any, derivative: ArrayLike, n: int) -> Index:
-    """Numbers of the columns along which rows see slopes, (n,); -1 for a value."""
-    entries = np.asarray(derivative, dtype=object)
-    if entries.shape not in ((), (n,)):
-        raise ValueError(
-            f"derivative must be a column, or an array of shape ({n},), one for each "
-            f"row of X; got shape {entries.shape}."
-        )
-    d = estimator.n_features_in_
-    names = list(getattr(estimator, "feature_names_in_", ()))
-    numbers = {column: column for column in range(-1, d)}
-    numbers |= {name: i for i, name in enumerate(names)}
-    unknown = [
-        entry
-        for entry in np.ravel(entries)
-        if isinstance(entry, bool) or entry not in numbers
-    ]
-    if unknown:
-        expected = f"-1 (a value) or the number of a column, 0 to {d - 1}"
-        if names:
-            expected += f", or its name, among {names}"
-        raise ValueError(f"derivative expects {expected}; got {unknown[0]!r}.")
-    columns = np.array([numbers[entry] for entry in np.ravel(entries)], dtype=np.intp)
-    return np.broadcast_to(columns, (n,))
-
-
-def _boxes(widths: ArrayLike, n: int, d: int) -> Array:
-    """Widths of boxes, (n, d)."""
-    boxes = np.asarray(widths, dtype=np.float64)
-    if d == 1 and boxes.ndim == 1:
-        boxes = boxes[:, np.newaxis]
-    if boxes.shape not in ((), (n, d)):
-        raise ValueError(
-            f"widths must have the shape of X, ({n}, {d}), with 0 for a point; got "
-            f"shape {boxes.shape}."
-        )
-    if not np.all(np.isfinite(boxes) & (boxes >= 0.0)):
-        raise ValueError(
-            "widths must be finite and not negative: the mean of f over the box from x "
-            f"- widths / 2 to x + widths / 2; got {np.min(boxes):g} to "
-            f"{np.max(boxes):g}."
-        )
-    check_range("widths", boxes)
-    return np.broadcast_to(boxes, (n, d))
-
-
-def _other_points(
-    estimator: Any,
-    against: Any,
-    n: int,
-    d: int,
-) -> tuple[Array, Any]:
-    """Points (n, d) where f is subtracted, and the rows (n,) that have one."""
-    # a row without any number sees f(x) itself
-    is_missing = _rows_without_numbers(against, n, d)
-    if np.any(is_missing):
-        against = np.asarray(against) if isinstance(against, list) else against
-        against = against[~is_missing]
-    points = np.zeros((n, d))
-    if np.all(is_missing):
-        return points, ~is_missing
-    try:
-        stated = check_new_rows(estimator, against)
-    except ValueError as error:
-        raise ValueError(f"against expects rows like those of X: {error}") from error
-    n_stated = len(stated) + int(np.sum(is_missing))
-    if n_stated != n:
-        raise ValueError(
-            f"against must have a row for each row of X, {n}; got {n_stated}."
-        )
-    points[~is_missing] = stated
-    return points, ~is_missing
-
-
-def _rows_without_numbers(table: Any, n: int, d: int) -> Mask:
-    """Rows that hold nothing but NaN or None, (n,); none if the shape is another."""
-    if np.shape(table) != (n, d):
-        return np.zeros(n, dtype=bool)
-    entries = np.asarray(table, dtype=object)
-    return np.array(
-        [all(entry is None or entry != entry for entry in row) for row in entries]
-    )
 
 
 def units_of_functionals(

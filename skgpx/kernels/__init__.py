@@ -12,11 +12,8 @@ from skgpx.kernels._columns import (
     Coregionalization,
     with_resolved_columns,
 )
-from skgpx.kernels._functionals import (
-    FunctionalRows,
-    Functionals,
-    kernel_of_values,
-)
+from skgpx.kernels._functional_rows import FunctionalRows, checked_functionals
+from skgpx.kernels._functionals import Functionals, kernel_of_values
 from skgpx.kernels._gre import GREKernel, with_support
 from skgpx.kernels._linear import Linear
 from skgpx.kernels._matrices import (

@@ -8,14 +8,15 @@ the weights, the covariance of functionals is ``W k(nodes, nodes) Wᵀ``.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from skgpx._numerics.rows import row_slices
-from skgpx._types import Array, Index, Kernel, Mask
+from skgpx._types import Array, Index, Kernel
 from skgpx.kernels._columns import DerivedKernel
+from skgpx.kernels._functional_rows import FunctionalRows
 from skgpx.kernels._matrices import kernel_matrix, matrix_and_pullback
 from skgpx.kernels._registry import RuledKernel, ValuesAndPullback, is_rule
 from skgpx.kernels._slopes import VALUE, Jet, Slopes, jet_and_pullback
@@ -28,88 +29,6 @@ _MOST_NODES = (200, 10, 5, 3)
 _BLOCK = 2**21
 # Nodes of the rows whose variances are computed together.
 _DIAGONAL_NODES = 128
-
-
-class FunctionalRows(NamedTuple):
-    """Rows of functionals, as one array: what a kernel of them is evaluated at.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    widths : ndarray of shape (n, d)
-        Of the box around x over which f is averaged; zero for a point.
-    against : ndarray of shape (n, d)
-        Where f is subtracted, if anywhere.
-    derivative : ndarray of int of shape (n,)
-        The column along which f is differentiated; -1 for none.
-    is_difference : ndarray of bool of shape (n,)
-        Whether ``f(against)`` is subtracted.
-    """
-
-    X: Array
-    widths: Array
-    against: Array
-    derivative: Index
-    is_difference: Mask
-
-    @classmethod
-    def of(cls, rows: Array, d: int) -> FunctionalRows:
-        """Functionals from an array (n, 3 d + 2), or values at points (n, d)."""
-        n = len(rows)
-        if rows.shape[1] == d:
-            zeros = np.zeros((n, d))
-            no_slope = np.full(n, VALUE)
-            return cls(rows, zeros, zeros, no_slope, np.zeros(n, dtype=bool))
-        if rows.shape[1] != 3 * d + 2:
-            raise ValueError(
-                f"Expected points of {d} columns, or functionals of {3 * d + 2}; got "
-                f"{rows.shape[1]} columns."
-            )
-        return cls(
-            X=rows[:, :d],
-            widths=rows[:, d : 2 * d],
-            against=rows[:, 2 * d : 3 * d],
-            derivative=rows[:, 3 * d].astype(np.intp),
-            is_difference=rows[:, 3 * d + 1] != 0.0,
-        )
-
-    def as_array(self) -> Array:
-        """One row of numbers for each, (n, 3 d + 2); equal rows are equal."""
-        against = np.where(self.is_difference[:, np.newaxis], self.against, 0.0)
-        columns = (
-            self.X,
-            self.widths,
-            against,
-            self.derivative.astype(np.float64),
-            self.is_difference.astype(np.float64),
-        )
-        return np.ascontiguousarray(np.column_stack(columns))
-
-    @property
-    def is_value(self) -> Mask:
-        """Which rows see nothing but the value at a point."""
-        has_box = np.any(self.widths > 0.0, axis=1)
-        return ~(has_box | self.is_difference | (self.derivative != VALUE))
-
-    @property
-    def level(self) -> Array:
-        """What each row sees of a constant function of one, (n,): ones and zeros."""
-        sees_level = (self.derivative == VALUE) & ~self.is_difference
-        return sees_level.astype(np.float64)
-
-    def corners(self) -> Array:
-        """Lower and upper corners of all boxes, (n', d): points are both of their own.
-
-        Those of the other points of differences follow.
-        """
-        other = self.against[self.is_difference]
-        centres = np.concatenate((self.X, other))
-        half = 0.5 * np.concatenate((self.widths, self.widths[self.is_difference]))
-        return np.concatenate((centres - half, centres + half))
-
-    def take(self, chosen: Any) -> FunctionalRows:
-        """Some of the rows."""
-        return FunctionalRows(*(part[chosen] for part in self))
 
 
 class Nodes(NamedTuple):
