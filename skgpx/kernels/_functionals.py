@@ -12,12 +12,21 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Sum
 
+from skgpx._numerics.radial import RBF as RBF_CODE
 from skgpx._numerics.rows import row_slices
 from skgpx._types import Array, Index, Kernel
+from skgpx.kernels._box_pairs import BoxPairs
 from skgpx.kernels._columns import DerivedKernel
 from skgpx.kernels._functional_rows import FunctionalRows
-from skgpx.kernels._matrices import kernel_matrix, matrix_and_pullback
+from skgpx.kernels._linear import Linear
+from skgpx.kernels._matrices import (
+    amplitude_and_shape,
+    kernel_matrix,
+    matrix_and_pullback,
+    radial_code,
+)
 from skgpx.kernels._registry import RuledKernel, ValuesAndPullback, is_rule
 from skgpx.kernels._slopes import VALUE, Jet, Slopes, jet_and_pullback
 
@@ -25,6 +34,8 @@ from skgpx.kernels._slopes import VALUE, Jet, Slopes, jet_and_pullback
 # two, of three, and of more.
 _PANEL = 5
 _MOST_NODES = (200, 10, 5, 3)
+# Kernels of lines.
+_LINES = (Linear, DotProduct, ConstantKernel)
 # Numbers in memory for covariances between nodes.
 _BLOCK = 2**21
 # Nodes of the rows whose variances are computed together.
@@ -337,8 +348,48 @@ def _matrix(kernel: Functionals, X: Array, Y: Array | None) -> ValuesAndPullback
     is_plain = X.shape[1] == right.shape[1] == kernel.n_features
     if is_plain:
         return matrix_and_pullback(kernel.kernel, X, Y)
+    left = kernel.rows(X)
+    other = kernel.rows(right)
+    has_boxes = np.any(left.widths) or np.any(other.widths)
+    sees_means = np.all(left.level) and np.all(other.level)
+    if has_boxes and sees_means and _is_sum_of_radial(kernel.kernel):
+        boxes = None if Y is None else other
+        return _means(kernel.kernel, kernel.resolution, left, boxes)
     blocks = _Blocks(kernel, X, Y)
     return blocks.matrix(), blocks.pullback
+
+
+def _is_sum_of_radial(kernel: Kernel) -> bool:
+    """Whether the summands of a kernel are radial or lines, times constants."""
+    if type(kernel) is Sum:
+        return _is_sum_of_radial(kernel.k1) and _is_sum_of_radial(kernel.k2)
+    _, shape = amplitude_and_shape(kernel)
+    return type(shape) in _LINES or radial_code(shape) is not None
+
+
+def _means(
+    kernel: Kernel,
+    resolution: Array,
+    left: FunctionalRows,
+    right: FunctionalRows | None,
+) -> ValuesAndPullback:
+    """Covariances of means over boxes and of values, under a sum of radial kernels."""
+    if type(kernel) is Sum:
+        first, of_first = _means(kernel.k1, resolution, left, right)
+        second, of_second = _means(kernel.k2, resolution, left, right)
+        return first + second, lambda G: np.append(of_first(G), of_second(G))
+    _, shape = amplitude_and_shape(kernel)
+    if type(shape) in _LINES:
+        # the mean of a line over a box is its value in the middle
+        return matrix_and_pullback(kernel, left.X, None if right is None else right.X)
+    pairs = BoxPairs(
+        kernel,
+        left,
+        right,
+        widths=np.maximum(resolution / 1.5, shape.length_scale),
+        is_smooth=radial_code(shape) == RBF_CODE,
+    )
+    return pairs.matrix(), pairs.pullback
 
 
 @is_rule("diagonal_pullback", Functionals)

@@ -62,7 +62,7 @@ def radial_code(kernel: Kernel) -> int | None:
     return None
 
 
-def _amplitude_and_shape(kernel: Kernel) -> tuple[ConstantKernel | None, Kernel]:
+def amplitude_and_shape(kernel: Kernel) -> tuple[ConstantKernel | None, Kernel]:
     """The factors of a constant times a kernel; of other kernels None and itself."""
     if type(kernel) is Product and type(kernel.k1) is ConstantKernel:
         return kernel.k1, kernel.k2
@@ -83,7 +83,7 @@ def kernel_matrix(kernel: Kernel, X: Array, Z: Array) -> Array:
     2 to 3 ns an entry for a constant times an RBF or a Matern of order 1/2, 3/2 or 5/2;
     other kernels are called.
     """
-    constant, shape = _amplitude_and_shape(kernel)
+    constant, shape = amplitude_and_shape(kernel)
     code = radial_code(shape)
     if code is None:
         return np.ascontiguousarray(kernel(X, Z))
@@ -123,7 +123,7 @@ def triangle_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
     rule = rule_of(kernel, "triangle")
     if rule is not None:
         return rule(kernel, X)
-    constant, shape = _amplitude_and_shape(kernel)
+    constant, shape = amplitude_and_shape(kernel)
     code = radial_code(shape)
     if code is None:
         K, pullback = matrix_and_pullback(kernel, X)

@@ -53,6 +53,12 @@ KERNELS = {
     ),
 }
 ALL = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+RADIAL = {
+    "rbf-fixed": KERNELS["rbf-fixed"],
+    "matern-0.5": Matern(ARD, nu=0.5),
+    "matern-1.5": KERNELS["matern-1.5"],
+    "lines": KERNELS["matern-2.5"] + KERNELS["linear"] + RBF(1.1),
+}
 # of panels: a tenth of a lengthscale
 FINE = np.full(3, 0.05)
 
@@ -67,6 +73,12 @@ def functionals(rng, n, d=3):
         derivative=np.where(kinds % 2 == 0, kinds % (d + 1) - 1, -1),
         is_difference=kinds % 5 >= 3,
     )
+
+
+def boxes(rng, n, d=3):
+    """Means over boxes, of which some have no width along some columns."""
+    rows = FunctionalRows.of(rng.normal(size=(n, d)), d)
+    return rows._replace(widths=rng.choice([0.0, 0.2, 0.5], (n, d)))
 
 
 def points_of(rows):
@@ -122,10 +134,54 @@ def test_covariances_are_sums_of_those_of_values(kernel, rng):
     assert_allclose(of_rows(some, right.as_array()), K[[7, 2]], rtol=1e-12, atol=1e-13)
 
 
-@ALL
-def test_gradients_in_theta(kernel, rng):
-    rows = functionals(rng, 10).as_array()
-    others = functionals(rng, 5).as_array()
+@pytest.mark.parametrize("kernel", RADIAL.values(), ids=RADIAL)
+def test_means_are_sums_of_values(kernel, rng):
+    """Boxes far from one another: a Matern kernel has no kink within them."""
+    left, right = boxes(rng, 12), boxes(rng, 6)
+    right = right._replace(X=right.X + 4.0)
+    (X, W), (Z, V) = points_of(left), points_of(right)
+    of_rows = Functionals(kernel, FINE)
+    K = of_rows(left.as_array(), right.as_array())
+    assert_allclose(K, W @ kernel(X, Z) @ V.T, atol=1e-8)
+    assert_allclose(
+        of_rows(left.as_array())[:, 3:5],
+        of_rows(left.as_array(), left.take([3, 4]).as_array()),
+        rtol=1e-12,
+    )
+    plain = of_rows(left.X, right.as_array())
+    assert_allclose(plain, kernel(left.X, Z) @ V.T, atol=1e-8)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+def test_means_of_rough_functions_in_closed_form(nu, rng):
+    """Wide boxes of one column that overlap, around the kink of the kernel."""
+    X, widths = rng.uniform(0.0, 9.0, (20, 1)), rng.uniform(0.5, 6.0, (20, 1))
+    rows = FunctionalRows.of(X, 1)._replace(widths=widths).as_array()
+    a, b = 0.5 * (widths + widths.T), 0.5 * (widths - widths.T)
+
+    def second_integral(u):
+        t = np.sqrt(2.0 * nu) * np.abs(u)
+        line, steps = {0.5: (1.0, [1.0]), 1.5: (2.0, [3.0, 1.0])}.get(
+            nu, (8.0 / 3.0, [5.0, 7.0 / 3.0, 1.0 / 3.0])
+        )
+        return (line * t + np.polyval(steps[::-1], t) * np.exp(-t)) / (2.0 * nu)
+
+    u = X - X.T
+    expected = second_integral(u + a) + second_integral(u - a)
+    expected -= second_integral(u + b) + second_integral(u - b)
+    K = Functionals(Matern(nu=nu), np.ones(1))(rows)
+    assert_allclose(K, expected / (widths * widths.T), atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rows_of"),
+    [(kernel, functionals) for kernel in KERNELS.values()]
+    + [(kernel, boxes) for kernel in RADIAL.values()],
+    ids=[*KERNELS, *(f"boxes-{name}" for name in RADIAL)],
+)
+def test_gradients_in_theta(kernel, rows_of, rng):
+    rows = rows_of(rng, 10).as_array()
+    others = rows_of(rng, 5).as_array()
     of_rows = Functionals(kernel, FINE)
     G = rng.normal(size=(10, 5))
     H = rng.normal(size=(10, 10))
