@@ -20,6 +20,7 @@ from skgpx.kernels._functional_rows import FunctionalRows
 from skgpx.kernels._matrices import matrix_and_pullback
 from skgpx.kernels._registry import Pullback
 
+_rule = cache(np.polynomial.legendre.leggauss)
 # Nodes of Gauss and Legendre between two kinks of the integrand: for a width of w
 # lengthscales the first of these above 3 + 1.8 w for an RBF, and above 3 + 2.5 w for a
 # Matern kernel, which leaves an error of 1e-8; and the most of these along each of one
@@ -38,18 +39,6 @@ class _Nodes(NamedTuple):
     pairs: Index
     points: Array
     weights: Array
-
-
-class _Trapezoids(NamedTuple):
-    """Densities of the differences of pairs: their edges in each column, all (p, d)."""
-
-    centres: Array
-    outer: Array
-    inner: Array
-
-    def take(self, pairs: Index) -> _Trapezoids:
-        """Some of the pairs."""
-        return _Trapezoids(*(part[pairs] for part in self))
 
 
 @dataclass(frozen=True)
@@ -131,34 +120,22 @@ class BoxPairs:
         right = self.left if self.right is None else self.right
         for block in row_slices(len(self._pairs[0]), _PAIRS):
             i, j = (side[block] for side in self._pairs)
-            sums = self.left.widths[i] + right.widths[j]
-            gaps = self.left.widths[i] - right.widths[j]
-            trapezoids = _Trapezoids(
-                # the kernel is even in each column
-                centres=np.abs(self.left.X[i] - right.X[j]),
-                outer=0.5 * sums,
-                inner=0.5 * np.abs(gaps),
-            )
-            for nodes in self._nodes_of(trapezoids):
+            widths = self.left.widths[i]
+            others = right.widths[j]
+            # the kernel is even in each column
+            centres = np.abs(self.left.X[i] - right.X[j])
+            ends = 0.5 * (widths + others), 0.5 * np.abs(widths - others)
+            for nodes in self._nodes_of(np.stack((centres, *ends))):
                 yield nodes._replace(pairs=nodes.pairs + block.start)
 
-    def _nodes_of(self, trapezoids: _Trapezoids) -> Iterator[_Nodes]:
+    def _nodes_of(self, trapezoids: Array) -> Iterator[_Nodes]:
+        """Nodes of trapezoids: centres, outer and inner half widths, (3, p, d)."""
         centres, outer, inner = trapezoids
+        kink = np.full(centres.shape, -np.inf if self.is_smooth else 0.0)
+        kink = np.clip(kink, centres - outer, centres + outer)
         # ends of sections without a kink, (p, d, 5)
-        kink = np.zeros(centres.shape)
-        if self.is_smooth:
-            kink = centres - outer
-        edges = np.stack(
-            (
-                centres - outer,
-                centres - inner,
-                np.clip(kink, centres - outer, centres + outer),
-                centres + inner,
-                centres + outer,
-            ),
-            axis=2,
-        )
-        edges.sort(axis=2)
+        ends = np.stack((-outer, -inner, kink - centres, inner, outer), axis=2)
+        edges = np.sort(centres[:, :, np.newaxis] + ends, axis=2)
         lengths = np.diff(edges, axis=2)
         # sections of rounding have no nodes
         has_nodes = lengths > 1e-12 * outer[:, :, np.newaxis]
@@ -179,23 +156,21 @@ class BoxPairs:
             size = int(np.prod(np.maximum(counts.sum(axis=1), 1)))
             for block in row_slices(len(chosen), max(_BLOCK // size, 1)):
                 pairs = chosen[block]
-                points, weights = _tensor_rule(
-                    trapezoids.take(pairs), edges[pairs], counts
-                )
-                yield _Nodes(pairs, points, weights)
+                rule = _tensor_rule(trapezoids[:, pairs], edges[pairs], counts)
+                yield _Nodes(pairs, *rule)
 
 
 def _tensor_rule(
-    trapezoids: _Trapezoids,
+    trapezoids: Array,
     edges: Array,
     counts: Index,
 ) -> tuple[Array, Array]:
     """Nodes (d, p, q) and weights (p, q) of so many nodes a section, (d, 4)."""
-    p, d = trapezoids.centres.shape
+    _, p, d = trapezoids.shape
     points = np.zeros((0, p, 1))
     weights = np.ones((p, 1))
     for column in range(d):
-        centre, outer, inner = (part[:, [column]] for part in trapezoids)
+        centre, outer, inner = trapezoids[:, :, [column]]
         x, w = centre, np.ones((p, 1))
         if np.any(counts[column]):
             x, w = _sections(edges[:, column], counts[column])
@@ -223,10 +198,3 @@ def _sections(edges: Array, counts: Index) -> tuple[Array, Array]:
         nodes.append(edges[:, [section]] + half * (1.0 + x))
         masses.append(half * w)
     return np.hstack(nodes), np.hstack(masses)
-
-
-@cache
-def _rule(size: int) -> tuple[Array, Array]:
-    """Nodes and weights of Gauss and Legendre in [-1, 1]."""
-    nodes, masses = np.polynomial.legendre.leggauss(size)
-    return nodes, masses
