@@ -300,7 +300,9 @@ class KernelProcess(Process):
             return super().of_functionals(draws, rows)
         kernel = self.kernel
         if not isinstance(kernel, Functionals):
-            kernel = Functionals(kernel, length_scales(kernel, rows.X.shape[1]))
+            # panels of a quarter lengthscale: draws of Matern kernels are rough
+            scales = length_scales(kernel, rows.X.shape[1])
+            kernel = Functionals(kernel, 0.25 * scales)
         # refuses slopes of functions that have none
         kernel.diag(rows.as_array())
         process = replace(self, kernel=kernel, points=kernel.as_rows(self.points))

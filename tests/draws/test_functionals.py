@@ -142,6 +142,18 @@ def test_means_of_rough_functions(rng):
         draws.condition([[4.0]], [2.0], derivative=0)
 
 
+def test_several_targets(rng):
+    X, y = data(rng)
+    model = MODELS["points"].fit(X, np.column_stack((y, X[:, 0])))
+    targets = np.array([[0.5, 0.1], [-0.3, 0.2]])
+    draws = model.sample_functions(4, random_state=0)
+    given = draws.condition(X[:2], targets, derivative=[0, 1])
+    slopes = given.value_and_grad(X[:2])[1]
+    for row in range(2):
+        expected = np.repeat(targets[row][:, np.newaxis], 4, axis=1)
+        assert_allclose(slopes[row, :, :, row], expected, atol=1e-5)
+
+
 def test_names_of_columns_and_values():
     x = np.linspace(0.0, 3.0, 20)
     table = pd.DataFrame({"speed": x, "load": np.cos(x)})
