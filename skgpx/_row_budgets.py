@@ -76,6 +76,8 @@ FEWEST_SERIES_ROWS = 2000
 
 # ---- The same of many rows: densities of neighbourhoods given their predecessors -----
 
+# Neighbourhoods that lead finalists of fewer rows to short lengthscales: 25 miss them.
+LEADING_NEIGHBORHOODS = 50
 # Neighbourhoods that compare candidates, and that train the best one.
 COMPARED_NEIGHBORHOODS = 400
 TRAINED_NEIGHBORHOODS = 4000

@@ -39,6 +39,7 @@ from skgpx._hyperparameters._series_search import (
 from skgpx._row_budgets import (
     ABUNDANT_ROWS,
     COMPARED_NEIGHBORHOODS,
+    LEADING_NEIGHBORHOODS,
     SCATTERED_ROWS,
     SCREENING_ROWS,
     SEARCHED_ROWS,
@@ -50,6 +51,7 @@ from skgpx._shell.validation import Rows
 from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.kernels import (
     category_columns,
+    decaying_part,
     decays,
     length_scale_entries,
 )
@@ -63,6 +65,8 @@ _TRAINING_TOLERANCE = 3e-4
 NEGLIGIBLE_NATS = 10.0
 # Noise variances where searches on neighbourhoods start, as multiples of the last one.
 _NOISE_FACTORS = (1.0, 3.0, 10.0, 100.0)
+# Which start of a candidate has short lengthscales: the third, of d^(1/2) / 8.
+_SHORT_START = 2
 # The most columns in each of which a search may start at a short lengthscale.
 _MOST_SHORT_COLUMNS = 100
 
@@ -230,26 +234,35 @@ def finalists(
     Few rows prefer one lengthscale for all columns, and smooth functions: where
     searches on few rows ended is judged by more of them, which train the candidates
     that are more probable there, as many as the budget affords. The best one of 500
-    rows may have a linear trend and, in one column, seasons.
+    rows may have a linear trend and, in one column, seasons. Rows and their neighbours
+    lead to short lengthscales, which 500 rows take for noise.
     """
     # 1 every candidate on few rows
     rivals = screen_families(families, split.screening, likelihood, n_jobs)
     for family in rivals:
         family[-1] = best_of([family[-1], *without_noise(family[-1], split.screening)])
     # 2 the better families on more; candidates that are nearly as probable count
+    has_more_rows = len(split.training.y) > len(split.scattered.y)
     rivals = train_families(
-        rivals, split.scattered, split.screening, margin=NEGLIGIBLE_NATS
+        rivals,
+        split.scattered,
+        split.screening,
+        margin=NEGLIGIBLE_NATS,
+        keep_close=has_more_rows,
     )
     if trend and likelihood.has_closed_form:
         rivals = with_trends(rivals, split)
-    # 3 the best ones on as many as the search has
+    # 3 where neighbours lead, and the best ones on as many rows as the search has
+    has_neighbors = split.rough and split.rows.X.shape[1] > 1
+    if has_more_rows and has_neighbors and likelihood.has_closed_form:
+        rivals = [led_by_neighbors(family, split) for family in rivals]
     rivals = train_families(rivals, split.training, split.scattered)
     results = [result for family in rivals for result in family]
     results.sort(key=lambda result: result.posterior, reverse=True)
     # 4 to the end where that costs little
     if is_series(results[0].kernel, split.rows):
         results[0] = train_series(results[0], split.rows)
-    elif len(split.training.y) == len(split.scattered.y):
+    elif not has_more_rows:
         best = results[0]
         results[0] = search(
             best.candidate,
@@ -278,21 +291,24 @@ def train_families(
     rows: Rows,
     previous: Rows,
     margin: float = 0.0,
+    keep_close: bool = False,
 ) -> list[list[State]]:
     """Train the better families on more rows than before, the best one first.
 
     In each the most general candidate, the last one, goes on from where it ended, or a
     simpler one, such as one lengthscale for all columns. Simpler ones are trained if
-    they are then less than `margin` below it.
+    they are then less than `margin` below it. Families that the budget does not afford
+    are left out, or kept as they are where they are as close.
     """
     if len(rows.y) == len(previous.y):
         return best_families_first([list(family) for family in families])
     # 1 by the log posterior of the rows
     starts = [starts_of_family(family, rows) for family in families]
     starts = best_families_first(starts)
+    n_trained = affordable_finalists(len(rows.y))
     # 2 the better ones
     trained = []
-    for *simpler, general in starts[: affordable_finalists(len(rows.y))]:
+    for *simpler, general in starts[:n_trained]:
         best = train_on(general, rows, previous)
         if margin > 0.0 and has_little_noise(best):
             # a rougher function without noise may explain more rows better
@@ -303,7 +319,48 @@ def train_families(
             if simple.posterior > best.posterior - margin
         ]
         trained.append([*close, best])
-    return best_families_first(trained)
+    trained = best_families_first(trained)
+    if keep_close:
+        smallest = best_of(trained[0]).posterior - margin
+        for family in starts[n_trained:]:
+            if best_of(family).posterior > smallest:
+                trained.append(family)
+    return trained
+
+
+def led_by_neighbors(family: Sequence[State], split: Split) -> list[State]:
+    """A family whose most general candidate goes on by neighbourhoods.
+
+    What a trend leaves may vary so fast that 500 rows take it for noise: beside one, a
+    second search starts at short lengthscales.
+    """
+    *simpler, general = family
+    candidate = general.candidate
+    if candidate.is_additive:
+        # the nearest rows know no more of a sum
+        return list(family)
+    optima = [general]
+    for simple in simpler:
+        u = candidate.coordinates_of(simple.kernel)
+        optima.append(general._replace(u=u, likelihood=simple.likelihood))
+    starts = [optima]
+    n_columns = split.rows.X.shape[1]
+    if decaying_part(candidate.kernel, n_columns) is not candidate.kernel:
+        for u in candidate.starts()[_SHORT_START:][:1]:
+            starts.append([general._replace(u=u)])
+    # rows that the exact evidence will judge
+    training = split._replace(
+        scattered=split.screening,
+        order=split.order[:SEARCHED_ROWS],
+    )
+    results = []
+    for states in starts:
+        neighborhoods = _neighborhoods(
+            training, states[0], LEADING_NEIGHBORHOODS, phase=0.5
+        )
+        result = _search_nearby(states, neighborhoods)
+        results.append(evaluated(result, split.training))
+    return [*simpler, best_of(results)]
 
 
 def starts_of_family(
@@ -397,23 +454,41 @@ def with_trends(
     products = [family for family in families if not family[-1].candidate.is_additive]
     better = families[:1] if best.candidate.is_additive else []
     trended = [*products[:2], *better]
-    additions = [search_trend(best_of(family), rows) for family in trended]
+    has_more_rows = len(split.training.y) > len(rows.y)
+    additions = []
+    for family in trended:
+        trend = search_trend(best_of(family), rows)
+        general = _with_general_trend(family[-1], trend, rows) if has_more_rows else []
+        additions.append([trend, *general])
     first = best_of(trended[0])
     n_columns = rows.X.shape[1]
     if category_columns(first.kernel, n_columns) and decays(first.kernel, n_columns):
-        additions.append(search_trend(first, rows, of_groups=True))
+        additions.append([search_trend(first, rows, of_groups=True)])
     threshold = best.posterior
-    if len(split.training.y) > len(rows.y):
+    if has_more_rows:
         threshold -= NEGLIGIBLE_NATS
     if n_columns == 1 and not (split.abundant or split.smooth):
-        additions += search_seasons(
-            additions[0],
+        seasons = search_seasons(
+            additions[0][0],
             [rows],
             screening=split.screening,
             searched=split.training.X,
         )
-    trends = [result for result in additions if result.posterior > threshold]
-    return best_families_first([*families, *([result] for result in trends)])
+        additions += [[season] for season in seasons]
+    trends = [family for family in additions if family[0].posterior > threshold]
+    return best_families_first([*families, *trends])
+
+
+def _with_general_trend(general: State, trend: State, rows: Rows) -> list[State]:
+    """The most general candidate of a family with a trend, if it is another one.
+
+    More rows may prefer it: it starts where the trend of the best one ended.
+    """
+    candidate = with_trend(general.candidate, rows)
+    if candidate.n_free == trend.candidate.n_free:
+        return []
+    u = candidate.coordinates_of(trend.kernel)
+    return [evaluated(trend._replace(candidate=candidate, u=u), rows)]
 
 
 def screen(

@@ -118,6 +118,20 @@ def test_no_family_that_is_given_has_more_evidence():
     assert np.size(chosen.kernel_.k2.length_scale) == 4
 
 
+@pytest.mark.filterwarnings("ignore:The residuals:UserWarning")
+def test_rows_of_a_day_share_what_a_trend_leaves():
+    rng = np.random.default_rng(0)
+    days, effects = rng.standard_normal((2, 200))
+    day = rng.integers(200, size=1200)
+    X = rng.standard_normal((1200, 3))
+    X[:, 1] = days[day]
+    f = X @ [1.0, 0.5, -0.5] + 0.5 * effects[day]
+    y = f + 0.1 * rng.standard_normal(1200)
+    # 500 of these rows take the effects of days for noise, whose rmse is a half
+    model = PLSRegressor(random_state=0).fit(X[:700], y[:700])
+    assert root_mean_square(model.predict(X[700:]) - f[700:]) < 0.3
+
+
 def test_what_rows_do_not_tell_apart_is_averaged_at_any_number_of_rows():
     X, f, _, rng = wave(0, n=750, d=2)
     y = f + 0.5 * rng.standard_normal(len(f))
