@@ -91,7 +91,7 @@ PRIVATE_SKLEARN = {"_shell/validation.py", "_shell/callbacks.py"}
 # hand, and falls but for a feature, as by 11 000 for optimisation. There is room for
 # two likelihoods, a kernel and a warning of a contributor; no room of the package has
 # one of its own.
-CEILING = 403_500
+CEILING = 404_500
 LARGEST_FILE = 7000
 
 SOURCES = {

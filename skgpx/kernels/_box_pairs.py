@@ -121,11 +121,12 @@ class BoxPairs:
         for block in row_slices(len(self._pairs[0]), _PAIRS):
             i, j = (side[block] for side in self._pairs)
             widths = self.left.widths[i]
-            others = right.widths[j]
+            right_widths = right.widths[j]
             # the kernel is even in each column
             centres = np.abs(self.left.X[i] - right.X[j])
-            ends = 0.5 * (widths + others), 0.5 * np.abs(widths - others)
-            for nodes in self._nodes_of(np.stack((centres, *ends))):
+            outer = 0.5 * (widths + right_widths)
+            inner = 0.5 * np.abs(widths - right_widths)
+            for nodes in self._nodes_of(np.stack((centres, outer, inner))):
                 yield nodes._replace(pairs=nodes.pairs + block.start)
 
     def _nodes_of(self, trapezoids: Array) -> Iterator[_Nodes]:
@@ -133,17 +134,17 @@ class BoxPairs:
         centres, outer, inner = trapezoids
         kink = np.full(centres.shape, -np.inf if self.is_smooth else 0.0)
         kink = np.clip(kink, centres - outer, centres + outer)
-        # ends of sections without a kink, (p, d, 5)
-        ends = np.stack((-outer, -inner, kink - centres, inner, outer), axis=2)
-        edges = np.sort(centres[:, :, np.newaxis] + ends, axis=2)
+        # of sections without a kink, (p, d, 5)
+        corners = np.stack((-outer, -inner, kink - centres, inner, outer), axis=2)
+        edges = np.sort(centres[:, :, np.newaxis] + corners, axis=2)
         lengths = np.diff(edges, axis=2)
         # sections of rounding have no nodes
         has_nodes = lengths > 1e-12 * outer[:, :, np.newaxis]
         rate = 1.8 if self.is_smooth else 2.5
         sizes = 3.0 + rate * np.max(lengths, axis=2) / self.widths
         n_wide = np.sum(outer > 0.0, axis=1)
-        most = np.array([1, *_MOST_NODES])[np.minimum(n_wide, len(_MOST_NODES))]
-        sizes = np.minimum(sizes, most[:, np.newaxis])
+        largest = np.array([1, *_MOST_NODES])[np.minimum(n_wide, len(_MOST_NODES))]
+        sizes = np.minimum(sizes, largest[:, np.newaxis])
         # pairs with the same sections and numbers of nodes together
         codes = np.searchsorted(_SIZES, sizes) * 16 + has_nodes @ [1, 2, 4, 8]
         kind = np.zeros(len(centres), dtype=np.intp)
