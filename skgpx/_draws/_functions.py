@@ -411,14 +411,14 @@ class FunctionDraws(OneBlasThread):
                 "the model to all observations instead."
             )
         X = self._rows(X)
+        seen = self._functional_rows(
+            X, derivative=derivative, widths=widths, against=against
+        )
         if not len(X) or not len(self):
             return self
         shape = (len(X), self.n_outputs, self.n_draws)
         observed, noise = _observations(y, noise_variance, shape)
         process = self.process
-        seen = self._functional_rows(
-            X, derivative=derivative, widths=widths, against=against
-        )
         if seen is None:
             values = self.values(X)
         else:

@@ -459,7 +459,7 @@ class FiniteProcess(Process):
         basis = self.basis
         if not isinstance(basis, SeenFunctions):
             # as many nodes as a box may have: functions may be fast
-            finest = np.full(rows.X.shape[1], np.finfo(float).tiny)
+            finest = np.full(rows.X.shape[1], 1e-150)
             basis = SeenFunctions(basis, Functionals(ConstantKernel(1.0), finest))
         values = functionals_of(draws, basis.kernel, rows)
         return replace(self, basis=basis), values

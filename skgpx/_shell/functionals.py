@@ -10,7 +10,6 @@ from skgpx._shell.validation import (
     Rows,
     Units,
     check_new_rows,
-    check_range,
     standardisation,
 )
 from skgpx._types import Array, ArrayLike
@@ -45,7 +44,7 @@ def functional_rows(
         For unknown columns, widths that are negative or not finite, shapes that do not
         fit X, and slopes or widths along columns of categories.
     """
-    seen = checked_functionals(
+    return checked_functionals(
         X,
         names=list(getattr(estimator, "feature_names_in_", ())),
         categories=list(getattr(estimator, "_n_categories", ())),
@@ -54,9 +53,6 @@ def functional_rows(
         widths=widths,
         against=against,
     )
-    if seen is not None:
-        check_range("widths", seen.widths)
-    return seen
 
 
 def monotone_signs(estimator: Any) -> Array:

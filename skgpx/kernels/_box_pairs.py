@@ -27,6 +27,9 @@ _rule = cache(np.polynomial.legendre.leggauss)
 # column, of two, and of more.
 _SIZES = np.array([*range(3, 9), *range(10, 33, 2), 38, 45, 54, 64, 91, 128, 200])
 _MOST_NODES = (200, 32, 8)
+# Lengthscales beyond which covariances are nothing: of an RBF, and of Matern kernels.
+_SMOOTH_REACH = 8.0
+_REACH = 40.0
 # Pairs whose nodes are placed together, their nodes, and nodes in memory.
 _PAIRS = 2**17
 _BLOCK = 2**14
@@ -137,8 +140,10 @@ class BoxPairs:
         # of sections without a kink, (p, d, 5)
         corners = np.stack((-outer, -inner, kink - centres, inner, outer), axis=2)
         edges = np.sort(centres[:, :, np.newaxis] + corners, axis=2)
+        reach = (_SMOOTH_REACH if self.is_smooth else _REACH) * self.widths
+        edges = np.clip(edges, -reach[:, np.newaxis], reach[:, np.newaxis])
         lengths = np.diff(edges, axis=2)
-        # sections of rounding have no nodes
+        # sections of rounding, and far ones, have no nodes
         has_nodes = lengths > 1e-12 * outer[:, :, np.newaxis]
         rate = 1.8 if self.is_smooth else 2.5
         sizes = 3.0 + rate * np.max(lengths, axis=2) / self.widths

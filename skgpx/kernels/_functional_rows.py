@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skgpx._numerics.rows import LARGEST
 from skgpx._types import Array, ArrayLike, Index, Mask
 from skgpx.kernels._slopes import VALUE
 
@@ -177,7 +178,13 @@ def _columns_of_slopes(
 
 def _boxes(widths: ArrayLike, n: int, d: int) -> Array:
     """Widths of boxes, (n, d)."""
-    boxes = np.asarray(widths, dtype=np.float64)
+    try:
+        boxes = np.asarray(widths, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"widths must be numbers, of the shape of X, ({n}, {d}), with 0 for a "
+            f"point; got {type(widths).__name__}."
+        ) from None
     if d == 1 and boxes.ndim == 1:
         boxes = boxes[:, np.newaxis]
     if boxes.shape not in ((), (n, d)):
@@ -185,11 +192,11 @@ def _boxes(widths: ArrayLike, n: int, d: int) -> Array:
             f"widths must have the shape of X, ({n}, {d}), with 0 for a point; got "
             f"shape {boxes.shape}."
         )
-    if not np.all(np.isfinite(boxes) & (boxes >= 0.0)):
+    if not np.all((boxes >= 0.0) & (boxes <= LARGEST)):
         raise ValueError(
-            "widths must be finite and not negative: the mean of f over the box from x "
-            f"- widths / 2 to x + widths / 2; got {np.min(boxes):g} to "
-            f"{np.max(boxes):g}."
+            f"widths must be finite, at most {LARGEST:g}, and not negative: the mean "
+            "of f over the box from x - widths / 2 to x + widths / 2; got "
+            f"{np.min(boxes):g} to {np.max(boxes):g}."
         )
     return np.broadcast_to(boxes, (n, d))
 

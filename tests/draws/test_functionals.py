@@ -120,7 +120,7 @@ def test_draws_have_what_was_observed_without_noise(name, rng):
 def test_draws_of_averaged_models_are_conditioned_under_their_own(rng):
     X, y = data(rng)
     draws = MODELS["averaged"].fit(X, y).sample_functions(40, random_state=0)
-    seen = {"derivative": [0, 1], "widths": [[0.0, 0.0], [0.3, 0.2]]}
+    seen = {"derivative": [0, 1], "widths": [[0.0, 0.0], [0.3, 1.2]]}
     given = draws.condition(X[:2], [0.5, -0.5], **seen)
     assert len(np.unique(draws.owner)) > 1
     for k in np.unique(draws.owner):
