@@ -207,6 +207,8 @@ class Reference(NamedTuple):
 # evidence of few rows prefers the roughest one too often.
 SMOOTH_ORDERS = (np.inf, 2.5, 1.5)
 ALL_ORDERS = (*SMOOTH_ORDERS, 0.5)
+# Of processes that are filtered: an RBF is none of them.
+MARKOV_ORDERS = (3.5, *ALL_ORDERS[1:])
 # Orders of the additive families, and the most columns: with 50, whose kernels are one
 # matrix each, 250 rows take as long as 500 under a product.
 ADDITIVE_ORDERS = SMOOTH_ORDERS[:2]

@@ -20,6 +20,7 @@ from skgpx._hyperparameters._averaging import (
 from skgpx._hyperparameters._candidates import (
     ADDITIVE_ORDERS,
     ALL_ORDERS,
+    MARKOV_ORDERS,
     MOST_ADDITIVE_COLUMNS,
     SMOOTH_ORDERS,
     Candidate,
@@ -74,7 +75,6 @@ from skgpx._row_budgets import (
     AVERAGED_CLASS_ROWS,
     AVERAGED_ROWS,
     CLASS_VALUES,
-    FEWEST_OF_SERIES,
     RESPONSE_ROWS,
     SCREENING_ROWS,
     SEARCHED_ROWS,
@@ -584,13 +584,17 @@ def _of_neighborhoods(
             report=report,
         )
     location_families = families
+    is_long = split.abundant and split.rows.X.shape[1] == 1
     if not families[0][0].is_given:
         # as in regression
         y = likelihood.initial_latent(split.rows.y)[:, 0]
         normal = Gaussian().prepare(y, split.rows.weights)
-        location_families = _default_families(request, split.rows, normal, rough=True)
+        orders = MARKOV_ORDERS if is_long else None
+        location_families = _default_families(
+            request, split.rows, normal, rough=True, orders=orders
+        )
     scale_families = _scale_families(families, split.rows, likelihood, request)
-    if len(split.rows.y) > FEWEST_OF_SERIES:
+    if is_long:
         # filter and smoother, where kernels may be Markov
         markov = [
             [family for family in families if is_series(family[-1].kernel, split.rows)]
@@ -632,11 +636,10 @@ def _scale_families(
         product = of_kernel(amplitude * candidate.kernel, rows, 1.0)
         return [[replace(product, stated=[None, *candidate.stated])]]
     scale = likelihood.of_scale()
-    # of a series Markov processes
-    is_long = rows.X.shape[1] == 1 and len(rows.y) > FEWEST_OF_SERIES
-    smoothest = SMOOTH_ORDERS[int(is_long)]
-    roughest = ALL_ORDERS[-1] if len(rows.y) >= ABUNDANT_ROWS else SMOOTH_ORDERS[-1]
-    orders = (smoothest, roughest)
+    orders = SMOOTH_ORDERS[::2]
+    if len(rows.y) >= ABUNDANT_ROWS:
+        # of a series Markov processes
+        orders = MARKOV_ORDERS[1::2] if rows.X.shape[1] == 1 else ALL_ORDERS[::3]
     families = default_candidates(rows, scale, _SCALE_UNIT, request, orders)
     if variation_is_free:
         return families
@@ -754,6 +757,7 @@ def _default_families(
     likelihood: Likelihood,
     rough: bool,
     additive: bool = False,
+    orders: Sequence[float] | None = None,
 ) -> list[list[Candidate]]:
     """Families of the default kernel, rough ones as well if the model follows them.
 
@@ -764,8 +768,7 @@ def _default_families(
     fewest = ABUNDANT_ROWS
     if likelihood.has_closed_form:
         fewest = SCREENING_ROWS
-    orders = None
-    if rough and suits and len(rows.y) >= fewest:
+    if orders is None and rough and suits and len(rows.y) >= fewest:
         orders = ALL_ORDERS
     unit = latent_scale(rows, likelihood) ** 2
     families = default_candidates(rows, likelihood, unit, request, orders)

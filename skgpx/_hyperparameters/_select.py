@@ -588,6 +588,11 @@ def is_series(kernel: Kernel, rows: Rows) -> bool:
     return series_form(kernel, rows.X.shape[1]) is not None
 
 
+def is_long_series(kernel: Kernel, rows: Rows) -> bool:
+    """Whether filter and smoother take the place of nearest rows."""
+    return len(rows.y) >= ABUNDANT_ROWS and is_series(kernel, rows)
+
+
 def with_periods(mode: State, split: Split) -> State:
     """A mode with the posterior of its periods, by rows from all over the data.
 
@@ -936,7 +941,7 @@ def search_on(
         start.u,
     )
     starts = [start, start._replace(u=shortened)]
-    if is_series(result.kernel, split.rows) and split.rows.y.ndim == 1:
+    if is_long_series(result.kernel, split.rows) and split.rows.y.ndim == 1:
         return best_of([train_series(start, split.rows) for start in starts])
     neighborhoods = _neighborhoods(split, result, COMPARED_NEIGHBORHOODS, phase=0.5)
     return best_of([_search_nearby([start], neighborhoods) for start in starts])

@@ -24,7 +24,7 @@ from skgpx._hyperparameters._process_evidence import LEAST_INFORMATION
 from skgpx._hyperparameters._regression import SeriesFunction
 from skgpx._hyperparameters._select import (
     Split,
-    is_series,
+    is_long_series,
     search_on,
     select,
     subset,
@@ -575,7 +575,7 @@ def varying_scale_search(
     .. [1] Kersting, Plagemann, Pfaff and Burgard, "Most likely heteroscedastic Gaussian
        process regression", ICML 2007.
     """
-    trained = is_series(location_families[0][-1].kernel, split.rows)
+    trained = is_long_series(location_families[0][-1].kernel, split.rows)
     positions = split.order[:RESPONSE_ROWS]
     if trained and len(positions) < len(split.order):
         # what is rough is seen in rows that follow one another
@@ -703,7 +703,7 @@ def _given_others(
 
     Of a series given all other rows, and the nearest ones else.
     """
-    if is_series(kernel, rows):
+    if is_long_series(kernel, rows):
         function = SeriesFunction(kernel, rows)
         return lambda values: function.given(values).given_others
     nearest = NearestOthers.of(rows.X, kernel, PREDECESSOR_ROWS)
@@ -813,7 +813,7 @@ def _best_scale(
             first_split,
             normal,
             trend=False,
-            trained=is_series(kernel, errors),
+            trained=is_long_series(kernel, errors),
         )
         searches.append(_search_scale(result, errors, of_family, scored, split, rng))
     return max(searches, key=lambda search: search.log_density)

@@ -594,14 +594,12 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """
         fewest = FEWEST_OF_SERIES
         kernels = [kernel]
-        if has_scale_kernel(likelihood):
-            # as nearest rows, whatever their number
-            kernels.append(likelihood.scale_kernel_)
-        elif not likelihood.has_closed_form:
-            fewest = ABUNDANT_ROWS
-            if likelihood.n_outputs_ > 1 or likelihood.symmetric:
-                return False
         if not likelihood.has_closed_form:
+            fewest = ABUNDANT_ROWS
+            if has_scale_kernel(likelihood):
+                kernels.append(likelihood.scale_kernel_)
+            elif likelihood.n_outputs_ > 1 or likelihood.symmetric:
+                return False
             has_chains = not isinstance(self.init, str) or self.init != "laplace"
             has_chains = has_chains or self.potential != "projected"
             if has_chains or self.step_size is not None or self.max_iter is not None:
@@ -612,7 +610,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             and self.inducing == "greedy"
             and self.n_neighbors == "auto"
             and self.method in ("auto", "exact")
-            and all(StateSpace.of(of, rows.X.shape[1]) is not None for of in kernels)
+            and all(StateSpace.of(part, rows.X.shape[1]) is not None for part in kernels)
         )
 
     def _follows_nearest_rows(
