@@ -606,9 +606,10 @@ def varying_scale_search(
         trend=trend and rows.X.shape[1] > 1,
         trained=trained,
     )
-    # a scale that varies looks rough where it is taken for one
-    n_first = 1 if trained else len(location_families)
-    location_result = select_location(location_families[:n_first], first_split, normal)
+    # a scale that varies looks rough until it is known: the smoothest one comes first
+    compares_later = trained and len(location_families) > 1
+    first_families = location_families[:1] if compares_later else location_families
+    location_result = select_location(first_families, first_split, normal)
     ratio = float(location_result.likelihood.variance(0.0) / normal.variance(0.0))
     theta = scale.theta + 0.5 * np.log(ratio)
     scale = scale.with_theta(np.clip(theta, *scale.theta_bounds.T))
@@ -616,7 +617,8 @@ def varying_scale_search(
     # 2 the scale, and both of them in turn while that gains
     part = errors.take(chosen)
     search = _best_scale(scale_families, part, scale, scored, split, rng)
-    for number in range(_MAX_ROUNDS):
+    compares = False
+    for _ in range(_MAX_ROUNDS):
         # the location, with the noise that follows
         given_others, _ = scale_given_others(
             errors,
@@ -632,8 +634,7 @@ def varying_scale_search(
             rng,
             weights=rows.weights,
         )
-        selects = trained and number == 0
-        if selects:
+        if compares:
             next_result = select_location(location_families, round_split, normal)
         else:
             next_result = search_on(location_result, round_split, normal)
@@ -647,13 +648,17 @@ def varying_scale_search(
             split,
             rng,
         )
-        gain = next_search.log_density - search.log_density
-        if gain < MIN_GAIN and not selects:
+        least_gain = 0.0 if compares else MIN_GAIN
+        gains = next_search.log_density - search.log_density >= least_gain
+        if gains:
+            location_result = next_result
+            search = next_search
+            if report is not None and report(density=search.log_density):
+                break
+        if compares or not (gains or compares_later):
             break
-        location_result = next_result
-        search = next_search
-        if report is not None and report(density=search.log_density):
-            break
+        # families of the location, once its scale has settled
+        compares = not gains
     # 3 the kernel of the log scale
     typical_noise = 1.0 / float(np.mean(1.0 / noise))
     return location_result._replace(
