@@ -994,15 +994,15 @@ def potential_not_resolved(error: float, tolerance: float) -> Finding | None:
 
 
 def rows_not_converged(converged: bool) -> Finding | None:
-    """Posterior given nearest rows that did not converge."""
+    """Posterior given nearest rows, or of a series, that did not converge."""
     if converged:
         return None
     return Finding(
         "nearest rows not converged",
-        "The posterior beside nearest rows has not converged: the likelihood has "
-        "distant modes at single rows, or the prior is much wider than the data. Use "
-        "a kernel of longer lengthscales or smaller variance, or n_neighbors=0, which "
-        "samples.",
+        "The normal distribution that is closest to the posterior, given nearest rows "
+        "or of a series, has not been found: the likelihood has distant modes at "
+        "single rows, or the prior is much wider than the data. Use a kernel of longer "
+        "lengthscales or smaller variance, or n_neighbors=0, which samples.",
         ConvergenceWarning,
     )
 

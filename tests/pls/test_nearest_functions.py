@@ -348,7 +348,8 @@ def test_location_and_scale_follow_from_what_each_row_says_of_both():
     assert model.log_evidence_ == pytest.approx(log_evidence, abs=0.5)
 
 
-def test_a_location_and_its_scale_are_two_series():
+def test_a_location_and_its_scale_are_two_series(monkeypatch):
+    monkeypatch.setattr("skgpx._pls._base.ABUNDANT_ROWS", 300)
     rng = np.random.default_rng(0)
     X = np.sort(rng.uniform(0.0, 20.0, 400))[:, np.newaxis]
     path = np.linalg.cholesky(Matern(2.0, nu=1.5)(X) + 1e-8 * np.eye(400))
@@ -356,7 +357,9 @@ def test_a_location_and_its_scale_are_two_series():
     y = f + 0.2 * np.exp(0.5 * g) * rng.standard_normal(400)
     # the order of the rows does not matter
     order = rng.permutation(400)
-    model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0)
+    kernel = 1.0 * Matern(2.0, nu=1.5)
+    likelihood = HeteroscedasticGaussian()
+    model = PLSRegressor(kernel, likelihood=likelihood, random_state=0)
     model.fit(X[order], y[order])
     assert model.report()["basis"]["kind"] == "state space"
     likelihood = model.likelihood_
@@ -377,6 +380,23 @@ def test_a_location_and_its_scale_are_two_series():
     assert np.abs(z).max() < 4.5
     again = pickle.loads(pickle.dumps(model))
     assert_array_equal(again.predict(new), model.predict(new))
+
+
+def test_thousands_of_rows_at_one_time_say_no_more_than_they_know():
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0.0, 20.0, 6000)
+    t[:2500] = 6.0
+    log_scale = -1.2 + 0.6 * np.sin(0.5 * t)
+    y = np.sin(1.5 * t) + np.exp(log_scale) * rng.standard_normal(6000)
+    model = PLSRegressor(likelihood=HeteroscedasticGaussian(), random_state=0)
+    model.fit(t[:, np.newaxis], y)
+    assert model.findings_ == ()
+    assert model.report()["basis"]["kind"] == "state space"
+    _, std = model.predict(t[:, np.newaxis], return_std=True)
+    assert_allclose(np.log(std), log_scale, atol=0.25)
+    # half a square of 2500 errors, and a few rows nearby
+    std_there = std[0] / np.exp(log_scale[0])
+    assert abs(np.log(std_there)) < 4.5 / np.sqrt(2.0 * 2500)
 
 
 def moments_over_scales(K, K_new, z, scale, variation, n_steps):
