@@ -246,7 +246,7 @@ def with_period_stds(mode: State, evidence: Evidence) -> State:
     """A mode with the mean and the standard deviation of each period, by Laplace.
 
     Given the other hyperparameters: neither the size of a season nor its shape says
-    what its period is. One step of Newton's method, by two gradients.
+    what its period is. One step of Newton's method, by two gradients, where it gains.
     """
     objective = Objective(mode.candidate, [evidence])
     point = np.clip(mode.point, *objective.bounds.T)
@@ -257,6 +257,9 @@ def with_period_stds(mode: State, evidence: Evidence) -> State:
     ):
         columns = columns_of_entry(mode.kernel, name, X.shape[1])
         span = float(np.ptp(X[:, columns], axis=0).max())
+        if span == 0.0:
+            stds.append(np.inf)
+            continue
         # log p = offset + rate u
         rates = mode.candidate.ties.T @ np.eye(len(mode.candidate.offset))[entry]
         coordinate = int(np.argmax(rates))
@@ -269,7 +272,11 @@ def with_period_stds(mode: State, evidence: Evidence) -> State:
             continue
         std = 1.0 / np.sqrt(curvature)
         newton = -0.5 * (slopes[0] + slopes[1]) / curvature
-        point[coordinate] += np.clip(newton, -_MOST_STDS * std, _MOST_STDS * std)
+        moved = point.copy()
+        moved[coordinate] += np.clip(newton, -_MOST_STDS * std, _MOST_STDS * std)
+        moved = np.clip(moved, *objective.bounds.T)
+        if objective(moved)[0] < objective(point)[0]:
+            point = moved
         stds.append(float(period * rates[coordinate] * std))
     u = mode.candidate.clip(point[: len(mode.u)])
     return mode._replace(u=u, period_stds=tuple(stds))

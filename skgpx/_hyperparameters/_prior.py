@@ -453,7 +453,10 @@ def search_record(states: Sequence[State], rows: Rows) -> dict[str, Any]:
 
 
 def _period_record(states: Sequence[State]) -> dict[str, dict[str, float]]:
-    """Mean and standard deviation of each period, over the states that have it."""
+    """Mean and standard deviation of each period, over the states that have it.
+
+    Without those that are unknown, by a standard deviation above the mean.
+    """
     record = {}
     number = 0
     while with_period := [state for state in states if len(state.period_stds) > number]:
@@ -466,7 +469,9 @@ def _period_record(states: Sequence[State]) -> dict[str, dict[str, float]]:
         if weights.sum() < 1.0 - 1e-9:
             entry["weight"] = float(weights.sum())
         number += 1
-        record["period" if number == 1 else f"period_{number}"] = entry
+        # a period that may as well be any other is not known
+        if entry["std"] <= mean:
+            record["period" if number == 1 else f"period_{number}"] = entry
     return record
 
 

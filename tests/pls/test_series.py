@@ -446,6 +446,14 @@ def test_the_posterior_of_a_period_is_that_of_the_evidence():
     assert abs(below - above) < 0.01
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_one_time_has_no_period():
+    kernel = RBF(5.0) * ExpSineSquared(1.0, 1.1) + WhiteKernel(0.2)
+    y = np.random.default_rng(0).standard_normal(50)
+    model = PLSRegressor(kernel, random_state=0).fit(np.zeros((50, 1)), y)
+    assert "period" not in model.report()["search"]
+
+
 def test_states_that_are_averaged_have_periods():
     rng = np.random.default_rng(0)
     times = np.sort(rng.uniform(0.0, 20.0, 100))[:, np.newaxis]
