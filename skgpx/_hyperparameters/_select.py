@@ -31,9 +31,9 @@ from skgpx._hyperparameters._neighborhoods import Density, Neighborhoods
 from skgpx._hyperparameters._process_evidence import process_evidence
 from skgpx._hyperparameters._series_evidence import series_form
 from skgpx._hyperparameters._series_search import (
+    n_series_rows,
     search_seasons,
     select_of_stretches,
-    series_rows,
     train_series,
 )
 from skgpx._row_budgets import (
@@ -602,7 +602,7 @@ def with_periods(mode: State, split: Split) -> State:
         return mode
     rows = split.training
     if is_series(mode.kernel, split.rows):
-        rows = subset(split.rows, split.order[: series_rows(mode)])
+        rows = subset(split.rows, split.order[: n_series_rows(mode)])
     return with_period_stds(
         mode, process_evidence(rows, mode.candidate.kernel, mode.likelihood)
     )

@@ -245,7 +245,7 @@ def _as_regression(rows: Rows, state: State) -> tuple[Rows, State]:
     return Rows(rows.X, z, weights, noise), state._replace(likelihood=normal)
 
 
-def series_rows(state: State) -> int:
+def n_series_rows(state: State) -> int:
     """How many rows the budget has to train a Markov process."""
     form = StateSpace.of(state.kernel, 1)
     n_states = form.cascades().n_states if form is not None else 1
@@ -255,7 +255,7 @@ def series_rows(state: State) -> int:
 
 def train_series(state: State, rows: Rows) -> State:
     """Train a Markov process on as many rows as the budget has."""
-    n_trained = series_rows(state)
+    n_trained = n_series_rows(state)
     parts = [rows]
     if len(rows.y) > n_trained:
         parts = stretches(rows, n_trained // STRETCHES)

@@ -610,7 +610,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             and self.inducing == "greedy"
             and self.n_neighbors == "auto"
             and self.method in ("auto", "exact")
-            and all(StateSpace.of(part, rows.X.shape[1]) is not None for part in kernels)
+            and all(
+                StateSpace.of(part, rows.X.shape[1]) is not None for part in kernels
+            )
         )
 
     def _follows_nearest_rows(

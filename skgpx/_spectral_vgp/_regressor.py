@@ -154,7 +154,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         at inducing points. "auto" is Fourier where possible, otherwise inducing points;
         also for slopes along one of several columns, unless the kernel is made of RBFs,
         and by default where waves stand out of fewer than 4500 rows of one column:
-        trends, and seasons that change, have no spectrum.
+        trends, and seasons that change, have no spectrum. Such a trend may be too rough
+        to have a slope.
     n_basis : int or "auto", default="auto"
         Number m of inducing variables, at most 20 000, as m² numbers are in memory;
         Fourier functions come in whole pairs. "auto"
@@ -1175,7 +1176,9 @@ def _cycles(kernel: Kernel, n_columns: int) -> Array:
     """Frequencies of the seasons of a kernel, (r, d)."""
     seasons = parts_with("periodicity", kernel, np.arange(n_columns))
     columns = np.eye(n_columns)
-    frequencies = [columns[of].sum(axis=0) / part.periodicity for part, of in seasons]
+    frequencies = [
+        columns[numbers].sum(axis=0) / part.periodicity for part, numbers in seasons
+    ]
     return np.reshape(frequencies, (-1, n_columns))
 
 

@@ -270,7 +270,8 @@ def _profile(kernel: Kernel, s: Array) -> tuple[list[Array], list[Array]]:
     if nu not in (1.5, 2.5):
         raise ValueError(
             f"Functions with the covariance {kernel!r} have no slope that skgpx knows: "
-            "expected a Matern kernel of order nu=1.5 or 2.5, or an RBF."
+            "expected a Matern kernel of order nu=1.5 or 2.5, or an RBF. Choose such a "
+            'kernel, or basis="fourier" of a SpectralVGPRegressor with seasons.'
         )
     t = np.sqrt(2.0 * nu * s)
     decay = np.exp(-t)

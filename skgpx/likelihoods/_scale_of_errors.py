@@ -180,8 +180,8 @@ class ScaleOfErrors(Likelihood):
         fisher = 2.0 * self.variation**2 * scale_variance * sums.squared_noise_part
         # least part of the information of a row, in the precision before it; thousands
         # of rows at one place, which add theirs in every round, have no more than this
-        least = np.clip(_LEAST_OF_FISHER * fisher, 1e-12, 1e-3)
-        information = np.maximum(information, least / weights.clip(1.0))
+        least_information = np.clip(_LEAST_OF_FISHER * fisher, 1e-12, 1e-3)
+        information = np.maximum(information, least_information / weights.clip(1.0))
         # equal errors up to which each has the information that it says
         is_many = np.maximum(1.0 - 10.0 / weights.clip(1.0), 0.0)
         information = np.maximum(information, is_many * fisher)
