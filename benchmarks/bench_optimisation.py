@@ -1,4 +1,4 @@
-"""Bayesian optimisation of nine functions beside BoTorch and a Sobol sequence.
+"""Bayesian optimisation of nine functions beside five libraries and a Sobol sequence.
 
     python -m benchmarks.bench_optimisation [--functions branin ...] [--methods ...]
                                             [--seeds 10] [--batch 1]
@@ -6,9 +6,10 @@
 Every method has the same initial points, those of ThompsonSampler: 2 (d + 1) of a
 scrambled Sobol sequence, and may evaluate a function thirty times (Forrester twenty).
 The regret is the value without noise at the input that the method recommends, less the
-smallest value: with noise the evaluated input of the smallest posterior mean, otherwise
-the best one (Sobol: the best observation). The table holds the quartiles over the seeds
-and the median seconds of all proposals of a run, on one thread.
+smallest value: with noise the evaluated input of the smallest posterior mean (BoTorch's
+process has it for the libraries that recommend an observation), otherwise the best one
+(Sobol: the best observation). The table holds the quartiles over the seeds and the
+median CPU seconds of all proposals of a run, on one thread.
 
 Runs are lines of `--runs`, a file that is continued; `--report` makes the table of it.
 """
@@ -207,6 +208,28 @@ class BoTorch(Method):
         return peer.best_row(self._to_unit(X), y)
 
 
+class Library(BoTorch):
+    """The proposals of a function of `benchmarks.peers.optimisers`."""
+
+    def __init__(self, problem: Problem, seed: int, name: str):
+        super().__init__(problem, seed)
+        self.name = name
+
+    def ask(self, X: Array, y: Array, n: int) -> Array:
+        """Propose n inputs given trials."""
+        from benchmarks.peers import optimisers
+
+        points = getattr(optimisers, self.name)(
+            X,
+            y,
+            n,
+            self.box,
+            is_noisy=self.problem.noise > 0.0,
+            seed=1000 * self.seed + len(X),
+        )
+        return self._on_levels(points)
+
+
 class Ours(Method):
     """ThompsonSampler with these options."""
 
@@ -235,6 +258,10 @@ class Ours(Method):
 METHODS: dict[str, Callable[[Problem, int], Method]] = {
     "Sobol": Method,
     "BoTorch": BoTorch,
+    "GPSampler": partial(Library, name="gp_sampler"),
+    "TPE": partial(Library, name="tpe"),
+    "ProcessOptimizer": partial(Library, name="process_optimizer"),
+    "HEBO": partial(Library, name="hebo"),
     "skgpx": Ours,
     "skgpx, Thompson": partial(Ours, acquisition="thompson"),
     "skgpx, averaged": partial(Ours, sampler=DecoupledSampler()),
@@ -262,9 +289,9 @@ def run(problem: Problem, method: Method, seed: int, batch: int) -> tuple[float,
     seconds = 0.0
     while len(X) < problem.n_evaluations:
         n = min(batch, problem.n_evaluations - len(X))
-        start = time.perf_counter()
+        start = time.process_time()
         new = method.ask(X, y, n)
-        seconds += time.perf_counter() - start
+        seconds += time.process_time() - start
         values = problem.function(new) + noise[len(X) : len(X) + n]
         X = np.concatenate((X, new))
         y = np.concatenate((y, values))
