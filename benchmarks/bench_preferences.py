@@ -131,7 +131,8 @@ def main() -> None:
         for method in options.methods:
             chosen = [r for r in rows if (r["noise"], r["method"]) == (noise, method)]
             figures = {
-                key: float(np.mean([r[key] for r in chosen])) for key in list(rows[0])[3:]
+                key: float(np.mean([r[key] for r in chosen]))
+                for key in list(rows[0])[3:]
             }
             table.append({"noise": noise, "method": method, **figures})
     report("preferences", table, {"seeds": options.seeds, "runs": rows})

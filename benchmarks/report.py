@@ -18,6 +18,7 @@ except ImportError:  # Windows
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "gpytorch", "botorch")
+PACKAGES += ("optuna", "ProcessOptimizer", "HEBO", "celerite2", "statsmodels")
 
 Row = Mapping[str, Any]
 

@@ -40,6 +40,7 @@ NAMES = (
     "loops",
     "optimisation",
     "decisions",
+    "preferences",
     "series",
     "forecasts",
     "stein_kernel",
@@ -51,7 +52,7 @@ PEERS = {"step": "gpytorch", "draws": "botorch", "stein": "jax"}
 PEERS |= {"distributed": "distributed", "likelihoods": "statsmodels"}
 PEERS |= {"varying_noise": "statsmodels", "forecasts": "statsmodels"}
 PEERS |= {"noise_around_means": "statsmodels", "optimisation": "botorch"}
-PEERS |= {"decisions": "optuna"}
+PEERS |= {"decisions": "optuna", "preferences": "botorch"}
 # Options that leave some seconds of each; together a few minutes.
 QUICK = {
     "kernels": ("--check",),

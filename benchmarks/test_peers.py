@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process.kernels import Matern
 
 from benchmarks import bench_loops, neuron
 from benchmarks.peers import iterative, optimal_frequencies, weight_space
@@ -189,6 +191,26 @@ def test_jax_moves_frequencies_as_we_do():
         ours.step()
         peer.step()
     np.testing.assert_allclose(ours.frequencies, peer.frequencies, rtol=1e-7, atol=1e-9)
+
+
+def test_celerite_has_the_likelihood_of_the_process():
+    """Of few rows, up to its approximation of the kernel."""
+    celerite = pytest.importorskip("benchmarks.peers.celerite")
+    rng = np.random.default_rng(0)
+    t, y = np.sort(rng.uniform(0.0, 5.0, 40)), rng.standard_normal(40)
+    C = 0.8**2 * Matern(0.6, nu=1.5)(t[:, None]) + 0.3 * np.eye(40)
+    expected = multivariate_normal(np.zeros(40), C).logpdf(y)
+    value = celerite.log_likelihood(t, y, np.log([0.8, 0.6, 0.3]))
+    np.testing.assert_allclose(value, expected, atol=1e-4)
+
+
+def test_botorch_stays_where_constraints_hold():
+    """The largest sum of two inputs, given that their sum is at most 0.7."""
+    peer = pytest.importorskip("benchmarks.peers.bayesian_optimisation")
+    X = np.random.default_rng(0).uniform(size=(12, 2))
+    sums = X.sum(axis=1, keepdims=True)
+    proposal = peer.propose_feasible(X, -sums, sums - 0.7, (), seed=0)
+    assert abs(proposal.sum() - 0.7) < 0.1
 
 
 def test_the_expected_error_of_frequencies_is_that_of_samples():

@@ -7,7 +7,6 @@ constraints and several objectives.
 from __future__ import annotations
 
 import warnings
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -125,7 +124,7 @@ def acquisition_of(
     n_values: int,
     reference: tuple[float, ...],
 ) -> Any:
-    """QLogNEI, or given a reference point qLogNEHVI, with what follows as constraints."""
+    """QLogNEI, or given a reference point qLogNEHVI; constraints follow values."""
     constraints: list[Function] | None = [
         partial(output, k) for k in range(n_values, model.num_outputs)
     ]
