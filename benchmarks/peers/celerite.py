@@ -11,9 +11,9 @@ from scipy.optimize import minimize
 
 Array = NDArray[np.float64]
 
-# Of its approximation of the kernel, whose error is of second order; the default, 0.01,
-# has an error of the log likelihood, and smaller ones are not slower.
-EPSILON = 1e-4
+# Step of the differences that stand for a gradient: the log likelihood of a million
+# rows has an error by rounding of 1e-9 a row.
+STEP = 1e-4
 
 
 def process(t: Array, log_parameters: Array) -> celerite2.GaussianProcess:
@@ -26,7 +26,7 @@ def process(t: Array, log_parameters: Array) -> celerite2.GaussianProcess:
         Logarithms of the standard deviation, the lengthscale and the noise variance.
     """
     sigma, rho, noise = np.exp(log_parameters)
-    kernel = celerite2.terms.Matern32Term(sigma=sigma, rho=rho, eps=EPSILON)
+    kernel = celerite2.terms.Matern32Term(sigma=sigma, rho=rho)
     model = celerite2.GaussianProcess(kernel, mean=0.0)
     model.compute(t, diag=np.full(len(t), noise), check_sorted=False)
     return model
@@ -47,7 +47,7 @@ def fit(t: Array, y: Array, start: Array) -> tuple[celerite2.GaussianProcess, fl
         except celerite2.backprop.LinAlgError:
             return 1e10
 
-    found = minimize(loss, start, method="L-BFGS-B")
+    found = minimize(loss, start, method="L-BFGS-B", options={"eps": STEP})
     return process(t, found.x), found.nfev
 
 

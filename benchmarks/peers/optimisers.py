@@ -30,6 +30,7 @@ def study_proposals(
         f"x{k:02}": optuna.distributions.FloatDistribution(low, high)
         for k, (low, high) in enumerate(box)
     }
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(sampler=sampler)
     for row, value in zip(X, y, strict=True):
         params = dict(zip(space, row.tolist(), strict=True))
