@@ -268,6 +268,25 @@ def ours(problem: Problem, seed: int, n_startup: int) -> Any:
     return Sampler(seed=seed, n_startup_trials=n_startup)
 
 
+class Told(Sampler):
+    """The sampler of this library, which is told the reference point of the score."""
+
+    reference: Array | None = None
+
+    def _optimizer(self, space: Any, maximize: bool | list[bool]) -> ThompsonSampler:
+        optimizer = super()._optimizer(space, maximize)
+        if isinstance(maximize, list):
+            optimizer.reference = self.reference
+        return optimizer
+
+
+def ours_told(problem: Problem, seed: int, n_startup: int) -> Any:
+    """Sampler of this library that knows as much as BoTorch's."""
+    sampler = Told(seed=seed, n_startup_trials=n_startup)
+    sampler.reference = np.array(problem.reference)
+    return sampler
+
+
 def tpe(problem: Problem, seed: int, n_startup: int) -> Any:
     """Optuna's default."""
     del problem
@@ -306,6 +325,7 @@ def botorch(problem: Problem, seed: int, n_startup: int) -> Any:
 
 METHODS = {
     "skgpx": ours,
+    "skgpx, reference": ours_told,
     "TPE": tpe,
     "NSGA-II": genetic,
     "random": random,
