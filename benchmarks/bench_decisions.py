@@ -332,6 +332,8 @@ METHODS = {
     "GPSampler": processes,
     "BoTorch": botorch,
 }
+# Those of Optuna itself; the others need PyTorch or are variants.
+DEFAULT_METHODS = ["skgpx", "TPE", "NSGA-II", "random"]
 
 
 def run(problem: Problem, method: Callable[..., Any], seed: int) -> tuple[float, float]:
@@ -463,7 +465,7 @@ def main() -> None:
     parser.add_argument(
         "--problems", nargs="+", default=[*PROBLEMS, *FIDELITIES], metavar="NAME"
     )
-    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", default=DEFAULT_METHODS)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--runs", type=Path, default=RESULTS / "decision_runs.txt")
     parser.add_argument("--report", action="store_true", help="only the table")
