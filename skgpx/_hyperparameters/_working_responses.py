@@ -606,9 +606,11 @@ def varying_scale_search(
         trend=trend and rows.X.shape[1] > 1,
         trained=trained,
     )
-    # a scale that varies looks rough until it is known: the smoothest one comes first
+    # a scale that varies looks rough until it is known: a family between smooth and
+    # rough comes first
     compares_later = trained and len(location_families) > 1
-    first_families = location_families[:1] if compares_later else location_families
+    middle = location_families[len(location_families) // 2]
+    first_families = [middle] if compares_later else location_families
     location_result = select_location(first_families, first_split, normal)
     ratio = float(location_result.likelihood.variance(0.0) / normal.variance(0.0))
     theta = scale.theta + 0.5 * np.log(ratio)
