@@ -268,23 +268,10 @@ def ours(problem: Problem, seed: int, n_startup: int) -> Any:
     return Sampler(seed=seed, n_startup_trials=n_startup)
 
 
-class Told(Sampler):
-    """The sampler of this library, which is told the reference point of the score."""
-
-    reference: Array | None = None
-
-    def _optimizer(self, space: Any, maximize: bool | list[bool]) -> ThompsonSampler:
-        optimizer = super()._optimizer(space, maximize)
-        if isinstance(maximize, list):
-            optimizer.reference = self.reference
-        return optimizer
-
-
 def ours_told(problem: Problem, seed: int, n_startup: int) -> Any:
-    """Sampler of this library that knows as much as BoTorch's."""
-    sampler = Told(seed=seed, n_startup_trials=n_startup)
-    sampler.reference = np.array(problem.reference)
-    return sampler
+    """Sampler of this library, which is told the reference point of the score."""
+    reference = problem.reference or None
+    return Sampler(seed=seed, n_startup_trials=n_startup, reference=reference)
 
 
 def tpe(problem: Problem, seed: int, n_startup: int) -> Any:

@@ -65,12 +65,18 @@ def test_constraints(by_function):
     assert study.best_value < 0.68
 
 
-def test_several_directions():
+@pytest.mark.parametrize("reference", [None, [0.3, -0.3]])
+def test_several_directions(reference):
     def objective(trial):
         x = trial.suggest_float("x", 0.0, 1.0)
         return (x - 0.3) ** 2, -((x - 0.7) ** 2)
 
-    study = study_of(objective, 14, directions=["minimize", "maximize"])
+    study = study_of(
+        objective,
+        14,
+        sampler=Sampler(seed=0, n_startup_trials=8, reference=reference),
+        directions=["minimize", "maximize"],
+    )
     on_front = [0.29 < trial.params["x"] < 0.71 for trial in study.best_trials]
     assert len(on_front) > 7
     assert np.mean(on_front) > 0.7

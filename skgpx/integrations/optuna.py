@@ -49,6 +49,9 @@ class Sampler(BaseSampler):
         What is optimised, as in `ThompsonSampler`.
     noisy : bool or "auto", default="auto"
         Whether values are noisy, as in `ThompsonSampler`.
+    reference : sequence of float or None, default=None
+        Values of several objectives that are just not good enough, as in
+        `ThompsonSampler`. Fronts are found sooner where it is given.
     independent_sampler : optuna.samplers.BaseSampler or None, default=None
         For parameters that not all trials have; None is a random sampler.
 
@@ -86,6 +89,7 @@ class Sampler(BaseSampler):
         sampler: BaseEstimator | None = None,
         acquisition: str = "auto",
         noisy: bool | str = "auto",
+        reference: Sequence[float] | None = None,
         independent_sampler: BaseSampler | None = None,
     ):
         self.n_startup_trials = n_startup_trials
@@ -93,6 +97,7 @@ class Sampler(BaseSampler):
         self.sampler = sampler
         self.acquisition = acquisition
         self.noisy = noisy
+        self.reference = reference
         self._seed: Any = np.random.SeedSequence(seed).entropy
         self._independent = independent_sampler or RandomSampler(seed=seed)
         self._spaces = IntersectionSearchSpace()
@@ -201,6 +206,7 @@ class Sampler(BaseSampler):
             n_initial=self.n_startup_trials,
             acquisition=self.acquisition,
             noisy=self.noisy,
+            reference=self.reference,
             random_state=int(seed),
         )
 
