@@ -17,8 +17,6 @@ from skgpx.likelihoods._base import Likelihood, Scales, doubles
 # says much more of it than was known before.
 _NODES = np.linspace(-5.0, 5.0, 41)
 _MASSES = softmax(-0.5 * _NODES**2)
-# of variance one: what they lack would be information, of each of many rows
-_NODES = _NODES / np.sqrt(_MASSES @ _NODES**2)
 # Least variance given an error, a part of that before it: half the distance of nodes.
 _LEAST_SPREAD = (0.5 * (_NODES[1] - _NODES[0])) ** 2
 # Least information of an error, a part of the Fisher information of normal noise.
