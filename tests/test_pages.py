@@ -39,7 +39,7 @@ TOLERANCE = 0.02
 # and a minimum of the function is at three places.
 WIDE = {
     "categories": 1.0,
-    "forecast": 0.15,
+    "forecast": 0.1,
     "many_rows": 0.05,
     "optimisation": math.inf,
     "own_likelihood": 0.1,
