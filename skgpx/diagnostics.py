@@ -28,8 +28,8 @@ from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index, Kernel, Mask
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
-from skgpx.likelihoods import Likelihood, StudentT, Warped
-from skgpx.likelihoods._warped import normal_noise
+from skgpx.likelihoods import Likelihood, StudentT
+from skgpx.likelihoods._warped import normal_noise, of_target
 
 # A posterior that is largest at a bound has its mean 1.3 standard deviations from it,
 # and less far if it would be larger beyond.
@@ -74,10 +74,10 @@ def conclude(
     Beside weights of the rows, which are not None, nothing is said of equal rows: they
     are what an integer weight means.
     """
-    at_bound = power_at_bound(getattr(estimator, "likelihood_", None))
+    at_bound = powers_at_bounds(getattr(estimator, "likelihood_", None))
     reported = tuple(
         finding
-        for finding in (*findings, at_bound)
+        for finding in (*findings, *at_bound)
         if finding is not None
         and (sample_weight is None or finding.check != "equal rows")
     )
@@ -93,25 +93,28 @@ def conclude(
             warn(f"The diagnostics of this fit found:\n{items}", category)
 
 
-def power_at_bound(likelihood: Likelihood | None) -> Finding | None:
-    """Finding if the power of a scale that was learned would be beyond 0 or 2."""
-    if not isinstance(likelihood, Warped):
-        return None
-    power: Any = likelihood.power
-    # from the bounds 0, but for logarithms of positive y, and 2
-    is_positive = likelihood.transform == "box-cox"
-    distance = 2.0 - power if is_positive else 1.0 - abs(power - 1.0)
-    if distance >= _STDS_OF_BOUND * likelihood.power_std_:
-        return None
-    remedy = "Subtract the smallest possible value from y"
-    if power > 1.0:
-        remedy = "Subtract y from its largest possible value"
-    return Finding(
-        "scale of y at its bound",
-        f"The scale of y that was learned, {likelihood.description}, is at its bound: "
-        "y has a longer tail than it allows for, and quantiles there are too close to "
-        f"the mean. {remedy}; if a few far rows are outliers, state StudentT().",
-    )
+def powers_at_bounds(likelihood: Any) -> list[Finding]:
+    """Findings if powers of scales that were learned would be beyond 0 or 2."""
+    findings = []
+    powers = np.atleast_1d(getattr(likelihood, "power", ()))
+    for j, power in enumerate(powers.tolist()):
+        scale = of_target(likelihood, j)
+        # from the bounds 0, but for logarithms of positive y, and 2
+        is_positive = getattr(scale, "transform", None) == "box-cox"
+        distance = 2.0 - power if is_positive else 1.0 - abs(power - 1.0)
+        if distance >= _STDS_OF_BOUND * getattr(scale, "power_std_", 0.0):
+            continue
+        remedy = "Subtract the smallest possible value from y"
+        if power > 1.0:
+            remedy = "Subtract y from its largest possible value"
+        finding = Finding(
+            "scale of y at its bound",
+            f"The scale of y that was learned, {scale.description}, is at its bound: y "
+            "has a longer tail than it allows for, and quantiles there are too close "
+            f"to the mean. {remedy}; if a few far rows are outliers, state StudentT().",
+        )
+        findings.append(finding if scale is likelihood else finding.of(j))
+    return findings
 
 
 # ---- Residuals -----------------------------------------------------------------------
@@ -173,10 +176,11 @@ def check_residuals(
     noise_variance = np.broadcast_to(noise_variance, len(targets))
     scale = np.broadcast_to(scale, len(targets))
     other_noise = other_noise and rows.known is None
-    # the logarithm of another scale of y says nothing
-    compares = rows.known is None and not likelihood.has_scale_of_y
-    likelihood = normal_noise(likelihood)
+    normal = normal_noise(likelihood)
     for j, y in enumerate(targets):
+        # the logarithm of another scale of y says nothing
+        has_scale = of_target(likelihood, j).has_scale_of_y
+        compares = rows.known is None and not has_scale
         residuals = np.atleast_2d(errors.T)[j]
         noise = noise_variance[j]
         centre = np.average(y, weights=rows.weights)
@@ -185,7 +189,7 @@ def check_residuals(
         if noise_is_free:
             structure = residual_autocorrelation(rows.X, residuals, rows.weights, total)
         explanations: list[Finding | None] = []
-        if kernel is not None and compares and likelihood.has_closed_form:
+        if kernel is not None and compares and normal.has_closed_form:
             growth = multiplicative_variation(
                 rows.X, y, rows.weights, kernel, noise / scale[j] ** 2
             )
@@ -208,21 +212,21 @@ def check_residuals(
             # small groups of rows also see what an underfit leaves
             by_groups = noise_is_free and structure is None
             variation = varying_noise(
-                rows.X, mean, standardised, likelihood, by_groups=by_groups
+                rows.X, mean, standardised, normal, by_groups=by_groups
             )
             explanations.append(variation)
             if structure is None:
-                tails = heavy_tails(standardised, noise_share, rows.weights, likelihood)
+                tails = heavy_tails(standardised, noise_share, rows.weights, normal)
                 explanations.append(tails)
         best = max(
             filter(None, explanations),
             key=_comparable_gain,
             default=None,
         )
-        of_target = [structure, best]
+        of_this = [structure, best]
         if rows.y.ndim > 1:
-            of_target = [finding and finding.of(j) for finding in of_target]
-        findings += of_target
+            of_this = [finding and finding.of(j) for finding in of_this]
+        findings += of_this
     return findings
 
 

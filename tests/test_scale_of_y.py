@@ -155,12 +155,10 @@ def test_what_is_given_stays_given():
         assert type(model.likelihood_) is Gaussian, model
     model = PLSRegressor(random_state=0).fit(X, y, noise_variance=np.full(60, 0.1))
     assert type(model.likelihood_) is Gaussian
-    # few rows, values that repeat, and several targets
+    # few rows, and values that repeat
     model = PLSRegressor(random_state=0).fit(X[:25], y[:25])
     assert type(model.likelihood_) is Gaussian
     model = PLSRegressor(random_state=0).fit(X, np.minimum(y, np.median(y)))
-    assert type(model.likelihood_) is Gaussian
-    model = PLSRegressor(random_state=0).fit(X, np.column_stack((y, z)))
     assert type(model.likelihood_) is Gaussian
 
 
@@ -425,6 +423,231 @@ def test_powers_that_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             PLSRegressor(likelihood=likelihood, random_state=0).fit(X, z)
+
+
+# ---- Several targets -----------------------------------------------------------------
+
+# Of two targets: the first on a scale, and the second as it is.
+OF_TWO = Warped(transform=("box-cox", "yeo-johnson"), power=(0.3, 1.0))
+
+
+def two_targets(n, seed=0):
+    X, z = latent(n, seed)
+    rng = np.random.default_rng(seed + 10)
+    return X, np.column_stack((np.exp(z), X[:, 1] + 0.2 * rng.standard_normal(n)))
+
+
+def with_kernel(likelihood):
+    return PLSRegressor(KERNEL, likelihood=likelihood, optimizer=None, random_state=0)
+
+
+@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
+def test_each_target_has_its_scale(estimator):
+    X, Y = two_targets(120)
+    Y = np.column_stack((Y, Y[:, 0]))
+    X_test, Y_test = two_targets(500, seed=1)
+    model = estimator(random_state=0).fit(X, Y)
+    likelihood = model.likelihood_
+    assert likelihood.transform == ("box-cox", "yeo-johnson", "box-cox")
+    assert likelihood.power[0] == likelihood.power[2] < 0.2
+    assert likelihood.power[1] == 1.0
+    assert model.findings_ == ()
+    described = model.report()["model"]["scale_of_y"]
+    assert re.fullmatch(r"(Box-Cox, power 0\S* .*); y; \1", described)
+    names = {"Warped": Warped, "Gaussian": Gaussian, "array": np.array}
+    again = eval(repr(likelihood), names)
+    assert again.power == likelihood.power
+    # equal targets are one
+    distributions = model.predict_dist(X_test)
+    for method in ("mean", "std", "interval"):
+        first, _, third = (getattr(one, method)() for one in distributions)
+        np.testing.assert_array_equal(first, third)
+    # as good as fits of their own, which average hyperparameters
+    settings = {"method": "exact"} if estimator is PLSRegressor else {}
+    for j, distribution in enumerate(distributions[:2]):
+        alone = estimator(random_state=0, **settings).fit(X, Y[:, j])
+        assert isinstance(alone.likelihood_, Warped) == (j == 0)
+        loss = log_density(alone, X_test, Y_test[:, j])
+        loss -= np.mean(distribution.log_density(Y_test[:, j]))
+        assert loss < 0.05
+
+
+def test_targets_on_scales_are_those_of_single_fits():
+    X, Y = two_targets(60)
+    rows, Y_new = two_targets(20, seed=1)
+    model = with_kernel(OF_TWO).fit(X, Y)
+    singles = [
+        with_kernel(Warped(transform="box-cox", power=0.3)).fit(X, Y[:, 0]),
+        with_kernel(Gaussian()).fit(X, Y[:, 1]),
+    ]
+    total = 0.0
+    for j, (distribution, one) in enumerate(
+        zip(model.predict_dist(rows), singles, strict=True)
+    ):
+        alone = one.predict_dist(rows)
+        for method, argument in (
+            ("mean", ()),
+            ("std", ()),
+            ("std", (False,)),
+            ("quantile", ([0.01, 0.5, 0.9],)),
+            ("cdf", (Y_new[:, j],)),
+            ("log_density", (Y_new[:, j],)),
+            ("crps", (Y_new[:, j],)),
+            ("covariance", ()),
+        ):
+            values = getattr(distribution, method)(*argument)
+            expected = getattr(alone, method)(*argument)
+            np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-9)
+        total = total + alone.log_density(Y_new[:, j])
+    density = model.log_predictive_density(rows, Y_new)
+    np.testing.assert_allclose(density, total)
+    evidences = [one.log_evidence_ for one in singles]
+    assert model.log_evidence_ == pytest.approx(sum(evidences))
+    # in the units of y, the second of which is that of the scale
+    noise = {"noise_variance": np.full(20, 0.3)}
+    _, std = model.predict(rows, return_std=True, **noise)
+    for j, one in enumerate(singles):
+        _, expected = one.predict(rows, return_std=True, **noise)
+        np.testing.assert_allclose(std[:, j], expected, rtol=1e-6)
+    # samples have the moments, and draws of functions have the medians
+    n = 4000
+    mean, std = model.predict(rows, return_std=True)
+    samples = model.sample_y(rows, n, random_state=1)
+    error = (samples.mean(axis=2) - mean) / (std / np.sqrt(n))
+    assert np.all(np.abs(error) < 4.5)
+    draws = model.sample_functions(n, random_state=1)(rows)
+    medians = model.likelihood_.inverse(np.moveaxis(draws, 1, -1))
+    expected = model.predict_quantiles(rows, [0.5])[..., 0]
+    np.testing.assert_allclose(
+        np.median(medians, axis=1), expected, rtol=0.03, atol=0.03
+    )
+
+
+def test_gaps_of_targets_on_scales():
+    """Each target is that of the rows where it is known."""
+    X, Y = two_targets(60)
+    rows, _ = two_targets(10, seed=1)
+    Y[:15, 0] = np.nan
+    model = with_kernel(OF_TWO).fit(X, Y)
+    one = with_kernel(Warped(transform="box-cox", power=0.3)).fit(X[15:], Y[15:, 0])
+    medians = model.predict_quantiles(rows, 0.5)[:, 0]
+    np.testing.assert_allclose(medians, one.predict_quantiles(rows, 0.5), rtol=0.02)
+    learned = PLSRegressor(KERNEL, random_state=0).fit(X, Y)
+    assert learned.likelihood_.power[0] < 0.3
+    assert np.all(np.isfinite(learned.predict(rows)))
+
+
+def test_normal_targets_stay_as_they_are():
+    X, Y = two_targets(60)
+    Y[:, 0] = np.log(Y[:, 0])
+    model = PLSRegressor(random_state=0).fit(X, Y)
+    stated = PLSRegressor(likelihood=Gaussian(), random_state=0).fit(X, Y)
+    assert repr(model.likelihood_) == repr(stated.likelihood_)
+    np.testing.assert_array_equal(model.predict(X), stated.predict(X))
+
+
+def test_scales_of_targets_in_parts():
+    array = pytest.importorskip("dask.array")
+    X, Y = two_targets(160)
+    model = PLSRegressor(random_state=0).fit(X, Y)
+    parts = PLSRegressor(random_state=0)
+    parts.fit(array.from_array(X, (40, 3)), array.from_array(Y, (40, 2)))
+    assert parts.likelihood_.power == model.likelihood_.power
+    assert parts.log_evidence_ == pytest.approx(model.log_evidence_)
+    np.testing.assert_allclose(parts.predict(X), model.predict(X), rtol=1e-6)
+    lazy = parts.predict_dist(array.from_array(X, (40, 3)))[0].quantile(0.9)
+    expected = model.predict_quantiles(X, [0.9])[:, 0, 0]
+    np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-6)
+
+
+def test_a_power_at_its_bound_names_the_target():
+    X, Y = two_targets(60)
+    Y[:, 0] -= 5.0
+    with pytest.warns(match="Target 0: The scale of y"):
+        PLSRegressor(random_state=0).fit(X, Y)
+
+
+def test_powers_of_targets_that_are_refused():
+    X, Y = two_targets(40)
+    for likelihood, y, message in (
+        (Warped(power=(0.1, 2.5)), Y, "from 0 to 2"),
+        (Warped(power=(0.1, None)), Y, "from 0 to 2"),
+        (Warped(power=(0.1, 0.2, 0.3)), Y, "one for each of several"),
+        (Warped(power=(0.1, 0.2)), Y[:, 0], "one for each of several"),
+        (Warped(transform=("box-cox", "log")), Y, "transform"),
+        (Warped(transform="box-cox"), Y, "positive y"),
+        (Warped(StudentT()), Y, "MultiOutputRegressor"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PLSRegressor(likelihood=likelihood, random_state=0).fit(X, y)
+
+
+# ---- Rows that tell little -----------------------------------------------------------
+
+
+def targets_that_tell_little():
+    """Inputs, and targets of forty rows by what is odd about them."""
+    X, z = latent(40)
+    y = np.exp(z)
+    far = y.copy()
+    far[3] = 1e8
+    zeros = y.copy()
+    zeros[:4] = 0.0
+    tiny = y.copy()
+    tiny[3] = 1e-100
+    return X, {
+        "ties": np.round(y, 1),
+        "zeros": zeros,
+        "a large offset": 1e6 + 1e-3 * y,
+        "all but constant": 3.7 + 1e-14 * y,
+        "a small unit": 1e-12 * y,
+        "a large unit": 1e100 * y,
+        "an outlier": far,
+        "an outlier below": -far,
+        "one value next to zero": tiny,
+        "two values": np.sign(z),
+        "steep": np.exp(10.0 * z),
+    }
+
+
+@pytest.mark.usefixtures("few_states")
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
+@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
+@pytest.mark.parametrize("case", targets_that_tell_little()[1])
+def test_whatever_the_targets_predictions_are_finite(estimator, case):
+    X, targets = targets_that_tell_little()
+    y = targets[case]
+    model = estimator(random_state=0).fit(X, y)
+    distribution = model.predict_dist(np.vstack((X[:5], 10.0 * X[:5])))
+    some = np.tile(y[:5], 2)
+    for values in (
+        distribution.mean(),
+        distribution.std(),
+        distribution.log_density(some),
+        distribution.cdf(some),
+        distribution.crps(some),
+        distribution.sample(3, random_state=0),
+    ):
+        assert np.all(np.isfinite(values))
+    assert np.all(np.diff(distribution.quantile([0.001, 0.1, 0.5, 0.9, 0.999])) >= 0.0)
+
+
+@pytest.mark.usefixtures("few_states")
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
+@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
+@pytest.mark.parametrize(("shift", "unit"), [(1e6, 1e-3), (-3e-12, 1e-12), (-1e5, 7.0)])
+def test_units_of_few_rows(estimator, shift, unit):
+    """Of every estimator, and with weights."""
+    X, z = latent(40)
+    y = np.exp(z) - 20.0
+    weights = np.where(np.arange(40) < 8, 3.0, 1.0)
+    one = estimator(random_state=0).fit(X, y, weights)
+    two = estimator(random_state=0).fit(X, shift + unit * y, weights)
+    assert isinstance(one.likelihood_, Warped)
+    assert two.likelihood_.power == pytest.approx(one.likelihood_.power, abs=2e-3)
+    expected = shift + unit * one.predict_quantiles(X, [0.1, 0.5, 0.9])
+    quantiles = two.predict_quantiles(X, [0.1, 0.5, 0.9])
+    np.testing.assert_allclose(quantiles, expected, atol=2e-3 * unit * np.std(y))
 
 
 # ---- Others that read it -------------------------------------------------------------

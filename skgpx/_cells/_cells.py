@@ -115,7 +115,7 @@ class RowUnits(NamedTuple):
             quantity = np.where(is_noisy, quantity / self.noise, self.least_noise)
         y = rows.y
         if self.warp is not None:
-            if self.warp.transform == "box-cox" and np.any(y <= 0.0):
+            if np.any(y <= self.warp.lowest):
                 raise ValueError(
                     f"Warped expects positive y in all parts; got {np.min(y):g}. "
                     'Remove these rows, or use transform="yeo-johnson".'

@@ -658,7 +658,7 @@ def _part_constant(rows: Rows, likelihood: Likelihood, units: RowUnits) -> float
 
 
 def _part_log_volume(rows: Rows, warp: Warp) -> float:
-    return float(rows.weights @ warp.log_slope(rows.y))
+    return float(np.sum(rows.weights @ warp.log_slope(rows.y)))
 
 
 def _part_statistics(rows: Rows, basis: Nystroem, units: RowUnits) -> WeightStatistics:

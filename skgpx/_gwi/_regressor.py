@@ -448,8 +448,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             Numbers; anything that `mean` takes, if that is a regressor.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Several targets are independent functions with one kernel, each with its own
-            noise unless that is given; networks have one output for each. If `mean` is
-            a regressor y is one target.
+            noise unless that is given, and its own scale of y; networks have one output
+            for each. If `mean` is a regressor y is one target.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out. A regressor that takes none gets repeated rows, if
@@ -994,21 +994,15 @@ def _residual_findings(
     )
     # y is centred
     variance_of_y: Any = np.average(rows.y**2, axis=0, weights=rows.weights)
-    if rows.y.ndim == 1:
-        worse = better_process(residuals, regression_residuals, variance_of_y)
-        return structure if worse is None else [worse]
     findings: list[Finding | None] = []
+    residuals = np.atleast_2d(residuals.T)
+    regression_residuals = np.atleast_2d(regression_residuals.T)
     # as many findings or None for each target
-    n_targets = len(variance_of_y)
-    n_checks = len(structure) // n_targets
-    for j in range(n_targets):
-        worse = better_process(
-            residuals[:, j],
-            regression_residuals[:, j],
-            variance_of_y[j],
-        )
+    n_checks = len(structure) // len(residuals)
+    for j, variance in enumerate(np.ravel(variance_of_y)):
+        worse = better_process(residuals[j], regression_residuals[j], variance)
         if worse is None:
             findings += structure[j * n_checks : (j + 1) * n_checks]
         else:
-            findings.append(worse.of(j))
+            findings.append(worse if rows.y.ndim == 1 else worse.of(j))
     return findings

@@ -68,7 +68,8 @@ class NormalForm(NamedTuple):
             if rows.known is not None:
                 of_rows = stated.at_rows(rows.known)
             log_slope = of_rows.log_slope(rows.y[:, np.newaxis])[:, 0]
-            constant = -float(rows.weights @ log_slope)
+            # of the targets that are known
+            constant = -float(np.nansum(rows.weights * log_slope.T))
             rows = rows._replace(y=stated.forward(rows.y))
         reduced = _reduced(stated, rows.known is not None)
         return cls(stated, reduced, rows, constant)
@@ -77,9 +78,6 @@ class NormalForm(NamedTuple):
         """The stated likelihood with the scale of the fitted one of y'."""
         if self.stated is self.likelihood:
             return likelihood
-        if isinstance(self.stated, Warped):
-            base = _with_scale_of(self.stated.base, likelihood)
-            return self.stated._replace(likelihood=base)
         return _with_scale_of(self.stated, likelihood)
 
     def reduced(self, stated: Likelihood) -> Likelihood:
@@ -102,6 +100,8 @@ def _reduced(likelihood: Likelihood, censored: bool) -> Likelihood:
 
 def _with_scale_of(stated: Likelihood, fitted: Likelihood) -> Likelihood:
     """A likelihood that was fitted as another one, with the scale of that one."""
+    if isinstance(stated, Warped):
+        return stated._replace(likelihood=_with_scale_of(stated.base, fitted))
     if type(fitted) is type(stated):
         return fitted
     scale = float(np.sqrt(fitted.variance(0.0)))

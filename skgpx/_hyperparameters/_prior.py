@@ -50,6 +50,7 @@ from skgpx._hyperparameters._process_evidence import (
     suits_a_normal,
 )
 from skgpx._hyperparameters._scale_of_y import (
+    is_constant,
     scale_of_y,
     search_few_rows,
     tells_scale,
@@ -102,6 +103,7 @@ from skgpx.kernels import (
     theta_entries,
 )
 from skgpx.likelihoods import Gaussian, Likelihood, Warped
+from skgpx.likelihoods._warped import of_targets
 
 # Observations from which on a search without a signal ends with noise around the mean:
 # fewer leave the function uncertain.
@@ -271,7 +273,7 @@ def learn_scale(
 ) -> Likelihood:
     """The likelihood on the scale of y that the evidence of normal noise prefers.
 
-    Of one target of thirty rows or more, whose noise is not given.
+    Of thirty rows or more, whose noise is not given; of each target by itself.
 
     Parameters
     ----------
@@ -285,6 +287,23 @@ def learn_scale(
     positive : bool, default=True
         Whether all targets are positive if those of the rows are.
     """
+    if rows.y.ndim > 1:
+        learned = []
+        for y in rows.y.T:
+            of_target = rows._replace(y=y).take(np.flatnonzero(~np.isnan(y)))
+            # the same draws for each, so that equal targets are equal
+            of_rng = copy.deepcopy(rng)
+            learned.append(
+                learn_scale(
+                    of_target,
+                    likelihood,
+                    of_rng,
+                    kernel=kernel,
+                    rough=rough,
+                    positive=positive,
+                )
+            )
+        return of_targets(learned)
     rows = canonical_rows(*rows).thinned(RESPONSE_ROWS)
     rows = counted_once(rows)._replace(known=None)
     is_warped = isinstance(likelihood, Warped)
@@ -295,12 +314,7 @@ def learn_scale(
         transforms = [likelihood.transform]
         likelihood.check_parameters()
         likelihood.check_support(rows.y)
-        if rows.y.ndim > 1:
-            raise ValueError(
-                f"The scale of one target can be learned; got {rows.y.shape[1]}. Fit "
-                "each target by an estimator of its own."
-            )
-        if np.ptp(rows.y) == 0.0:
+        if is_constant(rows.y):
             return likelihood._replace(power=1.0)
     elif not tells_scale(rows) or _has_noise(kernel):
         return likelihood

@@ -31,6 +31,8 @@ from skgpx.likelihoods import Gaussian, Likelihood
 # of the rows that may have the same value, which has no density.
 _FEWEST_ROWS = 30
 _LARGEST_SHARE = 0.1
+# Differences of values, relative to their size, of which rounding leaves no digits.
+_ROUNDING = 1e-12
 # Of the power, around the identity.
 _POWER = StudentPrior(1.0, 0.5)
 # Log probability that the prior has a power within its bounds, two deviations away.
@@ -49,13 +51,18 @@ _N_POWERS = 401
 def tells_scale(rows: Rows) -> bool:
     """Whether there are enough rows, and values of one target, to learn its scale."""
     y = rows.y
-    if y.ndim > 1 or len(y) < _FEWEST_ROWS:
+    if y.ndim > 1 or len(y) < _FEWEST_ROWS or is_constant(y):
         return False
     _, position = np.unique(y, return_inverse=True)
     totals = np.bincount(position, rows.weights)
     # two rows may be equal by chance
     largest = max(_LARGEST_SHARE * np.sum(totals), 2.0 * np.max(rows.weights))
     return bool(np.max(totals) <= largest)
+
+
+def is_constant(y: Array) -> bool:
+    """Whether values are equal, but for rounding."""
+    return bool(np.ptp(y) <= _ROUNDING * np.max(np.abs(y)))
 
 
 class _Regression(NamedTuple):

@@ -128,7 +128,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         Most steps of the solver.
     likelihood : Gaussian, Warped or None, default=None
         Noise of y: ``Gaussian()`` or, of a function of y, ``Warped()``. None takes the
-        one of the larger evidence, as :class:`PLSRegressor` does.
+        one of the larger evidence, for each of several targets, as
+        :class:`PLSRegressor` does.
     optimizer : {"evidence"} or None, default="evidence"
         How hyperparameters are found: "evidence" maximises the evidence of an exact
         process of at most 1500 rows times a hyperprior, from 4500 rows on the density
@@ -312,7 +313,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Several targets are independent functions with one kernel and, in
-            standardised units, one noise.
+            standardised units, one noise, each on its own scale of y.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
@@ -348,10 +349,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         quantity = row_quantity(likelihood, len(y), noise_variance=noise_variance)
         kernel = kernel_of(self)
         # refuse at once a kernel that does not fit X or cannot be drawn from
-        noise = None
-        if self.likelihood is not None:
-            noise = getattr(normal_noise(self.likelihood), "noise_variance", None)
-        check_kernel(kernel, X, noise)
+        check_kernel(
+            kernel, X, getattr(normal_noise(likelihood), "noise_variance", None)
+        )
         if isinstance(self.kernel, Kernel):
             latent = split_noise(kernel)[0]
             rng = np.random.default_rng(0)

@@ -24,7 +24,8 @@ class Warp(NamedTuple):
     """``g(y) = location + unit ψ((y - location) / unit)``, with the power λ of ψ.
 
     Both functions are the identity at λ = 1, and have the slope one in the middle of
-    the data, so that g(y) is in the units of y [1]_.
+    the data, so that g(y) is in the units of y [1]_. For several targets, the last axis
+    of y, all attributes are arrays (t,).
 
     Attributes
     ----------
@@ -42,10 +43,10 @@ class Warp(NamedTuple):
        "A new family of power transformations", Biometrika 2000.
     """
 
-    transform: str
-    location: float
-    unit: float
-    power: float | Array = 1.0
+    transform: Any
+    location: Any
+    unit: Any
+    power: Any = 1.0
 
     @classmethod
     def of(cls, transform: str, y: Array, weights: Array) -> Warp:
@@ -57,6 +58,11 @@ class Warp(NamedTuple):
         variance = float(np.average((y - mean) ** 2, weights=weights))
         return cls(transform, mean, float(np.sqrt(variance)) or 1.0)
 
+    @property
+    def lowest(self) -> Any:
+        """The end of the support."""
+        return np.where(self._is_positive, 0.0, -np.inf)[()]
+
     def at(self, power: float | Array) -> Self:
         """The function with another power."""
         return self._replace(power=power)
@@ -65,22 +71,23 @@ class Warp(NamedTuple):
         """``g(y)``."""
         size, sign, power = self._arguments(y)
         values = sign * boxcox(size, power)
-        return self._shifted(values)
+        return self.location + self.unit * (values + self._is_positive)
 
     def inverse(self, z: Any) -> Array:
-        """``y`` with ``g(y) = z``, at most 1e100 units.
+        """``y`` with ``g(y) = z``, at most 1e100 units and 1e150, which have a square.
 
         Zero where no positive y has this value.
         """
+        is_positive = self._is_positive
         values = (np.asarray(z, dtype=np.float64) - self.location) / self.unit
-        power = self.power
-        if self.transform == "box-cox":
-            values = np.maximum(values - 1.0, -1.0 / np.maximum(power, _LEAST))
-            return self.unit * _inverse(values, power)
-        sign = np.where(values < 0.0, -1.0, 1.0)
-        own_power = np.where(values < 0.0, 2.0 - power, power)
-        t = sign * (_inverse(np.abs(values), own_power) - 1.0)
-        return self.location + self.unit * t
+        values = values - is_positive
+        smallest = -1.0 / np.maximum(self.power, _LEAST)
+        size = np.where(is_positive, np.maximum(values, smallest), np.abs(values))
+        sign, power = self._sides(values)
+        t = _inverse(size, power)
+        t = np.where(is_positive, t, sign * (t - 1.0))
+        largest = _LARGEST**1.5
+        return self.location + np.clip(self.unit * t, -largest, largest)
 
     def log_slope(self, y: Any) -> Array:
         """``log g'(y)``."""
@@ -103,19 +110,22 @@ class Warp(NamedTuple):
         of_values = self.unit * log_size**2 * phi
         return np.asarray(of_values), np.asarray(sign * log_size)
 
-    def _arguments(self, y: Any) -> tuple[Array, Array | float, Array | float]:
+    def _arguments(self, y: Any) -> tuple[Array, Array, Array]:
         """Positive arguments of a power, their signs, and the powers."""
         t = (np.asarray(y, dtype=np.float64) - self.location) / self.unit
-        if self.transform == "box-cox":
-            return np.maximum(t, _LEAST), 1.0, self.power
-        is_negative = t < 0.0
-        own_power = np.where(is_negative, 2.0 - self.power, self.power)
-        return 1.0 + np.abs(t), np.where(is_negative, -1.0, 1.0), own_power
+        size = np.where(self._is_positive, np.maximum(t, _LEAST), 1.0 + np.abs(t))
+        return size, *self._sides(t)
 
-    def _shifted(self, values: Array) -> Array:
-        if self.transform == "box-cox":
-            values = values + 1.0
-        return self.location + self.unit * values
+    def _sides(self, values: Array) -> tuple[Array, Array]:
+        """Signs of values, and their powers: Yeo and Johnson's below zero is 2 - λ."""
+        is_negative = ~self._is_positive & (values < 0.0)
+        sign = np.where(is_negative, -1.0, 1.0)
+        return sign, np.where(is_negative, 2.0 - self.power, self.power)
+
+    @property
+    def _is_positive(self) -> Any:
+        """Whether the function is of positive numbers."""
+        return np.asarray(self.transform) == "box-cox"
 
 
 def _inverse(values: Array, power: float | Array) -> Array:

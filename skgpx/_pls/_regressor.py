@@ -96,11 +96,11 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
         own. Scale parameters that are None are estimated. None learns the noise, by the
         evidence: normal, ``Gaussian()``, or with the tails of ``StudentT()``; of y, or
-        of another scale of y whose power it learns,
-        :class:`~skgpx.likelihoods.Warped`. It is normal noise of y for several targets,
-        and where noise or unit of y are given (`noise_variance`, a WhiteKernel,
-        ``normalize_y=False``, ``optimizer=None``); fewer than 30 rows, or a value that
-        a tenth of the rows share, tell neither scale nor tails. Tails are normal where
+        of another scale of y whose power it learns, one for each of several targets,
+        :class:`~skgpx.likelihoods.Warped`. It is normal noise of y where noise or unit
+        of y are given (`noise_variance`, a WhiteKernel, ``normalize_y=False``,
+        ``optimizer=None``); fewer than 30 rows, or a value that a tenth of the rows
+        share, tell neither scale nor tails. Tails are normal for several targets, where
         `method` or `init` are stated (``method="exact"``), for averages that are asked
         for, rows of dask and those that see functionals. Of more than 300 rows normal
         noise is fitted first, and Student's as well only if the diagnostics find
@@ -464,11 +464,11 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
             likelihood and inducing inputs, and cells of space add up their rows. `y`
             and quantities of rows are then dask arrays or series of the same parts.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Several targets, for a Gaussian likelihood in closed form, are independent
+            Several targets, under normal noise in closed form, are independent
             functions with one kernel and its inducing points, each with its own noise
-            unless that is given. NaN stands for a value of one of several targets that
-            is missing: the target is fitted to the rows where it is known, and the
-            kernel is learned from rows and targets without gaps.
+            and its own scale of y unless these are given. NaN stands for a value of one
+            of several targets that is missing: the target is fitted to the rows where
+            it is known, and the kernel is learned from rows and targets without gaps.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: an integer weight equals that many repetitions of the
             row, zero leaves it out.
@@ -690,8 +690,8 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         other._check_adds_rows()
         same_noise = self.noise_variance_ == other.noise_variance_
         same_scale = warp_of(self.likelihood_) == warp_of(other.likelihood_)
-        same_noise = same_noise and same_scale
-        if not (same_noise and same_functions(self.posterior_, other.posterior_)):
+        same_process = same_functions(self.posterior_, other.posterior_)
+        if not (same_noise and same_scale and same_process):
             raise ValueError(
                 "Only models of the same kernel, noise, inducing inputs and units can "
                 "be merged. Fit one of them to the first rows, and add other rows to "
@@ -1024,9 +1024,7 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # None stands for Gaussian(); the parameter is not checked yet
-        likelihood: object = self.likelihood
-        gaussian = likelihood is None or (
-            isinstance(likelihood, Likelihood) and likelihood.has_closed_form
-        )
+        normal: Any = normal_noise(self.likelihood or self._noise_of_y)
+        gaussian = getattr(normal, "has_closed_form", False)
         tags.target_tags.multi_output = gaussian and self.method in ("auto", "exact")
         return tags

@@ -91,19 +91,23 @@ class LatentEstimator(Reporting, BaseEstimator):
             quantity is not None and normal.row_quantity == "noise_variance"
         )
         warp = warp_of(likelihood)
-        if has_noise_of_rows and warp is not None:
-            mean = PredictiveDistribution(posterior, likelihood, X).mean()
-            quantity = quantity * np.exp(2.0 * warp.log_slope(mean))
         n_targets = self.posterior_.n_outputs // likelihood.n_outputs_
-        if n_targets == 1 and self._likelihoods and not has_noise_of_rows:
-            likelihood = averaged(self._likelihoods)
+        learned_noise = None
         if n_targets > 1:
             # several targets: the noise of each at each row
-            noise = likelihood.variance(0.0)
-            if quantity is not None:
-                noise = quantity[:, np.newaxis]
-            quantity = np.broadcast_to(noise, (len(X), n_targets))
-            likelihood = normal = likelihood.with_noise(1.0)
+            shape = (len(X), n_targets)
+            learned_noise = np.broadcast_to(normal.variance(0.0), shape)
+            noise = learned_noise if quantity is None else quantity[:, np.newaxis]
+            quantity = np.broadcast_to(noise, shape)
+            normal = normal.with_noise(1.0)
+            likelihood = normal
+            if warp is not None:
+                likelihood = self.likelihood_._replace(likelihood=normal)
+        if has_noise_of_rows and warp is not None:
+            middle = PredictiveDistribution(posterior, likelihood, X, learned_noise)
+            quantity = quantity * np.exp(2.0 * warp.log_slope(middle.mean()))
+        if n_targets == 1 and self._likelihoods and not has_noise_of_rows:
+            likelihood = averaged(self._likelihoods)
         distribution = PredictiveDistribution(
             posterior,
             likelihood,
@@ -178,8 +182,9 @@ class LatentEstimator(Reporting, BaseEstimator):
             ``draws(X)`` has shape (n_rows, n_samples), or (n_rows, n_outputs,
             n_samples) for several latent outputs; latent values, in the units of y
             where the link is the identity. Where `likelihood_` is Warped, its
-            `inverse` of them are medians of y. Calling it again, on any rows, evaluates
-            the same functions. Data frames are read as by `predict`.
+            `inverse` of them are medians of y; of several targets, which it expects on
+            the last axis, of ``np.moveaxis(draws(X), 1, -1)``. Calling it again, on any
+            rows, evaluates the same functions. Data frames are read as by `predict`.
         """
         check_is_fitted(self)
         n_samples = check_count(n_samples, "n_samples")

@@ -27,6 +27,7 @@ from skgpx._shell.validation import (
 )
 from skgpx._types import AnyArray, Array, ArrayLike, Index, Mask, RandomState
 from skgpx.likelihoods import Likelihood
+from skgpx.likelihoods._warped import of_target
 
 # Normal quantiles and weights at which functions of a transformed target are averaged.
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
@@ -208,6 +209,10 @@ class Predictive(OneBlasThread):
         return continuous_crps(y, self._cdf, self.quantile(LEVELS))
 
 
+# By target, one of several or None.
+_Likelihoods = dict[Any, Likelihood]
+
+
 class PredictiveDistribution(Predictive):
     """Likelihood averaged over the posterior of a latent model.
 
@@ -275,12 +280,14 @@ class PredictiveDistribution(Predictive):
             self.n_targets = posterior.n_outputs // likelihood.n_outputs_
 
     def _of_targets(self) -> list[PredictiveDistribution]:
-        """Distribution of each of several targets."""
+        """Distribution of each target."""
+        if self.n_targets == 1:
+            return [self]
         noise: Any = self.known
         return [
             PredictiveDistribution(
                 self.posterior,
-                self.likelihood,
+                of_target(self.likelihood, target),
                 self.X,
                 known=noise[:, target],
                 random_state=self.random_state,
@@ -345,24 +352,9 @@ class PredictiveDistribution(Predictive):
             _, variance = self.moments(include_noise=False)
             factor = np.sqrt(variance / np.diagonal(covariance))
             covariance = covariance * factor * factor[:, np.newaxis]
-            if include_noise:
-                _, total = self.moments()
-                covariance[np.diag_indices_from(covariance)] = total
-            return covariance
         if include_noise:
-            # the variance of y where the function is zero in every model
-            weights = np.ones(1)
-            if isinstance(self.posterior, MixtureModel):
-                weights = self.posterior.weights
-            zero_function = LatentMixture(
-                mean=np.zeros((self.n_rows, 1, len(weights))),
-                variance=np.zeros((1, 1, 1)),
-                weights=weights,
-                owner=np.arange(len(weights)),
-            )
-            of_rows = self._likelihood_of(slice(None))
-            _, noise = of_rows.predictive_moments(zero_function)
-            covariance[np.diag_indices_from(covariance)] += noise
+            _, total = self.moments()
+            covariance[np.diag_indices_from(covariance)] = total
         return covariance
 
     def sample(
@@ -376,27 +368,27 @@ class PredictiveDistribution(Predictive):
             random_state = self.random_state
         rng = generator(random_state)
         draws = self.posterior.draw(n_samples, rng)
-        models = self.likelihood.of_models(draws.owner)
+        sources = [
+            (j, distribution, likelihood, columns)
+            for j, distribution in enumerate(self._of_targets())
+            for likelihood, columns in distribution.likelihood.of_models(draws.owner)
+        ]
         noise_rngs = [rng]
-        if len(models) > 1:
+        if len(sources) > 1:
             # the noise does not depend on how the rows are split into blocks
-            noise_rngs = rng.spawn(len(models))
-        noises = list(zip(models, noise_rngs, strict=True))
+            noise_rngs = rng.spawn(len(sources))
         parts = []
         for rows in self.blocks():
             latent = draws.values(self.X[rows])
-            if self.target is not None:
-                latent = latent[:, [self.target]]
-            shape: tuple[int, ...] = (len(latent), n_samples)
-            if self.n_targets > 1:
-                shape = latent.shape
-            if self.likelihood.n_outputs_ == 1:
-                latent = latent.reshape(-1, n_samples)
-            y = np.empty((len(latent), n_samples))
-            for (likelihood, columns), noise_rng in noises:
-                of_rows = self._at_rows(likelihood, rows)
-                y[:, columns] = of_rows.sample(latent[..., columns], noise_rng)
-            parts.append(y.reshape(shape))
+            y = np.empty((len(latent), self.n_targets, n_samples))
+            for source, noise_rng in zip(sources, noise_rngs, strict=True):
+                j, distribution, likelihood, columns = source
+                f = latent
+                if likelihood.n_outputs_ == 1:
+                    f = latent[:, distribution.target or 0]
+                of_rows = distribution._at_rows(likelihood, rows)
+                y[:, j, columns] = of_rows.sample(f[..., columns], noise_rng)
+            parts.append(y if self.n_targets > 1 else y[:, 0])
         return np.concatenate(parts)
 
     def stream(self, function: Callable[..., Array], *row_values: Array) -> Array:
@@ -405,16 +397,16 @@ class PredictiveDistribution(Predictive):
         ``function(likelihood, latent, *row_values)`` gets the rows of a block.
         """
         blocks = self.blocks()
-        items: Iterator[tuple[Likelihood, Array, *tuple[Array, ...]]] = (
+        items: Iterator[tuple[_Likelihoods, Array, *tuple[Array, ...]]] = (
             (
-                self._likelihood_of(rows),
+                self._likelihoods_of(rows),
                 self.X[rows],
                 *(values[rows] for values in row_values),
             )
             for rows in blocks
         )
         if len(blocks) == 1:
-            return _of_block(function, self.posterior, self.target, *next(items))
+            return _of_block(function, self.posterior, *next(items))
         block_size = blocks[0].stop - blocks[0].start
         n_blocks_in_memory = working_floats() // (self._floats_per_row() * block_size)
         # a block takes less time than sending it to a process of this machine
@@ -424,7 +416,6 @@ class PredictiveDistribution(Predictive):
             blas_jobs(self.n_jobs, n_blocks_in_memory),
             function,
             self.posterior,
-            self.target,
             in_threads=not on_cluster(),
         )
         return np.concatenate(list(parts))
@@ -441,6 +432,12 @@ class PredictiveDistribution(Predictive):
         # floats per row that the predictive functionals of a likelihood need, for any
         # model
         return self.posterior.floats_per_row + 1500 * self.n_targets
+
+    def _likelihoods_of(self, rows: slice) -> _Likelihoods:
+        return {
+            distribution.target: distribution._likelihood_of(rows)
+            for distribution in self._of_targets()
+        }
 
     def _likelihood_of(self, rows: slice) -> Likelihood:
         return self._at_rows(self.likelihood, rows)
@@ -482,31 +479,25 @@ class PredictiveDistribution(Predictive):
 def _of_block(
     function: Callable[..., Array],
     posterior: FunctionModel | MixtureModel,
-    target: int | None,
-    likelihood: Likelihood,
+    likelihoods: _Likelihoods,
     X: Array,
     *row_values: Array,
 ) -> Array:
     """The function of the likelihood and the latent distribution at a block of rows."""
     latent = posterior.marginals(X)
-    n, c, s = latent.mean.shape
-    if c == likelihood.n_outputs_:
-        return function(likelihood, latent, *row_values)
     mean, variance = np.broadcast_arrays(latent.mean, latent.variance)
-    if target is not None:
-        of_target = latent._replace(
-            mean=mean[:, [target]],
-            variance=variance[:, [target]],
-        )
-        return function(likelihood, of_target, *row_values)
-    # each target of a row is a row of its own, with its noise
-    flat = latent._replace(
-        mean=mean.reshape(n * c, 1, s),
-        variance=variance.reshape(n * c, 1, s),
-    )
-    flat_values = (values.reshape(n * c, *values.shape[2:]) for values in row_values)
-    result = function(likelihood, flat, *flat_values)
-    return result.reshape(n, c, *result.shape[1:])
+    results = []
+    for target, likelihood in likelihoods.items():
+        values = row_values
+        if len(likelihoods) > 1:
+            values = tuple(values_of_all[:, target] for values_of_all in row_values)
+        if target is not None:
+            latent = latent._replace(
+                mean=mean[:, [target]],
+                variance=variance[:, [target]],
+            )
+        results.append(function(likelihood, latent, *values))
+    return results[0] if len(results) == 1 else np.stack(results, axis=1)
 
 
 class NormalDistribution(Predictive):

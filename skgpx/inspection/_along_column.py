@@ -372,7 +372,7 @@ class FunctionDrawsDisplay:
         values = draws(line.rows)
         likelihood = getattr(innermost(estimator), "likelihood_", None)
         warp = getattr(likelihood, "warp_", None)
-        if warp is not None:
+        if warp is not None and values.ndim == 2:
             # medians of y
             values = warp.inverse(values)
         return cls.from_predictions(

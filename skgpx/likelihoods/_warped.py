@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -22,6 +23,8 @@ from skgpx.likelihoods._student_t import StudentT
 _LOG = ExpRate()
 # Units below the middle, where no probability is left.
 _FAR = 1e8
+# Attributes of a scale of which several targets have one each.
+_OF_TARGETS = ("transform", "power", "power_std_")
 # Nodes of an average over normal noise, and levels of one over other noise, which leave
 # out half a percent of each tail.
 _N_NODES = 16
@@ -118,17 +121,19 @@ class Warped(OnScale):
         Of g(y), one that is `location_scale`, such as `Gaussian`, `StudentT` or
         `Tobit`; scales are in the units of y in the middle of the data, where the slope
         of g is one. None is ``Gaussian()``.
-    transform : {"yeo-johnson", "box-cox"}, default="yeo-johnson"
-        "box-cox" is for positive y.
-    power : float, default=None
+    transform : {"yeo-johnson", "box-cox"} or tuple of these, default="yeo-johnson"
+        "box-cox" is for positive y. A tuple has one for each of several targets.
+    power : float or tuple of float, default=None
         From 0 to 2: no other powers leave the whole real line to g(y). None learns it,
-        under normal noise of all rows, censored ones with their bounds as values.
+        of each target by itself, under normal noise of all rows, censored ones with
+        their bounds as values. A tuple has one for each of several targets.
 
     Attributes
     ----------
     warp_ : Warp
-        The function g, set by `prepare`.
-    power_std_ : float
+        The function g, set by `prepare`; of several targets, which `forward` and
+        `inverse` then expect on the last axis.
+    power_std_ : float or tuple of float
         Standard deviation of the posterior of the power; zero of one that is stated,
         and of a logarithm.
 
@@ -158,17 +163,17 @@ class Warped(OnScale):
     """
 
     warp_: Warp
-    power_std_ = 0.0
+    power_std_: Any = 0.0
 
     def __init__(
         self,
         likelihood: Likelihood | None = None,
-        transform: str = "yeo-johnson",
-        power: float | None = None,
+        transform: str | tuple[str, ...] = "yeo-johnson",
+        power: float | tuple[float, ...] | None = None,
     ) -> None:
         self.likelihood = likelihood
-        self.transform = transform
-        self.power = power
+        self.transform: Any = transform
+        self.power: Any = power
 
     @property
     def base(self) -> Likelihood:
@@ -180,15 +185,20 @@ class Warped(OnScale):
     @property
     def description(self) -> str:
         """Which function g is, in words, with the posterior of its power."""
+        if isinstance(self.power, tuple):
+            targets = [of_target(self, j) for j in range(len(self.power))]
+            return "; ".join(
+                getattr(likelihood, "description", "y") for likelihood in targets
+            )
         power = f"{self.power:.3g}"
         if self.power_std_:
             power += f" ± {self.power_std_:.2g}"
         return f"{self.transform.title()}, power {power} (0 is a logarithm, 1 is y)"
 
     @property
-    def support(self) -> tuple[float, float]:  # type: ignore[override]
-        """The interval of y."""
-        return (0.0 if self.transform == "box-cox" else -np.inf, np.inf)
+    def support(self) -> tuple[Any, float]:  # type: ignore[override]
+        """The interval of y; of several targets, the lower ends (t,) and the upper."""
+        return Warp(self.transform, 0.0, 1.0).lowest, np.inf
 
     @property
     def row_quantity(self) -> str | None:  # type: ignore[override]
@@ -229,17 +239,18 @@ class Warped(OnScale):
                 "Warped expects a likelihood with f as location, such as Gaussian(), "
                 f"StudentT() or Tobit(); got {base!r}."
             )
-        if self.transform not in TRANSFORMS:
+        if not set(np.ravel(self.transform)) <= set(TRANSFORMS):
             raise ValueError(
                 f"Warped expects transform to be one of {TRANSFORMS}; got "
                 f"{self.transform!r}."
             )
         low, high = POWER_BOUNDS
-        power = self.power
-        if power is not None and not (is_number(power) and low <= power <= high):
+        powers = self.power if isinstance(self.power, tuple) else (self.power,)
+        is_stated = self.power is not None
+        if is_stated and not all(is_number(p) and low <= p <= high for p in powers):
             raise ValueError(
-                f"Warped expects power to be a number from {low:g} to {high:g}, or "
-                f"None to learn it; got {power!r}."
+                f"Warped expects power to be a number from {low:g} to {high:g}, one "
+                f"for each of several targets, or None to learn it; got {self.power!r}."
             )
         base.check_parameters()
 
@@ -261,8 +272,16 @@ class Warped(OnScale):
     ) -> Self:
         """Copy with the function g, and the base prepared for g(y)."""
         y = doubles(y)
-        weights = np.ones(y.shape) if sample_weight is None else doubles(sample_weight)
+        weights = np.ones(len(y)) if sample_weight is None else doubles(sample_weight)
         self.check_parameters()
+        if not {np.shape(self.transform), np.shape(self.power)} <= {(), y.shape[1:]}:
+            raise ValueError(
+                "Warped expects one transform and one power, or one for each of "
+                f"several targets; got {self.transform!r} and {self.power!r} for y of "
+                f"shape {y.shape}."
+            )
+        if y.ndim > 1:
+            return self._prepared_for_targets(y, weights)
         self.check_support(y)
         power = 1.0 if self.power is None else float(self.power)
         warp = Warp.of(self.transform, y, weights).at(power)
@@ -276,6 +295,21 @@ class Warped(OnScale):
             base_latent_=base.base_latent_,
             _log_bounds=base.theta_bounds,
         )
+
+    def _prepared_for_targets(self, y: Array, weights: Array) -> Self:
+        """Copy with the functions of several targets, on the rows that have them."""
+        targets = []
+        for j, column in enumerate(y.T):
+            own = {
+                name: np.resize(getattr(self, name), y.shape[1]).tolist()[j]
+                for name in _OF_TARGETS
+            }
+            is_known = ~np.isnan(column)
+            target = self._replace(**own)
+            targets.append(target.prepare(column[is_known], weights[is_known]))
+        warps = [target.warp_ for target in targets]
+        joined = Warp(*map(np.array, zip(*warps, strict=True)))
+        return of_targets(targets)._replace(warp_=joined)
 
     @property
     def theta(self) -> Array:
@@ -429,11 +463,8 @@ class LogNormal(OnScale):
 
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Mean and variance of y, of mixtures of log-normal variables: closed form."""
-        mean, spread = self._moments_of_mean(mixture)
-        # E Var[y | f] = (exp(scale²) - 1) E (E[y | f])²
-        mean_square = spread + mean**2
-        noise = np.expm1(self._scale("scale") ** 2) * mean_square
-        return mean, spread + noise
+        noise = self._scale("scale") ** 2
+        return _LOG.moments(mixture._replace(variance=mixture.variance + noise))
 
     def _moments_of_mean(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """Mean and variance of ``exp(f + scale² / 2)``, (n,), in closed form."""
@@ -444,6 +475,31 @@ class LogNormal(OnScale):
 def warp_of(likelihood: Likelihood | None) -> Warp | None:
     """The function of y that has normal noise, if it is another one than y itself."""
     return likelihood.warp_ if isinstance(likelihood, Warped) else None
+
+
+def of_targets(likelihoods: Sequence[Any]) -> Any:
+    """One likelihood of several targets, on a scale each."""
+    if not any(isinstance(likelihood, Warped) for likelihood in likelihoods):
+        return likelihoods[0]
+    targets = [
+        likelihood if isinstance(likelihood, Warped) else Warped(power=1.0)
+        for likelihood in likelihoods
+    ]
+    joined = {
+        name: tuple(getattr(target, name) for target in targets) for name in _OF_TARGETS
+    }
+    return targets[0]._replace(**joined)
+
+
+def of_target(likelihood: Any, target: int) -> Any:
+    """The fitted likelihood of one of several targets, where each has a scale."""
+    if not isinstance(getattr(likelihood, "power", None), tuple):
+        return likelihood
+    if likelihood.power[target] == 1.0:
+        return likelihood.base
+    own = {name: getattr(likelihood, name)[target] for name in _OF_TARGETS}
+    warp = Warp(*[values[target] for values in likelihood.warp_])
+    return likelihood._replace(**own, warp_=warp)
 
 
 def normal_noise(likelihood: Likelihood) -> Likelihood:
