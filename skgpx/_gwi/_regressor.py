@@ -764,8 +764,6 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         )
         states = zip(problem.process.averaged, likelihoods, strict=True)
         noise_of_y = noise_variance * scale**2
-        if np.ndim(noise_of_y) == 0:
-            noise_of_y = float(noise_of_y)
         likelihood: Likelihood = Gaussian(1.0).prepare([0.0]).with_noise(noise_of_y)
         noise_scale = None
         noise_model = None

@@ -665,8 +665,6 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             noise_of_y = mean_noise
         else:
             noise_of_y = T * float(likelihood.variance(0.0)) * np.square(scale)
-        if np.ndim(noise_of_y) == 0:
-            noise_of_y = float(noise_of_y)
         attributes = {
             "kernel_": kernel,
             "_record": search_record([hyperparameters], solved.rows),

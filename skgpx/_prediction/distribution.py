@@ -19,6 +19,7 @@ from skgpx._shell.validation import (
     check_count,
     check_coverage,
     check_levels,
+    check_points,
     codes_of_grades,
     doubles,
     generator,
@@ -184,17 +185,8 @@ class Predictive(OneBlasThread):
         ValueError
             If they have another shape, or one is not finite.
         """
-        array = doubles(y)
-        if array.shape not in ((), (self.n_rows,)):
-            raise ValueError(
-                f"y must have shape ({self.n_rows},), one target for each row of X; "
-                f"got {array.shape}."
-            )
-        if not np.all(np.isfinite(array)):
-            raise ValueError(
-                "y must be finite; got NaN or infinity. Leave these rows out of X."
-            )
-        return np.broadcast_to(array, (self.n_rows,))
+        shape = (self.n_rows,) if np.ndim(y) else ()
+        return np.broadcast_to(check_points("y", doubles(y), shape), (self.n_rows,))
 
     def _quantiles(self, levels: Array) -> Array:
         raise NotImplementedError
@@ -587,26 +579,23 @@ def normal_distribution(
     mean, std = estimator.predict(X, return_std=True)
     mean = np.asarray(mean)
     std = np.asarray(std)
-    if mean.ndim == 1:
-        sampler = partial(_sample_y, estimator, X, None)
-        return NormalDistribution(mean, std, sampler)
-    distributions = []
-    for target in range(mean.shape[1]):
-        sampler = partial(_sample_y, estimator, X, target)
-        distributions.append(
-            NormalDistribution(
-                mean[:, target],
-                std[:, target],
-                sampler,
-            )
+    # all of one target
+    targets = [...] if mean.ndim == 1 else range(mean.shape[1])
+    distributions = [
+        NormalDistribution(
+            mean[:, target],
+            std[:, target],
+            partial(_sample_y, estimator, X, target),
         )
-    return distributions
+        for target in targets
+    ]
+    return distributions[0] if mean.ndim == 1 else distributions
 
 
 def _sample_y(
     estimator: RegressorMixin,
     X: ArrayLike,
-    target: int | None,
+    target: Any,
     n_samples: int,
     random_state: RandomState,
 ) -> AnyArray:
@@ -621,8 +610,6 @@ def _sample_y(
         y = estimator.sample_y(X, n_samples)
     else:
         y = estimator.sample_y(X, n_samples, random_state)
-    if target is None:
-        return y
     return y[:, target]
 
 

@@ -368,8 +368,6 @@ class SteinState:
         mean_evidence = logsumexp(log_evidences) - np.log(len(log_evidences))
 
         noise_of_y = noise_variance * self.scale**2
-        if np.ndim(noise_of_y) == 0:
-            noise_of_y = float(noise_of_y)
         return {
             "kernel_": mixture.kernel,
             "frequencies_": mixture.frequencies / mixture.length_scale,

@@ -87,6 +87,8 @@ class Gaussian(NoiseOfRows):
 
     def with_noise(self, noise_variance: float | Array) -> Self:
         """Copy with this noise variance, or with one for each target."""
+        if np.ndim(noise_variance) == 0:
+            noise_variance = float(noise_variance)
         return self._replace(noise_variance=noise_variance)
 
     def kernel_parameters(self) -> Array:

@@ -300,12 +300,12 @@ class Warped(OnScale):
         """Copy with the functions of several targets, on the rows that have them."""
         targets = []
         for j, column in enumerate(y.T):
-            own = {
+            attributes = {
                 name: np.resize(getattr(self, name), y.shape[1]).tolist()[j]
                 for name in _OF_TARGETS
             }
             is_known = ~np.isnan(column)
-            target = self._replace(**own)
+            target = self._replace(**attributes)
             targets.append(target.prepare(column[is_known], weights[is_known]))
         warps = [target.warp_ for target in targets]
         joined = Warp(*map(np.array, zip(*warps, strict=True)))
@@ -497,9 +497,9 @@ def of_target(likelihood: Any, target: int) -> Any:
         return likelihood
     if likelihood.power[target] == 1.0:
         return likelihood.base
-    own = {name: getattr(likelihood, name)[target] for name in _OF_TARGETS}
+    attributes = {name: getattr(likelihood, name)[target] for name in _OF_TARGETS}
     warp = Warp(*[values[target] for values in likelihood.warp_])
-    return likelihood._replace(**own, warp_=warp)
+    return likelihood._replace(**attributes, warp_=warp)
 
 
 def normal_noise(likelihood: Likelihood) -> Likelihood:
