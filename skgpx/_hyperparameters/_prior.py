@@ -291,18 +291,16 @@ def learn_scale(
         learned = []
         for y in rows.y.T:
             of_target = rows._replace(y=y).take(np.flatnonzero(~np.isnan(y)))
-            # the same draws for each, so that equal targets are equal
-            of_rng = copy.deepcopy(rng)
-            learned.append(
-                learn_scale(
-                    of_target,
-                    likelihood,
-                    of_rng,
-                    kernel=kernel,
-                    rough=rough,
-                    positive=positive,
-                )
+            on_its_scale = learn_scale(
+                of_target,
+                likelihood,
+                # the same draws for each, so that equal targets are equal
+                copy.deepcopy(rng),
+                kernel=kernel,
+                rough=rough,
+                positive=positive,
             )
+            learned.append(on_its_scale)
         return of_targets(learned)
     rows = canonical_rows(*rows).thinned(RESPONSE_ROWS)
     rows = counted_once(rows)._replace(known=None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logsumexp, ndtr
+from scipy.special import expit, logsumexp, ndtr, softmax
 
 from skgpx._hyperparameters._candidates import (
     Candidate,
@@ -346,7 +346,7 @@ def _fitted_scale(start: State, rows: Rows, warp: Warp) -> Scale:
     distance = powers - mode[-1]
     log_density = -loss - slope[-1] * distance - 0.5 * curvature * distance**2
     log_mass = logsumexp(log_density) + np.log(powers[1] - powers[0])
-    shares = np.exp(log_density - logsumexp(log_density))
+    shares = softmax(log_density)
     mean = float(shares @ powers)
     return Scale(
         warp=warp.at(mean),

@@ -660,11 +660,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             scale=np.ones(c),
             variance_scale=T,
         )
-        noise_of_y: float | Array
-        if mean_noise is not None:
-            noise_of_y = mean_noise
-        else:
-            noise_of_y = T * float(likelihood.variance(0.0)) * np.square(scale)
+        noise_of_y: Any = mean_noise
+        if mean_noise is None:
+            noise_of_y = T * likelihood.variance(0.0) * np.square(scale)
         attributes = {
             "kernel_": kernel,
             "_record": search_record([hyperparameters], solved.rows),

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from skgpx._hyperparameters import VariationalEvidence, final_noise, regress_targets
+from skgpx._hyperparameters import (
+    VariationalEvidence,
+    counted_once,
+    final_noise,
+    regress_targets,
+)
 from skgpx._latent import LatentModel
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.regression import (
@@ -92,11 +97,13 @@ def _several_targets(
         known_rows = rows.take(np.flatnonzero(has_value))
         known_rows = known_rows._replace(y=known_rows.y[:, targets])
         statistics = row_statistics(basis, known_rows, sampler.n_jobs)
-        regressions, noises[targets] = regress_targets(
-            statistics,
-            likelihood,
-            sampler.noise_is_free,
-        )
+        is_free = sampler.noise_is_free
+        regressions, noises[targets] = regress_targets(statistics, likelihood, is_free)
+        distinct = counted_once(known_rows)
+        if np.any(distinct.weights != known_rows.weights):
+            # copies would look like rows without noise
+            sums = row_statistics(basis, distinct, sampler.n_jobs)
+            _, noises[targets] = regress_targets(sums, likelihood, is_free)
         distributions[pattern] = regressions.posterior(noises[targets])
         evidence += float(regressions.log_evidence(noises[targets]).sum())
         # Σ var g / σ² of all targets

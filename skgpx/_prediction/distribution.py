@@ -326,7 +326,8 @@ class PredictiveDistribution(Predictive):
             If the mean of y is not the latent function, on any scale.
         """
         likelihood = self.likelihood
-        if not (likelihood.location_scale or likelihood.has_scale_of_y):
+        has_scale = likelihood.has_scale_of_y
+        if not (likelihood.location_scale or has_scale):
             raise ValueError(
                 "return_cov needs a likelihood whose mean is the latent function, of y "
                 f"or of a function of y; got {likelihood!r}. Use return_std, or the "
@@ -339,7 +340,7 @@ class PredictiveDistribution(Predictive):
             ]
             return np.stack(covariances, axis=2)
         covariance = self.posterior.covariance(self.X, self.target or 0)
-        if likelihood.has_scale_of_y:
+        if has_scale:
             # covariance of y on another scale: variances, with the correlations of f
             _, variance = self.moments(include_noise=False)
             factor = np.sqrt(variance / np.diagonal(covariance))

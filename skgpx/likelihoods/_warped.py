@@ -246,8 +246,9 @@ class Warped(OnScale):
             )
         low, high = POWER_BOUNDS
         powers = self.power if isinstance(self.power, tuple) else (self.power,)
-        is_stated = self.power is not None
-        if is_stated and not all(is_number(p) and low <= p <= high for p in powers):
+        if self.power is not None and not all(
+            is_number(power) and low <= power <= high for power in powers
+        ):
             raise ValueError(
                 f"Warped expects power to be a number from {low:g} to {high:g}, one "
                 f"for each of several targets, or None to learn it; got {self.power!r}."

@@ -148,6 +148,13 @@ def test_each_target_has_its_noise():
     assert np.all(np.abs(np.subtract(inside, 0.9)) < 4.0 * np.sqrt(0.09 / 400))
 
 
+def test_copies_do_not_look_like_targets_without_noise():
+    model = PLSRegressor(KERNEL, likelihood=Gaussian(), random_state=0)
+    noises = clone(model).fit(X, Y).noise_variance_
+    copies = clone(model).fit(X, Y, sample_weight=np.full(len(X), 9.0))
+    assert_allclose(copies.noise_variance_, noises)
+
+
 def test_draws_have_the_moments_of_each_target():
     model = PLSRegressor(**FIXED).fit(X, Y)
     draws = model.sample_functions(400, random_state=0)
