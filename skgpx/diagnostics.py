@@ -28,7 +28,7 @@ from skgpx._shell.validation import Rows
 from skgpx._types import Array, Index, Kernel, Mask
 from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
-from skgpx.likelihoods import Likelihood, StudentT
+from skgpx.likelihoods import Likelihood, StudentT, Warped
 from skgpx.likelihoods._warped import normal_noise, of_target
 
 # A posterior that is largest at a bound has its mean 1.3 standard deviations from it,
@@ -74,10 +74,10 @@ def conclude(
     Beside weights of the rows, which are not None, nothing is said of equal rows: they
     are what an integer weight means.
     """
-    at_bound = powers_at_bounds(getattr(estimator, "likelihood_", None))
+    likelihood = getattr(estimator, "likelihood_", None)
     reported = tuple(
         finding
-        for finding in (*findings, *at_bound)
+        for finding in (*findings, *powers_at_bounds(likelihood))
         if finding is not None
         and (sample_weight is None or finding.check != "equal rows")
     )
@@ -93,11 +93,12 @@ def conclude(
             warn(f"The diagnostics of this fit found:\n{items}", category)
 
 
-def powers_at_bounds(likelihood: Any) -> list[Finding]:
+def powers_at_bounds(likelihood: Likelihood | None) -> list[Finding]:
     """Findings if powers of scales that were learned would be beyond 0 or 2."""
-    findings = []
-    powers = np.atleast_1d(getattr(likelihood, "power", ()))
-    for j, power in enumerate(powers.tolist()):
+    findings: list[Finding] = []
+    if not isinstance(likelihood, Warped):
+        return findings
+    for j, power in enumerate(np.atleast_1d(likelihood.power).tolist()):
         scale = of_target(likelihood, j)
         # from the bounds 0, but for logarithms of positive y, and 2
         is_positive = getattr(scale, "transform", None) == "box-cox"

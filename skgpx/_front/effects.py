@@ -34,6 +34,7 @@ from skgpx._types import (
 )
 from skgpx.bases import EmpiricalSpectral, Nystroem
 from skgpx.kernels import parts_with
+from skgpx.likelihoods._warped import of_target
 
 # Functions that are drawn, and points through which they are drawn beside the inducing
 # points. For 60 to 200 rows of six to ten columns twice as many moved indices by up to
@@ -354,10 +355,10 @@ def _on_scale(
 
     def evaluate(rows: Any) -> Array:
         values = draws(rows)
-        if is_response:
-            has_classes = hasattr(likelihood, "probabilities")
-            mean = likelihood.probabilities if has_classes else likelihood.mean
-            values = mean(values)
+        if is_response and hasattr(likelihood, "probabilities"):
+            values = likelihood.probabilities(values)
+        elif is_response:
+            values = of_target(likelihood, output % values.shape[1]).mean(values)
         if values.ndim == 2:
             values = values[:, np.newaxis]
         if not 0 <= output < values.shape[1]:

@@ -881,8 +881,7 @@ def _likelihoods_of_models(
     noises = process.noises + np.maximum(noise_variance - before, 0.0)
     noises = noises * np.minimum(noise_variance / before, 1.0)
     normal = Gaussian(1.0).prepare([0.0])
-    noises_of_y = np.ravel(noises * scale**2)
-    return tuple(normal.with_noise(noise) for noise in noises_of_y)
+    return tuple(normal.with_noise(noise) for noise in np.ravel(noises * scale**2))
 
 
 def _scale_of_learned_noise(

@@ -41,8 +41,7 @@ class NormalForm(NamedTuple):
         stated = likelihood.prepare(rows.y, rows.weights, rows.known)
         form = cls.of_prepared(stated, rows)
         # what was not stated is free
-        reduced = _reduced(likelihood, form.rows.known is not None)
-        return form._replace(likelihood=reduced)
+        return form._replace(likelihood=form.reduced(likelihood))
 
     @classmethod
     def of_prepared(cls, stated: Likelihood, rows: Rows) -> NormalForm:
@@ -104,5 +103,4 @@ def _with_scale_of(stated: Likelihood, fitted: Likelihood) -> Likelihood:
         return stated._replace(likelihood=_with_scale_of(stated.base, fitted))
     if type(fitted) is type(stated):
         return fitted
-    scale = float(np.sqrt(fitted.variance(0.0)))
-    return stated._replace(scale=scale)
+    return stated._replace(scale=float(np.sqrt(fitted.variance(0.0))))

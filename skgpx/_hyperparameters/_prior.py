@@ -290,9 +290,8 @@ def learn_scale(
     if rows.y.ndim > 1:
         learned = []
         for y in rows.y.T:
-            of_target = rows._replace(y=y).take(np.flatnonzero(~np.isnan(y)))
             on_its_scale = learn_scale(
-                of_target,
+                rows._replace(y=y).take(~np.isnan(y)),
                 likelihood,
                 # the same draws for each, so that equal targets are equal
                 copy.deepcopy(rng),

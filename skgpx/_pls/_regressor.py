@@ -622,13 +622,7 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
                 settings["method"] = "exact"
             first = clone(self).set_params(**settings)
             first.fit(X, y, sample_weight)
-            parameters = self.get_params(deep=False)
-            fitted = {
-                name: value
-                for name, value in vars(first).items()
-                if name not in parameters
-            }
-            self.__dict__.update(fitted)
+            self.__dict__.update(vars(first) | self.get_params(deep=False))
             return self
         if is_lazy(X):
             raise ValueError(
@@ -690,8 +684,8 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         other._check_adds_rows()
         same_noise = self.noise_variance_ == other.noise_variance_
         same_scale = warp_of(self.likelihood_) == warp_of(other.likelihood_)
-        same_process = same_functions(self.posterior_, other.posterior_)
-        if not (same_noise and same_scale and same_process):
+        same_noise = same_noise and same_scale
+        if not (same_noise and same_functions(self.posterior_, other.posterior_)):
             raise ValueError(
                 "Only models of the same kernel, noise, inducing inputs and units can "
                 "be merged. Fit one of them to the first rows, and add other rows to "

@@ -310,9 +310,7 @@ class PredictiveDistribution(Predictive):
             return np.column_stack((mean, variance))
 
         moments = self.stream(mean_and_variance)
-        means = moments[..., 0].copy()
-        variances = moments[..., 1].copy()
-        return means, variances
+        return moments[..., 0].copy(), moments[..., 1].copy()
 
     def covariance(self, include_noise: bool = True) -> Array:
         """Covariance of y between the rows, shape (n_rows, n_rows).
@@ -390,7 +388,7 @@ class PredictiveDistribution(Predictive):
         ``function(likelihood, latent, *row_values)`` gets the rows of a block.
         """
         blocks = self.blocks()
-        items: Iterator[tuple[_Likelihoods, Array, *tuple[Array, ...]]] = (
+        items: Iterator[tuple[Any, ...]] = (
             (
                 self._likelihoods_of(rows),
                 self.X[rows],
@@ -555,10 +553,7 @@ class NormalDistribution(Predictive):
     def _log_density(self, y: Array) -> Array:
         self._check_positive()
         z = (y - self._mean) / self._std
-        # -½ z² - log σ - ½ log 2π
-        log_density = -0.5 * z**2
-        log_density = log_density - np.log(self._std)
-        return log_density - 0.5 * np.log(2.0 * np.pi)
+        return -0.5 * z**2 - np.log(self._std) - 0.5 * np.log(2.0 * np.pi)
 
     def _crps(self, y: Array) -> Array:
         return normal_crps(y, self._mean, self._std)
@@ -659,8 +654,7 @@ class RescaledDistribution(Predictive):
     def _log_density(self, y: Array) -> Array:
         # log p(y) = log p_Y(m + (y - m) / s) - log s
         unstretched = self._stretched(y[:, np.newaxis], -1)[:, 0]
-        log_density = self.inner._log_density(unstretched)
-        return log_density - np.log(self._factor)
+        return self.inner._log_density(unstretched) - np.log(self._factor)
 
     def _stretched(self, values: Array, power: int = 1) -> Array:
         mean = self._mean[:, np.newaxis]

@@ -186,9 +186,9 @@ class Warped(OnScale):
     def description(self) -> str:
         """Which function g is, in words, with the posterior of its power."""
         if isinstance(self.power, tuple):
-            targets = [of_target(self, j) for j in range(len(self.power))]
             return "; ".join(
-                getattr(likelihood, "description", "y") for likelihood in targets
+                getattr(of_target(self, j), "description", "y")
+                for j in range(len(self.power))
             )
         power = f"{self.power:.3g}"
         if self.power_std_:
@@ -494,13 +494,16 @@ def of_targets(likelihoods: Sequence[Any]) -> Any:
 
 def of_target(likelihood: Any, target: int) -> Any:
     """The fitted likelihood of one of several targets, where each has a scale."""
-    if not isinstance(getattr(likelihood, "power", None), tuple):
+    if not (isinstance(likelihood, Warped) and isinstance(likelihood.power, tuple)):
         return likelihood
+    base: Any = likelihood.base
+    if np.ndim(base.noise_parameter):
+        base = base.with_noise(base.noise_parameter[target])
     if likelihood.power[target] == 1.0:
-        return likelihood.base
+        return base
     attributes = {name: getattr(likelihood, name)[target] for name in _OF_TARGETS}
     warp = Warp(*[values[target] for values in likelihood.warp_])
-    return likelihood._replace(**attributes, warp_=warp)
+    return likelihood._replace(**attributes, likelihood=base, warp_=warp)
 
 
 def normal_noise(likelihood: Likelihood) -> Likelihood:

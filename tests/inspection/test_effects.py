@@ -270,6 +270,16 @@ def test_a_learned_scale_of_y():
     # exp(2 x0) exp(x1) is no sum
     response = by_effect(sobol_indices(model, X, scale="response"))
     assert response["x0, x1"] > 0.02 > latent["x0, x1"]
+    # of two targets, the second of which is as it is
+    Y = np.column_stack((y, np.log(y) - 1.5))
+    several = PLSRegressor(hyperparameters="maximise", random_state=0).fit(X, Y)
+    assert several.likelihood_.power[1] == 1.0
+    response = by_effect(sobol_indices(several, X, scale="response"))
+    assert response["x0, x1"] > 0.02
+    second = by_effect(sobol_indices(several, X, scale="response", output=1))
+    assert second == by_effect(sobol_indices(several, X, output=1))
+    with pytest.raises(ValueError, match="output must be from 0 to 1; got 2"):
+        sobol_indices(several, X, scale="response", output=2)
 
 
 def test_the_same_seed_and_any_order_of_columns():
