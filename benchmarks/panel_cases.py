@@ -18,7 +18,9 @@ from sklearn import ensemble
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegressionCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import skgpx
 from benchmarks.data import CLASSIFICATION, REGRESSION, file_of, load
@@ -67,6 +69,10 @@ ESTIMATORS = {
         n_restarts_optimizer=1, normalize_y=True
     ),
     "GaussianProcessClassifier": GaussianProcessClassifier(),
+    "LogisticRegressionCV": make_pipeline(
+        StandardScaler(),
+        LogisticRegressionCV(scoring="neg_log_loss", max_iter=2000),
+    ),
 }
 # Likelihoods of which there is one made-up case each, learned without their values.
 DRAWN: dict[str, Any] = {
@@ -98,6 +104,7 @@ G, D = "GWIRegressor", "DecoupledSampler"
 E, EC = PEERS = ("GaussianProcessRegressor", "GaussianProcessClassifier")
 ANY, MANY = (P, S, T, G), (P, T, G)  # few columns, many columns
 C, BOOSTED = ("PLSClassifier", "GWIClassifier"), "GWIClassifier boosting"
+LOGISTIC = "LogisticRegressionCV"
 
 
 def estimator(name: str, X: Array, seed: int) -> Any:
@@ -636,6 +643,27 @@ add((*C, BOOSTED), classes, {"classes alternate": (turns, 1000, 1)})
 add((*C, BOOSTED), classes, {"classes alternate, six columns": (turns, 1000, 6)})
 rare = two(lambda X: X @ [2.0, 2.0, 1.0] - 8.0)
 add((*C, BOOSTED), classes, {"1 % positives": (rare, 1500, 3)})
+linear = {
+    f"linear log odds, {n} rows": (two(lambda X: X @ [2.0, -1.5, 1, 0, 0, 0]), n, 6)
+    for n in (100, 500)
+}
+steep = {"steep log odds": (two(lambda X: X @ [6.0, 4.0, -3.0, 0.0]), 150, 4)}
+add((*C, LOGISTIC), classes, linear | steep)
+
+
+def proportions(rng: Rng, n: int) -> Problem:
+    """Five lengths of animals of all sizes, whose sexes differ in proportions."""
+    n_rows = n + 2 * N_TEST
+    y = rng.integers(2, size=n_rows)
+    size = rng.standard_normal(n_rows)
+    mean = np.outer(size, [0.95, 0.97, 0.99, 0.99, 0.98])
+    mean += np.outer(y, [0.18, -0.22, 0.05, -0.05, 0.0])
+    X = mean + 0.06 * rng.standard_normal(mean.shape)
+    return Problem(X[:n], y[:n], X[n:], y[n:])
+
+
+sizes = {f"proportions, {n} rows": (n,) for n in (100, 400)}
+add((*C, LOGISTIC), proportions, sizes)
 
 
 # ---- Real sets -----------------------------------------------------------------------

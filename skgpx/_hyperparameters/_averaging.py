@@ -179,7 +179,7 @@ def average(
         Prepared.
     rng : numpy.random.Generator
     trend : bool
-        Whether trends and seasons compete, under Gaussian noise.
+        Whether trends compete and, under Gaussian noise, seasons.
     requested : bool
         Whether draws are asked for, whatever they cost.
     n_jobs : int or None

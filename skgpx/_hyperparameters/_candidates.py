@@ -641,7 +641,9 @@ def with_trend(candidate: Candidate, rows: Rows, of_groups: bool = False) -> Can
     column_std = default_scales / (2.0 * np.sqrt(d))
     latent_std = np.sqrt(candidate.unit)
     unit = np.full(d, latent_std) / column_std
-    mean = _SLOPE.mean - 0.5 * np.log(d)
+    # in the unit of the amplitude, which is that of the functions
+    amplitude_mean = float(np.mean(candidate.mean[~candidate.is_length_scale]))
+    mean = _SLOPE.mean + 0.5 * (amplitude_mean - _AMPLITUDE.mean) - 0.5 * np.log(d)
     prior = StudentPrior(mean, _SLOPE.std)
     trend = Linear(
         slope=np.exp(mean) * unit,

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from skgpx._hyperparameters._candidates import Candidate
+from skgpx._hyperparameters._candidates import Candidate, with_trend
 from skgpx._hyperparameters._evidence import (
     Evidence,
     Inducing,
@@ -45,6 +45,7 @@ from skgpx._shell.parallel import side_by_side
 from skgpx._shell.validation import Rows, standardisation
 from skgpx._types import Array, Generator
 from skgpx.bases import select_inducing
+from skgpx.kernels import length_scale_entries
 from skgpx.likelihoods import Gaussian, Likelihood
 
 # The most inducing points that are counted, for a kernel that ended a search.
@@ -53,6 +54,9 @@ _MAX_INDUCING_COUNTED = 1000
 # of the lengthscales of |f|, which has kinks, where it starts.
 _ROUNDS_OF_SIGNS = 3
 _SMOOTHER = (1.0, 2.0, 4.0)
+# Latent functions up to which each may have a linear trend: ten digits take twice as
+# long.
+_MOST_TRENDED = 4
 
 
 def laplace_search(
@@ -70,8 +74,8 @@ def laplace_search(
     """Maximise Laplace's evidence from each start, side by side.
 
     An earlier search is continued from its result, `start`. For one latent function the
-    inducing points are doubled while that gains. A likelihood that is close to Gaussian
-    may have a `trend` and seasons.
+    inducing points are doubled while that gains. Functions may have a `trend`, those
+    under a likelihood that is close to Gaussian also seasons.
     """
     rows = split.rows
     n = len(rows.y)
@@ -83,6 +87,9 @@ def laplace_search(
         starts = [_start_as_observed(families, scattered, likelihood, n_jobs, trend)]
     else:
         starts = starts_by_regression(families, split.scattered, likelihood, n_jobs)
+        is_affordable = likelihood.n_outputs_ <= _MOST_TRENDED
+        if trend and is_affordable and not likelihood.symmetric:
+            starts += _start_with_trend(starts[0], split.scattered)
     # 2 rows and inducing points, of which the evidence is coupled between classes
     n_contrasts = max(likelihood.n_outputs_ - 1, 1)
     # an evaluation takes a tenth of a second: 1.5e8 operations n m²
@@ -225,6 +232,14 @@ def _start_as_observed(
     log_scale = 0.5 * best.likelihood.theta
     theta = np.clip(log_scale, *likelihood.theta_bounds.T)
     return best._replace(likelihood=likelihood.with_theta(theta))
+
+
+def _start_with_trend(start: State, rows: Rows) -> list[State]:
+    """Long lengthscales of a default kernel, beside slopes at their prior."""
+    if start.candidate.is_given or not length_scale_entries(start.kernel):
+        return []
+    candidate = with_trend(start.candidate, rows)
+    return [start._replace(candidate=candidate, u=candidate.starts()[0])]
 
 
 def starts_by_regression(

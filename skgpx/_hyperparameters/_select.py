@@ -16,6 +16,7 @@ import numpy as np
 from skgpx._hyperparameters._annealing import LogPosterior
 from skgpx._hyperparameters._candidates import (
     Candidate,
+    has_log_odds,
     products_of,
     with_trend,
 )
@@ -250,7 +251,7 @@ def finalists(
         margin=NEGLIGIBLE_NATS,
         keep_close=has_more_rows,
     )
-    if trend and likelihood.has_closed_form:
+    if trend:
         rivals = with_trends(rivals, split)
     # 3 where neighbours lead, and the best ones on as many rows as the search has
     has_neighbors = split.rough and split.rows.X.shape[1] > 1
@@ -467,7 +468,9 @@ def with_trends(
     threshold = best.posterior
     if has_more_rows:
         threshold -= NEGLIGIBLE_NATS
-    if n_columns == 1 and not (split.abundant or split.smooth):
+    has_seasons = best.likelihood.has_closed_form
+    has_seasons = has_seasons and not (split.abundant or split.smooth)
+    if n_columns == 1 and has_seasons:
         seasons = search_seasons(
             additions[0][0],
             [rows],
@@ -631,13 +634,17 @@ def train(
 def search_trend(best: State, rows: Rows, of_groups: bool = False) -> State:
     """The best candidate plus a linear trend, from its optimum or long lengthscales.
 
-    A trend of groups from both: their lines may take the place of other functions.
+    A trend of groups from both: their lines may take the place of other functions. That
+    of log odds from long lengthscales, since steep lines take the place of large
+    amplitudes.
     """
     candidate = with_trend(best.candidate, rows, of_groups)
     trend = candidate.coordinates_of(candidate.kernel)[len(best.u) :]
     long = best.candidate.starts()[0]
     starts = [np.append(u, trend) for u in (best.u, long)]
-    if not of_groups:
+    if has_log_odds(best.likelihood):
+        starts = starts[1:]
+    elif not of_groups:
         starts = best_first(candidate, starts, rows, best.likelihood)[:1]
     return best_of([search(candidate, u, rows, best.likelihood) for u in starts])
 

@@ -5,9 +5,17 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import qmc
+from scipy.stats import poisson, qmc
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Matern,
+    Sum,
+    WhiteKernel,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from skgpx import (
     DecoupledSampler,
@@ -64,10 +72,52 @@ def test_every_likelihood_has_rough_kernels(likelihood):
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            kernels.append(model.fit(X, y).kernel_.k2)
+            kernel = model.fit(X, y).kernel_
+        # beside a trend, if it has one
+        product = kernel.k1 if isinstance(kernel, Sum) else kernel
+        kernels.append(product.k2)
     assert type(kernels[0]) is RBF
     assert isinstance(kernels[1], Matern)
     assert kernels[1].nu == 1.5
+
+
+def proportions(n, seed):
+    """Lengths of animals of all sizes, whose sexes differ in their proportions."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    size = rng.standard_normal(n)
+    X = np.outer(size, [0.95, 0.97, 0.99, 0.99, 0.98])
+    X += np.outer(y, [0.18, -0.22, 0.05, -0.05, 0.0])
+    return X + 0.06 * rng.standard_normal(X.shape), y
+
+
+# averaged, and by the evidence of inducing points
+@pytest.mark.parametrize("n", [100, 300])
+def test_log_odds_may_be_linear(n):
+    X, y = proportions(n + 1000, seed=0)
+    peer = LogisticRegression(C=100.0, max_iter=1000).fit(X[:n], y[:n])
+    model = PLSClassifier(random_state=0).fit(X[:n], y[:n])
+    loss = log_loss(y[n:], model.predict_proba(X[n:]))
+    assert loss < log_loss(y[n:], peer.predict_proba(X[n:])) + 0.01
+    # without a trend it is four times as large
+    assert loss < 0.06
+    assert "a linear trend" in model.report()["search"]["kernel"]
+
+
+def test_log_rates_may_be_linear():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1100, 5))
+    rates = np.exp(1.5 + X @ [1.2, -0.8, 0.5, 0.0, 0.0])
+    y = rng.poisson(rates)
+    model = PLSRegressor(likelihood=Poisson("exp"), random_state=0)
+    model.fit(X[:100], y[:100])
+    excess = np.mean(
+        poisson.logpmf(y[100:], rates[100:])
+        - model.log_predictive_density(X[100:], y[100:])
+    )
+    # 0.07 without a trend
+    assert excess < 0.05
+    assert "a linear trend" in model.report()["search"]["kernel"]
 
 
 def test_more_columns_than_matter():
