@@ -230,13 +230,17 @@ def _regress(
 
     # 2  Regression in the basis φ(x) = L⁻¹ k(Z, x).
     basis = Nystroem.from_kernel(kernel, inducing_points, noise_variance)
-    statistics = row_statistics(basis, rows, n_jobs)
     if has_several_targets:
-        sums, noise_variances = regress_targets(
-            statistics, prior.likelihood, is_learned
+        regressions, noise_variances = regress_targets(
+            basis,
+            rows,
+            prior.likelihood,
+            is_learned,
+            n_jobs,
         )
-        weights = sums.posterior(noise_variances)
+        weights = regressions.posterior(noise_variances)
         return FittedProcess(LatentModel(basis, weights), noise_variances, (prior,))
+    statistics = row_statistics(basis, rows, n_jobs)
     # I + ΦᵀΦ / σ² = L Lᵀ
     L = precision_root(statistics.gram, noise_variance)
     mean = posterior_mean_from(statistics, noise_variance, L)[:, np.newaxis]

@@ -23,7 +23,6 @@ from skgpx._hyperparameters._modes import NO_NOISE
 from skgpx._hyperparameters._neighborhoods import NeighborhoodDensity
 from skgpx._hyperparameters._normal_form import NormalForm
 from skgpx._hyperparameters._prior import (
-    counted_once,
     learn,
     learn_scale,
     learns_noise,
@@ -81,7 +80,6 @@ __all__ = [
     "StudentPrior",
     "VariationalEvidence",
     "counted_errors",
-    "counted_once",
     "depends_on_contrasts",
     "evidence_of",
     "false_alarm_level",

@@ -82,6 +82,7 @@ from skgpx._row_budgets import (
     SPARSE_ROWS,
 )
 from skgpx._shell.kernel_requests import EVERYTHING, DefaultKernel
+from skgpx._shell.row_statistics import counted_once
 from skgpx._shell.validation import (
     Rows,
     canonical_rows,
@@ -852,20 +853,6 @@ def _fix_stated_noise(state: State) -> Likelihood:
 
 
 # ---- Units and weights of the rows ---------------------------------------------------
-
-
-def counted_once(rows: Rows) -> Rows:
-    """Limit weights to one where no other row has the same inputs."""
-    X = rows.X
-    limited = np.minimum(rows.weights, 1.0)
-    if np.all(X[1:, 0] > X[:-1, 0]):
-        return rows._replace(weights=limited)
-    order = np.lexsort(X.T[::-1])
-    equals_next = np.all(X[order[1:]] == X[order[:-1]], axis=1)
-    is_unique = np.ones(len(X), dtype=bool)
-    is_unique[order[1:]] &= ~equals_next
-    is_unique[order[:-1]] &= ~equals_next
-    return rows._replace(weights=np.where(is_unique, limited, rows.weights))
 
 
 def latent_scale(rows: Rows, likelihood: Likelihood) -> float:

@@ -28,6 +28,7 @@ from skgpx._row_budgets import (
     NOISE_ROWS,
     SEARCHED_ROWS,
 )
+from skgpx._shell.row_statistics import counted_once, row_statistics
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, ArrayLike, Generator, Kernel
 from skgpx.bases import Nystroem, select_inducing, select_until
@@ -174,9 +175,9 @@ def inducing_of_targets(
     if rows.y.ndim == 1:
         return Z
     sample = rows.without_gaps().thinned(NOISE_ROWS)
-    statistics = _statistics(Nystroem.from_kernel(kernel, Z), sample)
-    least_noise = float(regress_targets(statistics, likelihood, learn)[1].min())
-    Z, _ = inducing_by_capacity(rows, kernel, least_noise, inducing, rng)
+    basis = Nystroem.from_kernel(kernel, Z)
+    _, noises = regress_targets(basis, sample, likelihood, learn, n_jobs=1)
+    Z, _ = inducing_by_capacity(rows, kernel, float(noises.min()), inducing, rng)
     return Z
 
 
@@ -284,21 +285,28 @@ def final_noise(
 
 
 def regress_targets(
-    statistics: WeightStatistics,
+    basis: Nystroem,
+    rows: Rows,
     likelihood: Gaussian,
-    learn: bool = True,
+    learn: bool,
+    n_jobs: int | None,
 ) -> tuple[TargetRegressions, Array]:
     """Regressions of several targets and the noise variance of each, given the basis.
 
     A free noise has its own evidence and the hyperprior of the search, in which all
-    targets shared one.
+    targets shared one. As there copies count once, which look like rows without noise.
     """
+    statistics = row_statistics(basis, rows, n_jobs)
     regressions = TargetRegressions(statistics)
-    n_targets = statistics.moment.shape[1]
+    n_targets = rows.y.shape[1]
     if not (learn and len(likelihood.theta)):
         return regressions, np.full(n_targets, float(likelihood.variance(0.0)))
     low, high = likelihood.theta_bounds[0]
-    noises = regressions.best_noise(low, high, NOISE_PRIOR.log_density)
+    distinct = counted_once(rows)
+    sums = regressions
+    if np.any(distinct.weights != rows.weights):
+        sums = TargetRegressions(row_statistics(basis, distinct, n_jobs))
+    noises = sums.best_noise(low, high, NOISE_PRIOR.log_density)
     # at most the variance of y, unless a target is constant
     mean_squares = statistics.square / statistics.weight
     largest = np.where(mean_squares > 0.0, mean_squares, np.inf)

@@ -299,6 +299,7 @@ class TargetRegressions:
     """
 
     def __init__(self, statistics: WeightStatistics):
+        self.statistics = statistics
         eigenvalues, self._vectors = linalg.eigh(statistics.gram)
         self._eigenvalues = np.maximum(eigenvalues, 0.0)
         # UᵀΦᵀy

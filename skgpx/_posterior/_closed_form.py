@@ -6,7 +6,6 @@ import numpy as np
 
 from skgpx._hyperparameters import (
     VariationalEvidence,
-    counted_once,
     final_noise,
     regress_targets,
 )
@@ -96,17 +95,17 @@ def _several_targets(
         targets = np.flatnonzero(pattern_of_target == pattern)
         known_rows = rows.take(np.flatnonzero(has_value))
         known_rows = known_rows._replace(y=known_rows.y[:, targets])
-        statistics = row_statistics(basis, known_rows, sampler.n_jobs)
-        is_free = sampler.noise_is_free
-        regressions, noises[targets] = regress_targets(statistics, likelihood, is_free)
-        distinct = counted_once(known_rows)
-        if np.any(distinct.weights != known_rows.weights):
-            # copies would look like rows without noise
-            sums = row_statistics(basis, distinct, sampler.n_jobs)
-            _, noises[targets] = regress_targets(sums, likelihood, is_free)
+        regressions, noises[targets] = regress_targets(
+            basis,
+            known_rows,
+            likelihood,
+            sampler.noise_is_free,
+            sampler.n_jobs,
+        )
         distributions[pattern] = regressions.posterior(noises[targets])
         evidence += float(regressions.log_evidence(noises[targets]).sum())
         # Σ var g / σ² of all targets
+        statistics = regressions.statistics
         residual += statistics.residual * float(np.sum(1.0 / noises[targets]))
         weight += statistics.weight * len(targets)
     weights = distributions[0]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from skgpx._hyperparameters import VariationalEvidence, counted_once
+from skgpx._hyperparameters import VariationalEvidence
 from skgpx._latent import ObservedSeries, SeriesModel
 from skgpx._numerics.state_space import Filtered
 from skgpx._posterior._sampler import Inference, Sampler, inference_of, prior_mean
 from skgpx._row_budgets import NOISE_ROWS, STRETCHES
+from skgpx._shell.row_statistics import counted_once
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Generator, Mask
 from skgpx.bases import SeriesBasis

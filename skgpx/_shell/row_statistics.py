@@ -34,6 +34,20 @@ from skgpx.kernels import VALUE, FunctionalRows, Functionals, split_noise
 from skgpx.likelihoods import Gaussian, Likelihood
 
 
+def counted_once(rows: Rows) -> Rows:
+    """Limit weights to one where no other row has the same inputs."""
+    X = rows.X
+    limited = np.minimum(rows.weights, 1.0)
+    if np.all(X[1:, 0] > X[:-1, 0]):
+        return rows._replace(weights=limited)
+    order = np.lexsort(X.T[::-1])
+    equals_next = np.all(X[order[1:]] == X[order[:-1]], axis=1)
+    is_unique = np.ones(len(X), dtype=bool)
+    is_unique[order[1:]] &= ~equals_next
+    is_unique[order[:-1]] &= ~equals_next
+    return rows._replace(weights=np.where(is_unique, limited, rows.weights))
+
+
 def row_statistics(basis: Basis, rows: Rows, n_jobs: int | None) -> WeightStatistics:
     """:func:`statistics_of_all` for one basis."""
     return statistics_of_all((basis,), rows, n_jobs)[0]

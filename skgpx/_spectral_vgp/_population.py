@@ -9,11 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skgpx._hyperparameters import (
-    counted_once,
-    kinds_of_rows,
-    learn_noise_of_slopes,
-)
+from skgpx._hyperparameters import kinds_of_rows, learn_noise_of_slopes
 from skgpx._latent import LatentModel
 from skgpx._numerics.fourier import Box, Integers
 from skgpx._numerics.fourier_sums import BinMoments, SeriesStatistics
@@ -25,6 +21,7 @@ from skgpx._numerics.regression import (
 )
 from skgpx._numerics.rows import sample_distinct_rows
 from skgpx._shell.functionals import units_of_functionals
+from skgpx._shell.row_statistics import counted_once
 from skgpx._shell.validation import Rows, canonical_rows
 from skgpx._spectral_vgp._candidates import (
     MAX_ORDERED_WAVES,

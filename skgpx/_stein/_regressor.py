@@ -29,7 +29,7 @@ from skgpx._shell.callbacks import (
     with_callbacks,
 )
 from skgpx._shell.functionals import units_of_functionals
-from skgpx._shell.row_statistics import AdditiveModel, row_statistics
+from skgpx._shell.row_statistics import AdditiveModel
 from skgpx._shell.validation import (
     COUNT,
     COUNT_OR_ZERO,
@@ -912,9 +912,15 @@ def _noise_of_targets(
         500,
     )
     basis = Nystroem.from_kernel(prior.kernel, inducing_points)
-    sums = row_statistics(basis, sample, settings.n_jobs)
     is_learned = settings.optimizer is not None
-    return regress_targets(sums, prior.likelihood, is_learned)[1]
+    _, noises = regress_targets(
+        basis,
+        sample,
+        prior.likelihood,
+        is_learned,
+        settings.n_jobs,
+    )
+    return noises
 
 
 def _check_residuals(
