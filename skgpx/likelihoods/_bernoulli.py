@@ -114,7 +114,8 @@ class Bernoulli(Linked):
     def predictive_moments(self, mixture: LatentMixture) -> tuple[Array, Array]:
         """``p`` and ``p (1 - p)`` with ``p = P(y = 1)``."""
         ones = np.ones(len(mixture.mean))
-        p = np.exp(self.predictive_log_density(ones, mixture))
+        # sums of rounded weights may exceed one
+        p = np.minimum(np.exp(self.predictive_log_density(ones, mixture)), 1.0)
         return p, p * (1.0 - p)
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:

@@ -276,7 +276,8 @@ class Categorical(ClassNumbers):
 
         To 2e-5, by integrals over one variable.
         """
-        return softmax_probabilities(mixture)
+        # sums of rounded weights may exceed one
+        return np.minimum(softmax_probabilities(mixture), 1.0)
 
 
 # ---- Several classes: the one with the largest latent value --------------------------

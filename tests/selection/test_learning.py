@@ -468,3 +468,16 @@ def test_a_wave_takes_the_points_that_it_needs(likelihood):
     model = PLSRegressor(likelihood=likelihood, random_state=0).fit(X, y)
     assert len(model.inducing_points_) > 120
     assert root_mean_square(model.predict(X) - f) < 0.3 * f.std()
+
+
+@pytest.mark.parametrize(("n_columns", "n_classes"), [(8, 2), (2, 3)])
+def test_probabilities_of_certain_classes_are_at_most_one(n_columns, n_classes):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((1400, n_columns))
+    scores = X @ rng.standard_normal((n_columns, n_classes if n_classes > 2 else 1))
+    y = np.argmax(scores, axis=1) if n_classes > 2 else np.ravel(scores > 0.0)
+    model = PLSClassifier(random_state=0).fit(X[:400], y[:400])
+    probabilities = model.predict_proba(5.0 * X)
+    assert np.max(probabilities) == 1.0
+    assert np.min(probabilities) >= 0.0
+    assert log_loss(y, probabilities) < 0.1
