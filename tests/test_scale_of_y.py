@@ -567,6 +567,18 @@ def test_a_power_at_its_bound_names_the_target():
         PLSRegressor(random_state=0).fit(X, Y)
 
 
+@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor])
+def test_each_target_learns_the_power_of_its_transform(estimator):
+    X, Y = two_targets(60)
+    stated = Warped(transform=("box-cox", "yeo-johnson"))
+    fitted = estimator(likelihood=stated, random_state=0).fit(X, Y).likelihood_
+    assert fitted.transform == stated.transform
+    for j, transform in enumerate(stated.transform):
+        single = estimator(likelihood=Warped(transform=transform), random_state=0)
+        alone = single.fit(X, Y[:, j]).likelihood_
+        assert fitted.power[j] == pytest.approx(alone.power)
+
+
 def test_powers_of_targets_that_are_refused():
     X, Y = two_targets(40)
     for likelihood, y, message in (
@@ -574,6 +586,8 @@ def test_powers_of_targets_that_are_refused():
         (Warped(power=(0.1, None)), Y, "from 0 to 2"),
         (Warped(power=(0.1, 0.2, 0.3)), Y, "one for each of several"),
         (Warped(power=(0.1, 0.2)), Y[:, 0], "one for each of several"),
+        (Warped(transform=("box-cox",) * 3), Y, "one for each of several"),
+        (Warped(transform=("box-cox",) * 2), Y[:, 0], "one for each of several"),
         (Warped(transform=("box-cox", "log")), Y, "transform"),
         (Warped(transform="box-cox"), Y, "positive y"),
         (Warped(StudentT()), Y, "MultiOutputRegressor"),

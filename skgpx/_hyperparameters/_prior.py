@@ -288,12 +288,16 @@ def learn_scale(
     positive : bool, default=True
         Whether all targets are positive if those of the rows are.
     """
+    is_warped = isinstance(likelihood, Warped)
+    if is_warped:
+        likelihood.check_parameters()
+        likelihood.check_targets(rows.y)
     if rows.y.ndim > 1:
         learned = []
-        for y in rows.y.T:
+        for j, y in enumerate(rows.y.T):
             on_its_scale = learn_scale(
                 rows._replace(y=y).take(~np.isnan(y)),
-                likelihood,
+                likelihood.of_column(j) if is_warped else likelihood,
                 # the same draws for each, so that equal targets are equal
                 copy.deepcopy(rng),
                 kernel=kernel,
@@ -304,13 +308,11 @@ def learn_scale(
         return of_targets(learned)
     rows = canonical_rows(*rows).thinned(RESPONSE_ROWS)
     rows = counted_once(rows)._replace(known=None)
-    is_warped = isinstance(likelihood, Warped)
     transforms = list(TRANSFORMS)
     if not positive or rows.y.min() <= 0.0:
         transforms.remove("box-cox")
     if is_warped:
         transforms = [likelihood.transform]
-        likelihood.check_parameters()
         likelihood.check_support(rows.y)
         if is_constant(rows.y):
             return likelihood._replace(power=1.0)

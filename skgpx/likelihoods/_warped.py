@@ -265,6 +265,24 @@ class Warped(OnScale):
         if not hasattr(self, "free_") and self.transform == "box-cox":
             check_positive(self, y)
 
+    def check_targets(self, y: Array) -> None:
+        """Raise a ValueError unless y has as many targets as are stated, or one is."""
+        if not {np.shape(self.transform), np.shape(self.power)} <= {(), y.shape[1:]}:
+            raise ValueError(
+                "Warped expects one transform and one power, or one for each of "
+                f"several targets; got {self.transform!r} and {self.power!r} for y of "
+                f"shape {y.shape}."
+            )
+
+    def of_column(self, target: int) -> Self:
+        """Copy with what is stated for one of several targets."""
+        stated = {name: getattr(self, name) for name in _OF_TARGETS}
+        attributes = {
+            name: value[target] if isinstance(value, tuple) else value
+            for name, value in stated.items()
+        }
+        return self._replace(**attributes)
+
     def prepare(
         self,
         y: ArrayLike,
@@ -275,12 +293,7 @@ class Warped(OnScale):
         y = doubles(y)
         weights = np.ones(len(y)) if sample_weight is None else doubles(sample_weight)
         self.check_parameters()
-        if not {np.shape(self.transform), np.shape(self.power)} <= {(), y.shape[1:]}:
-            raise ValueError(
-                "Warped expects one transform and one power, or one for each of "
-                f"several targets; got {self.transform!r} and {self.power!r} for y of "
-                f"shape {y.shape}."
-            )
+        self.check_targets(y)
         if y.ndim > 1:
             return self._prepared_for_targets(y, weights)
         self.check_support(y)
@@ -301,12 +314,8 @@ class Warped(OnScale):
         """Copy with the functions of several targets, on the rows that have them."""
         targets = []
         for j, column in enumerate(y.T):
-            attributes = {
-                name: np.resize(getattr(self, name), y.shape[1]).tolist()[j]
-                for name in _OF_TARGETS
-            }
             is_known = ~np.isnan(column)
-            target = self._replace(**attributes)
+            target = self.of_column(j)
             targets.append(target.prepare(column[is_known], weights[is_known]))
         warps = [target.warp_ for target in targets]
         joined = Warp(*map(np.array, zip(*warps, strict=True)))
