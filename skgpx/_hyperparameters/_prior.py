@@ -291,13 +291,13 @@ def learn_scale(
     is_warped = isinstance(likelihood, Warped)
     if is_warped:
         likelihood.check_parameters()
-        likelihood.check_targets(rows.y)
+        likelihood._check_targets(rows.y)
     if rows.y.ndim > 1:
         learned = []
         for j, y in enumerate(rows.y.T):
             on_its_scale = learn_scale(
                 rows._replace(y=y).take(~np.isnan(y)),
-                likelihood.of_column(j) if is_warped else likelihood,
+                likelihood._of_column(j) if is_warped else likelihood,
                 # the same draws for each, so that equal targets are equal
                 copy.deepcopy(rng),
                 kernel=kernel,

@@ -265,7 +265,7 @@ class Warped(OnScale):
         if not hasattr(self, "free_") and self.transform == "box-cox":
             check_positive(self, y)
 
-    def check_targets(self, y: Array) -> None:
+    def _check_targets(self, y: Array) -> None:
         """Raise a ValueError unless y has as many targets as are stated, or one is."""
         if not {np.shape(self.transform), np.shape(self.power)} <= {(), y.shape[1:]}:
             raise ValueError(
@@ -274,7 +274,7 @@ class Warped(OnScale):
                 f"shape {y.shape}."
             )
 
-    def of_column(self, target: int) -> Self:
+    def _of_column(self, target: int) -> Self:
         """Copy with what is stated for one of several targets."""
         stated = {name: getattr(self, name) for name in _OF_TARGETS}
         attributes = {
@@ -293,7 +293,7 @@ class Warped(OnScale):
         y = doubles(y)
         weights = np.ones(len(y)) if sample_weight is None else doubles(sample_weight)
         self.check_parameters()
-        self.check_targets(y)
+        self._check_targets(y)
         if y.ndim > 1:
             return self._prepared_for_targets(y, weights)
         self.check_support(y)
@@ -315,7 +315,7 @@ class Warped(OnScale):
         targets = []
         for j, column in enumerate(y.T):
             is_known = ~np.isnan(column)
-            target = self.of_column(j)
+            target = self._of_column(j)
             targets.append(target.prepare(column[is_known], weights[is_known]))
         warps = [target.warp_ for target in targets]
         joined = Warp(*map(np.array, zip(*warps, strict=True)))
