@@ -231,6 +231,9 @@ NOISE_PRIOR = NoisePrior(
     odds=0.1,
 )
 _SLOPE = StudentPrior(-1.0, 1.5)
+# Largest standard deviation of the trend of each of several classes: chains of the
+# weights of steeper ones do not converge.
+_LARGEST_SLOPE = 20.0
 _STANDARD = StudentPrior(0.0, 1.0)
 # -log ρ of the longest lengthscale of a column of categories, 1000.
 _LEAST_DECAY = 1e-6
@@ -625,8 +628,13 @@ def _power_of_noise(likelihood: Likelihood | None) -> float:
 # ---- Parts that are added to a candidate ---------------------------------------------
 
 
-def with_trend(candidate: Candidate, rows: Rows, of_groups: bool = False) -> Candidate:
-    """Add a linear function, with one standard deviation for all slopes.
+def with_trend(
+    candidate: Candidate,
+    rows: Rows,
+    likelihood: Likelihood,
+    of_groups: bool = False,
+) -> Candidate:
+    """Add a linear function to a default kernel, with one std for all slopes.
 
     It is in standard deviations of the latent function for one of each column. That of
     groups, of equal categories, has correlations between the slopes of two groups.
@@ -641,13 +649,16 @@ def with_trend(candidate: Candidate, rows: Rows, of_groups: bool = False) -> Can
     column_std = default_scales / (2.0 * np.sqrt(d))
     latent_std = np.sqrt(candidate.unit)
     unit = np.full(d, latent_std) / column_std
-    # in the unit of the amplitude, which is that of the functions
-    amplitude_mean = float(np.mean(candidate.mean[~candidate.is_length_scale]))
-    mean = _SLOPE.mean + 0.5 * (amplitude_mean - _AMPLITUDE.mean) - 0.5 * np.log(d)
+    # in the unit of the amplitude
+    amplitude = _amplitude_prior(likelihood)
+    mean = _SLOPE.mean + 0.5 * (amplitude.mean - _AMPLITUDE.mean) - 0.5 * np.log(d)
     prior = StudentPrior(mean, _SLOPE.std)
+    largest = 1e2
+    if likelihood.n_outputs_ > 1:
+        largest = _LARGEST_SLOPE / np.sqrt(d)
     trend = Linear(
         slope=np.exp(mean) * unit,
-        slope_bounds=np.outer(unit, (1e-3, 1e2)),
+        slope_bounds=np.outer(unit, (1e-3, largest)),
         centre=np.average(X, axis=0, weights=rows.weights),
     )
     kernel = _of_columns(trend, numeric, n_columns)

@@ -238,7 +238,7 @@ def _start_with_trend(start: State, rows: Rows) -> list[State]:
     """Long lengthscales of a default kernel, beside slopes at their prior."""
     if start.candidate.is_given or not length_scale_entries(start.kernel):
         return []
-    candidate = with_trend(start.candidate, rows)
+    candidate = with_trend(start.candidate, rows, start.likelihood)
     return [start._replace(candidate=candidate, u=candidate.starts()[0])]
 
 

@@ -487,7 +487,7 @@ def _with_general_trend(general: State, trend: State, rows: Rows) -> list[State]
 
     More rows may prefer it: it starts where the trend of the best one ended.
     """
-    candidate = with_trend(general.candidate, rows)
+    candidate = with_trend(general.candidate, rows, trend.likelihood)
     if candidate.n_free == trend.candidate.n_free:
         return []
     u = candidate.coordinates_of(trend.kernel)
@@ -638,7 +638,7 @@ def search_trend(best: State, rows: Rows, of_groups: bool = False) -> State:
     of log odds from long lengthscales, since steep lines take the place of large
     amplitudes.
     """
-    candidate = with_trend(best.candidate, rows, of_groups)
+    candidate = with_trend(best.candidate, rows, best.likelihood, of_groups)
     trend = candidate.coordinates_of(candidate.kernel)[len(best.u) :]
     long = best.candidate.starts()[0]
     starts = [np.append(u, trend) for u in (best.u, long)]
@@ -836,7 +836,11 @@ class Target(NamedTuple):
 
         The gain is that of neighbourhoods with the trend.
         """
-        candidate = with_trend(result.candidate, self.split.scattered)
+        candidate = with_trend(
+            result.candidate,
+            self.split.scattered,
+            result.likelihood,
+        )
         slopes = np.asarray(self.slopes)
         units = np.exp(candidate.offset[-len(slopes) :])
         log_slope = 0.5 * np.log(np.mean((slopes.T / units) ** 2))

@@ -945,6 +945,8 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         checked = rows.take(
             np.flatnonzero(rows.is_known.reshape(len(rows.y), -1).all(1))
         )
+        if not len(checked.y):
+            return []
         checked = checked.thinned(CHECKED_ROWS)
         likelihood = fitted
         if checked.known is not None:

@@ -287,3 +287,17 @@ def test_evidences_of_targets():
 def test_other_regressors_have_one_target(estimator):
     with pytest.raises(ValueError, match=r"one target here.*MultiOutputRegressor"):
         estimator.fit(X, Y)
+
+
+def test_no_row_has_all_targets():
+    """With the hyperparameters given each target is as its rows alone predict it."""
+    y = Y.copy()
+    y[::2, 0] = np.nan
+    y[1::2, 1:] = np.nan
+    learned = PLSRegressor(random_state=0).fit(X, y)
+    assert np.all(np.isfinite(learned.predict(ROWS)))
+    settings = FIXED | {"normalize_y": False, "likelihood": Gaussian(0.1)}
+    settings["kernel"] = KERNEL
+    model = PLSRegressor(**settings).fit(X, y)
+    alone = PLSRegressor(**settings).fit(X[1::2], y[1::2, 0])
+    assert_allclose(model.predict(ROWS)[:, 0], alone.predict(ROWS), atol=1e-6)

@@ -48,7 +48,7 @@ def posterior_of(name, n=31):
     candidates = {
         "one lengthscale": isotropic,
         "one a column": anisotropic,
-        "trend": with_trend(anisotropic, rows),
+        "trend": with_trend(anisotropic, rows, likelihood),
     }
     return LogPosterior(candidates[name], rows, likelihood)
 
@@ -62,7 +62,7 @@ def posterior_of_categories(rows, likelihood, name):
     isotropic, anisotropic = families[1]
     candidate = isotropic
     if "trend" in name:
-        candidate = with_trend(anisotropic, rows)
+        candidate = with_trend(anisotropic, rows, likelihood)
     return LogPosterior(candidate, rows, likelihood)
 
 
