@@ -80,6 +80,7 @@ def laplace_search(
     rows = split.rows
     n = len(rows.y)
     # 1 candidates, and where they start
+    n_without_trend = 1
     if start is not None:
         starts = [start]
     elif likelihood.close_to_gaussian:
@@ -87,6 +88,7 @@ def laplace_search(
         starts = [_start_as_observed(families, scattered, likelihood, n_jobs, trend)]
     else:
         starts = starts_by_regression(families, split.scattered, likelihood, n_jobs)
+        n_without_trend = len(starts)
         is_affordable = likelihood.n_outputs_ <= _MOST_TRENDED
         if trend and is_affordable and not likelihood.symmetric:
             starts += _start_with_trend(starts[0], split.scattered)
@@ -131,7 +133,7 @@ def laplace_search(
             inducing,
             size,
         )
-        best = best_of(searches)
+        best = _best_of_both(searches[:n_without_trend], searches[n_without_trend:])
         # the kernel at the end of a search may need more points than at its start
         n_needed = count_inducing([best], _MAX_INDUCING_COUNTED)
         larger = min(n_needed, MAX_INDUCING_SEARCHED)
@@ -139,6 +141,15 @@ def laplace_search(
             return best._replace(n_inducing=n_needed if n_needed > m else 0)
         starts = searches
         size = larger
+
+
+def _best_of_both(searches: Sequence[State], trended: Sequence[State]) -> State:
+    """The most probable result; a trend is paid for, as a season is."""
+    best = best_of(searches)
+    for result in trended:
+        if result.posterior > best.posterior + MIN_EVIDENCE_GAIN:
+            best = result
+    return best
 
 
 def _maximise_laplace(
