@@ -58,7 +58,8 @@ LAYERS = {
     "_decoupled": SHARED | {"_iterative", "_pls"},
     "simulation": {"_draws", "_shell"},
     "_front": SHARED | {"_decoupled"},
-    "_decisions": BELOW_SHELL | {"_decoupled", "_pls", "_reports", "_shell"},
+    "_decisions": BELOW_SHELL
+    | {"_decoupled", "_hyperparameters", "_pls", "_reports", "_shell"},
     "thompson": {"_decisions"},
     "integrations": {"_decisions"},
     "metrics": {"_front", "_numerics", "_prediction", "_shell"},

@@ -25,6 +25,7 @@ from skgpx._decisions._acquisition import (
 )
 from skgpx._draws import FunctionDraws, linear_draws
 from skgpx._latent import MixtureModel
+from skgpx.likelihoods import Gaussian, Warped
 from skgpx.thompson import ThompsonSampler
 
 BOUNDS = np.array([[-5.0, 5.0], [100.0, 300.0]])
@@ -493,3 +494,50 @@ def test_continuous_inputs_stay_as_they_are_beside_levels():
     assert set(levels[:, 1]) <= {0.0, 2.0, 4.0}
     with pytest.raises(ValueError, match="distance between the levels"):
         ThompsonSampler(bounds, steps=[1.0, -1.0])
+
+
+def rosenbrock(X):
+    return np.sum(100.0 * (X[:, 1:] - X[:, :-1] ** 2) ** 2 + (1.0 - X[:, :-1]) ** 2, 1)
+
+
+def test_the_model_has_the_scale_of_y_that_is_more_probable():
+    optimizer = ThompsonSampler([(-2.0, 2.0)] * 3, random_state=0)
+    X = optimizer.ask(8)
+    optimizer.tell(X, rosenbrock(X))
+    for _ in range(8):
+        X = optimizer.ask(2)
+        optimizer.tell(X, rosenbrock(X))
+    optimizer.ask()
+    likelihood = optimizer.likelihood_
+    assert isinstance(likelihood, Warped)
+    # the model of g(y), which has no noise, is taken back to y
+    points = (optimizer.X_ + 2.0) / 4.0
+    scaled = optimizer.sampler_.predict(points)
+    assert_allclose(scaled, likelihood.forward(optimizer.y_), atol=0.1 * scaled.std())
+    assert optimizer.best_y_ == optimizer.y_.min()
+    # near the valley it is better than a model of y itself
+    new = np.random.default_rng(0).uniform(-2.0, 2.0, (4000, 3))
+    new = new[rosenbrock(new) < 300.0]
+    f_new = rosenbrock(new)
+    new = (new + 2.0) / 4.0
+    itself = DecoupledSampler(hyperparameters="maximise", random_state=0)
+    of_y = itself.fit(points, optimizer.y_).predict(new)
+    of_scale = likelihood.inverse(optimizer.sampler_.predict(new))
+    assert np.median(np.abs(of_scale - f_new)) < np.median(np.abs(of_y - f_new))
+    # under noise the best value is the smallest mean in the units of y
+    noisy = ThompsonSampler([(-2.0, 2.0)] * 3, noisy=True, random_state=0)
+    noisy.tell(optimizer.X_, optimizer.y_)
+    noisy.ask()
+    assert noisy.best_y_ == pytest.approx(optimizer.best_y_, abs=30.0)
+
+
+def test_models_of_the_user_and_of_several_objectives_have_no_scale():
+    X = np.random.default_rng(0).uniform(-2.0, 2.0, (30, 3))
+    y = rosenbrock(X)
+    bounds = [(-2.0, 2.0)] * 3
+    given = ThompsonSampler(bounds, DecoupledSampler(), random_state=0)
+    several = ThompsonSampler(bounds, random_state=0)
+    for optimizer, values in ((given, y), (several, np.column_stack((y, X[:, 0])))):
+        optimizer.tell(X, values)
+        optimizer.ask()
+        assert isinstance(optimizer.likelihood_, Gaussian)

@@ -24,11 +24,13 @@ from skgpx._decisions._pareto import (
 from skgpx._decisions._space import Space, as_space
 from skgpx._decoupled import DecoupledSampler, check_drawable
 from skgpx._draws import FunctionDraws, InputMap, linear_draws, mapped_draws
+from skgpx._hyperparameters import learn_scale
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import OneBlasThread
 from skgpx._reports.report import Report
 from skgpx._row_budgets import AVERAGED_ROWS
 from skgpx._shell.validation import (
+    Rows,
     all_or_nothing,
     check_count,
     check_points,
@@ -38,7 +40,10 @@ from skgpx._shell.validation import (
 )
 from skgpx._types import Array, Index, Mask, RandomState
 from skgpx.exceptions import FitWarning, PredictionWarning
+from skgpx.likelihoods import Gaussian, Likelihood, Warped
 
+# Evaluations of which the scale of y is learned: those of computations have no noise.
+_FEWEST_OF_SCALE = 12
 # Largest number of rows of a space of levels that are all looked at.
 N_ROWS = 10_000
 ACQUISITIONS = ("auto", "thompson", "expected_improvement")
@@ -144,9 +149,12 @@ class ThompsonSampler(OneBlasThread):
         Their inputs.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the inputs, where bounds or evaluations were given with names.
+    likelihood_ : Likelihood
+        `Gaussian`, or `Warped` where the default model is of a function of y, which
+        ``likelihood_.inverse`` takes back to y.
     sampler_ : DecoupledSampler or None
-        Model of the (first) objective that made the last proposals, on the unit box;
-        None before the first.
+        Model of the (first) objective that made the last proposals, on the unit box and
+        on the scale of `likelihood_`; None before the first.
 
     See Also
     --------
@@ -285,8 +293,9 @@ class ThompsonSampler(OneBlasThread):
         self.constraints_ = np.empty((0, 0))
         self.costs_ = np.empty(0)
         self._proposed = np.empty((0, d))
-        # a model for each column of _measured
+        # a model for each column of _measured, and the scale of y of the first
         self._samplers: list[DecoupledSampler] = []
+        self.likelihood_: Likelihood = Gaussian()
         # a number, not a generator: the n-th proposal has a stream of its own
         self._seed = int(generator(random_state).integers(2**62))
         self._n_asked = 0
@@ -612,7 +621,10 @@ class ThompsonSampler(OneBlasThread):
 
     def _measured(self) -> Array:
         """What has a model each: objectives, constraints, log costs; NaN elsewhere."""
-        parts = [self._objectives_so_far(), _compressed(self.constraints_)]
+        objectives = self._objectives_so_far()
+        if isinstance(self.likelihood_, Warped):
+            objectives = self.likelihood_.forward(objectives)
+        parts = [objectives, _compressed(self.constraints_)]
         is_measured = self._is_measured()
         if len(np.unique(is_measured)) == 2:
             # that a run succeeds is one more constraint
@@ -659,6 +671,8 @@ class ThompsonSampler(OneBlasThread):
             points = self._space.to_unit(self.X_)
             means = [sampler.predict(points) for sampler in samplers]
             self._means = np.column_stack(means)
+            if isinstance(self.likelihood_, Warped):
+                self._means[:, 0] = self.likelihood_.inverse(self._means[:, 0])
             self._n_tells_at_means = self._n_tells
         return self._means
 
@@ -969,17 +983,19 @@ class ThompsonSampler(OneBlasThread):
         """Models of all that was measured, with hyperparameters fitted again if due."""
         if self._samplers and self._n_tells_at_fit == self._n_tells:
             return self._samplers
-        measured = self._measured().T
-        previous: list[Any] = [*self._samplers, *[None] * len(measured)]
+        n_models = self._measured().shape[1]
+        previous: list[Any] = [*self._samplers, *[None] * n_models]
         refit_every = self.refit_every
         if isinstance(refit_every, str):
             refit_every = max(1, len(self.y_) // 100)
         n_tells_since = self._n_tells - self._n_tells_at_refit
         is_due = refit_every is not None and (
-            len(self._samplers) < len(measured) or n_tells_since >= refit_every
+            len(self._samplers) < n_models or n_tells_since >= refit_every
         )
         if is_due:
             self._n_tells_at_refit = self._n_tells
+            self.likelihood_ = self._on_scale()
+        measured = self._measured().T
         samplers = []
         for values, model in zip(measured, previous, strict=False):
             sampler: DecoupledSampler = clone(self.sampler or self._default_sampler())
@@ -991,6 +1007,28 @@ class ThompsonSampler(OneBlasThread):
             samplers.append(self._fitted(sampler, values))
         self._n_tells_at_fit = self._n_tells
         return samplers
+
+    def _on_scale(self) -> Likelihood:
+        """Normal noise of y, or of the function of y under which it is more probable.
+
+        Of one objective under the default model.
+        """
+        rows = np.flatnonzero(self._is_measured())
+        is_default = self.sampler is None and self._space.fidelity is None
+        if not is_default or self.y_.ndim > 1 or not len(rows):
+            return Gaussian()
+        y = self.y_[rows]
+        points = self._space.to_unit(self.X_[rows])
+        weights = np.ones(len(rows))
+        learned = learn_scale(
+            Rows(points, y, weights),
+            Gaussian(),
+            np.random.default_rng(self._seed),
+            kernel=None,
+            rough=True,
+            fewest=_FEWEST_OF_SCALE,
+        )
+        return learned.prepare(y, weights)
 
     def _default_sampler(self) -> DecoupledSampler:
         """Model where the user gave none."""

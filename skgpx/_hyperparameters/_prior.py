@@ -50,6 +50,7 @@ from skgpx._hyperparameters._process_evidence import (
     suits_a_normal,
 )
 from skgpx._hyperparameters._scale_of_y import (
+    FEWEST_ROWS_OF_SCALE,
     is_constant,
     scale_of_y,
     search_few_rows,
@@ -271,6 +272,7 @@ def learn_scale(
     kernel: Kernel | None,
     rough: bool,
     positive: bool = True,
+    fewest: int = FEWEST_ROWS_OF_SCALE,
 ) -> Likelihood:
     """The likelihood on the scale of y that the evidence of normal noise prefers.
 
@@ -287,6 +289,8 @@ def learn_scale(
         As those of :func:`learn`, for standardised targets.
     positive : bool, default=True
         Whether all targets are positive if those of the rows are.
+    fewest : int, default=30
+        Rows of which a scale is learned where none is asked for.
     """
     is_warped = isinstance(likelihood, Warped)
     if is_warped:
@@ -316,7 +320,7 @@ def learn_scale(
         likelihood.check_support(rows.y)
         if is_constant(rows.y):
             return likelihood._replace(power=1.0)
-    elif not tells_scale(rows) or _has_noise(kernel):
+    elif not tells_scale(rows, fewest) or _has_noise(kernel):
         return likelihood
     mean, std = standardisation(rows.y, rows.weights)
     standard = rows._replace(y=(rows.y - mean) / std)

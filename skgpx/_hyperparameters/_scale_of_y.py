@@ -29,7 +29,7 @@ from skgpx.likelihoods import Gaussian, Likelihood
 
 # Rows and values that tell the scale of y from a few large ones, and the largest share
 # of the rows that may have the same value, which has no density.
-_FEWEST_ROWS = 30
+FEWEST_ROWS_OF_SCALE = 30
 _LARGEST_SHARE = 0.1
 # Differences of values, relative to their size, of which rounding leaves no digits.
 _ROUNDING = 1e-12
@@ -50,10 +50,10 @@ _LEAST_CURVATURE = 4.0
 _N_POWERS = 401
 
 
-def tells_scale(rows: Rows) -> bool:
+def tells_scale(rows: Rows, fewest: int = FEWEST_ROWS_OF_SCALE) -> bool:
     """Whether there are enough rows, and values of one target, to learn its scale."""
     y = rows.y
-    if y.ndim > 1 or len(y) < _FEWEST_ROWS or is_constant(y):
+    if y.ndim > 1 or len(y) < fewest or is_constant(y):
         return False
     _, position = np.unique(y, return_inverse=True)
     totals = np.bincount(position, rows.weights)
