@@ -101,11 +101,7 @@ def powers_at_bounds(likelihood: Likelihood | None) -> list[Finding]:
     for j, power in enumerate(np.atleast_1d(likelihood.power).tolist()):
         scale = of_target(likelihood, j)
         # from the bounds 0, but for logarithms of positive y, and 2
-        transform = getattr(scale, "transform", None)
-        is_positive = transform == "box-cox"
-        if transform == "sinh-arcsinh":
-            # a long upper tail has the skewness 1, and a long lower one -1
-            power = 1.0 - scale.skewness
+        is_positive = getattr(scale, "transform", None) == "box-cox"
         distance = 2.0 - power if is_positive else 1.0 - abs(power - 1.0)
         if distance >= _STDS_OF_BOUND * getattr(scale, "power_std_", 0.0):
             continue

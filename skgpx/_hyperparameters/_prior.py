@@ -339,7 +339,6 @@ def learn_scale(
     return learned._replace(
         transform=scale.warp.transform,
         power=scale.warp.power,
-        skewness=scale.warp.skewness,
         power_std_=scale.power_std,
     )
 

@@ -33,12 +33,10 @@ FEWEST_ROWS_OF_SCALE = 30
 _LARGEST_SHARE = 0.1
 # Differences of values, relative to their size, of which rounding leaves no digits.
 _ROUNDING = 1e-12
-# Of skewness and power, around the identity, and the log prior of a function without
-# skewness whose power is two deviations away at most.
-_SHAPE = StudentPrior(np.array([0.0, 1.0]), 0.5)
-_LOG_MASS = float(np.log(ndtr(2.0) - ndtr(-2.0)) - np.log(0.5 * np.sqrt(2.0 * np.pi)))
-# Nats that a second parameter must gain.
-_LOG_ODDS = 3.0
+# Of the power, around the identity.
+_POWER = StudentPrior(1.0, 0.5)
+# Log probability that the prior has a power within its bounds, two deviations away.
+_LOG_MASS = float(np.log(ndtr(2.0) - ndtr(-2.0)))
 # Powers from which a search may start: y, its square root and its logarithm.
 _POWER_STARTS = (1.0, 0.5, 0.0)
 # Nats an observation that two steps must gain each.
@@ -82,7 +80,7 @@ class _Regression(NamedTuple):
 
 
 class WarpedPosterior:
-    """Negative log posterior of kernel, noise and the shape of a function of y.
+    """Negative log posterior of kernel, noise and the power of a function of y.
 
     ``log N(z; 0, K + σ²I) + Σ log dz/dy`` with the standardised values z of g(y), for
     an objective of :func:`~skgpx._hyperparameters._maximise.descend`.
@@ -111,14 +109,14 @@ class WarpedPosterior:
         noise = Gaussian(1.0).prepare(rows.y)
         self._exact = ExactEvidence(rows, candidate.kernel, noise)
         self.bounds = np.concatenate(
-            (candidate.bounds, likelihood.theta_bounds, warp.shape_bounds)
+            (candidate.bounds, likelihood.theta_bounds, [POWER_BOUNDS])
         )
 
     def __call__(self, point: Array) -> tuple[float, Array]:
         """Value and gradient; a large number without a slope where it fails."""
         candidate = self.candidate
         omega = self.rows.weights
-        shape = point[-2:]
+        power = point[-1]
         fit = self._regression(point)
         # 1 log N(z; 0, K + σ²/ω), with rows of weight ω as so many repetitions
         repetitions = (omega - 1.0) * np.log(fit.noise_variance) + np.log(omega)
@@ -128,19 +126,19 @@ class WarpedPosterior:
         # 2 the Jacobian
         log_density += float(omega @ fit.log_slope)
         # 3 priors
-        log_prior, prior_slope = candidate.log_prior(point[:-2], self.likelihood)
-        log_prior = log_prior + float(np.sum(_SHAPE.log_density(shape))) - _LOG_MASS
+        log_prior, prior_slope = candidate.log_prior(point[:-1], self.likelihood)
+        log_prior = log_prior + float(_POWER.log_density(power)) - _LOG_MASS
         log_posterior = log_density + log_prior
         # 4 slopes
         of_kernel = candidate.coordinate_slopes(fit.theta, fit.gradient)
         noise = fit.noise_variance / omega
         of_noise = 0.5 * float((fit.dual**2 - fit.precision) @ noise)
         of_noise -= 0.5 * float(np.sum(omega - 1.0))
-        of_shape = fit.log_slope_slope @ omega - fit.z_slope @ fit.dual
+        of_power = float(omega @ fit.log_slope_slope - fit.dual @ fit.z_slope)
         n_scales = len(self.likelihood.theta)
-        slope = np.concatenate((of_kernel, [of_noise] * n_scales, of_shape))
-        slope[:-2] += prior_slope
-        slope[-2:] += _SHAPE.slope(shape)
+        slope = np.concatenate((of_kernel, [of_noise] * n_scales, [0.0]))
+        slope[:-1] += prior_slope
+        slope[-1] = of_power + float(_POWER.slope(power))
         if not (np.isfinite(log_posterior) and np.all(np.isfinite(slope))):
             return 1e12, np.zeros_like(point)
         return -log_posterior, -slope
@@ -161,10 +159,10 @@ class WarpedPosterior:
 
     def _regression(self, point: Array) -> _Regression:
         candidate = self.candidate
-        u, scales, shape = np.split(point, [candidate.n_free, len(point) - 2])
+        u, scales, (power,) = np.split(point, [candidate.n_free, len(point) - 1])
         theta = candidate.log_parameters(u)
         noise_variance = float(self.likelihood.with_theta(scales).variance(0.0))
-        z, log_slope, z_slope, log_slope_slope = self._standardised(*shape.tolist())
+        z, log_slope, z_slope, log_slope_slope = self._standardised(float(power))
         noise = noise_variance / self.rows.weights
         values, gradients, duals, precisions = self._exact.regressions(
             theta[np.newaxis], z[np.newaxis], noise[np.newaxis]
@@ -181,19 +179,17 @@ class WarpedPosterior:
             log_slope_slope=log_slope_slope,
         )
 
-    def _standardised(
-        self, skewness: float, power: float
-    ) -> tuple[Array, Array, Array, Array]:
-        """Standardised g(y), log slopes of it, and slopes of both in the shape."""
+    def _standardised(self, power: float) -> tuple[Array, Array, Array, Array]:
+        """Standardised g(y), log slopes of it, and the slopes of both in the power."""
         y = self.rows.y
         shares = self.rows.weights / self.rows.weights.sum()
-        warp = self.warp.at(power, skewness)
+        warp = self.warp.at(power)
         g = warp.forward(y)
-        g_slope, log_slope_slope = warp.shape_slopes(y)
+        g_slope, log_slope_slope = warp.power_slopes(y)
         residual = g - shares @ g
-        residual_slope = g_slope - (g_slope @ shares)[:, np.newaxis]
+        residual_slope = g_slope - shares @ g_slope
         std = float(np.sqrt(shares @ residual**2))
-        log_std_slope = (residual_slope @ (shares * residual))[:, np.newaxis] / std**2
+        log_std_slope = float(shares @ (residual * residual_slope)) / std**2
         z = residual / std
         z_slope = residual_slope / std - z * log_std_slope
         log_slope = warp.log_slope(y) - np.log(std)
@@ -206,9 +202,9 @@ class Scale(NamedTuple):
     Attributes
     ----------
     warp : Warp
-        With the mean of the posterior of the power, and the mode of the skewness.
+        With the mean of the posterior of the power.
     log_mass : float
-        Log of the integral of the posterior over the shape, the others at their mode.
+        Log of the integral of the posterior over the power, the others at their mode.
     left_out_density : float
         Mean log density of each row of y given all others.
     power_std : float
@@ -270,9 +266,7 @@ def scale_of_y(
         scales.append(_given_scale(first, rows, logarithm))
     best = max(scales, key=_log_mass)
     of_y = _given_scale(first, rows, identity)
-    # the one with a second parameter has next to nothing of the prior
-    n_powers = len(scales) - transforms.count("sinh-arcsinh")
-    log_odds = np.log(odds * n_powers) if odds > 0.0 else -np.inf
+    log_odds = np.log(odds * len(scales)) if odds > 0.0 else -np.inf
     if best.log_mass - of_y.log_mass <= log_odds:
         return None
     second = _search(family, split, likelihood, best.warp)
@@ -292,9 +286,8 @@ def scale_of_y(
         return None
     probability = float(expit(best.log_mass - of_y.log_mass - log_odds))
     power = 1.0 + probability * (float(best.warp.power) - 1.0)
-    skewness = probability * float(best.warp.skewness)
     return best._replace(
-        warp=best.warp.at(round(power, 3), round(skewness, 3)),
+        warp=best.warp.at(round(power, 3)),
         power_std=probability * best.power_std,
     )
 
@@ -336,37 +329,27 @@ def search_few_rows(
 
 
 def _fitted_scale(start: State, rows: Rows, warp: Warp) -> Scale:
-    """The posterior of the shape, at the mode of kernel and noise.
+    """The posterior of the power, at the mode of kernel and noise.
 
-    Its logarithm is a parabola around the mode, of the power within the bounds.
+    Its logarithm is a parabola around the mode, within the bounds.
     """
     posterior = WarpedPosterior(start.candidate, rows, start.likelihood, warp)
-    shapes = [(warp.skewness, warp.power), *((0.0, power) for power in _POWER_STARTS)]
-    points = [np.append(start.point, shape) for shape in shapes]
+    powers_of_starts = (float(warp.power), *_POWER_STARTS)
+    points = [np.append(start.point, power) for power in powers_of_starts]
     mode = _mode(posterior, min(points, key=lambda point: posterior(point)[0]))
     loss, slope = posterior(mode)
-    steps = np.where(mode[-2:] < _SHAPE.mean, _DIFFERENCE, -_DIFFERENCE)
-    curvatures = np.empty((2, 2))
-    for j, step in enumerate(steps):
-        moved = mode.copy()
-        moved[j - 2] += step
-        _, other_slope = posterior(moved)
-        curvatures[j] = (other_slope[-2:] - slope[-2:]) / step
-    of_skewness = max(curvatures[0, 0], _LEAST_CURVATURE)
-    # of the power, with the skewness integrated out
-    curvature = curvatures[1, 1] - curvatures[0, 1] * curvatures[1, 0] / of_skewness
-    curvature = max(curvature, _LEAST_CURVATURE)
+    step = np.zeros(len(mode))
+    step[-1] = _DIFFERENCE if mode[-1] < 1.0 else -_DIFFERENCE
+    _, other_slope = posterior(mode + step)
+    curvature = max((other_slope[-1] - slope[-1]) / step[-1], _LEAST_CURVATURE)
     powers = np.linspace(*POWER_BOUNDS, _N_POWERS)
     distance = powers - mode[-1]
     log_density = -loss - slope[-1] * distance - 0.5 * curvature * distance**2
     log_mass = logsumexp(log_density) + np.log(powers[1] - powers[0])
-    log_mass -= 0.5 * np.log(of_skewness / _LEAST_CURVATURE)
-    if warp.transform == "sinh-arcsinh":
-        log_mass -= _LOG_ODDS
     shares = softmax(log_density)
     mean = float(shares @ powers)
     return Scale(
-        warp=warp.at(mean, float(mode[-2])),
+        warp=warp.at(mean),
         log_mass=float(log_mass),
         left_out_density=posterior.left_out_density(mode),
         power_std=float(np.sqrt(shares @ (powers - mean) ** 2)),
@@ -378,9 +361,9 @@ def _given_scale(start: State, rows: Rows, warp: Warp) -> Scale:
     power = float(warp.power)
     posterior = WarpedPosterior(start.candidate, rows, start.likelihood, warp)
     posterior.bounds[-1] = power
-    mode = _mode(posterior, np.append(start.point, (0.0, power)))
+    mode = _mode(posterior, np.append(start.point, power))
     loss, _ = posterior(mode)
-    log_prior = float(np.sum(_SHAPE.log_density(mode[-2:]))) - _LOG_MASS
+    log_prior = float(_POWER.log_density(np.array(power))) - _LOG_MASS
     return Scale(
         warp=warp,
         log_mass=-loss - log_prior,

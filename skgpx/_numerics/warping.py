@@ -1,4 +1,4 @@
-"""Monotone functions of y: Box-Cox, Yeo-Johnson and sinh-arcsinh."""
+"""Monotone functions of y with one parameter: Box-Cox and Yeo-Johnson."""
 
 from __future__ import annotations
 
@@ -12,49 +12,41 @@ from skgpx._types import Array
 # A power of one is the identity. Beyond these limits a function has a bounded range, so
 # that the distribution of y would have a pole.
 POWER_BOUNDS = (0.0, 2.0)
-SKEWNESS_BOUNDS = (-1.0, 1.0)
-TRANSFORMS = ("yeo-johnson", "box-cox", "sinh-arcsinh")
+TRANSFORMS = ("yeo-johnson", "box-cox")
 # Arguments below which the slope in the power is a series.
 _SMALL = 0.1
 # The smallest and the largest argument of a power.
 _LEAST = 1e-150
 _LARGEST = 1e100
-_LARGEST_ANGLE = np.log(_LARGEST)
 
 
 class Warp(NamedTuple):
     """``g(y) = location + unit ψ((y - location) / unit)``, with the power λ of ψ.
 
-    All are the identity at λ = 1 without skewness, and have the slope one in the middle
-    of the data, so that g(y) is in the units of y [1]_. For several targets, the last
-    axis of y, all attributes are arrays (t,).
+    Both functions are the identity at λ = 1, and have the slope one in the middle of
+    the data, so that g(y) is in the units of y [1]_. For several targets, the last axis
+    of y, all attributes are arrays (t,).
 
     Attributes
     ----------
-    transform : {"yeo-johnson", "box-cox", "sinh-arcsinh"}
-        Yeo and Johnson's ψ, which takes any number, around its zero;
-        ``ψ(t) = 1 + (t^λ - 1) / λ`` of positive numbers around one; or Jones and
-        Pewsey's ``(sinh(δ arcsinh t - ε) + sinh ε) / (δ cosh ε)`` with ``log δ = λ -
-        1``, whose tails are those of ``|t|^δ``.
+    transform : {"yeo-johnson", "box-cox"}
+        Yeo and Johnson's ψ, which takes any number, around its zero; or
+        ``ψ(t) = 1 + (t^λ - 1) / λ`` of positive numbers around one.
     location, unit : float
         Mean and standard deviation of y; for Box-Cox, zero and the geometric mean.
     power : float or ndarray
-        λ, from 0, a logarithm but for sinh-arcsinh, to 2.
-    skewness : float or ndarray
-        ε, from -1 to 1, which only sinh-arcsinh has; positive of a long upper tail.
+        λ, from 0, a logarithm, to 2.
 
     References
     ----------
     .. [1] Box and Cox, "An analysis of transformations", JRSS B 1964; Yeo and Johnson,
-       "A new family of power transformations", Biometrika 2000; Jones and Pewsey,
-       "Sinh-arcsinh distributions", Biometrika 2009.
+       "A new family of power transformations", Biometrika 2000.
     """
 
     transform: Any
     location: Any
     unit: Any
     power: Any = 1.0
-    skewness: Any = 0.0
 
     @classmethod
     def of(cls, transform: str, y: Array, weights: Array) -> Warp:
@@ -71,23 +63,15 @@ class Warp(NamedTuple):
         """The end of the support."""
         return np.where(self._is_positive, 0.0, -np.inf)[()]
 
-    @property
-    def shape_bounds(self) -> Array:
-        """Of skewness and power, which are free between them."""
-        has_skewness = self.transform == "sinh-arcsinh"
-        return np.array([SKEWNESS_BOUNDS if has_skewness else (0.0, 0.0), POWER_BOUNDS])
-
-    def at(self, power: float | Array, skewness: float | Array = 0.0) -> Self:
-        """The function with another shape."""
-        return self._replace(power=power, skewness=skewness)
+    def at(self, power: float | Array) -> Self:
+        """The function with another power."""
+        return self._replace(power=power)
 
     def forward(self, y: Any) -> Array:
         """``g(y)``."""
         size, sign, power = self._arguments(y)
-        values = sign * boxcox(size, power) + self._is_positive
-        of_sinh = np.sinh(self._angle(y)) + np.sinh(self.skewness)
-        of_sinh = of_sinh / (self._tail * np.cosh(self.skewness))
-        return self.location + self.unit * np.where(self._is_sinh, of_sinh, values)
+        values = sign * boxcox(size, power)
+        return self.location + self.unit * (values + self._is_positive)
 
     def inverse(self, z: Any) -> Array:
         """``y`` with ``g(y) = z``, at most 1e100 units and 1e150, which have a square.
@@ -96,31 +80,22 @@ class Warp(NamedTuple):
         """
         is_positive = self._is_positive
         values = (np.asarray(z, dtype=np.float64) - self.location) / self.unit
-        argument = self._tail * np.cosh(self.skewness) * values - np.sinh(self.skewness)
-        angle = (np.arcsinh(argument) + self.skewness) / self._tail
-        of_sinh = np.sinh(np.clip(angle, -_LARGEST_ANGLE, _LARGEST_ANGLE))
         values = values - is_positive
         smallest = -1.0 / np.maximum(self.power, _LEAST)
         size = np.where(is_positive, np.maximum(values, smallest), np.abs(values))
         sign, power = self._sides(values)
-        t = np.minimum(inv_boxcox(size, power), _LARGEST)
+        t = _inverse(size, power)
         t = np.where(is_positive, t, sign * (t - 1.0))
-        t = np.where(self._is_sinh, of_sinh, t)
         largest = _LARGEST**1.5
         return self.location + np.clip(self.unit * t, -largest, largest)
 
     def log_slope(self, y: Any) -> Array:
         """``log g'(y)``."""
         size, _, power = self._arguments(y)
-        # the derivative of arcsinh(t) is 1 / √(1 + t²)
-        of_sinh = np.cosh(self._angle(y)) / np.hypot(1.0, self._standardised(y))
-        of_sinh = np.log(of_sinh / np.cosh(self.skewness))
-        return np.where(self._is_sinh, of_sinh, (power - 1.0) * np.log(size))
+        return (power - 1.0) * np.log(size)
 
-    def shape_slopes(self, y: Array) -> tuple[Array, Array]:
-        """Derivatives of ``g(y)`` and of ``log g'(y)``, (2, n), in skewness and λ."""
-        if self._is_sinh:
-            return self._shape_slopes_of_sinh(y)
+    def power_slopes(self, y: Any) -> tuple[Array, Array]:
+        """Derivatives of ``g(y)`` and of ``log g'(y)`` in λ."""
         size, sign, power = self._arguments(y)
         log_size = np.log(size)
         # ∂ (t^λ - 1) / λ = log² t φ(λ log t) with φ(a) = (e^a (a - 1) + 1) / a²
@@ -133,36 +108,11 @@ class Warp(NamedTuple):
         phi = np.where(is_small, series, phi)
         # the power of negative arguments falls with λ, and so does their size
         of_values = self.unit * log_size**2 * phi
-        zeros = np.zeros_like(y)
-        return np.stack((zeros, of_values)), np.stack((zeros, sign * log_size))
-
-    def _shape_slopes_of_sinh(self, y: Array) -> tuple[Array, Array]:
-        angle = self._angle(y)
-        psi = (self.forward(y) - self.location) / self.unit
-        s = np.arcsinh(self._standardised(y))
-        ratio = np.cosh(angle) / np.cosh(self.skewness)
-        of_skewness = (1.0 - ratio) / self._tail - psi * np.tanh(self.skewness)
-        of_power = ratio * s - psi
-        tanh = np.tanh(angle)
-        of_log_slope = (-tanh - np.tanh(self.skewness), tanh * self._tail * s)
-        return self.unit * np.stack((of_skewness, of_power)), np.stack(of_log_slope)
-
-    def _standardised(self, y: Any) -> Array:
-        return (np.asarray(y, dtype=np.float64) - self.location) / self.unit
-
-    @property
-    def _tail(self) -> Any:
-        """δ."""
-        return np.exp(np.subtract(self.power, 1.0))
-
-    def _angle(self, y: Any) -> Array:
-        """``δ arcsinh(t) - ε``, whose hyperbolic sine has a square."""
-        angle = self._tail * np.arcsinh(self._standardised(y)) - self.skewness
-        return np.clip(angle, -1.5 * _LARGEST_ANGLE, 1.5 * _LARGEST_ANGLE)
+        return np.asarray(of_values), np.asarray(sign * log_size)
 
     def _arguments(self, y: Any) -> tuple[Array, Array, Array]:
         """Positive arguments of a power, their signs, and the powers."""
-        t = self._standardised(y)
+        t = (np.asarray(y, dtype=np.float64) - self.location) / self.unit
         size = np.where(self._is_positive, np.maximum(t, _LEAST), 1.0 + np.abs(t))
         return size, *self._sides(t)
 
@@ -177,6 +127,7 @@ class Warp(NamedTuple):
         """Whether the function is of positive numbers."""
         return np.asarray(self.transform) == "box-cox"
 
-    @property
-    def _is_sinh(self) -> Any:
-        return np.asarray(self.transform) == "sinh-arcsinh"
+
+def _inverse(values: Array, power: float | Array) -> Array:
+    """``t`` with ``(t^λ - 1) / λ`` of these values, at most a number with a square."""
+    return np.minimum(inv_boxcox(values, power), _LARGEST)

@@ -10,12 +10,7 @@ from scipy.special import stdtrit
 
 from skgpx._numerics.expectations import product_nodes
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.warping import (
-    POWER_BOUNDS,
-    SKEWNESS_BOUNDS,
-    TRANSFORMS,
-    Warp,
-)
+from skgpx._numerics.warping import POWER_BOUNDS, TRANSFORMS, Warp
 from skgpx._types import Array, ArrayLike, Generator, Selection
 from skgpx.likelihoods import _predictive
 from skgpx.likelihoods._base import Likelihood, Scales, doubles, is_number
@@ -29,7 +24,7 @@ _LOG = ExpRate()
 # Units below the middle, where no probability is left.
 _FAR = 1e8
 # Attributes of a scale of which several targets have one each.
-_OF_TARGETS = ("transform", "power", "skewness", "power_std_")
+_OF_TARGETS = ("transform", "power", "power_std_")
 # Nodes of an average over normal noise, and levels of one over other noise, which leave
 # out half a percent of each tail.
 _N_NODES = 16
@@ -116,9 +111,8 @@ class OnScale(Likelihood):
 class Warped(OnScale):
     """Noise on another scale of y, which is learned: a warped Gaussian process [1]_.
 
-    ``g(y) = f + e`` with Yeo and Johnson's or Box and Cox's function g, whose power is
-    1 for y itself and 0 for a logarithm, or Jones and Pewsey's, which is y itself for a
-    power of 1 without skewness. `PLSRegressor` learns it with the kernel, by the
+    ``g(y) = f + e`` with Yeo and Johnson's or Box and Cox's function g. Its power is 1
+    for y itself and 0 for a logarithm. `PLSRegressor` learns it with the kernel, by the
     evidence of y, so that skewed noise, and noise that grows with the mean, are normal.
 
     Parameters
@@ -127,20 +121,12 @@ class Warped(OnScale):
         Of g(y), one that is `location_scale`, such as `Gaussian`, `StudentT` or
         `Tobit`; scales are in the units of y in the middle of the data, where the slope
         of g is one. None is ``Gaussian()``.
-    transform : {"yeo-johnson", "box-cox", "sinh-arcsinh"}, or tuple of these
-        By default "yeo-johnson"; "box-cox" is for positive y. "sinh-arcsinh" is
-        ``sinh(δ arcsinh(t) - ε)`` of standardised y, up to its unit, with ``log δ =
-        power - 1`` and the skewness ε: below a power of 1 y has longer tails than g(y)
-        on both sides, above it shorter ones. A tuple has one for each of several
-        targets.
+    transform : {"yeo-johnson", "box-cox"} or tuple of these, default="yeo-johnson"
+        "box-cox" is for positive y. A tuple has one for each of several targets.
     power : float or tuple of float, default=None
         From 0 to 2: no other powers leave the whole real line to g(y). None learns it,
-        with the skewness, of each target by itself, under normal noise of all rows,
-        censored ones with their bounds as values. A tuple has one for each of several
-        targets.
-    skewness : float or tuple of float, default=0.0
-        From -1 to 1, beside a power of "sinh-arcsinh" that is stated: positive for y
-        with a longer upper tail.
+        of each target by itself, under normal noise of all rows, censored ones with
+        their bounds as values. A tuple has one for each of several targets.
 
     Attributes
     ----------
@@ -184,12 +170,10 @@ class Warped(OnScale):
         likelihood: Likelihood | None = None,
         transform: str | tuple[str, ...] = "yeo-johnson",
         power: float | tuple[float, ...] | None = None,
-        skewness: float | tuple[float, ...] = 0.0,
     ) -> None:
         self.likelihood = likelihood
         self.transform: Any = transform
         self.power: Any = power
-        self.skewness: Any = skewness
 
     @property
     def base(self) -> Likelihood:
@@ -209,9 +193,6 @@ class Warped(OnScale):
         power = f"{self.power:.3g}"
         if self.power_std_:
             power += f" ± {self.power_std_:.2g}"
-        if self.transform == "sinh-arcsinh":
-            skewness = f"skewness {self.skewness:.2g}"
-            return f"Sinh-Arcsinh, power {power}, {skewness} (1 and 0 are y)"
         return f"{self.transform.title()}, power {power} (0 is a logarithm, 1 is y)"
 
     @property
@@ -263,25 +244,14 @@ class Warped(OnScale):
                 f"Warped expects transform to be one of {TRANSFORMS}; got "
                 f"{self.transform!r}."
             )
-        bounds = {"power": POWER_BOUNDS, "skewness": SKEWNESS_BOUNDS}
-        is_learned = self.power is None
-        for name, (low, high) in bounds.items():
-            stated = getattr(self, name)
-            values = stated if isinstance(stated, tuple) else (stated,)
-            if not (name == "power" and is_learned) and not all(
-                is_number(value) and low <= value <= high for value in values
-            ):
-                raise ValueError(
-                    f"Warped expects {name} to be a number from {low:g} to {high:g}, "
-                    "one for each of several targets, or power=None to learn it; got "
-                    f"{stated!r}."
-                )
-        has_skewness = np.not_equal(self.skewness, 0.0)
-        is_without = np.not_equal(self.transform, "sinh-arcsinh")
-        if np.any(has_skewness & (is_without | is_learned)):
+        low, high = POWER_BOUNDS
+        powers = self.power if isinstance(self.power, tuple) else (self.power,)
+        if self.power is not None and not all(
+            is_number(power) and low <= power <= high for power in powers
+        ):
             raise ValueError(
-                'Warped expects skewness beside a power of "sinh-arcsinh" that is '
-                f"stated; got {self!r}."
+                f"Warped expects power to be a number from {low:g} to {high:g}, one "
+                f"for each of several targets, or None to learn it; got {self.power!r}."
             )
         base.check_parameters()
 
@@ -297,11 +267,11 @@ class Warped(OnScale):
 
     def _check_targets(self, y: Array) -> None:
         """Raise a ValueError unless y has as many targets as are stated, or one is."""
-        shapes = {np.shape(getattr(self, name)) for name in _OF_TARGETS}
-        if not shapes <= {(), y.shape[1:]}:
+        if not {np.shape(self.transform), np.shape(self.power)} <= {(), y.shape[1:]}:
             raise ValueError(
-                "Warped expects one transform, power and skewness, or one for each of "
-                f"several targets; got {self!r} for y of shape {y.shape}."
+                "Warped expects one transform and one power, or one for each of "
+                f"several targets; got {self.transform!r} and {self.power!r} for y of "
+                f"shape {y.shape}."
             )
 
     def _of_column(self, target: int) -> Self:
@@ -328,7 +298,7 @@ class Warped(OnScale):
             return self._prepared_for_targets(y, weights)
         self.check_support(y)
         power = 1.0 if self.power is None else float(self.power)
-        warp = Warp.of(self.transform, y, weights).at(power, self.skewness)
+        warp = Warp.of(self.transform, y, weights).at(power)
         base = self.base.prepare(warp.forward(y), weights, known)
         return self._replace(
             likelihood=base,
@@ -538,7 +508,7 @@ def of_target(likelihood: Any, target: int) -> Any:
     base: Any = likelihood.base
     if np.ndim(base.noise_parameter):
         base = base.with_noise(base.noise_parameter[target])
-    if likelihood.power[target] == 1.0 and not likelihood.skewness[target]:
+    if likelihood.power[target] == 1.0:
         return base
     attributes = {name: getattr(likelihood, name)[target] for name in _OF_TARGETS}
     warp = Warp(*[values[target] for values in likelihood.warp_])
