@@ -1020,7 +1020,11 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # None stands for Gaussian(); the parameter is not checked yet
-        normal: Any = normal_noise(self.likelihood or self._noise_of_y)
-        gaussian = getattr(normal, "has_closed_form", False)
+        likelihood: object = self.likelihood
+        if likelihood is None:
+            likelihood = self._noise_of_y
+        gaussian = False
+        if isinstance(likelihood, Likelihood):
+            gaussian = normal_noise(likelihood).has_closed_form
         tags.target_tags.multi_output = gaussian and self.method in ("auto", "exact")
         return tags

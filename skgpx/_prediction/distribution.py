@@ -343,9 +343,24 @@ class PredictiveDistribution(Predictive):
             _, variance = self.moments(include_noise=False)
             factor = np.sqrt(variance / np.diagonal(covariance))
             covariance = covariance * factor * factor[:, np.newaxis]
+            if include_noise:
+                _, total = self.moments()
+                covariance[np.diag_indices_from(covariance)] = total
+            return covariance
         if include_noise:
-            _, total = self.moments()
-            covariance[np.diag_indices_from(covariance)] = total
+            # the variance of y where the function is zero in every model
+            weights = np.ones(1)
+            if isinstance(self.posterior, MixtureModel):
+                weights = self.posterior.weights
+            zero_function = LatentMixture(
+                mean=np.zeros((self.n_rows, 1, len(weights))),
+                variance=np.zeros((1, 1, 1)),
+                weights=weights,
+                owner=np.arange(len(weights)),
+            )
+            of_rows = self._likelihood_of(slice(None))
+            _, noise = of_rows.predictive_moments(zero_function)
+            covariance[np.diag_indices_from(covariance)] += noise
         return covariance
 
     def sample(
