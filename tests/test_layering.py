@@ -89,11 +89,11 @@ PRIVATE_SKLEARN = {"_shell/validation.py", "_shell/callbacks.py"}
 
 # Ceiling on the size of the package, in tokens of code. Docstrings, comments and lines
 # are free: a keyword argument costs the same wherever the line breaks. It is set by
-# hand, and falls but for a feature, as by 11 000 for optimisation and by 1200 for
+# hand, and falls but for a feature, as by 11 000 for optimisation and by 1500 for
 # scales of several targets and of optimisation and trends of classes. There is room for
 # a likelihood, a kernel or a warning of a contributor; no room of the package has one
 # of its own.
-CEILING = 405_700
+CEILING = 406_000
 LARGEST_FILE = 7000
 
 SOURCES = {
