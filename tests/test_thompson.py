@@ -541,3 +541,18 @@ def test_models_of_the_user_and_of_several_objectives_have_no_scale():
         optimizer.tell(X, values)
         optimizer.ask()
         assert isinstance(optimizer.likelihood_, Gaussian)
+
+
+def test_values_may_leave_the_scale_that_was_learned():
+    X = np.random.default_rng(0).uniform(-2.0, 2.0, (30, 3))
+    y = np.exp(np.sum(X**2, axis=1) - 4.0)
+    for noisy in (False, True):
+        settings = {"noisy": noisy, "refit_every": 5, "random_state": 0}
+        optimizer = ThompsonSampler([(-2.0, 2.0)] * 3, **settings)
+        optimizer.tell(X, y)
+        optimizer.ask()
+        assert optimizer.likelihood_.transform == "box-cox"
+        optimizer.tell([[0.1, 0.1, 0.1]], [-0.5])
+        assert optimizer.best_y_ == pytest.approx(-0.5, abs=0.1 * y.std())
+        optimizer.ask()
+        assert optimizer.likelihood_.support[0] == -np.inf

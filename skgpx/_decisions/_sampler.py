@@ -416,6 +416,10 @@ class ThompsonSampler(OneBlasThread):
                 f"only in column {np.flatnonzero(is_unknown)[0]} of constraints."
             )
         self.costs_ = np.concatenate((self.costs_, costs))
+        if np.any(y <= self.likelihood_.support[0]):
+            # the scale of positive values is learned again, and its model with it
+            self.likelihood_ = Gaussian()
+            self._samplers = []
         self._n_tells += 1
         return self
 
