@@ -74,8 +74,9 @@ class ThompsonSampler(OneBlasThread):
         objective, constraint and the logarithm of the cost. A regressor or a search
         (GridSearchCV) stands for a DecoupledSampler around it. With ``prior="grid"``
         its draws are defined on the unit box. None stands for
-        ``DecoupledSampler(hyperparameters="maximise")``, which learns kernel and noise,
-        for proposals, and for the best input under noise, of up to 300 evaluations, for
+        ``DecoupledSampler(hyperparameters="maximise")``, which learns kernel and noise
+        and, from twelve evaluations of one objective on, has its scale of y learned
+        (see `likelihood_`), for proposals, and for the best input under noise, of up to 300 evaluations, for
         ``DecoupledSampler()``, which averages over hyperparameters; warnings of their
         fits to few rows are not shown. Proposals of the latter take some twenty times
         as long.
@@ -483,7 +484,7 @@ class ThompsonSampler(OneBlasThread):
 
     @property
     def best_y_(self) -> float:
-        """Value of the best evaluation; under noise its posterior mean."""
+        """Value of the best evaluation; under noise its mean on the scale of y."""
         row = self._best_row()
         return float(self._values()[row, 0])
 

@@ -133,7 +133,7 @@ def laplace_search(
             inducing,
             size,
         )
-        best = _best_of_both(searches[:n_without_trend], searches[n_without_trend:])
+        best = _most_probable(searches[:n_without_trend], searches[n_without_trend:])
         # the kernel at the end of a search may need more points than at its start
         n_needed = count_inducing([best], _MAX_INDUCING_COUNTED)
         larger = min(n_needed, MAX_INDUCING_SEARCHED)
@@ -143,7 +143,7 @@ def laplace_search(
         size = larger
 
 
-def _best_of_both(searches: Sequence[State], trended: Sequence[State]) -> State:
+def _most_probable(searches: Sequence[State], trended: Sequence[State]) -> State:
     """The most probable result; a trend is paid for, as a season is."""
     best = best_of(searches)
     for result in trended:
