@@ -76,10 +76,10 @@ class ThompsonSampler(OneBlasThread):
         its draws are defined on the unit box. None stands for
         ``DecoupledSampler(hyperparameters="maximise")``, which learns kernel and noise
         and, from twelve evaluations of one objective on, has its scale of y learned
-        (see `likelihood_`), for proposals, and for the best input under noise, of up to 300 evaluations, for
-        ``DecoupledSampler()``, which averages over hyperparameters; warnings of their
-        fits to few rows are not shown. Proposals of the latter take some twenty times
-        as long.
+        (see `likelihood_`), for proposals, and for the best input under noise, of up to
+        300 evaluations, for ``DecoupledSampler()``, which averages over
+        hyperparameters; warnings of their fits to few rows are not shown. Proposals of
+        the latter take some twenty times as long.
     maximize : bool or array-like of bool, default=False
         Look for the largest value instead of the smallest; of several objectives, one
         for all or one for each.
@@ -142,7 +142,8 @@ class ThompsonSampler(OneBlasThread):
         Input of the best evaluation that meets the constraints; under noise the
         evaluated input of the best posterior mean. For one objective.
     best_y_ : float
-        Value of the best evaluation; under noise its posterior mean.
+        Value of the best evaluation; under noise its posterior mean on the scale of
+        `likelihood_`, taken back to y.
     pareto_front_ : ndarray of shape (n_efficient, n_objectives)
         Values of the evaluations that no other one dominates; under noise posterior
         means. They meet the constraints.
