@@ -322,12 +322,13 @@ def significant_periods(
     step = np.pi / float(np.ptp(searched))
     omega = step * np.arange(float(_FEWEST_HALF_CYCLES), n_frequencies)
     gains = wave_gains(rows, kernel, noise_variance, omega)
-    if np.max(gains) <= false_alarm_level(len(omega)):
+    n_waves = len(omega) * gains.shape[1]
+    if np.max(gains) <= false_alarm_level(n_waves):
         return []
     # the season whose harmonic the strongest is may be longer
     longest = step * _FEWEST_HALF_CYCLES
     multiples = np.arange(1, _MAX_HARMONIC + 1)
-    frequencies = omega[np.argmax(gains)] / multiples
+    frequencies = omega[np.argmax(np.max(gains, axis=1))] / multiples
     return (2.0 * np.pi / frequencies[frequencies >= 0.999 * longest]).tolist()
 
 
@@ -337,11 +338,13 @@ def wave_gains(
     noise_variance: float,
     omega: Array,
 ) -> Array:
-    """Log evidence, in nats, that a wave of each frequency adds to the process.
+    """Log evidence, in nats, that waves add to the process, (n_frequencies, n_targets).
 
-    Its two amplitudes are estimated by least squares under the covariance of the
-    process: a periodogram of the residuals from the kernel, in its single column.
-    Where there is no wave the gains are standard exponential variables.
+    The two amplitudes of each are estimated by least squares under the covariance of
+    the process: a periodogram of the residuals from the kernel, in its single column.
+    Where there is no wave the gains are standard exponential variables. Several targets
+    have one noise variance in a search: a target's own, relative to it, is that of its
+    residuals.
     """
     K, _ = triangle_and_pullback(kernel, rows.X)
     L, white, _ = whiten(K, rows, noise_variance)
@@ -350,15 +353,16 @@ def wave_gains(
     c = solve_lower(L, np.cos(phases))
     s = solve_lower(L, np.sin(phases))
     # F = [cos, sin], b = Fᵀ C⁻¹ y, G = Fᵀ C⁻¹ F
-    yc = white.T @ c
-    ys = white.T @ s
-    cc = np.sum(c * c, axis=0)
-    ss = np.sum(s * s, axis=0)
-    cs = np.sum(c * s, axis=0)
+    yc = c.T @ white
+    ys = s.T @ white
+    cc = np.sum(c * c, axis=0)[:, np.newaxis]
+    ss = np.sum(s * s, axis=0)[:, np.newaxis]
+    cs = np.sum(c * s, axis=0)[:, np.newaxis]
     # ½ bᵀ G⁻¹ b, G⁻¹ by its determinant
     squares = yc**2 * ss - 2.0 * yc * ys * cs + ys**2 * cc
     gains: Array = 0.5 * squares
     determinant = cc * ss - cs**2
     # on a grid the sines of the shortest wave are zero
     gains /= np.maximum(determinant, 1e-10 * cc * ss)
-    return np.max(gains, axis=0)
+    variances = np.mean(white**2, axis=0)
+    return gains / (variances / np.mean(variances))

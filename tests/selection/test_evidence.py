@@ -88,7 +88,17 @@ def test_wave_gains_are_those_of_least_squares():
         waves = np.column_stack((np.cos(one * x), np.sin(one * x)))
         left = np.linalg.lstsq(np.linalg.solve(root, waves), white)[1][0]
         expected.append(0.5 * (white @ white - left))
-    np.testing.assert_allclose(wave_gains(rows, kernel, 0.3, omega), expected)
+    gains = wave_gains(rows, kernel, 0.3, omega)
+    np.testing.assert_allclose(gains[:, 0], expected)
+    # of several targets one has more noise than the noise variance of all says
+    other = root @ rng.standard_normal(30)
+    targets = rows._replace(y=np.column_stack((rows.y, 3.0 * other)))
+    gains = wave_gains(targets, kernel, 0.3, omega)
+    noises = np.mean(np.linalg.solve(root, targets.y) ** 2, axis=0)
+    relative = noises / noises.mean()
+    np.testing.assert_allclose(relative[0] * gains[:, 0], expected)
+    alone = wave_gains(rows._replace(y=other), kernel, 0.3, omega)[:, 0]
+    np.testing.assert_allclose(relative[1] * gains[:, 1], 9.0 * alone)
 
 
 @pytest.mark.parametrize("probability", [0.01, 1e-3])
