@@ -41,6 +41,11 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_runtest_setup():
+    """The same draws in every run where a test gives no `random_state`."""
+    np.random.seed(0)  # noqa: NPY002
+
+
 @pytest.fixture
 def few_neighborhoods(monkeypatch):
     """A fraction of the neighbourhoods that choose the kernel of many rows."""
