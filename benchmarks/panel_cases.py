@@ -46,7 +46,7 @@ N_TEST = 300
 ESTIMATORS = {
     "PLSRegressor": skgpx.PLSRegressor(),
     "PLSRegressor StudentT": skgpx.PLSRegressor(likelihood=StudentT()),
-    "PLSRegressor Poisson": skgpx.PLSRegressor(likelihood=Poisson("exp")),
+    "PLSRegressor Poisson": skgpx.PLSRegressor(likelihood=Poisson()),
     "PLSRegressor square": skgpx.PLSRegressor(likelihood=Poisson("square")),
     "PLSRegressor mixture": skgpx.PLSRegressor(likelihood=ShiftedMixture(1.0)),
     "SpectralVGPRegressor": skgpx.SpectralVGPRegressor(),

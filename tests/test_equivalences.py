@@ -453,7 +453,7 @@ def test_noise_is_included_on_request(likelihood, normalize_y):
 
 
 def test_std_without_noise_is_that_of_the_rate():
-    fitted, *_ = fitted_model(Poisson(), n_particles=50)
+    fitted, *_ = fitted_model(Poisson("softplus"), n_particles=50)
     mean, std = fitted.predict(GRID, return_std=True, include_noise=False)
     _, total = fitted.predict(GRID, return_std=True)
     # a count has variance E[rate] + Var[rate]

@@ -21,9 +21,10 @@ class Poisson(Linked):
 
     Parameters
     ----------
-    link : {"softplus", "exp", "square"}, default="softplus"
-        ``log(1 + exp(f))``, ``exp(f)`` or ``f^2 + 1e-8``. The square link gives f and
-        -f the same likelihood, so the posterior has at least two modes.
+    link : {"exp", "softplus", "square"}, default="exp"
+        ``exp(f)``, ``log(1 + exp(f))`` or ``f^2 + 1e-8``. Effects multiply under the
+        first, and add up under softplus where counts are large. The square link gives f
+        and -f the same likelihood, so the posterior has at least two modes.
 
     Notes
     -----
@@ -35,7 +36,7 @@ class Poisson(Linked):
     Examples
     --------
     >>> from skgpx.likelihoods import Poisson
-    >>> Poisson(link="exp").mean([0.0, 1.0]).round(3)
+    >>> Poisson().mean([0.0, 1.0]).round(3)
     array([1.   , 2.718])
     >>> bool(Poisson(link="square").gradient(3, 0.0) == 0.0)
     True
@@ -49,7 +50,7 @@ class Poisson(Linked):
 
     base_rate_: float
 
-    def __init__(self, link: str = "softplus") -> None:
+    def __init__(self, link: str = "exp") -> None:
         self.link = link
 
     @property

@@ -56,7 +56,7 @@ COUNTS = [0, 1, 2, 5, 9, 30]
         (Bernoulli(), [0, 1, 1], True),
         (Bernoulli("probit"), [0, 1, 1], True),
         (Categorical(), [0, 1, 2, 1], True),
-        (Poisson(), COUNTS, True),
+        (Poisson("softplus"), COUNTS, True),
         (Poisson("exp"), COUNTS, True),
         (Poisson("square"), COUNTS, False),
         (Poisson("square"), [0, 0, 0], True),

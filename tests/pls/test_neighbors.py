@@ -403,7 +403,10 @@ def grades(f, rng):
 
 OTHERS = {
     "counts": (Poisson("exp"), counts),
-    "softplus": (Poisson(), lambda f, rng: 1.0 * rng.poisson(np.logaddexp(0.0, f))),
+    "softplus": (
+        Poisson("softplus"),
+        lambda f, rng: 1.0 * rng.poisson(np.logaddexp(0.0, f)),
+    ),
     "overdispersed": (NegativeBinomial(2.0), counts),
     "labels": (Bernoulli(), lambda f, rng: (rng.random(len(f)) < expit(f)) * 1.0),
     "grades": (Ordinal(), grades),

@@ -111,9 +111,9 @@ def test_the_bound_is_for_convex_lipschitz_likelihoods():
         model = PLSRegressor(likelihood=likelihood, **FEW).fit(X, y)
         assert "divergence_bound_nats" not in model.report()["inference"]
     weighted, repeated = (
-        PLSRegressor(likelihood=Poisson(), **FEW).fit(X, y, weights)
+        PLSRegressor(likelihood=Poisson("softplus"), **FEW).fit(X, y, weights)
         if weights is not None
-        else PLSRegressor(likelihood=Poisson(), **FEW).fit(
+        else PLSRegressor(likelihood=Poisson("softplus"), **FEW).fit(
             np.tile(X, (2, 1)), np.tile(y, 2)
         )
         for weights in (np.full(len(y), 2.0), None)
@@ -125,7 +125,7 @@ def test_the_bound_is_for_convex_lipschitz_likelihoods():
     ("likelihood", "n_classes"),
     [
         (StudentT(4.0, 0.3), 3),
-        (Poisson(), 3),
+        (Poisson("softplus"), 3),
         (HeteroscedasticGaussian(), 3),
         (Categorical(), 2),
         (Categorical(), 3),

@@ -119,13 +119,13 @@ def test_log_rates_may_be_linear():
     X = rng.standard_normal((1100, 5))
     rates = np.exp(1.5 + X @ [1.2, -0.8, 0.5, 0.0, 0.0])
     y = rng.poisson(rates)
-    model = PLSRegressor(likelihood=Poisson("exp"), random_state=0)
+    model = PLSRegressor(likelihood=Poisson(), random_state=0)
     model.fit(X[:100], y[:100])
     excess = np.mean(
         poisson.logpmf(y[100:], rates[100:])
         - model.log_predictive_density(X[100:], y[100:])
     )
-    # 0.07 without a trend
+    # 0.07 without a trend, and 0.6 if rates are no exponentials
     assert excess < 0.05
     assert "a linear trend" in model.report()["search"]["kernel"]
 
