@@ -471,9 +471,15 @@ def with_trends(
     has_seasons = best.likelihood.has_closed_form
     has_seasons = has_seasons and not (split.abundant or split.smooth)
     if n_columns == 1 and has_seasons:
+        likelihood = best.likelihood
         seasons = search_seasons(
             additions[0][0],
             [rows],
+            bases=[
+                with_trend(family[-1].candidate, rows, likelihood)
+                for family in products[1:]
+            ],
+            is_markov=False,
             screening=split.screening,
             searched=split.training.X,
         )

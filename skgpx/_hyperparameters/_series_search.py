@@ -120,7 +120,7 @@ def select_of_stretches(
         best = result
     assert best is not None
     if trend and not best.candidate.is_given:
-        seasons = search_seasons(best, parts, bases=markov)
+        seasons = search_seasons(best, parts, bases=markov, is_markov=True)
         if seasons:
             return seasons[-1]
     if best.candidate is not markov[0] or not other:
@@ -137,7 +137,8 @@ def select_of_stretches(
 def search_seasons(
     start: State,
     parts: Sequence[Rows],
-    bases: Sequence[Candidate] = (),
+    bases: Sequence[Candidate],
+    is_markov: bool,
     screening: Rows | None = None,
     searched: Array | None = None,
 ) -> list[State]:
@@ -155,8 +156,10 @@ def search_seasons(
     parts : sequence of Rows
         Stretches of abundant rows, or the rows of a shorter series.
     bases : sequence of Candidate
-        Markov processes that may stand beside the first season, which is Markov as
-        well: without a season the best one has to follow it. If there are none, an
+        Functions that may stand beside the first season: without a season the best one
+        has to follow it.
+    is_markov : bool
+        Whether these are Markov processes and seasons as well. Otherwise an
         autoregression stands beside the seasons: a series without its season is seldom
         as smooth as its trend.
     screening : Rows, optional
@@ -170,7 +173,7 @@ def search_seasons(
         With one season, with two and so on, on the part where the last one was found.
     """
     # many states, or few rows
-    max_iter = 10 if bases else 20
+    max_iter = 10 if is_markov else 20
     most_seasons = MOST_SEASONS if start.likelihood.has_closed_form else 1
     seasons: list[State] = []
     best = start
@@ -194,9 +197,9 @@ def search_seasons(
                 results = []
                 for period in periods:
                     candidate = base
-                    if not (bases or seasons):
+                    if not (is_markov or seasons):
                         candidate = with_autoregression(base, part, period)
-                    candidate = with_season(candidate, part, period, bool(bases))
+                    candidate = with_season(candidate, part, period, is_markov)
                     u = candidate.coordinates_of(candidate.kernel)
                     u[: len(season.u)] = season.u
                     starts = [
