@@ -263,17 +263,16 @@ def _draws(
     modes = modes_of(results, forms, n_jobs)
     population: Population = []
     if len(rows.y) <= effort.most_rows:
-        population = _from_priors(
-            modes, forms, effort, rng, n_jobs, likelihood, largest_lag=_LARGE_LAG
-        )
-    if not population:
-        population = _near(modes, forms, effort, rng, n_jobs)
+        population, lag = _from_priors(modes, forms, effort, rng, n_jobs, likelihood)
+        if lag <= _LARGE_LAG:
+            return population
+    near = _near(modes, forms, effort, rng, n_jobs)
     is_affordable = likelihood.has_closed_form and len(rows.y) <= AVERAGED_ROWS
-    if not population and is_affordable:
-        # as at bounds
-        population = _from_priors(
-            modes, forms, effort, rng, n_jobs, likelihood, largest_lag=np.inf
-        )
+    if near or not is_affordable:
+        return near
+    # as at bounds
+    if not population:
+        population, _ = _from_priors(modes, forms, effort, rng, n_jobs, likelihood)
     return population
 
 
@@ -300,18 +299,16 @@ def _from_priors(
     rng: Generator,
     n_jobs: int | None,
     likelihood: Likelihood,
-    largest_lag: float,
-) -> Population:
-    """Draws from the priors of all candidates, moved to the posterior.
+) -> tuple[Population, float]:
+    """Draws from the priors of all candidates, moved to the posterior, and their lag.
 
     Draws near the modes that weigh enough need no steps, which is tried where
-    evaluations are many times as expensive as under Gaussian noise. None are returned
-    where particles stay far below the modes.
+    evaluations are many times as expensive as under Gaussian noise.
     """
     if not likelihood.has_closed_form and suits_a_normal(likelihood):
         draws = draws_near(modes, forms, effort.n_draws, rng, n_jobs)
         if effective_size(draws) >= effort.n_states:
-            return in_order(draws)
+            return in_order(draws), 0.0
     population = draws_from_priors(forms, effort.n_chains * effort.n_steps, rng)
     population = anneal(population, effort.n_chains, effort.n_steps, rng, n_jobs)
     # more rounds of steps, while the lag asks for them
@@ -321,7 +318,7 @@ def _from_priors(
         if n_rounds >= _FEWEST_ROUNDS and lag <= _SMALL_LAG:
             break
         population = move(population, 1.0, effort.n_chains, effort.n_steps, rng, n_jobs)
-    return population if lag <= largest_lag else []
+    return population, lag
 
 
 def _noisier(
