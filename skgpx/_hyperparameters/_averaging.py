@@ -36,6 +36,7 @@ from skgpx._hyperparameters._modes import (
 from skgpx._hyperparameters._process_evidence import suits_a_normal
 from skgpx._hyperparameters._select import (
     NEGLIGIBLE_NATS,
+    SOME_NOISE,
     Split,
     finalists,
     has_little_noise,
@@ -78,9 +79,10 @@ _FEWEST_DRAWN = 4
 _FEWEST_EVALUATIONS = 16
 # Their probability, in that of the largest one, below which one is left out.
 _LEAST_SHARE = 0.05
-# Rows α of a posterior that allows for errors, and odds that do not count.
+# Rows α of a posterior that allows for errors, and odds that do not count: those of
+# four nats and more that the rows gain by having next to no noise.
 _ROWS_THAT_COUNT = 50.0
-_LEAST_ODDS = 1e-4
+_LEAST_ODDS = 1e-100
 
 
 class Effort(NamedTuple):
@@ -327,13 +329,16 @@ def _noisier(
     rows: Rows,
     likelihood: Likelihood,
 ) -> list[State]:
-    """A mode with noise, where the largest one has next to none."""
+    """The mode that has some noise, where the largest one has next to none."""
     if mode.candidate.is_given or not has_little_noise(mode):
         return []
     products = products_of(families)
     candidate = products[len(products) // 2][-1]
-    rival = search(candidate, candidate.starts()[0], rows, likelihood)
-    return [] if has_little_noise(rival) else [rival]
+    low = SOME_NOISE * candidate.unit
+    high = float(np.exp(likelihood.theta_bounds[0, 1]))
+    noise = float(np.clip(likelihood.variance(0.0), low, high))
+    likelihood = likelihood.with_start(noise_variance=(noise, low, high))
+    return [search(candidate, candidate.starts()[0], rows, likelihood)]
 
 
 def _with_rival(states: list[State], rivals: Sequence[State]) -> list[State]:

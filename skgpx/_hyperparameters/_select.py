@@ -59,7 +59,7 @@ from skgpx.kernels import (
 from skgpx.likelihoods import Likelihood
 
 # Noise, in variances of y, of which more rows may show so much where fewer show less.
-_SOME_NOISE = 1e-2
+SOME_NOISE = 1e-2
 # Nats an observation that two more steps of training must gain each.
 _TRAINING_TOLERANCE = 3e-4
 # Nats below the best candidate at which another one does not count.
@@ -401,7 +401,7 @@ def evaluated(result: State, rows: Rows) -> State:
     """
     likelihoods = [result.likelihood]
     if has_little_noise(result):
-        some_noise = _SOME_NOISE * result.candidate.unit
+        some_noise = SOME_NOISE * result.candidate.unit
         likelihoods.append(with_noise(result.likelihood, some_noise))
     posterior = LogPosterior(result.candidate, rows, result.likelihood)
     points = np.stack(
@@ -543,7 +543,7 @@ def has_little_noise(result: State) -> bool:
     if not result.likelihood.has_closed_form:
         return False
     noise = result.noise_variance
-    return noise < _SOME_NOISE * result.candidate.unit
+    return noise < SOME_NOISE * result.candidate.unit
 
 
 def without_noise(result: State, rows: Rows) -> list[State]:

@@ -328,3 +328,20 @@ def test_a_state_of_some_noise_stays_beside_functions_without():
     assert_allclose(noisy.weight, odds / (1.0 + odds))
     noise_shares = [float(state.likelihood.variance(0.0)) for state in states]
     assert float(noisy.likelihood.variance(0.0)) > np.median(noise_shares)
+
+
+def test_rows_in_error_keep_a_density_where_functions_without_noise_are_certain():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(210, 4))
+    K = 0.5 * Matern(3.0, nu=2.5)(X) + 1e-10 * np.eye(210)
+    y = np.linalg.cholesky(K) @ rng.normal(size=210)
+    model = PLSRegressor(random_state=0).fit(X[:200], y[:200])
+    weight = model.hyperparameter_states_[-1].weight
+    assert 0.0 < weight < 1e-2
+    # at a row that it has seen: no standard deviation, and no mean, that users see
+    mean, std = model.predict(X[:200], return_std=True)
+    assert_allclose(mean, y[:200], atol=0.01 * y.std())
+    assert std.max() < 0.05 * y.std()
+    in_error = y[:200] + y.std()
+    distribution = model.predict_dist(X[:200])
+    assert distribution.log_density(in_error).min() > np.log(weight) - 60.0

@@ -100,6 +100,20 @@ def test_a_wave_of_one_target_is_found(seed):
     assert_allclose(np.sqrt(model.noise_variance_), [1.0, 0.2], rtol=0.15)
 
 
+def test_a_smooth_function_stands_beside_a_wave():
+    """Without a season the roughest functions follow it best."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(0.0, 10.0, (500, 1))
+    Y = np.sin(X) + np.array([0.0, 0.5]) * np.sin(2.0 * np.pi * 4.3 * X)
+    Y += np.array([1.0, 0.2]) * rng.standard_normal((500, 2))
+    # other rows choose a function without the wave
+    evidences = [
+        SpectralVGPRegressor(random_state=seed).fit(X, Y).log_evidence_
+        for seed in (3, 4)
+    ]
+    assert abs(evidences[0] - evidences[1]) < 5.0
+
+
 def test_noise_of_each_row():
     (X, Y), rows = data(1), data(1, 20, seed=1)[0]
     known, parameters = np.linspace(0.1, 2.0, len(X)), {"normalize_y": False}
