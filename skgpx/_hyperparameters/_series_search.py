@@ -368,4 +368,7 @@ def wave_gains(
     # on a grid the sines of the shortest wave are zero
     gains /= np.maximum(determinant, 1e-10 * cc * ss)
     variances = np.mean(white**2, axis=0)
-    return gains / (variances / np.mean(variances))
+    # a constant target has neither noise nor waves
+    floor = max(1e-10 * float(np.mean(variances)), np.finfo(np.float64).tiny)
+    gains *= np.mean(variances) / np.maximum(variances, floor)
+    return gains
