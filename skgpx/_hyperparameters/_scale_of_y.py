@@ -228,10 +228,10 @@ def scale_of_y(
     """A logarithm, or the mean of the posterior of the power, by the evidence.
 
     Never by the marginal distribution of y, whose skewness may be that of the signal.
-    None where y itself is as probable as all functions together, or predicts rows that
-    are left out as well: where no scale is right, the evidence may prefer one that is
-    wrong elsewhere. Otherwise the power is the closer to that of y, one, the more
-    probable y is.
+    Of functions that predict rows that are left out better than y itself does: where no
+    scale is right, the evidence may prefer one that is wrong elsewhere. None where y
+    itself is as probable as all functions together. Otherwise the power is the closer
+    to that of y, one, the more probable y is.
 
     Parameters
     ----------
@@ -271,18 +271,20 @@ def scale_of_y(
         return None
     second = _search(family, split, likelihood, best.warp)
     fit_scale = _fitted_scale if best.power_std else _given_scale
-    best = max(best, fit_scale(second, rows, best.warp), key=_log_mass)
+    scales.append(fit_scale(second, rows, best.warp))
+    best = max(scales, key=_log_mass)
     # 3 y itself may be a sum that a product does not know, or this function of y
     for family in families[len(products) :][:1]:
         state = _search(family, split, likelihood, identity, trend=False)
         of_y = max(of_y, _given_scale(state, rows, identity), key=_log_mass)
         if of_y.log_mass + log_odds >= best.log_mass:
             state = _search(family, split, likelihood, best.warp, trend=False)
-            best = max(best, fit_scale(state, rows, best.warp), key=_log_mass)
-    if best.log_mass - of_y.log_mass <= log_odds:
-        return None
+            scales.append(fit_scale(state, rows, best.warp))
     # 4 rows that are left out must agree
-    if odds > 0.0 and best.left_out_density <= of_y.left_out_density:
+    threshold = of_y.left_out_density if odds > 0.0 else -np.inf
+    scales = [scale for scale in scales if scale.left_out_density > threshold]
+    best = max(scales, key=_log_mass, default=of_y)
+    if best.log_mass - of_y.log_mass <= log_odds:
         return None
     probability = float(expit(best.log_mass - of_y.log_mass - log_odds))
     power = 1.0 + probability * (float(best.warp.power) - 1.0)
