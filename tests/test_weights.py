@@ -77,3 +77,27 @@ def test_rounded_numbers_have_the_noise_of_the_numbers(name):
     # rounding adds a variance of 1/48
     spread = [np.var(y_few[X_few[:, 0] == x], ddof=1) for x in range(6)]
     assert abs(np.log(np.mean(std**2) / np.mean(spread))) < 3.0 * np.sqrt(2.0 / N)
+
+
+# of several targets, and the tolerance of their noise; a mixture has another start
+SEVERAL = {
+    "pls": (PLSRegressor(random_state=0), 1e-6),
+    "spectral": (SpectralVGPRegressor(random_state=0), 1e-6),
+    "inducing": (SpectralVGPRegressor(basis="inducing", random_state=0), 1e-6),
+    "exact": (ExactGPRegressor(random_state=0), 1e-6),
+    "gwi": (GWIRegressor(random_state=0), 0.05),
+    "stein": (REGRESSORS["stein"], 0.6),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_copies_of_rows_are_no_noise_of_several_targets(name):
+    model, tolerance = SEVERAL[name]
+    rng = np.random.default_rng(1)
+    # a function that can follow all rows
+    rows = rng.uniform(-1.0, 1.0, (N, 4))
+    signal = np.sin(2.0 * rows[:, 0]) + rows[:, 1] * rows[:, 2]
+    targets = signal[:, np.newaxis] + [0.5, 0.25] * rng.standard_normal((N, 2))
+    plain = clone(model).fit(rows, targets)
+    tiled = clone(model).fit(np.tile(rows, (4, 1)), np.tile(targets, (4, 1)))
+    assert_allclose(tiled.noise_variance_, plain.noise_variance_, rtol=tolerance)

@@ -40,7 +40,11 @@ from skgpx._shell.callbacks import (
     with_callbacks,
 )
 from skgpx._shell.functionals import units_of_functionals
-from skgpx._shell.row_statistics import AdditiveModel, row_statistics
+from skgpx._shell.row_statistics import (
+    AdditiveModel,
+    counted_once,
+    row_statistics,
+)
 from skgpx._shell.validation import (
     POSITIVE,
     SEARCHED,
@@ -947,6 +951,8 @@ class SparseState:
         Sums of the standardised y.
     first : WeightStatistics
         Sums of the rows that chose the basis, which copies of a model share.
+    distinct : WeightStatistics
+        Sums of the same rows for the noise: of rows that are copies it would be zero.
     noise_variance : float
         Noise of the standardised y: the start of a search, or fixed.
     noise_bounds : tuple of float or None
@@ -961,6 +967,7 @@ class SparseState:
     seen: Array
     statistics: WeightStatistics
     first: WeightStatistics
+    distinct: WeightStatistics
     noise_variance: float
     noise_bounds: tuple[float, float] | None
     record: dict[str, Any]
@@ -1030,7 +1037,7 @@ class SparseState:
         else:
             # the search saw the first rows, and its noise is of all of them
             if self.noise_bounds is not None and sums is not self.first:
-                best = best_noise_variance(sums, noise_variance)
+                best = best_noise_variance(self._sums_of_noise(), noise_variance)
                 noise_variance = float(np.clip(best, *self.noise_bounds))
             weights = posterior(sums, noise_variance)
             evidence = log_evidence(sums, noise_variance)
@@ -1066,8 +1073,16 @@ class SparseState:
             n_targets = len(self.statistics.square)
             return targets, np.full(n_targets, self.noise_variance)
         low, high = np.log(self.noise_bounds)
-        noises = targets.best_noise(low, high, NOISE_PRIOR.log_density)
-        return targets, noises
+        sums = targets
+        if self.distinct is not self.first:
+            sums = TargetRegressions(self._sums_of_noise())
+        return targets, sums.best_noise(low, high, NOISE_PRIOR.log_density)
+
+    def _sums_of_noise(self) -> WeightStatistics:
+        """Sums of all rows seen, in which copies among the first ones count once."""
+        if self.distinct is self.first:
+            return self.statistics
+        return self.statistics.add(self.first, -1.0).add(self.distinct)
 
 
 def fit_sample(
@@ -1153,11 +1168,16 @@ def fit_sample(
             )
             basis = Nystroem.from_kernel(kernel, points, least_noise)
         sums = row_statistics(basis, rows, n_jobs)
+        sums_of_noise = sums
+        distinct = counted_once(rows)
+        if np.any(distinct.weights != rows.weights):
+            sums_of_noise = row_statistics(basis, distinct, n_jobs)
         return SparseState(
             basis=basis,
             seen=input_range(corners),
             statistics=sums,
             first=sums,
+            distinct=sums_of_noise,
             noise_variance=noise_variance,
             noise_bounds=noise_bounds,
             record=search_record(states, rows),
