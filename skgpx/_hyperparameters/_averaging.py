@@ -268,10 +268,10 @@ def _draws(
         population, lag = _from_priors(modes, forms, effort, rng, n_jobs, likelihood)
         if lag <= _LARGE_LAG:
             return population
-    near = _near(modes, forms, effort, rng, n_jobs)
+    draws = _near(modes, forms, effort, rng, n_jobs)
     is_affordable = likelihood.has_closed_form and len(rows.y) <= AVERAGED_ROWS
-    if near or not is_affordable:
-        return near
+    if draws or not is_affordable:
+        return draws
     # as at bounds
     if not population:
         population, _ = _from_priors(modes, forms, effort, rng, n_jobs, likelihood)
