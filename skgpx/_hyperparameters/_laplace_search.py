@@ -11,7 +11,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from skgpx._hyperparameters._candidates import Candidate, with_trend
+from skgpx._hyperparameters._candidates import Candidate, products_of, with_trend
 from skgpx._hyperparameters._evidence import (
     Evidence,
     Inducing,
@@ -34,6 +34,7 @@ from skgpx._hyperparameters._select import (
     select,
     subset,
 )
+from skgpx._hyperparameters._series_search import search_seasons
 from skgpx._hyperparameters._sparse import MAX_INDUCING_SEARCHED, grow
 from skgpx._numerics.laplace import LARGEST_COUPLED
 from skgpx._row_budgets import (
@@ -74,8 +75,8 @@ def laplace_search(
     """Maximise Laplace's evidence from each start, side by side.
 
     An earlier search is continued from its result, `start`. For one latent function the
-    inducing points are doubled while that gains. Functions may have a `trend`, those
-    under a likelihood that is close to Gaussian also seasons.
+    inducing points are doubled while that gains. Functions may have a `trend`, and one
+    of a single column a season.
     """
     rows = split.rows
     n = len(rows.y)
@@ -91,7 +92,8 @@ def laplace_search(
         n_without_trend = len(starts)
         is_affordable = likelihood.n_outputs_ <= _MOST_TRENDED
         if trend and is_affordable and not likelihood.symmetric:
-            starts += _start_with_trend(starts[0], split.scattered)
+            season = _start_with_season(starts[0], families, split)
+            starts += [*_start_with_trend(starts[0], split.scattered), *season]
     # 2 rows and inducing points, of which the evidence is coupled between classes
     n_contrasts = max(likelihood.n_outputs_ - 1, 1)
     # an evaluation takes a tenth of a second: 1.5e8 operations n m²
@@ -251,6 +253,28 @@ def _start_with_trend(start: State, rows: Rows) -> list[State]:
         return []
     candidate = with_trend(start.candidate, rows, start.likelihood)
     return [start._replace(candidate=candidate, u=candidate.starts()[0])]
+
+
+def _start_with_season(
+    start: State,
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+) -> list[State]:
+    """One function of one column with a season, if its residuals have a wave.
+
+    The residuals are those of working responses, of rows from all over the data.
+    """
+    rows = split.scattered
+    has_one_function = rows.X.shape[1] == start.likelihood.n_outputs_ == 1
+    if start.candidate.is_given or split.smooth or not has_one_function:
+        return []
+    return search_seasons(
+        start,
+        [rows],
+        bases=[family[-1] for family in products_of(families)],
+        is_markov=False,
+        searched=split.rows.X,
+    )
 
 
 def starts_by_regression(

@@ -468,10 +468,9 @@ def with_trends(
     threshold = best.posterior
     if has_more_rows:
         threshold -= NEGLIGIBLE_NATS
-    has_seasons = best.likelihood.has_closed_form
-    has_seasons = has_seasons and not (split.abundant or split.smooth)
-    if n_columns == 1 and has_seasons:
-        likelihood = best.likelihood
+    likelihood = best.likelihood
+    has_one_function = n_columns == likelihood.n_outputs_ == 1
+    if has_one_function and not (split.abundant or split.smooth):
         seasons = search_seasons(
             additions[0][0],
             [rows],
@@ -483,6 +482,12 @@ def with_trends(
             screening=split.screening,
             searched=split.training.X,
         )
+        if not likelihood.has_closed_form:
+            # those of working responses
+            seasons = [
+                search(season.candidate, season.u, rows, likelihood)
+                for season in seasons
+            ]
         additions += [[season] for season in seasons]
     trends = [family for family in additions if family[0].posterior > threshold]
     return best_families_first([*families, *trends])

@@ -188,6 +188,9 @@ def search_seasons(
             )
             if not periods:
                 break
+            few_rows = rows
+            if screening is not None:
+                few_rows = _as_regression(screening, best)[0]
             # 1 the period, and the process beside the first season
             season = without._replace(posterior=-np.inf)
             processes = [best.candidate]
@@ -210,7 +213,7 @@ def search_seasons(
                         search_stretches(
                             candidate,
                             starts,
-                            [screening or rows],
+                            [few_rows],
                             max_iter=max_iter,
                         )
                     )
