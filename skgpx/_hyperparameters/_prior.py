@@ -51,6 +51,7 @@ from skgpx._hyperparameters._process_evidence import (
 )
 from skgpx._hyperparameters._scale_of_y import (
     FEWEST_ROWS_OF_SCALE,
+    best_with_trend,
     is_constant,
     scale_of_y,
     search_few_rows,
@@ -443,6 +444,9 @@ def _evidence_of(
     else:
         start = starts_by_regression([family], rows, likelihood, n_jobs=1)[-1]
         state = search(start.candidate, start.u, rows, likelihood, tolerance=1e-3)
+        if rows.X.shape[1] == 1:
+            # a season may be worth more than the tails
+            state = best_with_trend([state], split, rows)
     return state.evidence - constant
 
 

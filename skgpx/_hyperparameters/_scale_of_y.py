@@ -325,8 +325,13 @@ def search_few_rows(
     screened[-1] = best_of([screened[-1], *without_noise(screened[-1], rows)])
     if not trend:
         return best_of(screened)
+    return best_with_trend(screened, split, rows)
+
+
+def best_with_trend(family: list[State], split: Split, rows: Rows) -> State:
+    """The best of a family of some rows, with a trend and seasons if these gain."""
     on_few_rows = split._replace(screening=rows, scattered=rows, training=rows)
-    families = with_trends([screened], on_few_rows)
+    families = with_trends([family], on_few_rows)
     return best_of([result for family in families for result in family])
 
 

@@ -188,9 +188,7 @@ def search_seasons(
             )
             if not periods:
                 break
-            few_rows = rows
-            if screening is not None:
-                few_rows = _as_regression(screening, best)[0]
+            few_rows = _as_regression(screening, best)[0] if screening else rows
             # 1 the period, and the process beside the first season
             season = without._replace(posterior=-np.inf)
             processes = [best.candidate]
