@@ -36,7 +36,10 @@ from skgpx._hyperparameters._process_evidence import VariationalEvidence, suits_
 from skgpx._hyperparameters._regression import Regression, SeriesFunction
 from skgpx._hyperparameters._scale_of_y import tells_scale
 from skgpx._hyperparameters._series_evidence import regression_evidence
-from skgpx._hyperparameters._series_search import false_alarm_level
+from skgpx._hyperparameters._series_search import (
+    broad_spectrum,
+    false_alarm_level,
+)
 from skgpx._hyperparameters._slope_noise import (
     NoiseOfKinds,
     kinds_of_rows,
@@ -79,6 +82,7 @@ __all__ = [
     "State",
     "StudentPrior",
     "VariationalEvidence",
+    "broad_spectrum",
     "counted_errors",
     "depends_on_contrasts",
     "evidence_of",

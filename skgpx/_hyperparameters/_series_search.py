@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.ndimage import median_filter
 
 from skgpx._hyperparameters._candidates import (
     Candidate,
@@ -182,9 +183,9 @@ def search_seasons(
             rows, without = _as_regression(part, best)
             periods = significant_periods(
                 rows,
-                best.kernel,
-                noise_variance=without.noise_variance,
+                without,
                 searched=part.X if searched is None else searched,
+                has_season=bool(seasons),
             )
             if not periods:
                 break
@@ -284,6 +285,8 @@ FALSE_ALARMS = 0.01
 _FEWEST_HALF_CYCLES = 6
 # Frequencies below which there is no season to find.
 _FEWEST_FREQUENCIES = 8
+# Waves of about the length of another with which it is compared.
+_NEIGHBORS = 129
 # A season has its strongest wave among its first four harmonics.
 _MAX_HARMONIC = 4
 
@@ -298,26 +301,36 @@ def false_alarm_level(n_waves: float, probability: float = FALSE_ALARMS) -> floa
     return float(np.log(n_waves / probability))
 
 
+def broad_spectrum(power: Array) -> Array:
+    """Mean power around each wave (r, ...), by the median of the nearest ones."""
+    size = (min(len(power), _NEIGHBORS), *(1,) * (power.ndim - 1))
+    medians = median_filter(power, size, mode="nearest")
+    # a target may have no power at all
+    return np.maximum(medians / np.log(2.0), np.finfo(np.float64).tiny)
+
+
 def significant_periods(
     rows: Rows,
-    kernel: Kernel,
-    noise_variance: float,
+    state: State,
     searched: Array,
+    has_season: bool,
 ) -> list[float]:
-    """Periods that the strongest wave in the residuals from a kernel may stand for.
+    """Periods that the strongest wave in the residuals of a process may stand for.
 
     Its own, and those of which it is a harmonic, from short to long; none if it is not
-    significant.
+    significant. Short lengthscales follow a wave: if the process has no season, it may
+    also stand out of the spectrum that a process of long ones leaves.
 
     Parameters
     ----------
     rows : Rows
         Of one column.
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    noise_variance : float
+    state : State
+        Process and noise of the rows.
     searched : ndarray of shape (n, 1)
         Inputs of the rows on which the search ends, whose spacing is that of the
         shortest period.
+    has_season : bool
     """
     n_frequencies = len(np.unique(searched)) - 1
     if n_frequencies < _FEWEST_FREQUENCIES:
@@ -325,9 +338,14 @@ def significant_periods(
     # from three cycles to the shortest wave of the rows, twice as dense as peaks
     step = np.pi / float(np.ptp(searched))
     omega = step * np.arange(float(_FEWEST_HALF_CYCLES), n_frequencies)
-    gains = wave_gains(rows, kernel, noise_variance, omega)
-    n_waves = len(omega) * gains.shape[1]
-    if np.max(gains) <= false_alarm_level(n_waves):
+    gains = wave_gains(rows, state.kernel, state.noise_variance, omega)
+    level = false_alarm_level(gains.size)
+    if np.max(gains) <= level and not has_season:
+        candidate = state.candidate
+        long = candidate.kernel_at(candidate.starts()[0])
+        gains = wave_gains(rows, long, state.noise_variance, omega)
+        gains = gains / broad_spectrum(gains)
+    if np.max(gains) <= level:
         return []
     # the season whose harmonic the strongest is may be longer
     longest = step * _FEWEST_HALF_CYCLES

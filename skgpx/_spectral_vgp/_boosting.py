@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.ndimage import median_filter
 
-from skgpx._hyperparameters import false_alarm_level
+from skgpx._hyperparameters import broad_spectrum, false_alarm_level
 from skgpx._numerics.fourier import (
     Integers,
     WaveTable,
@@ -41,8 +40,6 @@ _REACH = {2: 110, 3: 24}
 _MAX_WAVES = 64
 # Rows up to which a search has functions for all that they show of a rough function.
 _ROWS_OF_FUNCTIONS = 2000
-# Waves of about the length of another with which it is compared.
-_NEIGHBORS = 129
 _MAX_TESTS = 9
 
 
@@ -225,10 +222,7 @@ def significant_frequencies(objective: Objective, prior: FourierPrior) -> Intege
         if objective.weight > _ROWS_OF_FUNCTIONS:
             # mean power of noise, or of a broad spectrum, around each wave; at least
             # one
-            medians = median_filter(
-                target_power, min(len(target_power), _NEIGHBORS), mode="nearest"
-            )
-            background = np.maximum(medians / np.log(2.0), 1.0)
+            background = np.maximum(broad_spectrum(target_power), 1.0)
         exceeds = (target_power > level * background) & ~tested.boosted
         # waves that the data do not determine under the prior as it is
         counts = np.ones(len(target_power), bool)

@@ -22,7 +22,14 @@ from skgpx._hyperparameters._evidence import ExactEvidence
 from skgpx._latent import LatentModel, SeriesModel
 from skgpx._shell.validation import canonical_rows
 from skgpx.kernels import Columns, Linear
-from skgpx.likelihoods import Bernoulli, Gaussian, Poisson, StudentT, Tobit
+from skgpx.likelihoods import (
+    Bernoulli,
+    Gamma,
+    Gaussian,
+    Poisson,
+    StudentT,
+    Tobit,
+)
 
 LARGEST_Z = 4.5
 N = 400
@@ -420,6 +427,31 @@ def test_a_season_of_many_rows_is_found(likelihood):
     assert abs(period["mean"] - 0.2) < LARGEST_Z * period["std"] < 0.005
 
 
+OBSERVATIONS = {
+    "counts": (Poisson(), lambda rng, f: rng.poisson(np.exp(f))),
+    "amounts": (Gamma(), lambda rng, f: rng.gamma(4.0, 0.25 * np.exp(f))),
+    "outliers": (None, lambda rng, f: f + 0.2 * rng.standard_t(2.0, len(f))),
+    "classes": (None, lambda rng, f: rng.logistic(size=len(f)) < 3.0 * (f - 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", OBSERVATIONS)
+def test_a_season_of_few_rows_is_found_under_every_likelihood(name):
+    likelihood, draw = OBSERVATIONS[name]
+    rng = np.random.default_rng(1)
+    times = np.sort(rng.uniform(0.0, 8.5, 170))
+    f = 1.0 + 0.8 * np.sin(2.0 * np.pi * 1.7 * times) + 0.5 * np.sin(times / 2.0)
+    estimator = (
+        PLSClassifier() if name == "classes" else PLSRegressor(likelihood=likelihood)
+    )
+    estimator.set_params(random_state=0)
+    model = estimator.fit(times[:, np.newaxis], draw(rng, f))
+    assert periods(model) == pytest.approx([1.0 / 1.7], rel=0.03)
+    if name == "outliers":
+        # with the season, too, tails are more probable than normal noise
+        assert isinstance(model.likelihood_, StudentT)
+
+
 def test_the_posterior_of_a_period_is_that_of_the_evidence():
     rng = np.random.default_rng(3)
     times = np.sort(rng.uniform(0.0, 20.0, 400))[:, np.newaxis]
@@ -470,10 +502,11 @@ def test_states_that_are_averaged_have_periods():
     assert abs(mean - 1.1) < LARGEST_Z * std < 0.2
 
 
+@pytest.mark.parametrize("n", [300, 4600])
 @pytest.mark.parametrize("seed", [0, 7])
-def test_no_season_in_counts_without_a_season(seed):
+def test_no_season_in_counts_without_a_season(seed, n):
     rng = np.random.default_rng(1000 + seed)
-    times = np.linspace(0.0, 10.0, 4600)
+    times = np.linspace(0.0, 10.0, n)
     rate = np.exp(0.5 + 0.7 * np.sin(2.0 * times) + 0.3 * np.cos(5.0 * times))
     model = PLSRegressor(likelihood=Poisson(), random_state=0)
     model.fit(times[:, np.newaxis], rng.poisson(rate))
