@@ -330,14 +330,15 @@ def _noisier(
     likelihood: Likelihood,
 ) -> list[State]:
     """The mode that has some noise, where the largest one has next to none."""
-    if mode.candidate.is_given or not has_little_noise(mode):
-        return []
     products = products_of(families)
     candidate = products[len(products) // 2][-1]
     low = SOME_NOISE * candidate.unit
-    high = float(np.exp(likelihood.theta_bounds[0, 1]))
-    noise = float(np.clip(likelihood.variance(0.0), low, high))
-    likelihood = likelihood.with_start(noise_variance=(noise, low, high))
+    # none if the noise is stated
+    largest = np.exp(likelihood.theta_bounds).max(initial=0.0)
+    if mode.candidate.is_given or not has_little_noise(mode) or largest <= low:
+        return []
+    noise = float(np.clip(likelihood.variance(0.0), low, largest))
+    likelihood = likelihood.with_start(noise_variance=(noise, low, largest))
     return [search(candidate, candidate.starts()[0], rows, likelihood)]
 
 
