@@ -181,7 +181,7 @@ def average(
         Prepared.
     rng : numpy.random.Generator
     trend : bool
-        Whether trends compete and, under Gaussian noise, seasons.
+        Whether trends compete and, in one column, seasons.
     requested : bool
         Whether draws are asked for, whatever they cost.
     n_jobs : int or None

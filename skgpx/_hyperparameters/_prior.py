@@ -166,9 +166,8 @@ def learn(
     previous : State, optional
         End of an earlier fit, where the search starts.
     trend : bool, default=True
-        Whether the default kernel may be a sum: with a linear trend, with seasons, for
-        Gaussian noise or of many rows of one column, or of functions of one column and
-        of two.
+        Whether the default kernel may be a sum: with a linear trend, with seasons of
+        one column, or of functions of one column and of two.
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
         "auto" averages where rows are few and every hyperparameter has a prior.
     report : callable, optional

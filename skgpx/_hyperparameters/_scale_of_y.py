@@ -320,7 +320,7 @@ def search_few_rows(
     rows: Rows,
     trend: bool = True,
 ) -> State:
-    """Kernel, with a trend and seasons if these gain, and normal noise of some rows."""
+    """Kernel and noise of some rows, with a trend and seasons if these gain."""
     screened = screen(rows, likelihood, family)
     screened[-1] = best_of([screened[-1], *without_noise(screened[-1], rows)])
     if not trend:
