@@ -262,16 +262,25 @@ def _start_with_season(
 ) -> list[State]:
     """One function of one column with a season, if its residuals have a wave.
 
-    The residuals are those of working responses, of rows from all over the data.
+    The residuals are those of working responses, of rows from all over the data. A
+    linear trend stands beside the season, as under normal noise.
     """
     rows = split.scattered
     has_one_function = rows.X.shape[1] == start.likelihood.n_outputs_ == 1
     if start.candidate.is_given or split.smooth or not has_one_function:
         return []
+    candidate = with_trend(start.candidate, rows, start.likelihood)
+    bases = [
+        with_trend(family[-1], rows, start.likelihood)
+        for family in products_of(families)
+        if family[-1] is not start.candidate
+    ]
+    u = candidate.coordinates_of(candidate.kernel)
+    u[: len(start.u)] = start.u
     return search_seasons(
-        start,
+        start._replace(candidate=candidate, u=u),
         [rows],
-        bases=[family[-1] for family in products_of(families)],
+        bases=bases,
         is_markov=False,
         searched=split.rows.X,
     )
