@@ -282,7 +282,8 @@ def _start_with_season(
         [rows],
         bases=bases,
         is_markov=False,
-        searched=split.rows.X,
+        screening=split.screening,
+        searched=split.training.X,
     )
 
 

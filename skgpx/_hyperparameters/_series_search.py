@@ -309,6 +309,12 @@ def broad_spectrum(power: Array) -> Array:
     return np.maximum(medians / np.log(2.0), np.finfo(np.float64).tiny)
 
 
+def longer_waves(power: Array) -> Array:
+    """Median power of waves up to twice as long as each (r, t): a steep spectrum's."""
+    medians = [np.median(power[k // 2 : k], axis=0) for k in range(1, len(power))]
+    return np.stack([power[0], *medians])
+
+
 def significant_periods(
     rows: Rows,
     state: State,
@@ -335,22 +341,24 @@ def significant_periods(
     n_frequencies = len(np.unique(searched)) - 1
     if n_frequencies < _FEWEST_FREQUENCIES:
         return []
-    # from three cycles to the shortest wave of the rows, twice as dense as peaks
+    # to the shortest wave of the rows, twice as dense as peaks
     step = np.pi / float(np.ptp(searched))
-    omega = step * np.arange(float(_FEWEST_HALF_CYCLES), n_frequencies)
-    gains = wave_gains(rows, state.kernel, state.noise_variance, omega)
+    omega = step * np.arange(1.0, n_frequencies)
+    # of three cycles and more
+    tested = slice(_FEWEST_HALF_CYCLES - 1, None)
+    gains = wave_gains(rows, state.kernel, state.noise_variance, omega)[tested]
     level = false_alarm_level(gains.size)
     if np.max(gains) <= level and not has_season:
         candidate = state.candidate
         long = candidate.kernel_at(candidate.starts()[0])
-        gains = wave_gains(rows, long, state.noise_variance, omega)
-        gains = gains / broad_spectrum(gains)
+        power = wave_gains(rows, long, state.noise_variance, omega)
+        gains = (power / np.maximum(broad_spectrum(power), longer_waves(power)))[tested]
     if np.max(gains) <= level:
         return []
     # the season whose harmonic the strongest is may be longer
     longest = step * _FEWEST_HALF_CYCLES
     multiples = np.arange(1, _MAX_HARMONIC + 1)
-    frequencies = omega[np.argmax(np.max(gains, axis=1))] / multiples
+    frequencies = omega[tested][np.argmax(np.max(gains, axis=1))] / multiples
     return (2.0 * np.pi / frequencies[frequencies >= 0.999 * longest]).tolist()
 
 
