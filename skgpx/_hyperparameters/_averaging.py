@@ -79,8 +79,8 @@ _FEWEST_DRAWN = 4
 _FEWEST_EVALUATIONS = 16
 # Their probability, in that of the largest one, below which one is left out.
 _LEAST_SHARE = 0.05
-# Rows α of a posterior that allows for errors, and odds that do not count: those of
-# four nats and more that the rows gain by having next to no noise.
+# Rows α of a posterior that allows for errors, and odds that do not count: where each
+# row gains more than log(1e100) / α = 4.6 nats by having next to no noise.
 _ROWS_THAT_COUNT = 50.0
 _LEAST_ODDS = 1e-100
 

@@ -181,11 +181,12 @@ def search_seasons(
     for part in parts:
         while len(seasons) < most_seasons:
             rows, without = _as_regression(part, best)
+            has_own_roughness = is_markov or bool(seasons)
             periods = significant_periods(
                 rows,
                 without,
                 searched=part.X if searched is None else searched,
-                has_season=bool(seasons),
+                looks_twice=not has_own_roughness,
             )
             if not periods:
                 break
@@ -198,10 +199,12 @@ def search_seasons(
             for base in processes:
                 results = []
                 for period in periods:
-                    candidate = base
-                    if not (is_markov or seasons):
-                        candidate = with_autoregression(base, part, period)
-                    candidate = with_season(candidate, part, period, is_markov)
+                    candidate = with_season(
+                        _beside_season(base, part, period, has_own_roughness),
+                        part,
+                        period,
+                        is_markov,
+                    )
                     u = candidate.coordinates_of(candidate.kernel)
                     u[: len(season.u)] = season.u
                     starts = [
@@ -219,24 +222,53 @@ def search_seasons(
                 chosen = int(np.argmax([result.posterior for result in results]))
                 periods = periods[chosen : chosen + 1]
                 season = best_of([season, results[chosen]])
-            # 2 whether all parts gain: one of them may have a wave by chance
+            # 2 whether all parts gain by the season alone: one of them may have a wave
+            # by chance, and counts that vary more than they should an autoregression
+            rivals = _without_season(without, part, periods[0], has_own_roughness)
             regressions = [_as_regression(stretch, best)[0] for stretch in parts]
-            without, season = (
+            season, *rivals = (
                 search_stretches(
                     state.candidate,
                     [(state.u, state.likelihood)],
                     regressions,
                     max_iter=max_iter // 2,
                 )
-                for state in (without, season)
+                for state in (season, *rivals)
             )
-            if season.posterior - without.posterior < MIN_EVIDENCE_GAIN:
+            if season.posterior - best_of(rivals).posterior < MIN_EVIDENCE_GAIN:
                 break
             best = season
             if not start.likelihood.has_closed_form:
                 best = season._replace(likelihood=start.likelihood)
             seasons.append(best)
     return seasons
+
+
+def _beside_season(
+    base: Candidate,
+    rows: Rows,
+    period: float,
+    has_own_roughness: bool,
+) -> Candidate:
+    """What stands beside a season: a Markov process, or an autoregression as well."""
+    if has_own_roughness:
+        return base
+    return with_autoregression(base, rows, period)
+
+
+def _without_season(
+    state: State,
+    rows: Rows,
+    period: float,
+    has_own_roughness: bool,
+) -> list[State]:
+    """What a season has to beat: the process, and that with what stands beside it."""
+    candidate = _beside_season(state.candidate, rows, period, has_own_roughness)
+    if candidate is state.candidate:
+        return [state]
+    u = candidate.coordinates_of(candidate.kernel)
+    u[: len(state.u)] = state.u
+    return [state, state._replace(candidate=candidate, u=u)]
 
 
 def _as_regression(rows: Rows, state: State) -> tuple[Rows, State]:
@@ -319,13 +351,13 @@ def significant_periods(
     rows: Rows,
     state: State,
     searched: Array,
-    has_season: bool,
+    looks_twice: bool,
 ) -> list[float]:
     """Periods that the strongest wave in the residuals of a process may stand for.
 
     Its own, and those of which it is a harmonic, from short to long; none if it is not
-    significant. Short lengthscales follow a wave: if the process has no season, it may
-    also stand out of the spectrum that a process of long ones leaves.
+    significant. Short lengthscales follow a wave: it may also stand out of the spectrum
+    that a process of long ones leaves.
 
     Parameters
     ----------
@@ -336,7 +368,8 @@ def significant_periods(
     searched : ndarray of shape (n, 1)
         Inputs of the rows on which the search ends, whose spacing is that of the
         shortest period.
-    has_season : bool
+    looks_twice : bool
+        Whether long lengthscales are tried.
     """
     n_frequencies = len(np.unique(searched)) - 1
     if n_frequencies < _FEWEST_FREQUENCIES:
@@ -346,9 +379,11 @@ def significant_periods(
     omega = step * np.arange(1.0, n_frequencies)
     # of three cycles and more
     tested = slice(_FEWEST_HALF_CYCLES - 1, None)
-    gains = wave_gains(rows, state.kernel, state.noise_variance, omega)[tested]
+    gains = wave_gains(rows, state.kernel, state.noise_variance, omega)
+    # noise that is larger than it should be raises all waves
+    gains = (gains / np.maximum(broad_spectrum(gains), 1.0))[tested]
     level = false_alarm_level(gains.size)
-    if np.max(gains) <= level and not has_season:
+    if np.max(gains) <= level and looks_twice:
         candidate = state.candidate
         long = candidate.kernel_at(candidate.starts()[0])
         power = wave_gains(rows, long, state.noise_variance, omega)

@@ -88,9 +88,8 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         a constant times an RBF with one lengthscale for all columns or one for each,
         the one of the larger log posterior; for one latent function the RBF competes
         with Matern kernels of order 5/2 and 3/2 (for normal noise, from 250 rows on
-        also 1/2) and, for normal noise, the best with a linear trend beside it and,
-        with one input, with seasons whose period is found; from 4500 rows of one input
-        on also for other likelihoods. The covariance of the paper is
+        also 1/2), and the best with a linear trend beside it and, with one input, with
+        seasons whose period is found. The covariance of the paper is
         :class:`~skgpx.kernels.GREKernel` around such a kernel.
     likelihood : Likelihood or None, default=None
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your

@@ -21,6 +21,7 @@ from skgpx._hyperparameters import VariationalEvidence, _process_evidence
 from skgpx._hyperparameters._evidence import ExactEvidence
 from skgpx._latent import LatentModel, SeriesModel
 from skgpx._shell.validation import canonical_rows
+from skgpx.exceptions import FitWarning
 from skgpx.kernels import Columns, Linear
 from skgpx.likelihoods import (
     Bernoulli,
@@ -510,6 +511,16 @@ def test_no_season_in_counts_without_a_season(seed, n):
     rate = np.exp(0.5 + 0.7 * np.sin(2.0 * times) + 0.3 * np.cos(5.0 * times))
     model = PLSRegressor(likelihood=Poisson(), random_state=0)
     model.fit(times[:, np.newaxis], rng.poisson(rate))
+    assert periods(model) == []
+
+
+@pytest.mark.parametrize("n", [60, 150])
+def test_counts_that_vary_more_than_poisson_ones_have_no_season(n):
+    rng = np.random.default_rng(1)
+    times = np.arange(float(n))[:, np.newaxis]
+    y = rng.negative_binomial(2.0, 0.2, n).astype(np.float64)
+    with pytest.warns(FitWarning, match="overdispersed"):
+        model = PLSRegressor(likelihood=Poisson(), random_state=0).fit(times, y)
     assert periods(model) == []
 
 
