@@ -20,6 +20,7 @@ from skgpx._hyperparameters._select import (
     has_little_noise,
     screen,
     with_trends,
+    without_noise,
 )
 from skgpx._numerics.warping import POWER_BOUNDS, Warp
 from skgpx._shell.validation import Rows, standardisation
@@ -321,6 +322,7 @@ def search_few_rows(
 ) -> State:
     """Kernel and noise of some rows, with a trend and seasons if these gain."""
     screened = screen(rows, likelihood, family)
+    screened[-1] = best_of([screened[-1], *without_noise(screened[-1], rows)])
     if not trend:
         return best_of(screened)
     return best_with_trend(screened, split, rows)

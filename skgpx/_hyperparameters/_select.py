@@ -27,7 +27,7 @@ from skgpx._hyperparameters._maximise import (
     maximise,
     with_period_stds,
 )
-from skgpx._hyperparameters._modes import Mode
+from skgpx._hyperparameters._modes import NO_NOISE, Mode
 from skgpx._hyperparameters._neighborhoods import Density, Neighborhoods
 from skgpx._hyperparameters._process_evidence import process_evidence
 from skgpx._hyperparameters._series_evidence import series_form
@@ -240,6 +240,8 @@ def finalists(
     """
     # 1 every candidate on few rows
     rivals = screen_families(families, split.screening, likelihood, n_jobs)
+    for family in rivals:
+        family[-1] = best_of([family[-1], *without_noise(family[-1], split.screening)])
     # 2 the better families on more; candidates that are nearly as probable count
     has_more_rows = len(split.training.y) > len(split.scattered.y)
     rivals = train_families(
@@ -309,6 +311,9 @@ def train_families(
     trained = []
     for *simpler, general in starts[:n_trained]:
         best = train_on(general, rows, previous)
+        if margin > 0.0 and has_little_noise(best):
+            # a rougher function without noise may explain more rows better
+            best = best_of([best, *without_noise(best, rows)])
         close = [
             train_on(simple, rows, previous)
             for simple in simpler
@@ -544,6 +549,17 @@ def has_little_noise(result: State) -> bool:
         return False
     noise = result.noise_variance
     return noise < SOME_NOISE * result.candidate.unit
+
+
+def without_noise(result: State, rows: Rows) -> list[State]:
+    """A search that goes on with next to no noise, if the noise is free."""
+    candidate = result.candidate
+    likelihood = result.likelihood
+    is_free = likelihood.has_closed_form and len(likelihood.theta) > 0
+    if candidate.is_given or not is_free:
+        return []
+    likelihood = with_noise(likelihood, NO_NOISE * candidate.unit)
+    return [search(candidate, result.u, rows, likelihood)]
 
 
 def best_long_start(
