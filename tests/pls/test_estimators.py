@@ -343,7 +343,7 @@ def test_targets_without_noise_to_compare_keep_normal_noise():
     model = PLSRegressor(**FAST)
     assert type(model.fit(X, np.ones(40)).likelihood_) is Gaussian
     y = np.sin(2.0 * X[:, 0])
-    y[::8] += [1.0, -1.0, 1.0, -1.0, 1.0]
+    y[[2, 7, 18, 22, 37]] += [1.0, -1.0, 1.0, -1.0, 1.0]
     assert type(model.fit(X, y).likelihood_) is StudentT
     model.fit(X, y, noise_variance=np.full(40, 0.01))
     assert type(model.likelihood_) is Gaussian

@@ -468,10 +468,10 @@ def test_the_kernel_is_learned_with_as_many_points_as_are_used():
 
 @pytest.mark.parametrize("likelihood", [StudentT(), Poisson()])
 def test_a_wave_takes_the_points_that_it_needs(likelihood):
-    """Fifty cycles are beyond a hundred points."""
+    """Fifty cycles are beyond a hundred points, if they are no season."""
     rng = np.random.default_rng(1)
     X = rng.uniform(size=(1100, 1))
-    f = np.sin(100.0 * np.pi * X[:, 0])
+    f = np.sin(100.0 * np.pi * X[:, 0] ** 1.3)
     y = f + 0.1 * rng.standard_t(4, 1100)
     if likelihood.discrete:
         y, f = rng.poisson(np.exp(1.5 + f)), np.exp(1.5 + f)
