@@ -8,6 +8,7 @@ the findings and ends with `conclude`, which keeps them as `findings_` and emits
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,10 +31,6 @@ from skgpx.exceptions import ConvergenceWarning, FitWarning, SkgpxWarning, warn
 from skgpx.kernels import theta_entries
 from skgpx.likelihoods import Likelihood, StudentT, Warped
 from skgpx.likelihoods._warped import normal_noise, of_target
-
-# A posterior that is largest at a bound has its mean 1.3 standard deviations from it,
-# and less far if it would be larger beyond.
-_STDS_OF_BOUND = 1.2
 
 
 class Finding(NamedTuple):
@@ -103,7 +100,9 @@ def powers_at_bounds(likelihood: Likelihood | None) -> list[Finding]:
         # from the bounds 0, but for logarithms of positive y, and 2
         is_positive = getattr(scale, "transform", None) == "box-cox"
         distance = 2.0 - power if is_positive else 1.0 - abs(power - 1.0)
-        if distance >= _STDS_OF_BOUND * getattr(scale, "power_std_", 0.0):
+        # a posterior that is largest at a bound has its mean 1.3 standard deviations
+        # from it, and less far if it would be larger beyond
+        if distance >= 1.2 * getattr(scale, "power_std_", 0.0):
             continue
         remedy = "Subtract the smallest possible value from y"
         if power > 1.0:
@@ -195,8 +194,8 @@ def check_residuals(
                 rows.X, y, rows.weights, kernel, noise / scale[j] ** 2
             )
             explanations.append(growth)
-        # errors of an approximation are no noise
-        is_noise = np.average(residuals**2, weights=rows.weights) > _LEAST_NOISE * total
+        # smaller errors are those of inducing points and functions
+        is_noise = np.average(residuals**2, weights=rows.weights) > 1e-8 * total
         if other_noise and np.isfinite(noise) and is_noise:
             if held_out:
                 noise_share = np.minimum(noise / variance[j], 1.0)
@@ -243,9 +242,6 @@ def _comparable_gain(finding: Finding) -> float:
     return finding.gain
 
 
-# Least share of noise in the variance of y: below it, errors are those of inducing
-# points and functions.
-_LEAST_NOISE = 1e-8
 # Least share of the variance of y that counts as lost.
 _MIN_SHARE = 0.05
 
@@ -319,27 +315,6 @@ def residual_autocorrelation(
 # larger gain a second latent function gained held-out density, 0.1 to 0.6 nats; twelve
 # other real data sets had gains of at most 0.094.
 _MIN_GAIN = 0.1
-# Fewest rows of a group whose noise is compared with that of others, and most groups.
-_GROUP_ROWS = 10
-_MOST_GROUPS = 30
-
-
-class Variation(NamedTuple):
-    """Sizes of residuals that differ between groups of rows.
-
-    Attributes
-    ----------
-    gain : float
-        In log density, in nats per observation, if each group has its own scale.
-    column : int
-        By which the rows are grouped.
-    sizes : ndarray of shape (k,)
-        Mean absolute residuals, in the order of the column.
-    """
-
-    gain: float
-    column: int
-    sizes: Array
 
 
 def varying_noise(
@@ -378,7 +353,8 @@ def varying_noise(
     if heteroscedastic is None or n < 50 or np.ptp(absolute) <= 0.0:
         return None
     d = X.shape[1]
-    numbers = {3, min(n // _GROUP_ROWS, _MOST_GROUPS)} if by_groups else {3}
+    # up to thirty groups, of ten rows at least
+    numbers = {3, min(n // 10, 30)} if by_groups else {3}
     variations = []
     for j, column in enumerate((*X.T, mean)):
         # equal values are in one group
@@ -391,20 +367,20 @@ def varying_noise(
             # Bonferroni
             p_value = kruskal(*groups).pvalue * (d + 1) * len(numbers)
             if p_value < 1e-6:
-                variations.append(Variation(gain, j, sizes))
+                variations.append((gain, j, sizes))
     if not variations:
         return None
-    best = max(variations, key=lambda variation: variation.gain)
+    best_gain, best_column, _ = max(variations, key=itemgetter(0))
     # thirds are named where they explain half of it
-    named = [
-        variation
-        for variation in variations
-        if variation.column == best.column and variation.gain >= 0.5 * best.gain
+    sizes_of_column = [
+        sizes
+        for gain, column, sizes in variations
+        if column == best_column and gain >= 0.5 * best_gain
     ]
-    sizes = min((variation.sizes for variation in named), key=len)
+    sizes = min(sizes_of_column, key=len)
     column_name = "the predicted mean"
-    if best.column < d:
-        column_name = f"column {best.column}"
+    if best_column < d:
+        column_name = f"column {best_column}"
     places = ("at some of its values", "at others")
     if len(sizes) == 3:
         names = ("smallest", "middle", "largest")
@@ -418,10 +394,10 @@ def varying_noise(
         f"The noise varies with {column_name}: residuals are "
         f"{sizes.max() / sizes.min():.2g} times as large {places[0]}, where intervals "
         f"are too narrow, as {places[1]}, where they are too wide. A likelihood whose "
-        f"noise varies would gain about {best.gain:.2g} nats per "
+        f"noise varies would gain about {best_gain:.2g} nats per "
         f"observation: use PLSRegressor(likelihood={heteroscedastic}()){outliers}; "
         'or GWIRegressor(noise_model="boosting"), around any mean.',
-        gain=best.gain,
+        gain=best_gain,
     )
 
 
@@ -449,11 +425,8 @@ def _gain_of_groups(
 
 
 # A likelihood ratio of at least e⁵ is reported, which normal noise exceeds with a
-# probability of at most e⁻⁵, if it is also worth acting on: so many nats per
-# observation.
+# probability of at most e⁻⁵, if it is also worth acting on.
 _LEAST_EVIDENCE = 5.0
-_MIN_GAIN_OF_TAILS = 0.02
-_MIN_GAIN_OF_LOGARITHMS = 0.05
 
 
 def heavy_tails(
@@ -500,7 +473,7 @@ def heavy_tails(
     log_ratios -= norm.logpdf(standardised, scale=np.sqrt(variance))
     gain = float(np.average(log_ratios, weights=weights))
     # NaN is no finding
-    if not (gain >= _MIN_GAIN_OF_TAILS and gain * noise_rows >= _LEAST_EVIDENCE):
+    if not (gain >= 0.02 and gain * noise_rows >= _LEAST_EVIDENCE):
         return None
     outlier_share = float(np.average(squares > 9.0 * variance, weights=weights))
     return Finding(
@@ -560,7 +533,7 @@ def multiplicative_variation(
     centres = (constant @ z) / (constant @ constant)
     scales2 = np.mean((z - np.outer(constant, centres)) ** 2, axis=0)
     gain = float(0.5 * np.log(scales2[0] / scales2[1]) - np.mean(np.log(y)))
-    if gain < _MIN_GAIN_OF_LOGARITHMS or gain * len(y) < _LEAST_EVIDENCE:
+    if gain < 0.05 or gain * len(y) < _LEAST_EVIDENCE:
         return None
     return Finding(
         "multiplicative variation",
@@ -913,10 +886,6 @@ def solver_not_converged(solution: Solution, tol: float) -> Finding | None:
 # ---- Samplers ------------------------------------------------------------------------
 
 
-# Share of unadjusted steps that a Metropolis test should accept.
-_LEAST_ACCEPTANCE = 0.6
-
-
 def chains_not_converged(
     r_hat: float,
     tol: float,
@@ -971,7 +940,7 @@ def unadjusted_steps(
         Share of further steps that a Metropolis test would accept.
     """
     is_short = step_size <= 0.5 * largest_stable
-    if is_short and acceptance >= _LEAST_ACCEPTANCE:
+    if is_short and acceptance >= 0.6:
         return None
     return Finding(
         "unadjusted steps too long",
@@ -1113,11 +1082,6 @@ def check_counts(
     return [excess_zeros(y, weights, probability, np.hstack(scores))]
 
 
-# Least share of the posterior precision of a latent value that is left without its own
-# count: below it, linear updates do not know the value.
-_LEAST_SHARE_OF_OTHERS = 0.2
-
-
 def _given_other_counts(
     y: Array,
     latent: LatentMixture,
@@ -1135,7 +1099,8 @@ def _given_other_counts(
     _, gradient, curvature = line_averages(
         likelihood, y, mean, np.sqrt(variance), nodes[:, 0], masses
     )
-    share = np.clip(1.0 - variance * curvature, _LEAST_SHARE_OF_OTHERS, 1.0)
+    # of the posterior precision; linear updates do not know what has less of it
+    share = np.clip(1.0 - variance * curvature, 0.2, 1.0)
     variance = variance / share
     mean = mean + variance * gradient
     return LatentMixture(

@@ -41,9 +41,6 @@ from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.kernels import decaying_part, length_scales
 from skgpx.likelihoods import Likelihood
 
-# Numbers of all rows and their features that are read into one process.
-_MAX_NUMBERS = 2**29
-
 # ---- Rows as tables, in the order of their hashes ------------------------------------
 
 
@@ -223,12 +220,7 @@ class NormalRows(NamedTuple):
 
     def take(self, chosen: Index) -> NormalRows:
         """The rows at these positions."""
-        return NormalRows(
-            X=self.X[chosen],
-            y=self.y[chosen],
-            noise=self.noise[chosen],
-            is_own=self.is_own[chosen],
-        )
+        return NormalRows(*(part[chosen] for part in self))
 
 
 class CellSums(NamedTuple):
@@ -710,7 +702,7 @@ class CellModel(FunctionModel):
         """
         n_columns = self.basis.n_basis + len(self.division.length_scales)
         n_numbers = self.n_rows * n_columns
-        if n_numbers > _MAX_NUMBERS:
+        if n_numbers > 2**29:
             raise ValueError(
                 f"Functions are drawn given all rows in memory; got {self.n_rows}, "
                 f"which take {n_numbers / 2**27:.0f} GiB. Predictions of means, "

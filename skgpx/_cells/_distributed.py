@@ -27,6 +27,7 @@ from skgpx._cells._cells import (
 )
 from skgpx._numerics.blas_threads import one_blas_thread
 from skgpx._numerics.regression import WeightStatistics
+from skgpx._numerics.rows import row_slices
 from skgpx._numerics.warping import Warp
 from skgpx._posterior._sampler import form_constant
 from skgpx._row_budgets import SAMPLED_ROWS
@@ -47,8 +48,6 @@ from skgpx.likelihoods import Likelihood
 _SENT_BYTES = 10**7
 # States of results that a cluster has, or computes again.
 _PRESENT = ("finished", "pending")
-# Results that one task adds.
-_ARITY = 8
 # Of headers of files: Python 3.11 counts the depth of syntax trees of all threads
 # together, and may refuse to parse one (cpython issue 106905).
 _HEADERS = threading.Lock()
@@ -258,11 +257,6 @@ def _n_bytes(table: Array) -> int:
     return table.nbytes
 
 
-def is_delayed(table: object) -> bool:
-    """Whether this is the promise of a table."""
-    return hasattr(table, "__dask_graph__")
-
-
 def delayed_value(value: object) -> Any:
     """Data of many tasks, which a cluster is sent once."""
     return importlib.import_module("dask").delayed(value, pure=False)
@@ -320,7 +314,7 @@ def check_cluster() -> None:
 def sum_of(add: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     """Sum of promised results, a few at a time, in their order."""
     while len(parts) > 1:
-        groups = [parts[i : i + _ARITY] for i in range(0, len(parts), _ARITY)]
+        groups = [parts[block] for block in row_slices(len(parts), 8)]
         parts = [delayed_call(add, group) for group in groups]
     return parts[0]
 

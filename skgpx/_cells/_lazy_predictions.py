@@ -11,12 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skgpx._cells._cells import CellModel
-from skgpx._cells._distributed import (
-    delayed_call,
-    delayed_value,
-    is_delayed,
-    parts_of,
-)
+from skgpx._cells._distributed import delayed_call, delayed_value, parts_of
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._shell.validation import check_coverage, check_levels, check_X
 from skgpx._types import Array, ArrayLike, Index
@@ -147,7 +142,7 @@ class LazyDistribution:
         parts = parts_of(columns)
         model = self._estimator.posterior_
         tables = model.cells.tables if isinstance(model, CellModel) else []
-        if any(map(is_delayed, tables)):
+        if any(hasattr(table, "__dask_graph__") for table in tables):
             values = self._in_cells(parts, call, tables)
         else:
             estimator = delayed_value(self._estimator)

@@ -335,10 +335,6 @@ class CachedTerm:
 # ---- Draws of the whole process ------------------------------------------------------
 
 
-# Features of additive kernels, which have no net of frequencies: independent ones.
-_ADDITIVE_FEATURES = 8192
-
-
 def with_features(prior: dict[str, Any], kernel: Kernel) -> dict[str, Any]:
     """Options of draws, with as many features as a kernel needs if they do not say."""
     if isinstance(kernel, Functionals):
@@ -346,7 +342,8 @@ def with_features(prior: dict[str, Any], kernel: Kernel) -> dict[str, Any]:
     is_additive = any(type(part) is Additive for part in summands(kernel))
     if not is_additive:
         return prior
-    return {"n_basis": _ADDITIVE_FEATURES} | prior
+    # additive kernels have no net of frequencies, but independent ones
+    return {"n_basis": 8192} | prior
 
 
 def draw_prior(  # noqa: C901
@@ -646,9 +643,6 @@ def _check_options(prior: str, n_groups: int, method: str) -> None:
 
 # ---- Draws of a stationary process on a grid, exact at its nodes and splines between -
 
-
-# Largest number of nodes that "auto" takes.
-_MAX_NODES = 2**16
 
 # ---- The process on a grid -----------------------------------------------------------
 
@@ -1008,10 +1002,11 @@ def choose_grid(
 
     if isinstance(n_basis, str):
         limit = 0.02
-        fineness = min(4.0, finest(_MAX_NODES))
+        most_nodes = 2**16
+        fineness = min(4.0, finest(most_nodes))
         grid = grid_of(fineness)
         error = error_of(grid)
-        while error > limit and np.prod(nodes(1.4 * fineness)) <= _MAX_NODES:
+        while error > limit and np.prod(nodes(1.4 * fineness)) <= most_nodes:
             fineness *= 1.4
             grid = grid_of(fineness)
             error = error_of(grid)

@@ -24,10 +24,6 @@ from skgpx.bases import Nystroem
 from skgpx.kernels import category_columns
 from skgpx.likelihoods import Likelihood, RobustMax
 
-# Nodes of the log loss of several classes, shared by the states; fewest of each.
-_NODES = 128
-_FEWEST_NODES = 32
-
 # ---- What networks of classes minimise: expected log likelihood and distance ---------
 
 
@@ -404,8 +400,8 @@ def log_losses(
     mixture = held_out.latent(scale)
     if not (likelihood.smooth and likelihood.n_outputs_ > 1):
         return -likelihood.predictive_log_density(held_out.codes, mixture)
-    # a rule with fixed nodes: smooth in the factors, and fast
-    n_nodes = max(_NODES // len(mixture.weights), _FEWEST_NODES)
+    # a rule with fixed nodes, shared by the states: smooth in the factors, and fast
+    n_nodes = max(128 // len(mixture.weights), 32)
     values, weights = atoms(mixture, n_nodes)
     density = np.exp(-likelihood.row_nll(held_out.codes, values)) @ weights
     return -np.log(np.maximum(density, 1e-300))

@@ -76,10 +76,6 @@ from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, better_class_process, conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
 
-# Fewest rows that calibrate the mode of the process, and the most.
-_FEWEST_ROWS = 20
-_CALIBRATION_ROWS = 2000
-
 
 class FittedScores(NamedTuple):
     """Scores of classes, and their values at rows that they were not fitted to.
@@ -641,11 +637,11 @@ class _Problem:
 
     @property
     def calibration_rows(self) -> Index:
-        """Rows by which a mode is calibrated, each held out alone."""
+        """Rows by which a mode is calibrated, each held out alone; none of few."""
         n = len(self._rows.y)
-        if n < _FEWEST_ROWS:
+        if n < 20:
             return np.arange(0)
-        return np.arange(n)[thinning(n, _CALIBRATION_ROWS)]
+        return np.arange(n)[thinning(n, 2000)]
 
     def mode(self, held_out: Index) -> FittedScores:
         """The mode of each state, and its scores of rows, each given all others."""

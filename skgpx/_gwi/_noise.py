@@ -30,12 +30,6 @@ from skgpx._types import AnyArray, Array, Generator, Kernel
 from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT
 
-# Bounds of the parameters, and their start.
-_SLOPES = (0.0, 2.0)
-_START = 0.7
-# With more than 2.5 degrees of freedom the standard deviation is 2.2 scales at most.
-_DF = (2.5, 100.0)
-
 
 class NoiseRows(NamedTuple):
     """Held-out rows from which the noise is learned.
@@ -290,12 +284,13 @@ def _start_and_bounds(
     The bounds of a parameter that is given are equal.
     """
     log_size = 0.5 * np.log(max(mean_square, 1e-24))
-    start = np.array([log_size - 0.25, _START, np.log(4.0)])
+    start = np.array([log_size - 0.25, 0.7, np.log(4.0)])
+    # with more than 2.5 degrees of freedom the standard deviation is 2.2 scales at most
     bounds = np.array(
         [
             (log_size - 8.0, log_size + 2.0),
-            _SLOPES,
-            (np.log(_DF[0]), np.log(_DF[1])),
+            (0.0, 2.0),
+            (np.log(2.5), np.log(100.0)),
         ]
     )
     if likelihood.noise_parameter is not None:

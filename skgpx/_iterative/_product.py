@@ -21,9 +21,6 @@ from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
 
 Single = NDArray[np.float32]
 
-# Coordinates in lengthscales beyond which squares would overflow in single precision.
-_FARTHEST = 1e15
-
 
 class _RadialFactor(NamedTuple):
     """A radial kernel at the rows.
@@ -231,7 +228,8 @@ def _radial_factor(kernel: Kernel, X: Array) -> _RadialFactor | None:
         return None
     # differences of coordinates keep the more digits the smaller these are
     scaled = (X - np.median(X, axis=0)) / kernel.length_scale
-    points = np.clip(scaled, -_FARTHEST, _FARTHEST).T
+    # farther out squares would overflow in single precision
+    points = np.clip(scaled, -1e15, 1e15).T
     return _RadialFactor(code, shape, points)
 
 
@@ -267,11 +265,6 @@ def _table(terms: list[tuple[float, list[_RadialFactor]]], n: int) -> RadialTerm
 # ---- Variances of an exact process from those of a sparse one and a few draws --------
 
 
-# Prior standard deviations of the coefficients of the correction.
-_WIDTHS = np.array([1.0, 0.5, 0.5])
-# Prior mean and standard deviation of the squared spread around it.
-_SPREAD_MEAN = 0.04
-_SPREAD_STD = 0.04
 # Smallest variance with a logarithm.
 _TINY = 1e-300
 
@@ -383,15 +376,18 @@ class VarianceCorrection(NamedTuple):
             error_ratio = square_error / (share * noise)
             return v, share, ratio, error_ratio
 
+        # prior standard deviations of the coefficients
+        widths = np.array([1.0, 0.5, 0.5])
+
         def loss(beta: Array) -> tuple[float, Array]:
             """Negative log posterior of β, and its gradient."""
             v, share, ratio, error_ratio = moments(beta)
             nll = ratio - np.log(v + noise) + error_ratio + np.log(share * noise)
-            penalty = np.sum((beta / _WIDTHS) ** 2)
+            penalty = np.sum((beta / widths) ** 2)
             value = n_draws * np.sum(nll) + penalty
             # ∂ nll / ∂ log v
             slope = share * (ratio - 1.0) - (1.0 - share) * (error_ratio - 1.0)
-            gradient = 0.5 * (n_draws * table.T @ slope) + beta / _WIDTHS**2
+            gradient = 0.5 * (n_draws * table.T @ slope) + beta / widths**2
             return 0.5 * float(value), gradient
 
         beta = optimize.minimize(loss, np.zeros(3), jac=True, method="BFGS").x
@@ -402,8 +398,10 @@ class VarianceCorrection(NamedTuple):
         excess = np.sum(shares**2 * (deviation**2 - 2.0 / n_draws))
         # posterior mean of spread², a regression of the excess on share²
         precision = 0.125 * n_draws**2
-        total_precision = precision * np.sum(shares**4) + _SPREAD_STD**-2
-        moment = precision * excess + _SPREAD_MEAN / _SPREAD_STD**2
+        prior_mean = 0.04
+        prior_std = 0.04
+        total_precision = precision * np.sum(shares**4) + prior_std**-2
+        moment = precision * excess + prior_mean / prior_std**2
         spread = np.sqrt(max(moment / total_precision, 0.0))
         return correction._replace(coefficients=beta, spread=float(spread))
 

@@ -21,10 +21,6 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._types import Array, Generator, Kernel
 from skgpx.bases import SeriesBasis
 
-# Columns of covariances that are solved at a time.
-_COLUMNS = 64
-_FLOATS_OF_COLUMNS = 2**25
-
 
 @dataclass(frozen=True)
 class ObservedSeries:
@@ -133,9 +129,9 @@ class ObservedSeries:
         kernel = self.basis.kernel
         covariance: Array = kernel(X)
         series = self.series(output)
-        # sums over the rows take n S numbers a column
+        # columns at a time: sums over the rows take n S numbers a column
         n_states = len(self.rows) * series.n_states
-        width = min(max(_FLOATS_OF_COLUMNS // n_states, 1), _COLUMNS)
+        width = min(max(2**25 // n_states, 1), 64)
         for start in range(0, len(X), width):
             part = slice(start, start + width)
             # k(X, T) C⁻¹ k(T, x)

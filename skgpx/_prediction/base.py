@@ -35,11 +35,6 @@ from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, Warped
 from skgpx.likelihoods._averaged import averaged
 from skgpx.likelihoods._warped import normal_noise, warp_of
 
-# Fewest rows of a fit whose range others are compared with, and the share of the rows
-# of a call that may be far outside of it.
-_FEWEST_ROWS = 10
-_FEW_FAR = 0.05
-
 
 class LatentEstimator(Reporting, BaseEstimator):
     """Prediction from `posterior_` and `likelihood_`, which fitting sets.
@@ -143,13 +138,14 @@ class LatentEstimator(Reporting, BaseEstimator):
 
     def _warn_about(self, X: Array) -> None:
         """Warn, once for a call, where the rows of the fit say little of rows X."""
-        n_rows = getattr(self, "_n_rows", _FEWEST_ROWS)
-        if self._input_range is None or n_rows < _FEWEST_ROWS:
+        # the range of fewer rows says little; a sum of models does not know its number
+        n_rows = getattr(self, "_n_rows", np.inf)
+        if self._input_range is None or n_rows < 10:
             return
         is_far, column = far_outside(X, self._input_range)
         n_far = np.count_nonzero(is_far)
         # single rows of a large table may be outliers
-        if n_far <= _FEW_FAR * len(X):
+        if n_far <= 0.05 * len(X):
             return
         low, high = self._input_range[:, column]
         values = X[is_far, column]

@@ -25,9 +25,6 @@ from skgpx.exceptions import PredictionWarning
 from skgpx.likelihoods import Gaussian, LogNormal, Tobit
 from skgpx.likelihoods._warped import normal_noise
 
-# Columns whose hyperparameters are listed: those with the shortest lengthscales.
-_LISTED_COLUMNS = 10
-
 # Names of entries, and how to read them from a fitted estimator.
 Section = dict[str, Callable[[BaseEstimator], object]]
 
@@ -317,14 +314,16 @@ def _averaged(model: BaseEstimator) -> dict[str, dict[str, Any]]:
     if averaged is None:
         return {}
     entries: dict[str, Any] = {}
-    for hyperparameter, values in averaged.of_columns(_LISTED_COLUMNS).items():
+    # those with the shortest lengthscales
+    n_listed = 10
+    for hyperparameter, values in averaged.of_columns(n_listed).items():
         low, median, high = quantiles(values, averaged.weights, [0.05, 0.5, 0.95])
         entry = {"median": float(median), "5 %": float(low), "95 %": float(high)}
         weight = float(averaged.weights @ np.isfinite(values))
         if weight < 1.0 - 1e-9:
             entry["weight"] = weight
         entries[hyperparameter.label(averaged.column_names)] = entry
-    n_hidden = len(averaged.column_names) - _LISTED_COLUMNS
+    n_hidden = len(averaged.column_names) - n_listed
     if n_hidden > 0:
         entries["columns_of_longer_lengthscales"] = n_hidden
     return {"hyperparameters": entries, "families": averaged.family_weights()}

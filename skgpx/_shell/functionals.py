@@ -24,8 +24,6 @@ ROW_ARGUMENTS = (
     "widths",
     "against",
 )
-# Widths of panels of boxes are at most those of so many parts of the range of a column.
-_MOST_PARTS = 64.0
 
 
 def functional_rows(
@@ -134,6 +132,7 @@ def resolution_of(rows: FunctionalRows) -> Array:
     low = np.min(rows.X - 0.5 * rows.widths, axis=0)
     high = np.max(rows.X + 0.5 * rows.widths, axis=0)
     n_wide = max(int(np.sum(np.any(rows.widths > 0.0, axis=0))), 1)
-    n_parts = min(len(rows.X) ** (1.0 / n_wide), _MOST_PARTS)
+    # of the range of a column
+    n_parts = min(len(rows.X) ** (1.0 / n_wide), 64.0)
     span: Array = high - low
     return np.where(span > 0.0, span, 1.0) / n_parts

@@ -90,8 +90,6 @@ _COLUMNS = ("X", "y", "sample_weight")
 _KNOWN_OF_COLUMNS = ("n_features_in_", "feature_names_in_", "categories_", "_form")
 # Ends of the names of hyperparameters that are variances beside others.
 _MAY_BE_ZERO = ("sigma_0", "noise_level")
-# Positive weights of rows are at most this, and at least its inverse.
-_LARGEST_WEIGHT = 1e100
 # The only category of a column whose categories dask does not know.
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
 
@@ -1000,11 +998,10 @@ def check_weights(sample_weight: ArrayLike | None, X: ArrayLike) -> Array:
         return weights
     if not np.any(weights > 0.0):
         raise ValueError("sample_weight must have at least one positive weight.")
-    is_usual = (weights == 0.0) | (weights >= 1.0 / _LARGEST_WEIGHT)
-    if not np.all(is_usual & (weights <= _LARGEST_WEIGHT)):
+    is_usual = (weights == 0.0) | (weights >= 1e-100)
+    if not np.all(is_usual & (weights <= 1e100)):
         raise ValueError(
-            "sample_weight are frequencies, zero or between "
-            f"{1.0 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}; got "
+            "sample_weight are frequencies, zero or between 1e-100 and 1e+100; got "
             f"{weights.min():g} to {weights.max():g}. Scale them to a mean of one: "
             "sample_weight / sample_weight.mean()."
         )

@@ -36,9 +36,6 @@ from skgpx.kernels import VALUE, FunctionalRows, additive_terms
 
 # Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10
-# Weight of the log prior of a network, and its learning rate over that of frequencies.
-_PRIOR_WEIGHT = 0.3
-_NETWORK_RATE = 0.025
 
 
 class Settings(NamedTuple):
@@ -190,13 +187,13 @@ class SteinDescent:
                 if isinstance(warp, NetworkWarp) and network_pullback is not None:
                     by_row = np.mean([g.inputs for g in gradients], axis=0)
                     _, evidence_slope = network_pullback(by_row)
-                    slope = evidence_slope + _PRIOR_WEIGHT * warp.prior_slope()
+                    slope = evidence_slope + 0.3 * warp.prior_slope()
                     adam_step(
                         warp.parameters,
                         -slope,
                         *self._network_means,
                         step + 1,
-                        _NETWORK_RATE * rate,
+                        0.025 * rate,
                     )
                 self.n_iter += 1
         return self

@@ -12,17 +12,7 @@ from skgpx._numerics.wave_evidence import Waves
 from skgpx._shell.validation import Rows
 from skgpx._stein._features import kernel_waves
 from skgpx._stein._wave_mixture import WIDE, Centring, WaveMixture
-from skgpx._types import Array
-
-Rng = np.random.Generator
-
-# Median of |N(0, 1)|.
-_HALF_NORMAL = 0.6744897501960817
-# Standard deviation of half the difference of the two frequencies of a pair.
-_SEPARATION = 0.3
-# Probability that noise has a wave that stands out: seldom, as the errors of a start
-# are correlated, and every wave that is found is followed by another test.
-_FALSE_ALARMS = np.exp(-7.0)
+from skgpx._types import Array, Generator
 
 
 def starting_waves(
@@ -31,7 +21,7 @@ def starting_waves(
     n_components: int,
     n_frequencies: int,
     n_columns: int,
-    rng: Rng,
+    rng: Generator,
 ) -> WaveMixture:
     """Quasi-random frequencies (M, R, d) from the spectral distribution of the kernel.
 
@@ -54,14 +44,14 @@ def starting_waves(
         for component_rng in rng.spawn(n_components)
     ]
     omega = np.stack([sample.frequencies for sample in samples])
-    # The length scale of an RBF with frequencies of this size: median |ω| = .67 / ℓ.
+    # The length scale of an RBF with frequencies of this size, by the median of |ω ℓ|.
     # Terms of other columns have frequencies zero in a column.
     length_scale = np.ones(n_columns)
     for column in range(n_columns):
         sizes = np.abs(omega[:, :, column].ravel())
         sizes = sizes[sizes > 0.0]
         if len(sizes):
-            length_scale[column] = _HALF_NORMAL / np.median(sizes)
+            length_scale[column] = 0.6744897501960817 / np.median(sizes)
     return WaveMixture(
         kernel=kernel,
         frequencies=omega * length_scale,
@@ -71,11 +61,11 @@ def starting_waves(
     )
 
 
-def as_pairs(start: WaveMixture, rows: Rows, rng: Rng) -> WaveMixture:
+def as_pairs(start: WaveMixture, rows: Rows, rng: Generator) -> WaveMixture:
     """Pairs ``(ω + δ, ω - δ)`` about the frequencies, of the centred rows.
 
     The evidence is even in δ: at zero its slope vanishes, and the pairs would stay
-    together. Entries of δ are normal, `_SEPARATION` in units of one over the length
+    together. Entries of δ are normal, 0.3 in units of one over the length
     scale, or over the standard deviation of an input that is wider; a frequency that is
     zero, of a term of other columns, stays.
     """
@@ -83,7 +73,7 @@ def as_pairs(start: WaveMixture, rows: Rows, rng: Rng) -> WaveMixture:
     squares = centring(rows.X) ** 2
     std = np.sqrt(np.average(squares, axis=0, weights=rows.weights))
     omega = start.frequencies
-    delta = _SEPARATION * rng.standard_normal(omega.shape) * (omega != 0.0)
+    delta = 0.3 * rng.standard_normal(omega.shape) * (omega != 0.0)
     delta /= np.maximum(std / start.length_scale, 1.0)
     pairs = np.stack((omega + delta, omega - delta), axis=2)
     # a network centres its inputs itself
@@ -217,7 +207,9 @@ def _strongest_wave(rows: Rows, errors: Array) -> tuple[Array, float] | None:
     gain = -0.5 * np.log1p(-min(2.0 * power / n, 0.999))
     if n_tried == 0 or gain < MIN_GAIN:
         return None
-    if power < false_alarm_level(n_tried, _FALSE_ALARMS):
+    # seldom, as the errors of a start are correlated, and every wave that is found is
+    # followed by another test
+    if power < false_alarm_level(n_tried, np.exp(-7.0)):
         return None
     return omega, float(amplitude)
 

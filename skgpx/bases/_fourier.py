@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.kernels import VALUE, FunctionalRows, expand, sample_frequencies
-
-# Functions that carry the residual, in addition to the basis.
-_MOST_RESIDUAL = 4096
 
 
 class FiniteBasis:
@@ -325,7 +322,7 @@ class FourierSeries(FiniteBasis):
         box: Box,
         n_basis: int,
         functions: FourierIndex | None = None,
-        n_residual: int = _MOST_RESIDUAL,
+        n_residual: int = 4096,
     ) -> FourierSeries:
         """Build the basis of a rule.
 
@@ -807,24 +804,6 @@ def independent_factor(rho: Array) -> Array:
     return np.sqrt((1.0 - rho) * (1.0 + rho))
 
 
-class ConstantGivenWeights(NamedTuple):
-    """The constant part c of the prior, given the weights of the basis.
-
-    Parameters
-    ----------
-    place : int
-        Place of the constant function in the basis.
-    weight : float
-        Its weight in ``E(c | w)``, ``var c / √λ``.
-    variance : float
-        ``var(c | w)``.
-    """
-
-    place: int
-    weight: float
-    variance: float
-
-
 def _fields_of_series(series: FourierSeries) -> dict[str, Any]:
     """Fields of FourierSeries, without the fields of a subclass."""
     return {field.name: getattr(series, field.name) for field in fields(FourierSeries)}
@@ -1015,7 +994,8 @@ class ContinuedSeries(FourierSeries):
         edge_variance = super().residual_variance(E, features)
         # ρ² var g(e) + (1 - ρ)² var(c | w) + (1 - ρ²) var q
         edge = rho**2 * edge_variance
-        level = (1.0 - rho) ** 2 * self._level.variance
+        _, _, level_variance = self._level
+        level = (1.0 - rho) ** 2 * level_variance
         prior = (1.0 - rho**2) * self.continuation.fresh
         return edge + level + prior
 
@@ -1074,8 +1054,8 @@ class ContinuedSeries(FourierSeries):
         prior_factor = independent_factor(rho)[:, np.newaxis]
         prior = prior_factor * self._independent(X)
         # the deviation of c from E(c | w), times 1 - ρ
-        level_std = np.sqrt(self._level.variance)
-        level = level_std * (1.0 - edge_factor)
+        _, _, level_variance = self._level
+        level = np.sqrt(level_variance) * (1.0 - edge_factor)
         return np.concatenate((edge, prior, level), axis=1)
 
     def all_terms(self, weights: Array) -> tuple[LinearTerm, ...]:
@@ -1084,9 +1064,9 @@ class ContinuedSeries(FourierSeries):
         (edge_term,) = super().all_terms(weights[:J])
         (prior_term,) = self._independent.all_terms(weights[J:-1])
         # c = E(c | w) + √var(c | w) times the last weight
-        constant = self._level
-        deviation = np.sqrt(constant.variance) * weights[-1:]
-        level = deviation + constant.weight * weights[constant.place]
+        place, weight, variance = self._level
+        deviation = np.sqrt(variance) * weights[-1:]
+        level = deviation + weight * weights[place]
         level_weights = np.concatenate((level, 0.0 * level))
         edge, prior, level_features = self._parts
         return (
@@ -1110,9 +1090,9 @@ class ContinuedSeries(FourierSeries):
 
     def _with_level(self, features: Array, rho: Array) -> Array:
         """Add ``(1 - ρ) E(c | w)`` to features that have the constant function."""
-        constant = self._level
-        if constant.weight > 0.0:
-            features[:, constant.place] += (1.0 - rho) * constant.weight
+        place, weight, _ = self._level
+        if weight > 0.0:
+            features[:, place] += (1.0 - rho) * weight
         return features
 
     @property
@@ -1120,14 +1100,15 @@ class ContinuedSeries(FourierSeries):
         return FourierSeries(**_fields_of_series(self))
 
     @cached_property
-    def _level(self) -> ConstantGivenWeights:
+    def _level(self) -> tuple[int, float, float]:
+        """Of the constant c: its place, its weight in E(c | w), and var(c | w)."""
         level = self.continuation.level
         if not level:
-            return ConstantGivenWeights(0, 0.0, 0.0)
+            return 0, 0.0, 0.0
         place = int(np.argmin(self.index.waves.any(axis=1)))
         weight = level / float(np.sqrt(self.spectrum[place]))
         variance = max(level - weight**2, 0.0)
-        return ConstantGivenWeights(place, weight, variance)
+        return place, weight, variance
 
     @property
     def _powers(self) -> tuple[Integers, Array]:

@@ -23,10 +23,6 @@ from skgpx._types import Array, Generator, Kernel
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.kernels import Functionals, kernel_matrix
 
-# Jitter relative to the prior variance: the usual one, and the least, near rounding.
-_JITTER = 1e-10
-_LEAST_JITTER = 1e-14
-
 
 @dataclass(frozen=True)
 class KernelBasis:
@@ -334,9 +330,11 @@ def _relative_jitter(K: Array, noise_variance: float) -> float:
     hidden = 1e-3 * noise_variance
     prior_variance = float(np.mean(np.diagonal(K)))
     # also where the noise is not known, or the kernel is zero
-    if not hidden < _JITTER * prior_variance:
-        return _JITTER
-    return max(hidden / prior_variance, _LEAST_JITTER)
+    usual_jitter = 1e-10
+    if not hidden < usual_jitter * prior_variance:
+        return usual_jitter
+    # not below rounding
+    return max(hidden / prior_variance, 1e-14)
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,6 @@ from skgpx.kernels import (
     stacked_triangles,
 )
 
-# Numbers in memory for the neighbours of a block of rows, and rows of a block.
-_MAX_NUMBERS = 2**22
-_MAX_ROWS = 256
-
 
 class Neighborhoods(NamedTuple):
     """A block of inputs x, and the residual there given the nearest rows.
@@ -169,8 +165,8 @@ class NeighborResidual:
         """Number of rows whose neighbours are in memory at a time."""
         n_points = self.n_neighbors + 1
         n_functions = self.basis.n_basis + self.noise.shape[1]
-        size = _MAX_NUMBERS // (n_points * (n_points + n_functions))
-        return max(1, min(_MAX_ROWS, size))
+        size = 2**22 // (n_points * (n_points + n_functions))
+        return max(1, min(256, size))
 
     # ---- Nearest rows ------------------------------------------------------------
 

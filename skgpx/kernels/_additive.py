@@ -24,10 +24,6 @@ from skgpx.kernels._registry import (
     no_sampler,
 )
 
-# Slopes of higher orders would lose digits: a polynomial without one column is a
-# difference.
-_MOST_ORDERS = 10
-
 
 class Factor(NamedTuple):
     """A kernel inside an additive one: a product of kernels of one column each.
@@ -154,10 +150,12 @@ class Additive(RuledKernel, DerivedKernel):
 
     def _check_order(self) -> None:
         is_number = isinstance(self.order, int | np.integer)
-        if not is_number or not 1 <= self.order <= _MOST_ORDERS:
+        # slopes of higher orders would lose digits: a polynomial without one column is
+        # a difference
+        if not is_number or not 1 <= self.order <= 10:
             raise ValueError(
-                f"Additive expects an order from 1 to {_MOST_ORDERS}, the most columns "
-                f"of a term; got {self.order!r}. Of all columns together take `kernel`."
+                "Additive expects an order from 1 to 10, the most columns of a term; "
+                f"got {self.order!r}. Of all columns together take `kernel`."
             )
 
     def __repr__(self) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,25 +22,8 @@ from skgpx.kernels._registry import Pullback
 _rule = cache(np.polynomial.legendre.leggauss)
 # Nodes of Gauss and Legendre between two kinks of the integrand: for a width of w
 # lengthscales the first of these above 3 + 1.8 w for an RBF, and above 3 + 2.5 w for a
-# Matern kernel, which leaves an error of 1e-8; and the most of these along each of one
-# column, of two, and of more.
+# Matern kernel, which leaves an error of 1e-8.
 _SIZES = np.array([*range(3, 9), *range(10, 33, 2), 38, 45, 54, 64, 91, 128, 200])
-_MOST_NODES = (200, 32, 8)
-# Lengthscales beyond which covariances are nothing: of an RBF, and of Matern kernels.
-_SMOOTH_REACH = 8.0
-_REACH = 40.0
-# Pairs whose nodes are placed together, their nodes, and nodes in memory.
-_PAIRS = 2**17
-_BLOCK = 2**14
-_MOST_KEPT = 2**21
-
-
-class _Nodes(NamedTuple):
-    """Nodes (d, p, q) of the differences of some pairs, and their weights (p, q)."""
-
-    pairs: Index
-    points: Array
-    weights: Array
 
 
 @dataclass(frozen=True)
@@ -75,8 +57,8 @@ class BoxPairs:
         return np.divmod(np.arange(n * len(self.right.X)), max(len(self.right.X), 1))
 
     @cached_property
-    def _kept(self) -> list[tuple[_Nodes, Pullback]]:
-        """Nodes and pullbacks of pairs with few nodes; empty for more."""
+    def _kept(self) -> list[tuple[Index, Array, Pullback]]:
+        """Pairs, weights of their nodes, and pullbacks; empty for many nodes."""
         return []
 
     def matrix(self) -> Array:
@@ -85,15 +67,15 @@ class BoxPairs:
         right = self.left if self.right is None else self.right
         covariances = np.empty((len(self.left.X), len(right.X)))
         n_nodes = 0
-        for nodes, K, pullback in self._evaluated():
-            means = np.einsum("pq,pq->p", K, nodes.weights)
-            rows, columns = i[nodes.pairs], j[nodes.pairs]
+        for pairs, weights, K, pullback in self._evaluated():
+            means = np.einsum("pq,pq->p", K, weights)
+            rows, columns = i[pairs], j[pairs]
             covariances[rows, columns] = means
             if self.right is None:
                 covariances[columns, rows] = means
             n_nodes += K.size
-            self._kept.append((nodes, pullback))
-            if n_nodes > _MOST_KEPT:
+            self._kept.append((pairs, weights, pullback))
+            if n_nodes > 2**21:
                 self._kept.clear()
         return covariances
 
@@ -103,25 +85,27 @@ class BoxPairs:
         of_pairs = G[i, j]
         if self.right is None:
             of_pairs = of_pairs + np.where(i == j, 0.0, G[j, i])
-        parts = self._kept or ((nodes, back) for nodes, _, back in self._evaluated())
+        parts = self._kept or (
+            (pairs, weights, back) for pairs, weights, _, back in self._evaluated()
+        )
         slopes = np.zeros(self.kernel.n_dims)
-        for nodes, pullback in parts:
-            of_nodes = of_pairs[nodes.pairs][:, np.newaxis] * nodes.weights
+        for pairs, weights, pullback in parts:
+            of_nodes = of_pairs[pairs][:, np.newaxis] * weights
             slopes += pullback(of_nodes.reshape(1, -1))
         return slopes
 
-    def _evaluated(self) -> Iterator[tuple[_Nodes, Array, Pullback]]:
-        """Nodes of all pairs, the kernel there (p, q), and its pullback."""
+    def _evaluated(self) -> Iterator[tuple[Index, Array, Array, Pullback]]:
+        """Pairs, the weights of their nodes, the kernel there (p, q), its pullback."""
         origin = np.zeros((1, len(self.widths)))
-        for nodes in self._nodes():
-            differences = nodes.points.reshape(len(self.widths), -1).T
+        for pairs, points, weights in self._nodes():
+            differences = points.reshape(len(self.widths), -1).T
             K, pullback = matrix_and_pullback(self.kernel, origin, differences)
-            yield nodes, K.reshape(nodes.weights.shape), pullback
+            yield pairs, weights, K.reshape(weights.shape), pullback
 
-    def _nodes(self) -> Iterator[_Nodes]:
-        """Nodes of all pairs, of those with equally many together."""
+    def _nodes(self) -> Iterator[tuple[Index, Array, Array]]:
+        """Pairs with equally many nodes, these (d, p, q), and their weights (p, q)."""
         right = self.left if self.right is None else self.right
-        for block in row_slices(len(self._pairs[0]), _PAIRS):
+        for block in row_slices(len(self._pairs[0]), 2**17):
             i, j = (side[block] for side in self._pairs)
             widths = self.left.widths[i]
             right_widths = right.widths[j]
@@ -129,10 +113,11 @@ class BoxPairs:
             centres = np.abs(self.left.X[i] - right.X[j])
             outer = 0.5 * (widths + right_widths)
             inner = 0.5 * np.abs(widths - right_widths)
-            for nodes in self._nodes_of(np.stack((centres, outer, inner))):
-                yield nodes._replace(pairs=nodes.pairs + block.start)
+            trapezoids = np.stack((centres, outer, inner))
+            for pairs, points, weights in self._nodes_of(trapezoids):
+                yield pairs + block.start, points, weights
 
-    def _nodes_of(self, trapezoids: Array) -> Iterator[_Nodes]:
+    def _nodes_of(self, trapezoids: Array) -> Iterator[tuple[Index, Array, Array]]:
         """Nodes of trapezoids: centres, outer and inner half widths, (3, p, d)."""
         centres, outer, inner = trapezoids
         kink = np.full(centres.shape, -np.inf if self.is_smooth else 0.0)
@@ -140,7 +125,8 @@ class BoxPairs:
         # of sections without a kink, (p, d, 5)
         corners = np.stack((-outer, -inner, kink - centres, inner, outer), axis=2)
         edges = np.sort(centres[:, :, np.newaxis] + corners, axis=2)
-        reach = (_SMOOTH_REACH if self.is_smooth else _REACH) * self.widths
+        # farther apart covariances are nothing
+        reach = (8.0 if self.is_smooth else 40.0) * self.widths
         edges = np.clip(edges, -reach[:, np.newaxis], reach[:, np.newaxis])
         lengths = np.diff(edges, axis=2)
         # sections of rounding, and far ones, have no nodes
@@ -148,7 +134,8 @@ class BoxPairs:
         rate = 1.8 if self.is_smooth else 2.5
         sizes = 3.0 + rate * np.max(lengths, axis=2) / self.widths
         n_wide = np.sum(outer > 0.0, axis=1)
-        largest = np.array([1, *_MOST_NODES])[np.minimum(n_wide, len(_MOST_NODES))]
+        # along each of one column, of two, and of more
+        largest = np.array([1, 200, 32, 8])[np.minimum(n_wide, 3)]
         sizes = np.minimum(sizes, largest[:, np.newaxis])
         # pairs with the same sections and numbers of nodes together
         codes = np.searchsorted(_SIZES, sizes) * 16 + has_nodes @ [1, 2, 4, 8]
@@ -160,10 +147,10 @@ class BoxPairs:
             first = chosen[0]
             counts = has_nodes[first] * _SIZES[codes[first] // 16][:, np.newaxis]
             size = int(np.prod(np.maximum(counts.sum(axis=1), 1)))
-            for block in row_slices(len(chosen), max(_BLOCK // size, 1)):
+            for block in row_slices(len(chosen), max(2**14 // size, 1)):
                 pairs = chosen[block]
                 rule = _tensor_rule(trapezoids[:, pairs], edges[pairs], counts)
-                yield _Nodes(pairs, *rule)
+                yield pairs, *rule
 
 
 def _tensor_rule(

@@ -30,16 +30,10 @@ from skgpx.kernels._matrices import (
 from skgpx.kernels._registry import RuledKernel, ValuesAndPullback, is_rule
 from skgpx.kernels._slopes import VALUE, Jet, Slopes, jet_and_pullback
 
-# Nodes of a panel of a box along one column, and the most along each of one column, of
-# two, of three, and of more.
+# Nodes of a panel of a box along one column.
 _PANEL = 5
-_MOST_NODES = (200, 10, 5, 3)
 # Kernels of lines.
 _LINES = (Linear, DotProduct, ConstantKernel)
-# Numbers in memory for covariances between nodes.
-_BLOCK = 2**21
-# Nodes of the rows whose variances are computed together.
-_DIAGONAL_NODES = 128
 
 
 class Nodes(NamedTuple):
@@ -106,7 +100,8 @@ def _numbers_of_nodes(widths: Array, resolution: Array) -> Index:
     panels = np.ceil(widths / resolution)
     numbers = _PANEL * np.maximum(panels, 1.0)
     n_wide = np.sum(widths > 0.0, axis=1)
-    largest = np.array([1, *_MOST_NODES])[np.minimum(n_wide, len(_MOST_NODES))]
+    # along each of one column, of two, of three, and of more
+    largest = np.array([1, 200, 10, 5, 3])[np.minimum(n_wide, 4)]
     numbers = np.where(widths > 0.0, np.minimum(numbers, largest[:, np.newaxis]), 1.0)
     return numbers.astype(np.intp)
 
@@ -252,7 +247,7 @@ class _Blocks:
         # of boxes a row may have a hundred nodes
         size = Nodes.of(left_rows, kernel.resolution).weights.nnz / max(len(X), 1)
         n_right = max(len(self.right.X), 1)
-        n_rows = max(int(_BLOCK / (max(size, 1.0) * n_right)), 1)
+        n_rows = max(int(2**21 / (max(size, 1.0) * n_right)), 1)
         self.slices = row_slices(len(X), n_rows)
         self._left = [
             Nodes.of(left_rows.take(block), kernel.resolution) for block in self.slices
@@ -404,7 +399,7 @@ def _diagonal(kernel: Functionals, X: Array) -> ValuesAndPullback:
     position = np.ravel(position)
     # the diagonals of small matrices take less time than one row after the other
     n_nodes = max(kernel.nodes(distinct).weights.nnz, 1)
-    size = max(_DIAGONAL_NODES * len(distinct) // n_nodes, 1)
+    size = max(128 * len(distinct) // n_nodes, 1)
     slices = row_slices(len(distinct), size)
     matrices = [_matrix(kernel, distinct[block], None) for block in slices]
     variances = np.zeros(len(distinct))

@@ -22,9 +22,6 @@ from skgpx.kernels._registry import (
     is_rule,
 )
 
-# The most rows of a fit that are taken as support.
-MOST_SUPPORT = 1000
-
 
 class GREKernel(RuledKernel, DerivedKernel):
     """Covariance of a Gaussian random element, with a stationary background.
@@ -219,7 +216,8 @@ def with_support(
                 "GREKernel expects support_weights with the support to which they "
                 "belong; got support=None. Give both, or sample_weight to fit."
             )
-        thinned = slice(None, None, -(-len(X) // MOST_SUPPORT))
+        # a thousand rows at most
+        thinned = slice(None, None, -(-len(X) // 1000))
         kernel.support = X[thinned].copy()
         kernel.support_weights = weights[thinned].copy()
     return kernel

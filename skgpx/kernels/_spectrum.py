@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -612,52 +612,30 @@ def radial_density(kernel: Kernel, d: int) -> RadialDensity:
     return RadialDensity(STUDENT_T, np.array([log_c, exponent, 2.0 * nu]))
 
 
-class _Elliptical(NamedTuple):
-    """Radial density at R frequencies.
-
-    Parameters
-    ----------
-    log_h : ndarray of shape (R,)
-        ``log h(s)`` at ``s = |ℓω|²``.
-    slope : ndarray of shape (R,)
-        ``d log h / ds``.
-    scaled : ndarray of shape (R, d)
-        ``ℓω``.
-    scales : ndarray of shape (d,)
-        ``ℓ``.
-    """
-
-    log_h: Array
-    slope: Array
-    scaled: Array
-    scales: Array
-
-
-def _elliptical(kernel: Kernel, omega: Array) -> _Elliptical:
+def _elliptical(kernel: Kernel, omega: Array) -> tuple[Array, Array, Array, Array]:
+    """``log h(s)`` and its slope at ``s = |ℓω|²``, (R,), ``ℓω`` (R, d) and ``ℓ``."""
     d = omega.shape[1]
     scales = np.broadcast_to(np.asarray(kernel.length_scale, float), d)
     scaled = omega * scales
     squares = np.einsum("rd,rd->r", scaled, scaled)
     log_h, slope = radial_density(kernel, d).log_density(squares)
-    return _Elliptical(log_h, slope, scaled, scales)
+    return log_h, slope, scaled, scales
 
 
 @is_rule("log_spectral_density", RBF, Matern, RationalQuadratic)
 def _log_elliptical_density(kernel: Kernel, omega: Array) -> Array:
-    radial = _elliptical(kernel, omega)
-    log_volume = np.sum(np.log(radial.scales))
-    return log_volume + radial.log_h
+    log_h, _, _, scales = _elliptical(kernel, omega)
+    return np.sum(np.log(scales)) + log_h
 
 
 @is_rule("spectral_density", RBF, Matern)
 def _elliptical_density(kernel: Kernel, omega: Array) -> tuple[Array, Array]:
     """``S(ω) = (2π)^d`` times the density, and its slopes in the lengthscales."""
-    radial = _elliptical(kernel, omega)
-    volume = np.prod(2.0 * np.pi * radial.scales)
-    density = np.exp(radial.log_h) * volume
+    log_h, slope, scaled, scales = _elliptical(kernel, omega)
+    volume = np.prod(2.0 * np.pi * scales)
+    density = np.exp(log_h) * volume
     # ∂log S / ∂log ℓ_i = 1 + 2 h'/h (ℓ_i ω_i)²
-    slope = radial.slope[:, np.newaxis]
-    log_slopes = 1.0 + 2.0 * slope * radial.scaled**2
+    log_slopes = 1.0 + 2.0 * slope[:, np.newaxis] * scaled**2
     slopes = density[:, np.newaxis] * log_slopes
     return density, free_slopes(kernel.hyperparameter_length_scale, slopes)
 
@@ -665,9 +643,8 @@ def _elliptical_density(kernel: Kernel, omega: Array) -> tuple[Array, Array]:
 @is_rule("spectral_score", RBF, Matern, RationalQuadratic)
 def elliptical_score(kernel: Kernel, omega: Array) -> Array:
     """``∇ log h(|ℓω|²) = 2 h'/h ℓ ℓω``."""
-    radial = _elliptical(kernel, omega)
-    slope = radial.slope[:, np.newaxis]
-    return 2.0 * slope * radial.scales * radial.scaled
+    _, slope, scaled, scales = _elliptical(kernel, omega)
+    return 2.0 * slope[:, np.newaxis] * scales * scaled
 
 
 @is_rule("log_spectral_density", Columns)

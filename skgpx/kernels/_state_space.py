@@ -23,13 +23,6 @@ from skgpx._types import Array, Index, Kernel
 from skgpx.kernels._columns import Columns
 from skgpx.kernels._linear import Linear
 
-# Variance of a season that its harmonics leave out, and the most of them.
-_LEFT_OUT = 1e-7
-_MOST_HARMONICS = 24
-# The most filters of a cascade, and states of all.
-_MOST_FILTERS = 4
-_MOST_STATES = 120
-
 
 class _Summand(NamedTuple):
     """A product of constants and at most one Matern, periodic and linear kernel each.
@@ -104,7 +97,7 @@ class StateSpace(NamedTuple):
     def is_exact(self) -> bool:
         """Whether so many states stand for the kernel at these scales."""
         is_complete = all(np.sum(masses) > 0.5 for masses in self._harmonics())
-        return is_complete and self.cascades().n_states <= _MOST_STATES
+        return is_complete and self.cascades().n_states <= 120
 
     def at(self, theta: Array) -> StateSpace:
         """At other log-parameters of the kernel."""
@@ -231,16 +224,17 @@ class StateSpace(NamedTuple):
         .. [1] Solin and Särkkä, "Explicit link between periodic covariance functions
            and state space models", AISTATS 2014.
         """
+        most_harmonics = 24
         harmonics = []
         for summand in self.summands:
             masses = np.ones(1)
             if summand.season is not None:
                 z = np.exp(-2.0 * self.log_scales[summand.season])
-                masses = ive(np.arange(_MOST_HARMONICS + 2), z)
+                masses = ive(np.arange(most_harmonics + 2), z)
                 masses[1:] *= 2.0
-                beyond = 1.0 - np.cumsum(masses)
-                masses = masses[: 1 + int(np.argmax(beyond < _LEFT_OUT))]
-                if beyond[_MOST_HARMONICS] >= _LEFT_OUT:
+                has_all = 1.0 - np.cumsum(masses) < 1e-7
+                masses = masses[: 1 + int(np.argmax(has_all))]
+                if not has_all[most_harmonics]:
                     # more of them would be needed
                     masses = np.zeros(1)
             harmonics.append(masses)
@@ -295,7 +289,7 @@ def _summands(kernel: Any, scales: _Scales) -> list[_Summand]:
         return [_Summand(constants=(scales.read(kernel, "constant_value"),))]
     if kind is Matern and np.size(kernel.length_scale) == 1:
         order = kernel.nu + 0.5
-        if order in range(1, _MOST_FILTERS + 1):
+        if order in range(1, 5):
             length = scales.read(kernel, "length_scale")
             return [_Summand(order=int(order), length=length)]
     if kind is ExpSineSquared:

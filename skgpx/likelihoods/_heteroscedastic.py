@@ -23,11 +23,8 @@ from skgpx.likelihoods._student_t import StudentT
 
 _LOG = ExpRate()
 
-# Nodes for the log scale: under one distribution, and under each of many particles.
+# Nodes for the log scale under one distribution.
 _MOST_NODES = 32
-_FEWEST_NODES = 6
-# Logarithm of a weight of a component of the noise that counts for nothing.
-_NEGLIGIBLE = -32.0
 
 
 class _Heteroscedastic(Likelihood):
@@ -225,7 +222,7 @@ class _Heteroscedastic(Likelihood):
         variance = np.swapaxes(variance, 1, 2)
         variance = variance.reshape(-1, 2)
         # f₂ = m₂ + √v₂ ξ; many components share the work of the nodes
-        n_nodes = max(_FEWEST_NODES, int(_MOST_NODES / np.sqrt(s)))
+        n_nodes = max(6, int(_MOST_NODES / np.sqrt(s)))
         nodes, masses = expectations.expectation_nodes(1, n_nodes)
         spread = np.sqrt(variance[:, [1]])
         second_function = mean[:, [1]] + spread * nodes[:, 0]
@@ -458,7 +455,7 @@ class HeteroscedasticStudentT(_Heteroscedastic):
     def _unit_noise(self) -> tuple[Array, Array]:
         variance, log_weights = student_noise(float(self.df))
         # smaller weights change no digit of a probability
-        large = log_weights > _NEGLIGIBLE
+        large = log_weights > -32.0
         return variance[large], log_weights[large]
 
     def _fisher_information(self) -> tuple[float, float]:

@@ -15,9 +15,8 @@ from skgpx.likelihoods._base import (
     doubles,
 )
 
-# Most grades; up to so few of them, most may have no row.
+# Most grades.
 _MOST_GRADES = 1000
-_FEW_GRADES = 20
 
 
 class Ordinal(Likelihood):
@@ -154,7 +153,8 @@ class Ordinal(Likelihood):
         if not n_grades:
             n_grades = max(int(np.max(grades)) + 1, 2)
             n_seen = len(np.unique(grades))
-            if n_grades > max(_FEW_GRADES, 2 * n_seen) or n_grades > _MOST_GRADES:
+            # of few grades most may have no row
+            if n_grades > max(20, 2 * n_seen) or n_grades > _MOST_GRADES:
                 raise ValueError(
                     "Ordinal takes the largest y for the number of grades, at most "
                     f"{_MOST_GRADES} of which half are among the rows; got "

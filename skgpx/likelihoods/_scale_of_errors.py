@@ -19,8 +19,6 @@ _NODES = np.linspace(-5.0, 5.0, 41)
 _MASSES = softmax(-0.5 * _NODES**2)
 # Least variance given an error, a part of that before it: half the distance of nodes.
 _LEAST_SPREAD = (0.5 * (_NODES[1] - _NODES[0])) ** 2
-# Least information of an error, a part of the Fisher information of normal noise.
-_LEAST_OF_FISHER = 1e-2
 # Numbers in memory for a block of rows, or for mixtures of their noise.
 BLOCK = 2_000_000
 
@@ -176,9 +174,10 @@ class ScaleOfErrors(Likelihood):
         information = 1.0 / spread - 1.0
         # of many equal errors: without curvature their sum would be a step of any size
         fisher = 2.0 * self.variation**2 * scale_variance * sums.squared_noise_part
-        # least part of the information of a row, in the precision before it; thousands
-        # of rows at one place, which add theirs in every round, have no more than this
-        least_information = np.clip(_LEAST_OF_FISHER * fisher, 1e-12, 1e-3)
+        # a part of the Fisher information, and at most of the precision before the row:
+        # thousands of rows at one place, which add theirs in every round, have no more
+        # than this
+        least_information = np.clip(1e-2 * fisher, 1e-12, 1e-3)
         information = np.maximum(information, least_information / weights.clip(1.0))
         # equal errors up to which each has the information that it says
         is_many = np.maximum(1.0 - 10.0 / weights.clip(1.0), 0.0)

@@ -21,8 +21,6 @@ from skgpx.likelihoods._log_rates import check_positive
 from skgpx.likelihoods._student_t import StudentT
 
 _LOG = ExpRate()
-# Units below the middle, where no probability is left.
-_FAR = 1e8
 # Attributes of a scale of which several targets have one each.
 _OF_TARGETS = ("transform", "power", "power_std_")
 # Nodes of an average over normal noise, and levels of one over other noise, which leave
@@ -209,7 +207,8 @@ class Warped(OnScale):
     def forward(self, y: ArrayLike) -> Array:
         """``g(y)``, 1e8 units below the middle for y below the support."""
         y = doubles(y)
-        lowest = self.warp_.location - _FAR * self.warp_.unit
+        # where no probability is left
+        lowest = self.warp_.location - 1e8 * self.warp_.unit
         return np.where(y < self.support[0], lowest, self.warp_.forward(y))
 
     def inverse(self, z: ArrayLike) -> Array:
