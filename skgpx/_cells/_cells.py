@@ -38,7 +38,7 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._shell.validation import Rows, Units, canonical_rows
 from skgpx._types import Array, ArrayLike, Generator, Index, Kernel, Mask
 from skgpx.bases import NeighborResidual, Nystroem
-from skgpx.kernels import decaying_part, length_scales
+from skgpx.kernels import neighbor_scales
 from skgpx.likelihoods import Likelihood
 
 # ---- Rows as tables, in the order of their hashes ------------------------------------
@@ -74,12 +74,11 @@ def shares_before(rows: Rows, salt: int) -> Array:
     return row_hashes(rows.X, targets, salt) / 2.0**64
 
 
-def in_random_order(rows: Rows, salt: int) -> tuple[Rows, Array]:
-    """Distinct rows in the order of their hashes, and the shares before them."""
+def in_random_order(rows: Rows, salt: int) -> Rows:
+    """Distinct rows in the order of their hashes."""
     rows = canonical_rows(rows.X, rows.y, rows.weights, rows.known)
-    shares = shares_before(rows, salt)
-    order = np.argsort(shares, kind="stable")
-    return rows.take(order), shares[order]
+    order = np.argsort(shares_before(rows, salt), kind="stable")
+    return rows.take(order)
 
 
 class RowUnits(NamedTuple):
@@ -124,14 +123,6 @@ class RowUnits(NamedTuple):
 # ---- Cells ---------------------------------------------------------------------------
 
 
-def neighbor_scales(kernel: Kernel, n_features: int) -> Array:
-    """Lengthscales in which rows are near: of the terms that fade with the distance."""
-    part = decaying_part(kernel, n_features)
-    if part is None:
-        part = kernel
-    return length_scales(part, n_features)
-
-
 class Division(NamedTuple):
     """How rows are divided into cells.
 
@@ -173,7 +164,7 @@ class Division(NamedTuple):
         n_features = len(self.length_scales)
         rows = rows_of(np.concatenate(pieces), n_features, self.units.targets)
         if len(rows.y):
-            rows, _ = in_random_order(rows, self.salt)
+            rows = in_random_order(rows, self.salt)
         is_own = self.cell_of(rows.X) == number
         return np.column_stack((table_of(rows), is_own))
 
@@ -866,7 +857,7 @@ def add_rows(
     noise = float(noise_likelihood.variance(0.0)) / standard.precisions
     log_volume = float(rows.weights.sum() * np.log(scale))
     if isinstance(model, NeighborModel):
-        standard, _ = in_random_order(standard, salt)
+        standard = in_random_order(standard, salt)
         noise = float(noise_likelihood.variance(0.0)) / standard.precisions
         model, statistics, log_det = _with_predecessors(model, standard, noise)
         constant = log_det

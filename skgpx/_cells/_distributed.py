@@ -448,7 +448,7 @@ class Partitions(NamedTuple):
             raise ValueError(
                 "The rows of all parts must have a positive weight; got none that has."
             )
-        return summary._replace(sample=in_random_order(summary.sample, self.salt)[0])
+        return summary._replace(sample=in_random_order(summary.sample, self.salt))
 
     def statistics(self, basis: Nystroem, units: RowUnits) -> WeightStatistics:
         """Sums over all rows in a basis."""

@@ -6,6 +6,7 @@ from skgpx._draws._features import (
     LinearFeatures,
     LinearTerm,
     Term,
+    WithoutCaches,
     check_sections,
     ones,
     section_terms,
@@ -30,33 +31,3 @@ from skgpx._draws._prior import (
 )
 from skgpx._draws._processes import FiniteProcess, KernelProcess
 from skgpx._draws._series import markov_draws, markov_sections
-
-__all__ = [
-    "Conditioning",
-    "FiniteProcess",
-    "FourierFeatures",
-    "FunctionDraws",
-    "InputMap",
-    "KernelFeatures",
-    "KernelProcess",
-    "LinearFeatures",
-    "LinearTerm",
-    "MixtureProcess",
-    "Process",
-    "Term",
-    "box_of_grid",
-    "central_differences",
-    "check_sections",
-    "checked_domain",
-    "checked_n_basis",
-    "draw_prior",
-    "linear_draws",
-    "mapped_draws",
-    "markov_draws",
-    "markov_sections",
-    "ones",
-    "section_terms",
-    "side_by_side",
-    "with_features",
-    "with_outputs_of",
-]

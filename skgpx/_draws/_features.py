@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.linalg.blas import dgemm
@@ -74,8 +74,17 @@ class Term(Protocol):
         """Keep the draws at these positions."""
 
 
+class WithoutCaches:
+    """A dataclass whose pickles leave out what can be computed again."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
 @dataclass(frozen=True)
-class LinearTerm:
+class LinearTerm(WithoutCaches):
     """``features(X) @ weights``.
 
     Parameters
@@ -149,9 +158,6 @@ class LinearTerm:
         m = len(self.weights)
         draws_first = self.weights.transpose(2, 1, 0)
         return np.ascontiguousarray(draws_first.reshape(-1, m))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"features": self.features, "weights": self.weights}
 
     def scaled(self, factor: Array | float) -> LinearTerm:
         """Multiply the outputs of the functions by one factor, or by factors (c,)."""

@@ -15,7 +15,7 @@ from skgpx.kernels import FunctionalRows, Functionals
 
 @dataclass(frozen=True)
 class FunctionalTerm:
-    """Functionals of draws, whose slopes are those of the drawn functions.
+    """Draws at points, as before, or at rows of functionals, as the functionals.
 
     Parameters
     ----------
@@ -151,9 +151,3 @@ class SeenFunctions:
     def all_terms(self, weights: Array) -> tuple[Term, ...]:
         """Terms of the functions with these weights (q, c, s)."""
         return self.basis.all_terms(weights)
-
-
-def draws_of_functionals(draws: FunctionDraws, kernel: Functionals) -> FunctionDraws:
-    """Draws that take points, as before, or rows of functionals."""
-    term: Term = FunctionalTerm(draws.with_process(None), kernel)
-    return FunctionDraws((term,), draws.n_outputs, draws.n_draws)

@@ -19,6 +19,7 @@ from skgpx._draws._features import (
     KernelFeatures,
     LinearTerm,
     Term,
+    WithoutCaches,
     check_sections,
     factor_features,
     merged,
@@ -30,7 +31,7 @@ from skgpx._draws._frequencies import (
     Part,
     choose_frequencies,
 )
-from skgpx._draws._functionals import draws_of_functionals
+from skgpx._draws._functionals import FunctionalTerm
 from skgpx._draws._functions import FunctionDraws, side_by_side
 from skgpx._draws._processes import KernelProcess
 from skgpx._numerics import lattice
@@ -474,7 +475,8 @@ def draw_prior(  # noqa: C901
             given=given,
         )
         process = KernelProcess.prior(kernel, n_inputs, n_outputs)
-        return draws_of_functionals(inner, kernel).with_process(process)
+        functionals = FunctionalTerm(inner.with_process(None), kernel)
+        return FunctionDraws((functionals,), n_outputs, size, process)
     size_of_basis = checked_n_basis(n_basis, prior, n_inputs)
     if given is not None:
         check_sections(kernel, given.points)
@@ -806,7 +808,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class GridTerm:
+class GridTerm(WithoutCaches):
     """Cubic splines on a grid.
 
     Parameters
@@ -849,9 +851,6 @@ class GridTerm:
     def _by_draw(self) -> Array:
         """Coefficients of one draw after another, (s, n_coefficients, c)."""
         return np.ascontiguousarray(self.coefficients.transpose(2, 0, 1))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"grid": self.grid, "coefficients": self.coefficients}
 
     def scaled(self, factor: Array | float) -> GridTerm:
         """Multiply the outputs of the functions by one factor, or by factors (c,)."""

@@ -243,18 +243,14 @@ class KernelProcess(Process):
         combinations = self.combinations
         if combinations is not None:
             combinations = block_diag(combinations, np.eye(len(X)))
+        if isinstance(self.kernel, Functionals):
+            X = self.kernel.as_rows(X)
         return replace(
             self,
-            points=np.concatenate((self.points, self._as_points(X))),
+            points=np.concatenate((self.points, X)),
             root=root,
             combinations=combinations,
         )
-
-    def _as_points(self, X: Array) -> Array:
-        """Rows with as many columns as the points, which may be of functionals."""
-        if isinstance(self.kernel, Functionals):
-            return self.kernel.as_rows(X)
-        return X
 
     def learn(
         self,

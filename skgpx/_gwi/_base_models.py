@@ -251,7 +251,7 @@ class BaseModelMixin:
             else:
                 transformer = clone(self.kernel_features).fit(table, y)
             kernel_map = InputMap(
-                KernelInputs(transformer, form),
+                PredictionsAtRows(transformer, form, _features_of),
                 int(table.shape[1]),
                 form.numeric,
             )
@@ -320,7 +320,7 @@ def _has_steps(mean: BaseEstimator | str) -> bool:
 
 @dataclass(frozen=True)
 class PredictionsAtRows:
-    """Predictions (n, c) of a fitted estimator at rows of a latent model.
+    """Predictions (n, c) of an estimator, or features, at rows of a latent model.
 
     Parameters
     ----------
@@ -339,17 +339,10 @@ class PredictionsAtRows:
         return self.predict(self.estimator, self.form.table(rows))
 
 
-@dataclass(frozen=True)
-class KernelInputs:
-    """Output (n, q) of a fitted transformer at rows of a latent model."""
-
-    transformer: TransformerMixin
-    form: TableForm
-
-    def __call__(self, rows: AnyArray) -> Any:
-        """Inputs of the kernel (n, q)."""
-        features = self.transformer.transform(self.form.table(rows))
-        return features.toarray() if hasattr(features, "toarray") else features
+def _features_of(transformer: TransformerMixin, X: Table) -> Any:
+    """Inputs of the kernel (n, q)."""
+    features = transformer.transform(X)
+    return features.toarray() if hasattr(features, "toarray") else features
 
 
 def predictions_of(estimator: BaseEstimator, X: Table) -> Array:

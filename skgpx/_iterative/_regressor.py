@@ -10,7 +10,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from skgpx import diagnostics
-from skgpx._draws import Conditioning, FunctionDraws, draw_prior, section_terms
+from skgpx._draws import (
+    Conditioning,
+    FunctionDraws,
+    WithoutCaches,
+    draw_prior,
+    section_terms,
+)
 from skgpx._hyperparameters import (
     MAX_INDUCING_NON_GAUSSIAN,
     NormalForm,
@@ -793,7 +799,7 @@ def _continue(
 
 
 @dataclass(frozen=True)
-class PathwiseModel:
+class PathwiseModel(WithoutCaches):
     """Distribution of f given all rows, by draws of functions.
 
     ::
@@ -853,9 +859,6 @@ class PathwiseModel:
     def _sections(self) -> FunctionDraws:
         terms = section_terms(self.kernel, self.points, self.coefficients)
         return FunctionDraws(terms, self.n_outputs, 1 + self.n_draws)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def _moments(self, X: Array) -> tuple[Array, Array, Array]:
         """Mean (n, c), variance (n,), and draws around the mean (n, c s), in own units.

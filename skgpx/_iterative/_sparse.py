@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
+from skgpx._draws import WithoutCaches
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.linalg import (
     add_gram,
@@ -27,7 +27,7 @@ from skgpx.bases import NeighborResidual, Nystroem
 
 
 @dataclass(frozen=True)
-class SparsePosterior:
+class SparsePosterior(WithoutCaches):
     """Variances given the data: of ``φᵀw``, and of the residual g of the basis.
 
     Parameters
@@ -50,9 +50,6 @@ class SparsePosterior:
     @cached_property
     def _inverse_root(self) -> Array:
         return invert_lower(self.root)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @property
     def floats_per_row(self) -> int:

@@ -5,16 +5,3 @@ from skgpx._latent._model import FunctionModel, LatentModel, Mean, MixtureModel
 from skgpx._latent._neighbors import NeighborModel
 from skgpx._latent._separate import SeparateFunctions
 from skgpx._latent._series import ObservedSeries, SeriesModel
-
-__all__ = [
-    "FunctionModel",
-    "LatentModel",
-    "Mean",
-    "MixtureModel",
-    "NeighborModel",
-    "ObservedSeries",
-    "SeparateFunctions",
-    "SeriesModel",
-    "model_of_functionals",
-    "with_level",
-]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -16,6 +16,7 @@ from skgpx._draws import (
     InputMap,
     MixtureProcess,
     Process,
+    WithoutCaches,
     central_differences,
     linear_draws,
     side_by_side,
@@ -135,7 +136,7 @@ class _ValuesOfMean:
         return values, np.einsum("pcd,pc->pd", slopes, chosen)
 
 
-class FunctionModel:
+class FunctionModel(WithoutCaches):
     """What the models of ``f(x) = m(x) + scale h(x)`` share, h of the weights w.
 
     Subclasses are immutable dataclasses with the attributes below, and describe h.
@@ -156,7 +157,6 @@ class FunctionModel:
     weights: WeightDistribution
     mean: Mean | None
     scale: float | Array
-    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def n_outputs(self) -> int:
@@ -179,10 +179,6 @@ class FunctionModel:
         # floats that a prediction holds for each mixture component of a row,
         # quadrature nodes included
         return 120 * c * s
-
-    def __getstate__(self) -> dict[str, Any]:
-        # without the cached properties, which can be computed again
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     # ---- What a model says of h --------------------------------------------------
 

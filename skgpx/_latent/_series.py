@@ -11,6 +11,7 @@ import numpy as np
 from skgpx._draws import (
     FunctionDraws,
     Term,
+    WithoutCaches,
     markov_draws,
     markov_sections,
 )
@@ -23,7 +24,7 @@ from skgpx.bases import SeriesBasis
 
 
 @dataclass(frozen=True)
-class ObservedSeries:
+class ObservedSeries(WithoutCaches):
     """Independent Markov processes, and noisy rows of them in the order of time.
 
     Attributes
@@ -51,10 +52,6 @@ class ObservedSeries:
             return cls(basis, X, y, noise)
         order = np.argsort(times, kind="stable")
         return cls(basis, X[order], y[order], noise[order])
-
-    def __getstate__(self) -> dict[str, Any]:
-        # without the cached properties, which can be computed again
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property
     def _times(self) -> Array:

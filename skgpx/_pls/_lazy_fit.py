@@ -17,7 +17,6 @@ from skgpx._cells._cells import (
     RowUnits,
     columns_for_cells,
     first_responses,
-    neighbor_scales,
     next_responses,
     normal_table,
     whitened_sums,
@@ -65,6 +64,7 @@ from skgpx._shell.validation import (
 from skgpx._types import Array, ArrayLike, Generator, Index
 from skgpx.bases import Nystroem, SeriesBasis
 from skgpx.diagnostics import rows_not_converged
+from skgpx.kernels import neighbor_scales
 from skgpx.likelihoods import Likelihood, LogNormal, Ordinal
 
 

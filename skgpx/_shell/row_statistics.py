@@ -83,7 +83,7 @@ def statistics_of_all(
     )
     n_workers = blas_jobs(n_jobs) if n_rows > CHUNK_ROWS else 1
     sums = parallel_stream(_chunk_statistics, chunks, n_workers, tuple(bases))
-    return reduce(_add, sums)
+    return reduce(add_statistics, sums)
 
 
 def _chunk_statistics(
@@ -100,11 +100,13 @@ def _chunk_statistics(
     return tuple(sums)
 
 
-def _add(
+def add_statistics(
     first: tuple[WeightStatistics, ...],
     second: tuple[WeightStatistics, ...],
+    sign: float = 1.0,
 ) -> tuple[WeightStatistics, ...]:
-    return tuple(a.add(b) for a, b in zip(first, second, strict=True))
+    """Sums of both for each basis; sign -1.0 takes the second away."""
+    return tuple(a.add(b, sign) for a, b in zip(first, second, strict=True))
 
 
 def neighbor_whitening(

@@ -84,8 +84,8 @@ def as_pairs(start: WaveMixture, rows: Rows, rng: Generator) -> WaveMixture:
 # ---- Waves that stand out of the periodogram -----------------------------------------
 
 
-def strong_waves(rows: Rows, start: WaveMixture, max_waves: int = 10) -> Waves | None:
-    """Waves along one column that stand out of what a component leaves of y.
+def strong_waves(rows: Rows, start: WaveMixture) -> Waves | None:
+    """Waves along one column that stand out of what a component leaves of y, up to ten.
 
     With several targets, waves of any of them.
 
@@ -96,7 +96,7 @@ def strong_waves(rows: Rows, start: WaveMixture, max_waves: int = 10) -> Waves |
     """
     components = start.waves()
     n_start = len(start.amplitudes)
-    for _ in range(min(max_waves, n_start // 4)):
+    for _ in range(min(10, n_start // 4)):
         for waves in components:
             errors, _ = leave_one_out(rows, waves)
             wave = _strongest_wave(rows, errors)

@@ -15,7 +15,7 @@ from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._numerics.wave_evidence import Waves
-from skgpx._shell.row_statistics import statistics_of_all
+from skgpx._shell.row_statistics import add_statistics, statistics_of_all
 from skgpx._shell.validation import Rows, row_blocks
 from skgpx._types import Array, Generator, Kernel
 from skgpx.bases import Fourier, InputMap, WarpedInputs
@@ -316,7 +316,7 @@ class SteinState:
         """State after more rows."""
         standard = rows._replace(y=(rows.y - self.shift) / self.scale)
         sums = self.mixture.statistics(standard, n_jobs)
-        return replace(self, statistics=_add(self.statistics, sums))
+        return replace(self, statistics=add_statistics(self.statistics, sums))
 
     def merged(self, other: SteinState) -> SteinState:
         """State of the rows of both; those that chose the frequencies count once.
@@ -343,8 +343,8 @@ class SteinState:
                 "can be merged. Fit one model to some rows, copy it, and pass the "
                 "other rows to the partial_fit of the copies."
             )
-        total = _add(self.statistics, other.statistics)
-        return replace(self, statistics=_add(total, self.first, sign=-1.0))
+        total = add_statistics(self.statistics, other.statistics)
+        return replace(self, statistics=add_statistics(total, self.first, sign=-1.0))
 
     def solve(self) -> dict[str, Any]:
         """Fitted attributes of the waves, and of the sums; O(M m³)."""
@@ -378,7 +378,3 @@ class SteinState:
             "log_evidence_": float(mean_evidence - units),
             "spectrum_": spectrum,
         }
-
-
-def _add(first: Statistics, second: Statistics, sign: float = 1.0) -> Statistics:
-    return tuple(a.add(b, sign) for a, b in zip(first, second, strict=True))

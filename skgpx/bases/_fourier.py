@@ -445,9 +445,7 @@ class FourierSeries(FiniteBasis):
     def _all_waves(self) -> tuple[Any, Index]:
         """Features of all waves, and the place of each function among them."""
         # one object: terms of the same feature map are evaluated as one
-        waves, place = self.functions.distinct()
-        features = BoxFourierFeatures(self.box, waves)
-        return features, place + len(waves) * self.functions.sine
+        return _waves_of(self.box, self.functions)
 
     def grown(self, process: FiniteProcess) -> FourierSeries:
         """Return the basis of a process after conditioning on values."""
@@ -564,10 +562,14 @@ class FunctionalSeries(FourierSeries):
 
 def functional_waves(box: Box, index: FourierIndex) -> tuple[FunctionalFeatures, Index]:
     """Functionals of all waves of some functions, and the column of each function."""
+    features, columns = _waves_of(box, index)
+    return FunctionalFeatures(features, box.frequencies(features.waves)), columns
+
+
+def _waves_of(box: Box, index: FourierIndex) -> tuple[BoxFourierFeatures, Index]:
+    """Features of all waves of some functions, and the column of each function."""
     waves, place = index.distinct()
-    features = BoxFourierFeatures(box, waves)
-    columns = place + len(waves) * index.sine
-    return FunctionalFeatures(features, box.frequencies(waves)), columns
+    return BoxFourierFeatures(box, waves), place + len(waves) * index.sine
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
+from skgpx._draws import WithoutCaches
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.nearest import predecessors, solve_local
 from skgpx._numerics.rows import row_slices
 from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases._kernel_basis import Nystroem
 from skgpx.kernels import (
-    decaying_part,
     kernel_matrix,
-    length_scales,
     matrix_and_input_pullback,
+    neighbor_scales,
     stacked_triangles,
 )
 
@@ -107,7 +107,7 @@ class NearestSearch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NeighborResidual:
+class NeighborResidual(WithoutCaches):
     """The residual of inducing points, given noisy values at the nearest rows.
 
     With ``f = φᵀw + g`` and values ``y_i = f(x_i) + ε_i`` at n rows, f at x given w and
@@ -172,11 +172,7 @@ class NeighborResidual:
 
     @cached_property
     def _length_scales(self) -> Array:
-        d = self.rows.shape[1]
-        part = decaying_part(self.kernel, d)
-        if part is None:
-            part = self.kernel
-        return length_scales(part, d)
+        return neighbor_scales(self.kernel, self.rows.shape[1])
 
     @cached_property
     def _scaled_rows(self) -> Array:
@@ -214,10 +210,6 @@ class NeighborResidual:
     def most_neighbors(self) -> int:
         """Number N of nearest rows, at most all of them."""
         return min(self.n_neighbors, len(self.rows))
-
-    def __getstate__(self) -> dict[str, Any]:
-        # the trees can be built again
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def nearest(self, X: Array) -> tuple[Index, Index]:
         """Nearest rows of each row of X, for each of g searches.

@@ -56,6 +56,7 @@ from skgpx.kernels._terms import (
     length_scale_entries,
     length_scales,
     longest_length_scales,
+    neighbor_scales,
     noise_variance,
     parts_with,
     rescaled,

@@ -339,6 +339,14 @@ def decaying_part(kernel: Kernel, n_features: int) -> Kernel | None:
     return reduce(Sum, [term.as_kernel() for term in decaying])
 
 
+def neighbor_scales(kernel: Kernel, n_features: int) -> Array:
+    """Lengthscales in which rows are near: of the terms that fade with the distance."""
+    part = decaying_part(kernel, n_features)
+    if part is None:
+        part = kernel
+    return length_scales(part, n_features)
+
+
 def _columns_and_inner(
     factor: Kernel,
     n_features: int,

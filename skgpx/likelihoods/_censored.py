@@ -76,10 +76,6 @@ class Tobit(NormalNoise):
         bound = _PROBIT.log_curvature(self._distance(y, f)) / variance
         return np.where(self.known_ == 0.0, exact, bound)
 
-    def mean(self, f: ArrayLike) -> Array:
-        """Return the latent value itself."""
-        return doubles(f)
-
     def variance(self, f: ArrayLike) -> Array:
         """``scale²``."""
         return self._normal().variance(f)
@@ -143,9 +139,6 @@ class Tobit(NormalNoise):
 
     def _normal(self) -> Gaussian:
         return Gaussian(self._scale("scale") ** 2)
-
-    def _noise(self) -> tuple[Array, Array, Array]:
-        return self._normal()._noise()
 
     def _row_noise(self, negligible: float) -> tuple[Array, Array, Array]:
         return self._normal()._row_noise(negligible)

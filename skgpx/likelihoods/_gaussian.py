@@ -9,8 +9,8 @@ from scipy.special import expit, logit, ndtr
 
 from skgpx._numerics import pointwise
 from skgpx._types import Array, ArrayLike, Generator
-from skgpx.likelihoods._base import Scales, doubles, is_number, residuals
-from skgpx.likelihoods._noise import NoiseOfRows, NormalNoise, variance_start
+from skgpx.likelihoods._base import is_number, residuals
+from skgpx.likelihoods._noise import NoiseOfRows, NormalNoise
 
 
 class Gaussian(NoiseOfRows):
@@ -56,10 +56,6 @@ class Gaussian(NoiseOfRows):
         shape = np.broadcast(y, f).shape
         return np.ones(shape) / self._variance()
 
-    def mean(self, f: ArrayLike) -> Array:
-        """Return the latent value itself."""
-        return doubles(f)
-
     def variance(self, f: ArrayLike) -> Array:
         """Return the noise variance."""
         return np.ones(np.shape(f)) * self._variance()
@@ -94,10 +90,6 @@ class Gaussian(NoiseOfRows):
     def kernel_parameters(self) -> Array:
         """``[noise_variance]``."""
         return np.array([self._scale("noise_variance")])
-
-    def starting_scales(self, y: Array, weights: Array) -> Scales:
-        """A tenth of the variance of y, from 1e-8 to ten times that variance."""
-        return {"noise_variance": variance_start(y, weights)}
 
     def _variance(self) -> Array | float:
         # after a fit of several targets: one for each
@@ -247,7 +239,3 @@ class ShiftedMixture(NormalNoise):
                 "ShiftedMixture expects a probability strictly between 0 and 1; got"
                 f" {self.probability!r}. Use Gaussian if no observation is shifted."
             )
-
-    def starting_scales(self, y: Array, weights: Array) -> Scales:
-        """A tenth of the variance of y, from 1e-8 to ten times that variance."""
-        return {"noise_variance": variance_start(y, weights)}

@@ -14,7 +14,7 @@ from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import mean_and_spread, weighted_quantiles
 from skgpx._types import Array, ArrayLike, Selection
-from skgpx.likelihoods._base import Likelihood, RowForm, doubles
+from skgpx.likelihoods._base import Likelihood, RowForm, Scales, doubles
 
 
 class NormalNoise(Likelihood):
@@ -30,6 +30,14 @@ class NormalNoise(Likelihood):
     def _noise(self) -> tuple[Array, Array, Array]:
         """Shifts, variances and log weights of the components, (k,) each."""
         raise NotImplementedError(self._missing("_noise()"))
+
+    def mean(self, f: ArrayLike) -> Array:
+        """Return the latent value itself."""
+        return doubles(f)
+
+    def starting_scales(self, y: Array, weights: Array) -> Scales:
+        """A tenth of the variance of y, from 1e-8 to ten times that variance."""
+        return {"noise_variance": variance_start(y, weights)}
 
     def initial_latent(self, y: ArrayLike) -> Array:
         """Return the observation less the mean of the noise."""

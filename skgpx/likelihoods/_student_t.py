@@ -10,7 +10,7 @@ from scipy.special import gammaln, stdtr
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import student_noise
 from skgpx._types import Array, ArrayLike, Generator
-from skgpx.likelihoods._base import Scales, doubles, is_number, residuals
+from skgpx.likelihoods._base import Scales, is_number, residuals
 from skgpx.likelihoods._noise import NoiseOfRows, robust_location_and_spread
 
 
@@ -90,10 +90,6 @@ class StudentT(NoiseOfRows):
         squared_scale = self._width() ** 2
         fisher = (self.df + 1.0) / ((self.df + 3.0) * squared_scale)
         return np.ones(shape) * fisher
-
-    def mean(self, f: ArrayLike) -> Array:
-        """Return the latent value itself."""
-        return doubles(f)
 
     def variance(self, f: ArrayLike) -> Array:
         """``scale^2 df / (df - 2)``, infinite for ``df <= 2``."""
