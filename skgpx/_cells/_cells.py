@@ -211,7 +211,12 @@ class NormalRows(NamedTuple):
 
     def take(self, chosen: Index) -> NormalRows:
         """The rows at these positions."""
-        return NormalRows(*(part[chosen] for part in self))
+        return NormalRows(
+            X=self.X[chosen],
+            y=self.y[chosen],
+            noise=self.noise[chosen],
+            is_own=self.is_own[chosen],
+        )
 
 
 class CellSums(NamedTuple):

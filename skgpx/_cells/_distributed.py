@@ -459,16 +459,9 @@ class Partitions(NamedTuple):
         (total,) = compute(sum_of(add_up, parts))
         return total
 
-    def form_constant(self, likelihood: Likelihood, units: RowUnits) -> float:
-        """:func:`form_constant` of all rows."""
-        parts = [
-            delayed_call(_part_constant, part, likelihood, units) for part in self.parts
-        ]
-        return float(sum(compute(*parts)))
-
-    def log_volume(self, warp: Warp) -> float:
-        """Log slopes of a function of y, the sum over all rows."""
-        parts = [delayed_call(_part_log_volume, part, warp) for part in self.parts]
+    def total(self, function: Callable[..., float], *arguments: Any) -> float:
+        """``function(rows, *arguments)`` of each part, the sum over all."""
+        parts = [delayed_call(function, part, *arguments) for part in self.parts]
         return float(sum(compute(*parts)))
 
     def in_cells(self, division: Division, path: str | None) -> list[Any]:
@@ -645,13 +638,15 @@ def door_of(estimator: BaseEstimator) -> BaseEstimator:
     return door
 
 
-def _part_constant(rows: Rows, likelihood: Likelihood, units: RowUnits) -> float:
+def part_constant(rows: Rows, likelihood: Likelihood, units: RowUnits) -> float:
+    """:func:`form_constant` of a part."""
     if not len(rows.y):
         return 0.0
     return form_constant(units.standardised(rows), likelihood)
 
 
-def _part_log_volume(rows: Rows, warp: Warp) -> float:
+def part_log_volume(rows: Rows, warp: Warp) -> float:
+    """Log slopes of a function of y, the sum over a part."""
     return float(np.sum(rows.weights @ warp.log_slope(rows.y)))
 
 

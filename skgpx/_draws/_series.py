@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Self
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Matern, Sum
@@ -19,40 +19,60 @@ from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.kernels import Columns, StateSpace, expand
 
 
+class Paths(NamedTuple):
+    """Paths of independent cascades, drawn once: a column for each seed.
+
+    Attributes
+    ----------
+    cascades : Cascades
+    seeds : ndarray of int of shape (k, 2)
+        Numbers from which the random numbers of a column follow.
+    """
+
+    cascades: Cascades
+    seeds: Index
+
+    def of_columns(self, columns: Index) -> Paths:
+        """The paths of some seeds."""
+        return self._replace(seeds=self.seeds[columns])
+
+    def values(
+        self, times: Array, first: Index, stop: Index, with_slopes: bool
+    ) -> tuple[Array, Array]:
+        """Values and slopes of columns from first[i] to stop[i] at times[i], (p, k)."""
+        return paths.path_values(
+            self.cascades, self.seeds, times, first, stop, with_slopes
+        )
+
+
 @dataclass(frozen=True)
-class _SeriesTerm:
-    """Values of c outputs and s draws at times, from those of flat columns.
+class SeriesTerm:
+    """Functions of one column, c outputs of s draws, from flat columns of values.
 
     Column ``o s + j`` is output o of draw j.
 
     Parameters
     ----------
-    n_outputs : int
+    functions : Paths or Sections
+        Drawn paths, or ``k(·, T) w`` of Markov processes.
+    n_outputs, n_draws : int
+        c and s.
     factor : float or ndarray of shape (c,), default=1.0
     """
 
+    functions: Paths | Sections
     n_outputs: int
-    factor: float | Array = field(default=1.0, kw_only=True)
+    n_draws: int
+    factor: float | Array = 1.0
 
     @property
     def n_features(self) -> int:
-        """Functions of a sum over features: one."""
+        """Number of input columns."""
         return 1
-
-    @property
-    def n_columns(self) -> int:
-        """Number c s of columns."""
-        raise NotImplementedError
-
-    def _values(
-        self, times: Array, first: Index, stop: Index, with_slopes: bool
-    ) -> tuple[Array, Array]:
-        raise NotImplementedError
 
     def _columns(self, draws: Index) -> Index:
         """Columns (c, k) of draws at these positions."""
-        size = self.n_columns // self.n_outputs
-        return np.arange(self.n_outputs)[:, np.newaxis] * size + draws
+        return np.arange(self.n_outputs)[:, np.newaxis] * self.n_draws + draws
 
     @property
     def _factors(self) -> Array:
@@ -62,9 +82,9 @@ class _SeriesTerm:
         """Add the values at the rows of X to out (n, c, s)."""
         n = len(X)
         first = np.zeros(n, dtype=np.int64)
-        stop = np.full(n, self.n_columns)
-        values, _ = self._values(X[:, 0], first, stop, False)
-        values = values.reshape(n, self.n_outputs, self.n_columns // self.n_outputs)
+        stop = np.full(n, self.n_outputs * self.n_draws)
+        values, _ = self.functions.values(X[:, 0], first, stop, False)
+        values = values.reshape(n, self.n_outputs, self.n_draws)
         out += values * self._factors[:, np.newaxis]
 
     def at(self, X: Array) -> Array:
@@ -76,83 +96,22 @@ class _SeriesTerm:
         columns = self._columns(draws)
         times = np.tile(X[:, 0], self.n_outputs)
         first = columns.ravel()
-        values, slopes = self._values(times, first, first + 1, True)
+        values, slopes = self.functions.values(times, first, first + 1, True)
         shape = (self.n_outputs, len(X))
         factors = self._factors[:, np.newaxis]
         value = factors * values.reshape(shape)
         slope = factors * slopes.reshape(shape)
         return value.T, slope.T[:, :, np.newaxis]
 
-    def scaled(self, factor: Array | float) -> Self:
+    def scaled(self, factor: Array | float) -> SeriesTerm:
         """Multiply the outputs of the functions by one factor, or by factors (c,)."""
         return replace(self, factor=np.asarray(factor) * self.factor)
 
-    def select(self, draws: Index) -> Self:
+    def select(self, draws: Index) -> SeriesTerm:
         """Keep the draws at these positions."""
-        return self._of_columns(self._columns(draws).ravel())
-
-    def _of_columns(self, columns: Index) -> Self:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class PathTerm(_SeriesTerm):
-    """Paths of independent cascades, drawn once.
-
-    Parameters
-    ----------
-    cascades : Cascades
-    seeds : ndarray of int of shape (c s, 2)
-        Words of 32 bits.
-    n_outputs, factor
-        See `_SeriesTerm`.
-    """
-
-    cascades: Cascades
-    seeds: Index
-
-    @property
-    def n_columns(self) -> int:
-        """One for each seed."""
-        return len(self.seeds)
-
-    def _of_columns(self, columns: Index) -> PathTerm:
-        return replace(self, seeds=self.seeds[columns])
-
-    def _values(
-        self, times: Array, first: Index, stop: Index, with_slopes: bool
-    ) -> tuple[Array, Array]:
-        return paths.path_values(
-            self.cascades, self.seeds, times, first, stop, with_slopes
-        )
-
-
-@dataclass(frozen=True)
-class SectionTerm(_SeriesTerm):
-    """``k(·, T) w`` of Markov processes.
-
-    Parameters
-    ----------
-    sections : Sections
-        With c s columns of weights.
-    n_outputs, factor
-        See `_SeriesTerm`.
-    """
-
-    sections: Sections
-
-    @property
-    def n_columns(self) -> int:
-        """One for each column of weights."""
-        return self.sections.weights.shape[1]
-
-    def _of_columns(self, columns: Index) -> SectionTerm:
-        return replace(self, sections=self.sections.of_columns(columns))
-
-    def _values(
-        self, times: Array, first: Index, stop: Index, with_slopes: bool
-    ) -> tuple[Array, Array]:
-        return self.sections.values(times, first, stop, with_slopes)
+        columns = self._columns(draws).ravel()
+        functions = self.functions.of_columns(columns)
+        return replace(self, functions=functions, n_draws=len(draws))
 
 
 def markov_draws(
@@ -175,12 +134,8 @@ def markov_draws(
     """
     form, static = _parts(kernel)
     seeds = rng.integers(0, 2**32, (n_outputs * size, 2))
-    path = PathTerm(
-        n_outputs=n_outputs,
-        cascades=form.cascades(),
-        seeds=seeds,
-    )
-    draws = FunctionDraws((path,), n_outputs, size)
+    term = SeriesTerm(Paths(form.cascades(), seeds), n_outputs, size)
+    draws = FunctionDraws((term,), n_outputs, size)
     if static is None:
         return draws
     return draws + draw_prior(static, 1, n_outputs, size, rng)
@@ -198,8 +153,7 @@ def markov_sections(kernel: Kernel, rows: Array, weights: Array) -> tuple[Term, 
         np.ascontiguousarray(rows[:, 0]),
         np.ascontiguousarray(weights.reshape(n, c * s)),
     )
-    section = SectionTerm(n_outputs=c, sections=sections)
-    terms: tuple[Term, ...] = (section,)
+    terms: tuple[Term, ...] = (SeriesTerm(sections, c, s),)
     if static is not None:
         terms += section_terms(static, rows, weights)
     return terms

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
-from skgpx._draws import InputMap
 from skgpx._gwi._base_models import BaseModel, BaseModelMixin, Splits
 from skgpx._gwi._class_scores import (
     BasisScores,
@@ -27,6 +26,7 @@ from skgpx._gwi._class_scores import (
 )
 from skgpx._gwi._networks import TrainedNetworks, hold_out, train_networks
 from skgpx._gwi._process import (
+    FittedMean,
     FittedProcess,
     around_zero,
     fit_process,
@@ -75,47 +75,6 @@ from skgpx._types import (
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, better_class_process, conclude
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood
-
-
-class FittedScores(NamedTuple):
-    """Scores of classes, and their values at rows that they were not fitted to.
-
-    Attributes
-    ----------
-    name : str or estimator
-        As `mean_model_`.
-    functions : sequence of callable
-        Each maps rows to scores (n, c): one for all states of the hyperparameters, or
-        one for each.
-    held_out : ndarray of int of shape (p,)
-        Positions of these rows.
-    predictions : ndarray of shape (p, c, 1) or (p, c, k)
-        Predictions of each function.
-    curves : dict or None
-        Fitted attributes of the training of networks.
-    map : InputMap or None
-        From rows to the input of the kernel; None for the identity.
-    """
-
-    name: BaseEstimator | str
-    functions: Sequence[Callable[[AnyArray], Array]]
-    held_out: Index
-    predictions: Array
-    curves: dict[str, Any] | None = None
-    map: InputMap | None = None
-
-    def at(self, chosen: slice) -> FittedScores:
-        """Scores at some of the held-out rows."""
-        return self._replace(
-            held_out=self.held_out[chosen],
-            predictions=self.predictions[chosen],
-        )
-
-    def of_states(self, n_states: int) -> Sequence[Callable[[AnyArray], Array]]:
-        """Function of each state."""
-        if len(self.functions) == 1:
-            return list(self.functions) * n_states
-        return self.functions
 
 
 class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
@@ -402,7 +361,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
             mean, finding = self._mode_or_networks(problem, parts, train_rng, reporter)
         else:
             held_out = np.flatnonzero(base_model.cross_fit.held_out)
-            mean = FittedScores(
+            mean = FittedMean(
                 name=base_model.cross_fit.estimator,
                 functions=[base_model.function],
                 held_out=held_out,
@@ -495,14 +454,14 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         parts: Index,
         rng: Generator,
         reporter: RoundReporter,
-    ) -> tuple[FittedScores, Finding | None]:
+    ) -> tuple[FittedMean, Finding | None]:
         """The mode of the process, or networks if they predict held-out rows better."""
         is_compared = parts.size >= 50
         if self.mean == "svgp" or (self.mean == "auto" and not is_compared):
             return problem.mode(problem.calibration_rows), None
 
-        def mean_of(networks: TrainedNetworks) -> FittedScores:
-            return FittedScores(
+        def mean_of(networks: TrainedNetworks) -> FittedMean:
+            return FittedMean(
                 name="net",
                 functions=[networks.mean],
                 held_out=parts.ravel(),
@@ -643,7 +602,7 @@ class _Problem:
             return np.arange(0)
         return np.arange(n)[thinning(n, 2000)]
 
-    def mode(self, held_out: Index) -> FittedScores:
+    def mode(self, held_out: Index) -> FittedMean:
         """The mode of each state, and its scores of rows, each given all others."""
         functions = []
         held_out_scores = []
@@ -651,7 +610,7 @@ class _Problem:
             function, scores = self._mode_of_state(basis, likelihood, held_out)
             functions.append(function)
             held_out_scores.append(scores)
-        return FittedScores(
+        return FittedMean(
             name="svgp",
             functions=functions,
             held_out=held_out,
@@ -684,7 +643,7 @@ class _Problem:
             scores[block] = base + without
         return BasisScores(basis, mode.weights, base), scores
 
-    def _scale(self, mean: FittedScores) -> ClassScale:
+    def _scale(self, mean: FittedMean) -> ClassScale:
         """Factors of the scores and of the prior variance, unless it is given.
 
         Without calibration both are one, and scores do not fade.
@@ -703,7 +662,7 @@ class _Problem:
         )
         return scale._replace(edge=edges[0])
 
-    def _edges(self, mean: FittedScores) -> list[float]:
+    def _edges(self, mean: FittedMean) -> list[float]:
         """Shares of the prior variance of each state from which on scores fade.
 
         95 % of the held-out rows have a smaller one.
@@ -718,7 +677,7 @@ class _Problem:
             for share in self._share[mean.held_out].T
         ]
 
-    def _held_out(self, mean: FittedScores) -> HeldOutScores:
+    def _held_out(self, mean: FittedMean) -> HeldOutScores:
         """Latent distribution of the held-out rows of a mean."""
         held_out = mean.held_out
         fadings = [
@@ -739,11 +698,11 @@ class _Problem:
             state_weights=self._state_weights,
         )
 
-    def held_out_losses(self, mean: FittedScores) -> Array:
+    def held_out_losses(self, mean: FittedMean) -> Array:
         """Log losses of the calibrated mean at its held-out rows, in nats."""
         return log_losses(self._scale(mean), self._prepared, self._held_out(mean))
 
-    def attributes(self, mean: FittedScores) -> dict[str, Any]:
+    def attributes(self, mean: FittedMean) -> dict[str, Any]:
         """Fitted attributes: the process of each state around the mean, calibrated."""
         scale = self._scale(mean)
         likelihoods = self._centred(scale.variance_factor)

@@ -172,13 +172,14 @@ def check_noise(
             f"The variance of normal noise is noise_variance; got {likelihood!r}. Pass "
             f"noise_variance={noise.noise_parameter!r}."
         )
-    if noise_variance is not None and not is_plain(likelihood, noise_model):
+    has_plain_noise = is_plain(likelihood, noise_model)
+    if noise_variance is not None and not has_plain_noise:
         raise ValueError(
             "noise_variance is that of normal noise which is the same everywhere; got "
             f"it with likelihood={likelihood!r} and noise_model={noise_model!r}. Omit "
             "it, or these."
         )
-    if not is_plain(likelihood, noise_model) and is_noise_kept(kernel, optimizer):
+    if not has_plain_noise and is_noise_kept(kernel, optimizer):
         raise ValueError(
             f"The WhiteKernel in kernel={kernel!r} is the variance of normal noise "
             "which is the same everywhere, and fixed by its bounds or by "
@@ -186,7 +187,7 @@ def check_noise(
             f"{noise_model!r}, which are learned from held-out errors. Remove the "
             "WhiteKernel, or omit these."
         )
-    if not (calibrate or is_plain(likelihood, noise_model)):
+    if not (calibrate or has_plain_noise):
         raise ValueError(
             "calibrate=False keeps the normal noise of the evidence; got it with "
             f"likelihood={likelihood!r} and noise_model={noise_model!r}, which are "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.base import BaseEstimator
 
 from skgpx._draws import InputMap
 from skgpx._hyperparameters import (
@@ -26,9 +28,50 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._shell.row_statistics import row_statistics
 from skgpx._shell.validation import Rows, row_blocks
-from skgpx._types import Array, Generator, Kernel
+from skgpx._types import AnyArray, Array, Generator, Index, Kernel
 from skgpx.bases import Nystroem, WarpedInputs, select_inducing
 from skgpx.likelihoods import Likelihood
+
+
+class FittedMean(NamedTuple):
+    """A mean, and its predictions of rows that it was not fitted to.
+
+    Attributes
+    ----------
+    name : str or estimator
+        As `mean_model_`.
+    functions : sequence of callable
+        Each maps rows to values (n, c): one for all states of the hyperparameters, or
+        one for each; none for the regression of the process.
+    held_out : ndarray of int of shape (p,)
+        Positions of these rows.
+    predictions : ndarray
+        (p,) or (p, c) of targets, (p, c, 1) or (p, c, k) of scores of classes.
+    curves : dict or None
+        Fitted attributes of the training of networks.
+    map : InputMap or None
+        From rows to the input of the kernel; None for the identity.
+    """
+
+    name: BaseEstimator | str
+    functions: Sequence[Callable[[AnyArray], Array]]
+    held_out: Index
+    predictions: Array
+    curves: dict[str, Any] | None = None
+    map: InputMap | None = None
+
+    def at(self, chosen: slice) -> FittedMean:
+        """The mean with some of the held-out rows."""
+        return self._replace(
+            held_out=self.held_out[chosen],
+            predictions=self.predictions[chosen],
+        )
+
+    def of_states(self, n_states: int) -> Sequence[Callable[[AnyArray], Array]]:
+        """Function of each state."""
+        if len(self.functions) == 1:
+            return list(self.functions) * n_states
+        return self.functions
 
 
 class FittedProcess(NamedTuple):

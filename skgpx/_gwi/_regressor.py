@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
-from skgpx._draws import InputMap
 from skgpx._gwi._base_models import (
     BaseModel,
     BaseModelMixin,
@@ -35,6 +34,7 @@ from skgpx._gwi._noise import (
     likelihood_of_errors,
 )
 from skgpx._gwi._process import (
+    FittedMean,
     FittedProcess,
     around_zero,
     fit_process,
@@ -79,7 +79,6 @@ from skgpx._types import (
     Array,
     ArrayLike,
     Generator,
-    Index,
     Interactions,
     Kernel,
     RandomState,
@@ -107,32 +106,6 @@ CONSTRAINTS: dict[str, Any] = {
     "validation_fraction": [Interval(Real, 0.0, 0.5, closed="both")],
     **SEARCHED,
 }
-
-
-class FittedMean(NamedTuple):
-    """A mean, and its predictions of rows that it was not fitted to.
-
-    Attributes
-    ----------
-    name : str or estimator
-        As `mean_model_`.
-    function : callable or None
-        Maps rows to values (n, c); None is the regression of the process.
-    held_out : ndarray of int of shape (p,)
-        Positions of these rows.
-    predictions : ndarray of shape (p,) or (p, c)
-    curves : dict or None
-        Fitted attributes of the training of networks.
-    map : InputMap or None
-        From rows to the input of the kernel; None for the identity.
-    """
-
-    name: BaseEstimator | str
-    function: Callable[[Array], Array] | None
-    held_out: Index
-    predictions: Array
-    curves: dict[str, Any] | None = None
-    map: InputMap | None = None
 
 
 class _Problem(NamedTuple):
@@ -529,7 +502,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             )
             mean = FittedMean(
                 name=fits.estimator,
-                function=function,
+                functions=[function],
                 held_out=held_out,
                 predictions=(fits.predictions[held_out, 0] - shift) / scale,
                 map=base_model.map,
@@ -636,7 +609,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         errors, variance = leave_one_out(process, rows)
         regression = FittedMean(
             name="svgp",
-            function=None,
+            functions=[],
             held_out=np.arange(len(errors)),
             predictions=rows.y - errors,
         )
@@ -680,7 +653,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         def mean_of(networks: TrainedNetworks) -> FittedMean:
             return FittedMean(
                 name="net",
-                function=networks.mean,
+                functions=[networks.mean],
                 held_out=held_out,
                 predictions=networks.held_out_values.reshape(rows.y[held_out].shape),
                 curves=networks.curves,
@@ -854,9 +827,9 @@ def _process_around(
 
     All models of a mixture have the same mean, which is that of the mixture.
     """
-    if mean.function is None:
+    if not mean.functions:
         return process
-    function = Mean.of(mean.function, process.n_outputs)
+    function = Mean.of(mean.functions[0], process.n_outputs)
     if not isinstance(process, MixtureModel):
         return replace(around_zero(process, mean.map, process.n_outputs), mean=function)
     models = tuple(
@@ -925,7 +898,7 @@ def _calibrate(
     squared_errors = (rows.y[held_out] - mean.predictions) ** 2
     regression_squares = (rows.y - problem.regression.predictions) ** 2
     T = _scales(regression_squares, variance, rows.weights)
-    if mean.function is not None:
+    if mean.functions:
         T = T * _scales(
             squared_errors,
             variance[held_out],

@@ -22,22 +22,9 @@ from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
 Single = NDArray[np.float32]
 
 
-class _RadialFactor(NamedTuple):
-    """A radial kernel at the rows.
-
-    Attributes
-    ----------
-    code : int
-        See `RadialTerms`.
-    shape : float
-        ``α`` of a rational quadratic kernel; 1 for others.
-    points : ndarray of shape (q, n)
-        Columns of X in lengthscales.
-    """
-
-    code: int
-    shape: float
-    points: Array
+# A radial kernel at the rows: its code in `RadialTerms`, its shape (α of a rational
+# quadratic kernel, 1 of others), and columns of X in lengthscales, (q, n).
+RadialFactor = tuple[int, float, Array]
 
 
 class _Tiles(NamedTuple):
@@ -130,7 +117,7 @@ class KernelProduct:
         except ValueError:
             monomials = [Monomial(1.0, (kernel,))]
         features: list[Array] = []
-        radial: list[tuple[float, list[_RadialFactor]]] = []
+        radial: list[tuple[float, list[RadialFactor]]] = []
         not_radial: list[Monomial] = []
         terms: list[Monomial] = []
         for term in monomials:
@@ -203,7 +190,7 @@ def _feature_map(term: Monomial, d: int) -> FeatureMap | None:
     return maps[0]
 
 
-def _radial_factors(term: Monomial, X: Array) -> list[_RadialFactor] | None:
+def _radial_factors(term: Monomial, X: Array) -> list[RadialFactor] | None:
     """Factors of a term at the rows of X; None if one of them is not radial."""
     factors = []
     for kernel in term.factors:
@@ -214,7 +201,7 @@ def _radial_factors(term: Monomial, X: Array) -> list[_RadialFactor] | None:
     return factors
 
 
-def _radial_factor(kernel: Kernel, X: Array) -> _RadialFactor | None:
+def _radial_factor(kernel: Kernel, X: Array) -> RadialFactor | None:
     """A kernel at the rows of X; None if it is not radial."""
     if type(kernel) is Columns:
         columns = kernel.indices(X.shape[1])
@@ -230,12 +217,12 @@ def _radial_factor(kernel: Kernel, X: Array) -> _RadialFactor | None:
     scaled = (X - np.median(X, axis=0)) / kernel.length_scale
     # farther out squares would overflow in single precision
     points = np.clip(scaled, -1e15, 1e15).T
-    return _RadialFactor(code, shape, points)
+    return code, shape, points
 
 
-def _table(terms: list[tuple[float, list[_RadialFactor]]], n: int) -> RadialTerms:
+def _table(terms: list[tuple[float, list[RadialFactor]]], n: int) -> RadialTerms:
     """Radial terms at n rows as arrays of compiled loops."""
-    factors: list[_RadialFactor] = []
+    factors: list[RadialFactor] = []
     term_of_factor = []
     for position, (_, factors_of_term) in enumerate(terms):
         factors.extend(factors_of_term)
@@ -243,14 +230,12 @@ def _table(terms: list[tuple[float, list[_RadialFactor]]], n: int) -> RadialTerm
     # the last entry ends the last term
     term_of_factor.append(len(terms))
     # points of all factors below one another, and zeros up to a whole number of tiles
-    all_points = np.concatenate([factor.points for factor in factors])
+    codes, shapes, points_of_factors = zip(*factors, strict=True)
+    all_points = np.concatenate(points_of_factors)
     n_tiles = -(-n // TILE)
     points = np.zeros((len(all_points), n_tiles * TILE), np.float32)
     points[:, :n] = all_points
-    widths = [len(factor.points) for factor in factors]
-    boundaries = np.cumsum([0, *widths])
-    codes = [factor.code for factor in factors]
-    shapes = [factor.shape for factor in factors]
+    boundaries = np.cumsum([0, *map(len, points_of_factors)])
     coefficients = [coefficient for coefficient, _ in terms]
     return RadialTerms(
         points=points,

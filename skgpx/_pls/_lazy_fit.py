@@ -36,6 +36,8 @@ from skgpx._cells._distributed import (
     frame_of,
     load,
     on_table,
+    part_constant,
+    part_log_volume,
     save,
     sum_of,
 )
@@ -221,7 +223,7 @@ class LazyRows(NamedTuple):
         log_scales = np.log(np.broadcast_to(self.units.y.scale, self.units.targets))
         log_volume = -self.summary.weight * float(np.sum(log_scales))
         if self.units.warp is not None:
-            log_volume += self.partitions.log_volume(self.units.warp)
+            log_volume += self.partitions.total(part_log_volume, self.units.warp)
         return inference.log_evidence + log_volume
 
     def infer(
@@ -255,7 +257,7 @@ class LazyRows(NamedTuple):
             )
             constant = 0.0
             if rows.known is not None:
-                constant = self.partitions.form_constant(likelihood, self.units)
+                constant = self.partitions.total(part_constant, likelihood, self.units)
         return inference._replace(log_evidence=inference.log_evidence - constant)
 
     def _nearest_rows(

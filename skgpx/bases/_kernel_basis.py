@@ -183,15 +183,13 @@ class KernelBasis:
             return self._draw_through(np.concatenate((Z, points)), weights, rng)
         # a residual below a thousandth of the prior's std does not matter: the weights
         # have a distribution, too
+        conditioning = Conditioning(Z, negligible=1e-6)
         if self.combinations is None:
-            conditioning = Conditioning(
-                Z,
+            conditioning = replace(
+                conditioning,
                 noise_variance=self.jitter,
                 root=self.root,
-                negligible=1e-6,
             )
-        else:
-            conditioning = Conditioning(Z, negligible=1e-6)
         prior_draws = draw_prior(
             self.kernel,
             Z.shape[1],

@@ -10,7 +10,7 @@ from scipy.special import logsumexp, softmax
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.rows import row_slices
 from skgpx._numerics.scale_evidence import scale_sums
-from skgpx._types import Array, ArrayLike, Generator
+from skgpx._types import Array, ArrayLike
 from skgpx.likelihoods._base import Likelihood, Scales, doubles
 
 # Equally spaced nodes for the log scale, in standard deviations: also where an error
@@ -197,20 +197,3 @@ class ScaleOfErrors(Likelihood):
             np.ones(len(y)),
         )
         return evidence.log_density
-
-    def mean(self, f: ArrayLike) -> Array:
-        """Zero."""
-        return np.zeros(np.shape(f))
-
-    def variance(self, f: ArrayLike) -> Array:
-        """Sum of both variances."""
-        noise = float(np.exp(self.log_weights) @ self.noise)
-        return np.asarray(self.known_) + self._squared_scale(doubles(f)) * noise
-
-    def sample(self, f: ArrayLike, rng: Generator) -> Array:
-        """Draw one error per element of f."""
-        f = doubles(f)
-        masses = np.exp(self.log_weights)
-        chosen = rng.choice(len(masses), size=f.shape, p=masses / masses.sum())
-        total = self.known_ + self._squared_scale(f) * self.noise[chosen]
-        return np.sqrt(total) * rng.standard_normal(f.shape)

@@ -64,8 +64,8 @@ def broadcast_to_targets(
     return np.broadcast_to(array, shape)
 
 
-def not_negative(name: str, values: Array, *, strictly: bool = False) -> Array:
-    """Values that are not negative, or positive if `strictly`.
+def not_negative(name: str, values: Array, *, strictly: bool = False) -> None:
+    """Refuse negative values, and zeros if `strictly`.
 
     Raises
     ------
@@ -79,7 +79,6 @@ def not_negative(name: str, values: Array, *, strictly: bool = False) -> Array:
         )
     if smallest < 0.0:
         raise ValueError(f"{name} must be non-negative; got {smallest:g}.")
-    return values
 
 
 def checked_distribution(distribution: object, y: Array) -> Predictive:
