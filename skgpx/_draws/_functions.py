@@ -744,7 +744,7 @@ class Process:
 
 @dataclass(frozen=True)
 class NestedTerm:
-    """Draws as a term of other draws: of mapped inputs, or one of several sets.
+    """Draws as a term of others: of mapped inputs, one of several sets, one output.
 
     Parameters
     ----------
@@ -754,6 +754,10 @@ class NestedTerm:
         The places are distinct.
     n_draws : int
         Number of all draws.
+    n_outputs : int
+        Number of all outputs.
+    outputs : slice
+        Which of them the functions are; the others are zero.
     map : InputMap, default=None
         h, if the functions are ``f(h(x))``.
     """
@@ -761,6 +765,8 @@ class NestedTerm:
     draws: FunctionDraws
     places: Index
     n_draws: int
+    n_outputs: int
+    outputs: slice
     map: InputMap | None = None
 
     @property
@@ -803,50 +809,50 @@ class NestedTerm:
         if last - first == k - 1:
             # draws of groups of frequencies are contiguous, in this order
             places = slice(first, last + 1)
-        out[:, :, places] += self.draws.values(self._mapped(X))
+        out[:, self.outputs, places] += self.draws.values(self._mapped(X))
 
     def at(self, X: Array) -> Array:
         """Draw i at row i of X (s, d), shape (s, c)."""
         mapped = self._mapped(X[self.places])
-        values = self.draws._values_by_draw(mapped)
-        if len(self.places) == self.n_draws:
-            return values
-        all_values = np.zeros((self.n_draws, self.draws.n_outputs))
-        all_values[self.places] = values
-        return all_values
+        values = np.zeros((self.n_draws, self.n_outputs))
+        values[self.places, self.outputs] = self.draws._values_by_draw(mapped)
+        return values
 
     def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
         """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
         n_pairs, d = X.shape
-        c = self.draws.n_outputs
-        values = np.zeros((n_pairs, c))
-        gradients = np.zeros((n_pairs, c, d))
+        values = np.zeros((n_pairs, self.n_outputs))
+        gradients = np.zeros((n_pairs, self.n_outputs, d))
         rows, positions = self._positions(draws)
         if not len(rows):
             return values, gradients
         X_in_set = X[rows]
         if self.map is None:
-            values[rows], gradients[rows] = self.draws._pairs(X_in_set, positions)
+            in_set, slopes = self.draws._pairs(X_in_set, positions)
+            values[rows, self.outputs] = in_set
+            gradients[rows, self.outputs] = slopes
             return values, gradients
         mapped, pullback = self.map.with_pullback(X_in_set)
         values[rows], slopes = self.draws._pairs(mapped, positions)
-        for o in range(c):
+        for o in range(self.n_outputs):
             # chain rule: (dh/dx)ᵀ times the slope of each output in h
             gradients[rows, o] = pullback(slopes[:, o])
         return values, gradients
 
     def scaled(self, factor: Array | float) -> NestedTerm:
         """Multiply the outputs of the functions by one factor, or by factors (c,)."""
-        return replace(self, draws=self.draws.affine(0.0, factor))
+        factors = np.broadcast_to(factor, (self.n_outputs,))
+        draws = self.draws.affine(0.0, factors[self.outputs])
+        return replace(self, draws=draws)
 
     def select(self, draws: Index) -> NestedTerm:
         """Keep the draws at these positions."""
         places, positions = self._positions(draws)
-        return NestedTerm(
+        return replace(
+            self,
             draws=self.draws[positions],
             places=places,
             n_draws=len(draws),
-            map=self.map,
         )
 
 
@@ -857,6 +863,8 @@ def mapped_draws(draws: FunctionDraws, inputs: InputMap) -> FunctionDraws:
         draws=draws._with(process=None, reader=None),
         places=np.arange(s),
         n_draws=s,
+        n_outputs=draws.n_outputs,
+        outputs=slice(None),
         map=inputs,
     )
     mapped = FunctionDraws((term,), draws.n_outputs, s)
@@ -902,7 +910,14 @@ def side_by_side(
             last = first + len(draws)
             places = np.arange(first, last)
             functions = draws._with(process=None, reader=None)
-            terms.append(NestedTerm(functions, places, total))
+            term = NestedTerm(
+                draws=functions,
+                places=places,
+                n_draws=total,
+                n_outputs=union.n_outputs,
+                outputs=slice(None),
+            )
+            terms.append(term)
             first = last
         union = FunctionDraws(tuple(terms), union.n_outputs, total, reader=reader)
     if order is None:
@@ -910,78 +925,22 @@ def side_by_side(
     return union[order]
 
 
-@dataclass(frozen=True)
-class OutputTerm:
-    """Draws of one output as a term of draws of several outputs.
-
-    Parameters
-    ----------
-    draws : FunctionDraws
-        Draws of one output.
-    output : int
-        Which one it is.
-    n_outputs : int
-        Number of all outputs; the others are zero.
-    """
-
-    draws: FunctionDraws
-    output: int
-    n_outputs: int
-
-    @property
-    def n_features(self) -> int | None:
-        """Number of input columns."""
-        return self.draws.n_features
-
-    @property
-    def numeric(self) -> bool:
-        """Whether the rows are numbers."""
-        return self.draws.numeric
-
-    @property
-    def is_stateful(self) -> bool:
-        """Whether values depend on earlier evaluations."""
-        return self.draws.is_stateful
-
-    def add_to(self, out: Array, X: Array) -> None:
-        """Add the values at the rows of X to out (n, c, s)."""
-        out[:, self.output] += self.draws.values(X)[:, 0]
-
-    def at(self, X: Array) -> Array:
-        """Draw i at row i of X (s, d), shape (s, c)."""
-        values = np.zeros((len(X), self.n_outputs))
-        values[:, self.output] = self.draws._values_by_draw(X)[:, 0]
-        return values
-
-    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
-        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
-        n_pairs, d = X.shape
-        values = np.zeros((n_pairs, self.n_outputs))
-        gradients = np.zeros((n_pairs, self.n_outputs, d))
-        value, slope = self.draws._pairs(X, draws)
-        values[:, self.output] = value[:, 0]
-        gradients[:, self.output] = slope[:, 0]
-        return values, gradients
-
-    def scaled(self, factor: Array | float) -> OutputTerm:
-        """Multiply the outputs of the functions by one factor, or by factors (c,)."""
-        factors = np.broadcast_to(factor, (self.n_outputs,))
-        draws = self.draws.affine(0.0, factors[self.output])
-        return replace(self, draws=draws)
-
-    def select(self, draws: Index) -> OutputTerm:
-        """Keep the draws at these positions."""
-        return replace(self, draws=self.draws[draws])
-
-
 def with_outputs_of(sets: Sequence[FunctionDraws]) -> FunctionDraws:
     """Draws whose outputs are the single outputs of several sets of as many draws."""
     n_outputs = len(sets)
-    terms = [
-        OutputTerm(draws.with_process(None), output, n_outputs)
-        for output, draws in enumerate(sets)
-    ]
-    return FunctionDraws(tuple(terms), n_outputs, len(sets[0]))
+    s = sets[0].n_draws
+    terms = []
+    for output, draws in enumerate(sets):
+        functions = draws.with_process(None)
+        term = NestedTerm(
+            draws=functions,
+            places=np.arange(s),
+            n_draws=s,
+            n_outputs=n_outputs,
+            outputs=slice(output, output + 1),
+        )
+        terms.append(term)
+    return FunctionDraws(tuple(terms), n_outputs, s)
 
 
 # ---- Processes of draws from several models ------------------------------------------
