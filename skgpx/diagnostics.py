@@ -191,7 +191,11 @@ def check_residuals(
         explanations: list[Finding | None] = []
         if kernel is not None and compares and normal.has_closed_form:
             growth = multiplicative_variation(
-                rows.X, y, rows.weights, kernel, noise / scale[j] ** 2
+                rows.X,
+                y,
+                rows.weights,
+                kernel,
+                noise / scale[j] ** 2,
             )
             explanations.append(growth)
         # smaller errors are those of inducing points and functions
@@ -1097,7 +1101,12 @@ def _given_other_counts(
     mean, variance = latent.moments()
     nodes, masses = expectation_nodes(1)
     _, gradient, curvature = line_averages(
-        likelihood, y, mean, np.sqrt(variance), nodes[:, 0], masses
+        likelihood,
+        y,
+        mean,
+        np.sqrt(variance),
+        nodes[:, 0],
+        masses,
     )
     # of the posterior precision; linear updates do not know what has less of it
     share = np.clip(1.0 - variance * curvature, 0.2, 1.0)

@@ -412,7 +412,10 @@ class FunctionDraws(OneBlasThread):
             )
         X = self._rows(X)
         seen = self._functional_rows(
-            X, derivative=derivative, widths=widths, against=against
+            X,
+            derivative=derivative,
+            widths=widths,
+            against=against,
         )
         if not len(X) or not len(self):
             return self

@@ -52,6 +52,7 @@ from skgpx.kernels import (
     no_sampler,
     sample_spectra,
     spectra_of,
+    stationary_variance,
     summands,
 )
 
@@ -168,7 +169,7 @@ def _part(term: Monomial, kernel: Kernel, d: int, method: str = "sobol") -> Part
     spectra = spectra_of(stationary, kernel, d)
     variance = term.coefficient
     for factor in stationary:
-        variance *= float(factor.diag(origin)[0])
+        variance *= stationary_variance(factor, d)
 
     def features(n: int, tail_power: float, rng: Generator) -> FeatureMap:
         maps = list(exact_maps)

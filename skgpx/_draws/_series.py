@@ -37,11 +37,20 @@ class Paths(NamedTuple):
         return self._replace(seeds=self.seeds[columns])
 
     def values(
-        self, times: Array, first: Index, stop: Index, with_slopes: bool
+        self,
+        times: Array,
+        first: Index,
+        stop: Index,
+        with_slopes: bool,
     ) -> tuple[Array, Array]:
         """Values and slopes of columns from first[i] to stop[i] at times[i], (p, k)."""
         return paths.path_values(
-            self.cascades, self.seeds, times, first, stop, with_slopes
+            self.cascades,
+            self.seeds,
+            times,
+            first,
+            stop,
+            with_slopes,
         )
 
 

@@ -477,7 +477,13 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         def finish(solution: Solution) -> tuple[dict[str, Any], Array, Array]:
             coefficients = solution.values.reshape(B.shape)
             solved = _Solved(
-                hyperparameters, form, units, rows, prior, errors, coefficients
+                hyperparameters,
+                form,
+                units,
+                rows,
+                prior,
+                errors,
+                coefficients,
             )
             return self._fitted_attributes(solved, solution, sparse, noise)
 

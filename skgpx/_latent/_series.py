@@ -107,7 +107,9 @@ class ObservedSeries(WithoutCaches):
         table = np.column_stack((self.rows, self.y, self.noise))
         table_of_first = np.column_stack((first.rows, first.y, first.noise))
         distinct, position = np.unique(
-            np.concatenate((table, table_of_first)), axis=0, return_inverse=True
+            np.concatenate((table, table_of_first)),
+            axis=0,
+            return_inverse=True,
         )
         position = np.ravel(position)
         counts = np.bincount(position[: len(table)], minlength=len(distinct))

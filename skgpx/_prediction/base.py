@@ -69,7 +69,11 @@ class LatentEstimator(Reporting, BaseEstimator):
         points = X
         posterior = self.posterior_
         seen = functional_rows(
-            self, X, derivative=derivative, widths=widths, against=against
+            self,
+            X,
+            derivative=derivative,
+            widths=widths,
+            against=against,
         )
         if seen is not None:
             self._check_functionals(seen, self.likelihood_)

@@ -30,7 +30,13 @@ from skgpx._numerics.wave_evidence import (
 from skgpx._shell.parallel import workers
 from skgpx._shell.validation import Rows
 from skgpx._stein._frequency_prior import FrequencyPrior, FrequencyPriorLike
-from skgpx._stein._wave_mixture import WIDE, NetworkWarp, Statistics, WaveMixture
+from skgpx._stein._wave_mixture import (
+    WIDE,
+    NetworkWarp,
+    Statistics,
+    WaveMixture,
+    std_of_columns,
+)
 from skgpx._types import Array, Kernel
 from skgpx.kernels import VALUE, FunctionalRows, additive_terms
 
@@ -139,11 +145,12 @@ class SteinDescent:
         )
         # step sizes of the coordinates, of the shape of the frequencies
         d = len(start.length_scale)
-        points = rows.X[:, :d]
-        centred = points - np.average(points, axis=0, weights=rows.weights)
-        std = np.sqrt(np.average(centred**2, axis=0, weights=rows.weights))
+        std = std_of_columns(rows.X[:, :d], rows.weights)
         ratios = np.divide(
-            start.length_scale, std, out=np.ones_like(std), where=std > 0.0
+            start.length_scale,
+            std,
+            out=np.ones_like(std),
+            where=std > 0.0,
         )
         # Terms of some columns have no frequencies in the others, which stay zero.
         has_all_columns = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}

@@ -11,7 +11,7 @@ from skgpx._numerics.rows import row_slices
 from skgpx._numerics.wave_evidence import Waves
 from skgpx._shell.validation import Rows
 from skgpx._stein._features import kernel_waves
-from skgpx._stein._wave_mixture import WIDE, Centring, WaveMixture
+from skgpx._stein._wave_mixture import WIDE, Centring, WaveMixture, std_of_columns
 from skgpx._types import Array, Generator
 
 
@@ -70,8 +70,7 @@ def as_pairs(start: WaveMixture, rows: Rows, rng: Generator) -> WaveMixture:
     zero, of a term of other columns, stays.
     """
     centring = Centring(np.average(rows.X, axis=0, weights=rows.weights))
-    squares = centring(rows.X) ** 2
-    std = np.sqrt(np.average(squares, axis=0, weights=rows.weights))
+    std = std_of_columns(rows.X, rows.weights)
     omega = start.frequencies
     delta = 0.3 * rng.standard_normal(omega.shape) * (omega != 0.0)
     delta /= np.maximum(std / start.length_scale, 1.0)

@@ -31,6 +31,13 @@ WIDE = 256
 # ---- In front of the waves: centring, or a network -----------------------------------
 
 
+def std_of_columns(X: Array, weights: Array) -> Array:
+    """Standard deviation of each column of X (n, d) with weights (n,)."""
+    centred = X - np.average(X, axis=0, weights=weights)
+    variance: Array = np.average(centred**2, axis=0, weights=weights)
+    return np.sqrt(variance)
+
+
 @dataclass(frozen=True, eq=False)
 class Centring:
     """Inputs from the mean of the rows, the origin of pairs: ``h(x) = x - c``.
@@ -94,7 +101,7 @@ class NetworkWarp:
         self.parameters = self.network.start(rng)
         self.network.layers(self.parameters)[-1][0][:] = 0.0
         self._centre = np.average(X, axis=0, weights=weights)
-        std = np.sqrt(np.average((X - self._centre) ** 2, axis=0, weights=weights))
+        std = std_of_columns(X, weights)
         self._std = np.where(std > 0.0, std, 1.0)
         self._unit = unit
 

@@ -30,7 +30,13 @@ from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases._basis import Marginals, feature_marginals
 from skgpx.bases._eigenvalues import EigenvalueRule
-from skgpx.kernels import VALUE, FunctionalRows, expand, sample_frequencies
+from skgpx.kernels import (
+    VALUE,
+    FunctionalRows,
+    expand,
+    sample_frequencies,
+    stationary_variance,
+)
 
 
 class FiniteBasis:
@@ -185,8 +191,7 @@ class Fourier(FiniteBasis):
             If a part of the kernel has no spectral sampler, or the kernel is a sum.
         """
         omega, amplitudes = sample_frequencies(kernel, n_frequencies, d, rng, method)
-        origin = np.zeros((1, d))
-        variance = float(kernel.diag(origin)[0])
+        variance = stationary_variance(kernel, d)
         return cls(omega, np.sqrt(variance) * amplitudes)
 
     @property

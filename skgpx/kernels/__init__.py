@@ -40,6 +40,7 @@ from skgpx.kernels._spectrum import (
     spectral_score,
     spectrum_of,
     stationary_terms,
+    stationary_variance,
 )
 from skgpx.kernels._state_space import StateSpace
 from skgpx.kernels._stein_frequencies import stein_frequencies

@@ -188,22 +188,15 @@ def _support(likelihood: Likelihood, y: Array) -> Problems:
 def _shapes(likelihood: Likelihood, y: Array, f: Array) -> Problems:
     """Functions of (n,) targets and (n, c, s) latent values return full arrays."""
     n, c, s = f.shape
-    expected_shapes = {
-        "nll": (n, s),
-        "gradient": (n, c, s),
-        "curvature": (n, c, c, s),
-        "mean": (n, s),
-        "variance": (n, s),
-    }
     results = {
-        "nll": likelihood.row_nll(y, f),
-        "gradient": likelihood.row_gradient(y, f),
-        "curvature": likelihood.row_curvature(y, f),
-        "mean": likelihood.row_mean(f),
-        "variance": likelihood.row_variance(f),
+        "nll": (likelihood.row_nll(y, f), (n, s)),
+        "gradient": (likelihood.row_gradient(y, f), (n, c, s)),
+        "curvature": (likelihood.row_curvature(y, f), (n, c, c, s)),
+        "mean": (likelihood.row_mean(f), (n, s)),
+        "variance": (likelihood.row_variance(f), (n, s)),
     }
-    for name, expected in expected_shapes.items():
-        shape = np.shape(results[name])
+    for name, (result, expected) in results.items():
+        shape = np.shape(result)
         if shape != expected:
             yield (
                 f"{name} is not vectorised: expected shape {expected} from y (n, 1) and"
