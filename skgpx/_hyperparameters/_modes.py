@@ -45,6 +45,8 @@ _LEAST_STD = 1e-8
 class Mode(NamedTuple):
     """Laplace's approximation at a mode of a candidate's log posterior.
 
+    Coordinates at a bound are independent of the others, on one side of it.
+
     Attributes
     ----------
     owner : int
@@ -55,31 +57,41 @@ class Mode(NamedTuple):
         posterior.
     log_posterior : float
         At the mode, in nats.
+    inward : ndarray of shape (q,)
+        1 at a lower bound, -1 at an upper one, 0 between them.
     """
 
     owner: int
     point: Array
     root: Array
     log_posterior: float
+    inward: Array
 
     @classmethod
     def at(cls, result: State, posterior: LogPosterior, owner: int) -> Mode:
         """Laplace's approximation where a search arrived; q + 1 gradients.
 
-        No direction has less than half the precision of the priors and bounds.
+        No direction has less than half the precision of the priors and bounds. At a
+        bound the density decays by its slope g: ``h + g²`` stands for its curvature h.
         """
         point = result.point
-        high = posterior.bounds[:, 1]
+        low, high = posterior.bounds.T
         steps = np.where(point + _DIFFERENCE <= high, _DIFFERENCE, -_DIFFERENCE)
         points = np.concatenate((point[np.newaxis], point + np.diag(steps)))
         particles = posterior.evaluate(owner, points)
         slopes = particles.slopes(1.0)
         H = (slopes[0] - slopes[1:]) / steps[:, np.newaxis]
+        is_lowest = (point - low < _DIFFERENCE) & (slopes[0] < 0.0)
+        is_highest = (high - point < _DIFFERENCE) & (slopes[0] > 0.0)
+        inward = is_lowest.astype(np.float64) - is_highest
+        is_at_bound = inward != 0.0
+        is_alone = is_at_bound | is_at_bound[:, np.newaxis]
+        H = np.where(is_alone, np.diag(np.diag(H) + slopes[0] ** 2), H)
         # in units of the widest normal distribution of each coordinate
         std = np.full(len(point), _WIDEST_STD)
         is_normal = np.isfinite(result.candidate.std)
         std[: len(is_normal)][is_normal] = result.candidate.std[is_normal]
-        width = posterior.bounds[:, 1] - posterior.bounds[:, 0]
+        width = high - low
         std = np.clip(std, _LEAST_STD, np.maximum(width / np.sqrt(12.0), _LEAST_STD))
         H = 0.5 * (H + H.T) * np.outer(std, std)
         eigenvalues, vectors = np.linalg.eigh(H)
@@ -90,6 +102,7 @@ class Mode(NamedTuple):
             point=point,
             root=cholesky(0.5 * (covariance + covariance.T), jitter=0.0).L,
             log_posterior=float(particles.log_densities(1.0)[0]),
+            inward=inward,
         )
 
     @property
@@ -100,9 +113,17 @@ class Mode(NamedTuple):
 
     @property
     def log_mass(self) -> float:
-        """Laplace's evidence, ``log π(θ*) + ½ q log 2π - ½ log det H``."""
+        """Laplace's evidence, ``log π(θ*) + ½ q log 2π - ½ log det H``.
+
+        Half of it for each coordinate at a bound.
+        """
         log_volume = 0.5 * len(self.point) * np.log(2.0 * np.pi)
+        log_volume -= self._n_at_bounds * np.log(2.0)
         return float(self.log_posterior + log_volume + 0.5 * log_determinant(self.root))
+
+    @property
+    def _n_at_bounds(self) -> int:
+        return int(np.count_nonzero(self.inward))
 
     def draws(self, number: int, rng: Generator) -> Array:
         """Draws (s, q) from the t-distribution of scale ``√1.2 R``, evenly spread [1]_.
@@ -118,7 +139,10 @@ class Mode(NamedTuple):
         z = ndtri(uniform[:, :q])
         chi_square = 2.0 * gammaincinv(0.5 * _DEGREES, uniform[:, q])
         spread = np.sqrt(_INFLATION * _DEGREES / chi_square)
-        return self.point + spread[:, np.newaxis] * (z @ self.root.T)
+        steps = spread[:, np.newaxis] * (z @ self.root.T)
+        # folded at bounds
+        steps = np.where(self.inward == 0.0, steps, self.inward * np.abs(steps))
+        return self.point + steps
 
     def log_densities(self, points: Array) -> Array:
         """Log densities (s,) of its draws."""
@@ -128,6 +152,7 @@ class Mode(NamedTuple):
         constant = gammaln(0.5 * (_DEGREES + q)) - gammaln(0.5 * _DEGREES)
         constant -= 0.5 * q * np.log(np.pi * _INFLATION * _DEGREES)
         constant -= 0.5 * log_determinant(self.root)
+        constant += self._n_at_bounds * np.log(2.0)
         return constant - 0.5 * (_DEGREES + q) * np.log1p(squares)
 
 

@@ -15,6 +15,7 @@ from skgpx._hyperparameters._annealing import (
     Particles,
     anneal,
     draws_from_priors,
+    effective_size,
     forms_of,
     move,
     weighted_draws,
@@ -366,16 +367,48 @@ def test_draws_near_the_modes_have_the_moments_of_the_population():
     assert np.all(np.sqrt(variance) < 0.15)
 
 
-def test_the_density_of_a_mode_is_that_of_its_draws(rng):
-    root = np.array([[0.8, 0.0], [0.5, 0.3]])
-    mode = Mode(owner=0, point=np.array([1.0, -2.0]), root=root, log_posterior=0.0)
+@pytest.mark.parametrize("inward", [(0.0, 0.0), (-1.0, 0.0), (1.0, -1.0)])
+def test_the_density_of_a_mode_is_that_of_its_draws(rng, inward):
+    # coordinates at a bound are independent of the others
+    is_free = not np.any(inward)
+    root = np.array([[0.8, 0.0], [0.5 * is_free, 0.3]])
+    mode = Mode(
+        owner=0,
+        point=np.array([1.0, -2.0]),
+        root=root,
+        log_posterior=0.0,
+        inward=np.array(inward),
+    )
     draws = mode.draws(4000, rng)
-    # E_t [p / t] = 1 for any density p, here the normal one
+    assert np.all((draws - mode.point) * inward >= 0.0)
+    # E_t [p / t] = 1 for any density p, here the normal one within the bounds
     p = multivariate_normal(mode.point, root @ root.T)
-    ratios = np.exp(p.logpdf(draws) - mode.log_densities(draws))
+    log_density = p.logpdf(draws) + np.count_nonzero(inward) * np.log(2.0)
+    ratios = np.exp(log_density - mode.log_densities(draws))
     standard_error = ratios.std(ddof=1) / np.sqrt(len(ratios))
     assert abs(ratios.mean() - 1.0) < 4.0 * standard_error
     assert standard_error < 0.02
+
+
+def test_a_mode_at_bounds_has_the_mass_of_the_posterior(rng):
+    # without noise a column without a part has the longest lengthscale there is
+    X = rng.standard_normal((60, 3))
+    rows = Rows(X, np.sin(X[:, 0]) + X[:, 1] ** 2, np.ones(60))
+    likelihood = Gaussian().prepare(rows.y, rows.weights)
+    candidate = default_candidates(rows, likelihood, unit=1.0)[1][1]
+    posterior = LogPosterior(candidate, rows, likelihood)
+    start = candidate.starts()[0]
+    result = maximise(candidate, [posterior.evidence], start, 200, tolerance=1e-8)
+    form = Form({0: posterior}, len(result.point))
+    (mode,) = modes_of([result], [form], n_jobs=1)
+    assert np.any(mode.inward)
+    population = draws_near([mode], [form], 400, rng, n_jobs=1)
+    # no draw is beyond that bound, and many of them count
+    ((_, particles),) = population
+    low, high = posterior.bounds.T
+    is_inside = (low <= particles.points) & (particles.points <= high)
+    assert np.all(is_inside[:, mode.inward != 0.0])
+    assert effective_size(population) > 80.0
 
 
 class Zero:
@@ -408,7 +441,13 @@ class TwoModes(LogPosterior):
     def modes(self):
         log_posteriors = self._log_evidence(self.centres[:, np.newaxis])[0]
         return [
-            Mode(0, np.array([centre]), np.array([[std]]), float(log_posterior))
+            Mode(
+                owner=0,
+                point=np.array([centre]),
+                root=np.array([[std]]),
+                log_posterior=float(log_posterior),
+                inward=np.zeros(1),
+            )
             for centre, std, log_posterior in zip(
                 self.centres, self.stds, log_posteriors, strict=True
             )
