@@ -28,6 +28,7 @@ from skgpx._hyperparameters._annealing import (
 from skgpx._hyperparameters._candidates import Candidate, products_of
 from skgpx._hyperparameters._maximise import State
 from skgpx._hyperparameters._modes import (
+    NO_NOISE,
     Mode,
     draws_near,
     in_order,
@@ -47,7 +48,6 @@ from skgpx._hyperparameters._select import (
 from skgpx._row_budgets import (
     ANNEALED_BOUND_ROWS,
     ANNEALED_ROWS,
-    AVERAGED_ROWS,
     AVERAGING_SECONDS,
     SCREENING_BOUND_ROWS,
     evaluation_seconds,
@@ -73,7 +73,6 @@ _MOST_ROUNDS = 6
 # are draws: fewer are modes. Predictions cost as much as one state has rows, times
 # their number.
 _MOST_DRAWS = 2000
-_LEAST_SIZE = 4.0
 _FEWEST_DRAWN = 4
 # Evaluations that draws take: fewer are affordable from 630 rows on.
 _FEWEST_EVALUATIONS = 16
@@ -257,25 +256,19 @@ def _draws(
 ) -> Population:
     """Draws near the modes of the results, or from the priors, moved to the posterior.
 
-    Few rows begin with the latter, whose posterior is not normal around modes. None are
-    returned where both fail.
+    Few rows begin with the latter, whose posterior is not normal around modes, unless a
+    function goes through all of them: its posterior is so narrow that draws from the
+    priors arrive late. None are returned where draws near the modes fail.
     """
     candidates = [result.candidate for result in results]
     forms = forms_of(candidates, rows, likelihood)
     modes = modes_of(results, forms, n_jobs)
-    population: Population = []
-    if len(rows.y) <= effort.most_rows:
+    is_noisy = not has_little_noise(results[0], NO_NOISE)
+    if len(rows.y) <= effort.most_rows and is_noisy:
         population, lag = _from_priors(modes, forms, effort, rng, n_jobs, likelihood)
         if lag <= _LARGE_LAG:
             return population
-    draws = _near(modes, forms, effort, rng, n_jobs)
-    is_affordable = likelihood.has_closed_form and len(rows.y) <= AVERAGED_ROWS
-    if draws or not is_affordable:
-        return draws
-    # as at bounds
-    if not population:
-        population, _ = _from_priors(modes, forms, effort, rng, n_jobs, likelihood)
-    return population
+    return _near(modes, forms, effort, rng, n_jobs)
 
 
 def _noise_alone(
@@ -376,14 +369,13 @@ def _near(
 ) -> Population:
     """Draws near the modes; where not so many of them have a weight, after some steps.
 
-    None where hardly any has one, as at bounds, where the posterior is not normal, or
-    where they stay far below the modes.
+    None where none has any, or where they stay far below the modes.
     """
     population = draws_near(modes, forms, effort.n_draws, rng, n_jobs)
     size = effective_size(population)
     if size >= effort.n_states:
         return in_order(population)
-    if size <= _LEAST_SIZE:
+    if size == 0.0:
         return []
     starts = [
         (form, form.evaluate(particles.owner, particles.points))

@@ -543,12 +543,14 @@ def screen(
     return results
 
 
-def has_little_noise(result: State) -> bool:
-    """Whether the noise is less than a hundredth of the variance of y."""
+def has_little_noise(result: State, share: float = SOME_NOISE) -> bool:
+    """Whether normal noise is less than a share of the variance of y.
+
+    That of `NO_NOISE`: the function goes through all rows.
+    """
     if not result.likelihood.has_closed_form:
         return False
-    noise = result.noise_variance
-    return noise < SOME_NOISE * result.candidate.unit
+    return result.noise_variance < share * result.candidate.unit
 
 
 def without_noise(result: State, rows: Rows) -> list[State]:
