@@ -998,6 +998,14 @@ def several_modes(gap: float) -> Finding | None:
     )
 
 
+def largest_excess(n_weights: int) -> float:
+    """Potential above that of the best mode, in nats, that hardly any posterior has.
+
+    Half a chi-square variable of `n_weights` degrees of freedom for a normal one.
+    """
+    return 0.5 * float(chi2.isf(1e-3, n_weights))
+
+
 def runs_disagree(
     r_hat: float,
     evidences: Array,
@@ -1014,8 +1022,7 @@ def runs_disagree(
     evidences : ndarray of shape (b,)
         Log evidence of each run.
     excess : float
-        Mean potential of the particles above the best mode's, in nats: half a
-        chi-square variable of `n_weights` degrees of freedom for a normal posterior.
+        Mean potential of the particles above the best mode's, in nats.
     n_weights, n_particles : int
     """
     symptoms = []
@@ -1024,7 +1031,7 @@ def runs_disagree(
             f"the {len(evidences)} independent runs disagree (R-hat {r_hat:.3g}, log "
             f"evidences from {evidences.min():.5g} to {evidences.max():.5g})"
         )
-    largest = 0.5 * float(chi2.isf(1e-3, n_weights))
+    largest = largest_excess(n_weights)
     if excess > largest:
         symptoms.append(
             f"the particles lie {excess:.3g} nats above the best mode on average, "

@@ -73,8 +73,7 @@ def infer(
     competing = landscape.has_rivals and _costs_of_tempering(landscape) <= affordable
     if method == "smc" or (competing and sampler.method == "auto"):
         tempered = tempering(basis, rows, likelihood, sampler, rng, landscape)
-        is_certain = not (likelihood.symmetric and any(tempered.findings))
-        if method == "smc" or is_certain:
+        if tempered is not None:
             return tempered
     return projected_langevin(basis, rows, likelihood, sampler, rng, landscape)
 

@@ -21,7 +21,7 @@ from skgpx._shell.parallel import parallel_map
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Generator, Index
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import runs_disagree
+from skgpx.diagnostics import largest_excess, runs_disagree
 from skgpx.likelihoods import Likelihood
 
 # Independent runs, and particles of each at least: a hundred, or as many up to 400 as
@@ -48,10 +48,12 @@ def tempering(
     sampler: Sampler,
     rng: Generator,
     landscape: Landscape,
-) -> Inference:
+) -> Inference | None:
     """Posterior of the weights by sequential Monte Carlo, in their own coordinates.
 
-    Parameters as in :func:`~skgpx._pls._inference.infer`.
+    Parameters as in :func:`~skgpx._pls._inference.infer`. Unless it is asked for, None
+    where it failed: particles are far above the best mode, as of functions with hardly
+    any noise, or runs disagree on modes that are signs of f.
     """
     target = landscape.target
     n_weights = target.root.shape[1]
@@ -69,13 +71,19 @@ def tempering(
         symmetric=likelihood.symmetric,
         report=round_reporter(basis, likelihood, sampler, target),
     )
+    excess = _excess_energy(target, sample.z, landscape.mode)
     disagreement = runs_disagree(
         float(np.max(sample.r_hat)),
         evidences,
-        _excess_energy(target, sample.z, landscape.mode),
+        excess,
         n_weights,
         sampler.n_particles,
     )
+    has_failed = excess > largest_excess(n_weights)
+    if likelihood.symmetric:
+        has_failed = disagreement is not None
+    if has_failed and sampler.method == "auto":
+        return None
     modes = np.zeros(sampler.n_particles, np.intp)
     if landscape.has_rivals or likelihood.symmetric:
         # which particles share a mode is not known

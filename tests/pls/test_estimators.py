@@ -264,6 +264,29 @@ def test_repeated_rows_of_grades_are_not_known_exactly():
     assert np.all(std**2 > 0.999 * least)
 
 
+@pytest.mark.filterwarnings("ignore::skgpx.exceptions.ConvergenceWarning")
+def test_tempering_that_fails_gives_way_to_chains_near_the_modes():
+    """Particles from the prior do not arrive where rows have hardly any noise."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (240, 2))
+    f = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
+    y = f[:40].copy()
+    y[rng.choice(40, 3, replace=False)] += 4.0
+    model = PLSRegressor(
+        ConstantKernel(4.0) * RBF(1.0),
+        likelihood=StudentT(4.0, 0.01),
+        optimizer=None,
+        random_state=0,
+    )
+    errors = {}
+    for method in ("smc", "auto"):
+        model.set_params(method=method).fit(X[:40], y)
+        errors[method] = np.sqrt(np.mean((model.predict(X[40:]) - f[40:]) ** 2))
+        checks = {finding.check for finding in model.findings_}
+        assert ("Monte Carlo runs disagree" in checks) == (method == "smc")
+    assert errors["auto"] < 0.5 * errors["smc"]
+
+
 # ---- Tails chosen by the data --------------------------------------------------------
 
 
