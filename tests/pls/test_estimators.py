@@ -372,6 +372,20 @@ def test_targets_without_noise_to_compare_keep_normal_noise():
     assert type(model.likelihood_) is Gaussian
 
 
+def test_functions_without_noise_keep_normal_noise():
+    """No residual tells its tails."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1.0, 1.0, (60, 3))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2]
+    model = PLSRegressor(random_state=0).fit(X, y)
+    assert type(normal_noise(model.likelihood_)) is Gaussian
+    assert model.noise_variance_ < 1e-4
+    # but outliers tell them where other rows have no noise
+    y[:4] += [5.0, -5.0, 5.0, -5.0]
+    model = PLSRegressor(random_state=0).fit(X, y)
+    assert type(normal_noise(model.likelihood_)) is StudentT
+
+
 def test_rare_tails_of_many_rows_are_found():
     """Residuals of all rows show them."""
     rng = np.random.default_rng(0)
