@@ -175,10 +175,11 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         unadjusted scheme, with a bias that vanishes with its step; "smc" is sequential
         Monte Carlo from the prior to the posterior, for several modes. "auto" is
         "exact" if possible, "smc" if a search finds several modes of a likelihood that
-        is not log-concave and some ten seconds suffice (``n M^2 <= 5e6``), otherwise
-        "ou_mala". There are no chains beside nearest rows or in a series, as by default
-        under noise that varies, nor by "auto" where one function has averaged states:
-        `potential`, `init`, `step_size`, `max_iter` and `tol` then have no effect.
+        is not log-concave, some ten seconds suffice (``n M^2 <= 5e6``) and its
+        particles arrive there, otherwise "ou_mala". There are no chains beside nearest
+        rows or in a series, as by default under noise that varies, nor by "auto" where
+        one function has averaged states: `potential`, `init`, `step_size`, `max_iter`
+        and `tol` then have no effect.
     potential : {"projected", "optimal"}, default="projected"
         Potential V of the density ``exp(-V(w))`` that particles follow. "projected" is
         that of the paper's algorithm, which leaves the residual of the inducing inputs
