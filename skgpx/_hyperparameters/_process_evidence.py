@@ -101,9 +101,6 @@ class VariationalEvidence(Evidence):
         noise = Gaussian(1.0).prepare(rows.y)
         # whether the rounds of the last points ended
         self.converged = True
-        # the largest bound of a single point, and its sites: a climb starts there
-        self._largest = -np.inf
-        self._sites: NoisyValues | None = None
         unknown = rows._replace(known=None)
         self._regression = regression_evidence(unknown, kernel, noise)
         nodes, self._masses = expectation_nodes(1)
@@ -204,19 +201,11 @@ class VariationalEvidence(Evidence):
             goes_on = np.where(rises, gains, gain < -tolerance)
             active = active[goes_on]
         self.converged = not len(active)
-        if n_points == 1 and values[0] > self._largest:
-            self._largest = values[0]
-            self._sites = best
         values[~np.isfinite(values)] = np.nan
         return values, gradients, moments, best
 
     def _start(self, n_points: int) -> NoisyValues:
-        """Rough latent values with a tenth of their mean square as noise.
-
-        Of a single point, the sites of the most probable one before it.
-        """
-        if n_points == 1 and self._sites is not None:
-            return NoisyValues(self._sites.y.copy(), self._sites.noise.copy())
+        """Rough latent values with a tenth of their mean square as noise."""
         target = self._target
         rough = rough_latent_values(target)[:, 0] / target.features[:, 0]
         square = float(np.average(rough**2, weights=target.weights))

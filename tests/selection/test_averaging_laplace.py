@@ -122,20 +122,6 @@ def test_the_bound_is_a_little_below_the_evidence(likelihood, rng):
     assert_allclose(gradient, differences, atol=0.1, rtol=0.05)
 
 
-@pytest.mark.parametrize("likelihood", [Bernoulli(), StudentT(), Poisson()], ids=repr)
-def test_a_climb_sees_the_bounds_of_its_points(likelihood, rng):
-    # one after the other, each from the sites of the best before, and side by side
-    rows, likelihood = rows_and_likelihood(likelihood, n=30)
-    theta = np.append(KERNEL.theta, likelihood.theta)
-    thetas = theta + 0.3 * rng.standard_normal((8, len(theta)))
-    evidence = VariationalEvidence(rows, KERNEL, likelihood)
-    values, gradients = evidence.values_and_gradients(thetas)
-    for point, value, gradient in zip(thetas, values, gradients, strict=True):
-        on_the_way = evidence.value_and_gradient(point)
-        assert on_the_way[0] == pytest.approx(value, abs=0.05)
-        assert_allclose(on_the_way[1], gradient, atol=0.1, rtol=0.05)
-
-
 def test_exposures_multiply_the_rates():
     X, f, rng = table(25)
     exposure = rng.uniform(0.5, 2.0, len(f))
