@@ -2,7 +2,8 @@
 
 Few rows cannot tell one lengthscale, one noise or one family of kernels from another.
 The finalists of the search are the modes of the posterior: draws near them, of few rows
-draws from the priors that have moved there, or the modes themselves are its states.
+with noise draws from the priors that have moved there, or the modes themselves are its
+states.
 """
 
 from __future__ import annotations
@@ -69,9 +70,8 @@ _SMALL_LAG = 0.5
 _LARGE_LAG = 4.0
 _FEWEST_ROUNDS = 2
 _MOST_ROUNDS = 6
-# Most draws near the modes, the least effective size of them, and fewest states that
-# are draws: fewer are modes. Predictions cost as much as one state has rows, times
-# their number.
+# Most draws near the modes, and fewest states that are draws: fewer are modes.
+# Predictions cost as much as one state has rows, times their number.
 _MOST_DRAWS = 2000
 _FEWEST_DRAWN = 4
 # Evaluations that draws take: fewer are affordable from 630 rows on.
@@ -226,8 +226,7 @@ def average(
     if draws_states:
         population = _draws(results, rows, likelihood, effort, rng, n_jobs)
     if not population:
-        # too many rows, or hardly any draw has a weight
-        # modes of so many rows that draws near them are not affordable, as states
+        # too many rows, or draws stay below the modes: these are the states
         log_posteriors = np.array([result.posterior for result in results])
         shares = np.exp(log_posteriors - log_posteriors.max())
         shares[shares < _LEAST_SHARE] = 0.0

@@ -395,8 +395,8 @@ def most_probable(
     """The likelihood under which some of the rows have the largest evidence.
 
     By the exact evidence, or its bound, of one family of kernels: so few evaluations
-    take a part of the time of a fit. The first one that explains all rows without noise
-    is taken: nothing tells the tails of a noise that there is none of.
+    take a part of the time of a fit. The first one that explains these rows without
+    noise is taken: nothing tells the tails of a noise that there is none of.
 
     Parameters
     ----------
