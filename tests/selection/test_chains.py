@@ -390,7 +390,7 @@ def test_the_density_of_a_mode_is_that_of_its_draws(rng, inward):
     assert standard_error < 0.02
 
 
-def test_a_mode_at_bounds_has_the_mass_of_the_posterior(rng):
+def test_draws_near_a_mode_at_bounds_have_weights(rng):
     # without noise a column without a part has the longest lengthscale there is
     X = rng.standard_normal((60, 3))
     rows = Rows(X, np.sin(X[:, 0]) + X[:, 1] ** 2, np.ones(60))
