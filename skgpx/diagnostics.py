@@ -429,7 +429,8 @@ def _gain_of_groups(
 
 
 # A likelihood ratio of at least e⁵ is reported, which normal noise exceeds with a
-# probability of at most e⁻⁵, if it is also worth acting on.
+# probability of at most e⁻⁵, if it is also worth acting on: so many nats per
+# observation, the `least_gain` of each check.
 _LEAST_EVIDENCE = 5.0
 
 
@@ -477,7 +478,8 @@ def heavy_tails(
     log_ratios -= norm.logpdf(standardised, scale=np.sqrt(variance))
     gain = float(np.average(log_ratios, weights=weights))
     # NaN is no finding
-    if not (gain >= 0.02 and gain * noise_rows >= _LEAST_EVIDENCE):
+    least_gain = 0.02
+    if not (gain >= least_gain and gain * noise_rows >= _LEAST_EVIDENCE):
         return None
     outlier_share = float(np.average(squares > 9.0 * variance, weights=weights))
     return Finding(
@@ -537,7 +539,8 @@ def multiplicative_variation(
     centres = (constant @ z) / (constant @ constant)
     scales2 = np.mean((z - np.outer(constant, centres)) ** 2, axis=0)
     gain = float(0.5 * np.log(scales2[0] / scales2[1]) - np.mean(np.log(y)))
-    if gain < 0.05 or gain * len(y) < _LEAST_EVIDENCE:
+    least_gain = 0.05
+    if gain < least_gain or gain * len(y) < _LEAST_EVIDENCE:
         return None
     return Finding(
         "multiplicative variation",
@@ -944,7 +947,8 @@ def unadjusted_steps(
         Share of further steps that a Metropolis test would accept.
     """
     is_short = step_size <= 0.5 * largest_stable
-    if is_short and acceptance >= 0.6:
+    least_acceptance = 0.6
+    if is_short and acceptance >= least_acceptance:
         return None
     return Finding(
         "unadjusted steps too long",

@@ -698,6 +698,7 @@ class CellModel(FunctionModel):
         """
         n_columns = self.basis.n_basis + len(self.division.length_scales)
         n_numbers = self.n_rows * n_columns
+        # 4 GiB
         if n_numbers > 2**29:
             raise ValueError(
                 f"Functions are drawn given all rows in memory; got {self.n_rows}, "

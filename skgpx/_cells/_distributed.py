@@ -313,8 +313,10 @@ def check_cluster() -> None:
 
 def sum_of(add: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     """Sum of promised results, a few at a time, in their order."""
+    results_of_task = 8
     while len(parts) > 1:
-        groups = [parts[block] for block in row_slices(len(parts), 8)]
+        blocks = row_slices(len(parts), results_of_task)
+        groups = [parts[block] for block in blocks]
         parts = [delayed_call(add, group) for group in groups]
     return parts[0]
 

@@ -130,7 +130,8 @@ class ObservedSeries(WithoutCaches):
         series = self.series(output)
         # columns at a time: sums over the rows take n S numbers a column
         n_states = len(self.rows) * series.n_states
-        width = min(max(2**25 // n_states, 1), 64)
+        most_numbers = 2**25
+        width = min(max(most_numbers // n_states, 1), 64)
         for start in range(0, len(X), width):
             part = slice(start, start + width)
             # k(X, T) C⁻¹ k(T, x)

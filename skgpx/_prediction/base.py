@@ -144,12 +144,14 @@ class LatentEstimator(Reporting, BaseEstimator):
         """Warn, once for a call, where the rows of the fit say little of rows X."""
         # the range of fewer rows says little; a sum of models does not know its number
         n_rows = getattr(self, "_n_rows", np.inf)
-        if self._input_range is None or n_rows < 10:
+        fewest_rows = 10
+        if self._input_range is None or n_rows < fewest_rows:
             return
         is_far, column = far_outside(X, self._input_range)
         n_far = np.count_nonzero(is_far)
         # single rows of a large table may be outliers
-        if n_far <= 0.05 * len(X):
+        share_of_outliers = 0.05
+        if n_far <= share_of_outliers * len(X):
             return
         low, high = self._input_range[:, column]
         values = X[is_far, column]

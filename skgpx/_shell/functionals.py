@@ -133,6 +133,7 @@ def resolution_of(rows: FunctionalRows) -> Array:
     high = np.max(rows.X + 0.5 * rows.widths, axis=0)
     n_wide = max(int(np.sum(np.any(rows.widths > 0.0, axis=0))), 1)
     # of the range of a column
-    n_parts = min(len(rows.X) ** (1.0 / n_wide), 64.0)
+    most_parts = 64.0
+    n_parts = min(len(rows.X) ** (1.0 / n_wide), most_parts)
     span: Array = high - low
     return np.where(span > 0.0, span, 1.0) / n_parts

@@ -998,10 +998,12 @@ def check_weights(sample_weight: ArrayLike | None, X: ArrayLike) -> Array:
         return weights
     if not np.any(weights > 0.0):
         raise ValueError("sample_weight must have at least one positive weight.")
-    is_usual = (weights == 0.0) | (weights >= 1e-100)
-    if not np.all(is_usual & (weights <= 1e100)):
+    largest = 1e100
+    is_usual = (weights == 0.0) | (weights >= 1.0 / largest)
+    if not np.all(is_usual & (weights <= largest)):
         raise ValueError(
-            "sample_weight are frequencies, zero or between 1e-100 and 1e+100; got "
+            f"sample_weight are frequencies, zero or between {1.0 / largest:g} and "
+            f"{largest:g}; got "
             f"{weights.min():g} to {weights.max():g}. Scale them to a mean of one: "
             "sample_weight / sample_weight.mean()."
         )

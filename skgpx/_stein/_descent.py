@@ -194,13 +194,17 @@ class SteinDescent:
                 if isinstance(warp, NetworkWarp) and network_pullback is not None:
                     by_row = np.mean([g.inputs for g in gradients], axis=0)
                     _, evidence_slope = network_pullback(by_row)
-                    slope = evidence_slope + 0.3 * warp.prior_slope()
+                    # the prior of a network has a part of its weight
+                    prior_weight = 0.3
+                    slope = evidence_slope + prior_weight * warp.prior_slope()
+                    # and its parameters move less than the frequencies
+                    network_rate = 0.025 * rate
                     adam_step(
                         warp.parameters,
                         -slope,
                         *self._network_means,
                         step + 1,
-                        0.025 * rate,
+                        network_rate,
                     )
                 self.n_iter += 1
         return self

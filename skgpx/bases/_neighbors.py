@@ -165,8 +165,10 @@ class NeighborResidual(WithoutCaches):
         """Number of rows whose neighbours are in memory at a time."""
         n_points = self.n_neighbors + 1
         n_functions = self.basis.n_basis + self.noise.shape[1]
-        size = 2**22 // (n_points * (n_points + n_functions))
-        return max(1, min(256, size))
+        most_numbers = 2**22
+        most_rows = 256
+        size = most_numbers // (n_points * (n_points + n_functions))
+        return max(1, min(most_rows, size))
 
     # ---- Nearest rows ------------------------------------------------------------
 

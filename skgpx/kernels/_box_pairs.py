@@ -75,7 +75,8 @@ class BoxPairs:
                 covariances[columns, rows] = means
             n_nodes += K.size
             self._kept.append((pairs, weights, pullback))
-            if n_nodes > 2**21:
+            most_in_memory = 2**21
+            if n_nodes > most_in_memory:
                 self._kept.clear()
         return covariances
 
