@@ -88,7 +88,7 @@ def laplace_search(
         scattered = split.scattered
         starts = [_start_as_observed(families, scattered, likelihood, n_jobs, trend)]
     else:
-        starts = starts_by_regression(families, split.scattered, likelihood, n_jobs)
+        starts = starts_by_regression(families, split.screening, likelihood, n_jobs)
         n_without_trend = len(starts)
         is_affordable = likelihood.n_outputs_ <= _MOST_TRENDED
         if trend and is_affordable and not likelihood.symmetric:
