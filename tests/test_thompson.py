@@ -19,12 +19,14 @@ from sklearn.linear_model import Ridge
 
 from skgpx import DecoupledSampler, ExactGPRegressor, _decoupled
 from skgpx._decisions._acquisition import (
+    DrawnFunction,
     LogExpectedImprovement,
     Outcome,
     log_improvement,
 )
 from skgpx._draws import FunctionDraws, linear_draws
 from skgpx._latent import MixtureModel
+from skgpx.kernels import Additive, Linear
 from skgpx.likelihoods import Gaussian, Warped
 from skgpx.thompson import ThompsonSampler
 
@@ -279,8 +281,7 @@ def test_what_does_not_fit_is_refused():
 def below_means(posterior, rows, sign=1.0, unit=1.0):
     """Improvement over the smallest posterior mean at rows."""
     objective = Outcome(posterior, unit, sign)
-    mean, _, _ = objective.moments(rows)
-    upper = mean.min(axis=0)[np.newaxis, np.newaxis]
+    upper = objective.moments(rows).mean.min(axis=0)[np.newaxis, np.newaxis]
     return LogExpectedImprovement((objective,), np.full((1, 1, 1), -np.inf), upper)
 
 
@@ -322,9 +323,37 @@ def test_improvement_of_a_mixture_is_the_mean_over_its_components():
     assert np.all(np.abs(np.exp(values) - expected) < 4.0 * error + 1e-6)
 
 
-def test_slopes_of_the_improvement_are_differences():
-    posterior = FIXED.fit(UNIT, quadratic(UNIT)).posterior_
-    improvement = below_means(posterior, UNIT)
+class OfUnknownGradient(RBF):
+    """A kernel without a rule for its derivatives."""
+
+
+def process(kernel):
+    regressor = GaussianProcessRegressor(
+        kernel + WhiteKernel(1e-2), optimizer=None, normalize_y=True
+    )
+    return DecoupledSampler(regressor).fit(UNIT, quadratic(UNIT)).posterior_
+
+
+POSTERIORS = {
+    "stationary": lambda: process(RBF(0.5)),
+    "rough": lambda: process(Matern(0.5, nu=0.5)),
+    "with a trend": lambda: process(2.0 * Matern([0.4, 2.0], nu=2.5) + Linear([1, 2])),
+    "additive": lambda: process(Additive(RBF([0.5, 0.7]), order=2)),
+    "gradient not known": lambda: process(OfUnknownGradient(0.5)),
+    "mixture": lambda: MixtureModel(
+        tuple(FIXED.fit(UNIT, UNIT[:, 0] * k).posterior_ for k in (1.0, -2.0)),
+        np.log([0.25, 0.75]),
+    ),
+    "drawn": lambda: DrawnFunction(
+        process(RBF(0.5)).draw(1, np.random.default_rng(0)), std=0.1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POSTERIORS)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_slopes_of_the_improvement_are_differences(name, sign):
+    improvement = below_means(POSTERIORS[name](), UNIT, sign)
     draws = linear_draws(improvement, np.ones((1, 1, 1)))
     X = np.random.default_rng(1).random((5, 2))
     values, slopes = draws.value_and_grad(X)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, logsumexp
@@ -74,6 +74,31 @@ class Posterior(Protocol):
         """Distribution given also noisy values y (p, c) at X (p, d)."""
 
 
+class Moments(NamedTuple):
+    """Means and standard deviations (n, s) of components of f, and weights (s,)."""
+
+    mean: Array
+    std: Array
+    weights: Array
+
+    def means(self) -> Array:
+        """Means of the mixture, (n,)."""
+        return self.mean @ self.weights
+
+    def log_improvements(self, thresholds: Array) -> Array:
+        """``log E (b - f)₊`` for b (k, s) or (k, 1): (n, k)."""
+        std = self.std[:, np.newaxis]
+        z = (thresholds - self.mean[:, np.newaxis]) / std
+        # E (b - f)₊ = σ h((b - μ) / σ)
+        logs = np.log(std) + log_improvement(z)
+        return np.asarray(logsumexp(logs, axis=2, b=self.weights))
+
+    def log_probability_below_zero(self) -> Array:
+        """``log P(f <= 0)``, (n,)."""
+        log_probabilities = log_ndtr(-self.mean / self.std)
+        return np.asarray(logsumexp(log_probabilities, axis=1, b=self.weights))
+
+
 @dataclass(frozen=True)
 class DrawnFunction:
     """A function drawn from a posterior, as if it were known but for a little noise.
@@ -93,6 +118,11 @@ class DrawnFunction:
         """Distribution of the function at each row of X."""
         mean = self.draw(X)[:, np.newaxis, :]
         return LatentMixture(mean, np.full(mean.shape, self.std**2), np.ones(1))
+
+    def marginals_and_slopes(self, X: Array) -> tuple[LatentMixture, Array, Array]:
+        """`marginals`, and slopes of means and variances (n, 1, d) in the inputs."""
+        _, slopes = self.draw.value_and_grad(X)
+        return self.marginals(X), slopes, np.zeros(slopes.shape)
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> DrawnFunction:
         """Distribution given its own values: the same."""
@@ -118,33 +148,43 @@ class Outcome:
     unit: float
     sign: float = 1.0
 
-    def moments(self, X: Array) -> tuple[Array, Array, Array]:
-        """Means and standard deviations (n, s), and weights (s,) of the components."""
-        mixture = self.posterior.marginals(X)
-        mean = self.sign * mixture.mean[:, 0]
-        variance = np.broadcast_to(mixture.variance, mixture.mean.shape)[:, 0]
+    def moments(self, X: Array, steps: Array | None = None) -> Moments:
+        """Moments of the components at rows (n, d).
+
+        Or at rows moved by each of some small steps (k, d): of k n rows. They are
+        linear in the steps if their slopes are known.
+        """
+        if steps is None:
+            mixture = self.posterior.marginals(X)
+            variance = np.broadcast_to(mixture.variance, mixture.mean.shape)
+            return self._moments(mixture.mean[:, 0], variance[:, 0], mixture.weights)
+        rows = (X + steps[:, np.newaxis]).reshape(-1, X.shape[1])
+        slopes = getattr(self.posterior, "marginals_and_slopes", None)
+        if slopes is None:
+            return self.moments(rows)
+        try:
+            mixture, mean_slopes, variance_slopes = slopes(X)
+        except ValueError:  # the gradient of a kernel is not known
+            return self.moments(rows)
+        mean = mixture.mean[:, 0] + np.einsum("kd,nsd->kns", steps, mean_slopes)
+        variance = mixture.variance[:, 0] + np.einsum(
+            "kd,nsd->kns", steps, variance_slopes
+        )
+        n_components = mean.shape[2]
+        return self._moments(
+            mean.reshape(-1, n_components),
+            np.maximum(variance.reshape(-1, n_components), 0.0),
+            mixture.weights,
+        )
+
+    def _moments(self, mean: Array, variance: Array, weights: Array) -> Moments:
         # logarithms of the improvement are finite
         std = np.maximum(np.sqrt(variance), 1e-9 * self.unit)
-        return mean, std, mixture.weights
+        return Moments(self.sign * mean, std, weights)
 
     def means(self, X: Array) -> Array:
         """Means of the mixture, (n,)."""
-        mean, _, weights = self.moments(X)
-        return mean @ weights
-
-    def log_improvements(self, X: Array, thresholds: Array) -> Array:
-        """``log E (b - f)₊`` at rows (n, d), for b (k, s) or (k, 1): (n, k)."""
-        mean, std, weights = self.moments(X)
-        z = (thresholds - mean[:, np.newaxis]) / std[:, np.newaxis]
-        # E (b - f)₊ = σ h((b - μ) / σ)
-        logs = np.log(std)[:, np.newaxis] + log_improvement(z)
-        logs = logsumexp(logs, axis=2, b=weights)
-        return np.asarray(logs)
-
-    def log_probability_below_zero(self, X: Array) -> Array:
-        """``log P(f <= 0)`` at rows (n, d): (n,)."""
-        mean, std, weights = self.moments(X)
-        return np.asarray(logsumexp(log_ndtr(-mean / std), axis=1, b=weights))
+        return self.moments(X).means()
 
     def with_means(self, X: Array) -> Outcome:
         """What is known given its means at the rows of X, as if they were observed."""
@@ -196,44 +236,17 @@ class LogExpectedImprovement:
 
     def __call__(self, X: Array) -> Array:
         """Values at the rows of X, shape (n, 1)."""
-        values = np.empty(len(X))
-        for rows in row_slices(
-            len(X), max(1, _BLOCK_FLOATS // max(1, self.upper.size))
-        ):
-            values[rows] = self._logs(X[rows])
-        values = np.minimum(-values, _LARGEST)
+        values = np.minimum(-self._logs(X), _LARGEST)
         if self.allowed is not None:
             values[~self.allowed(X)] = _BARRIER
         return values[:, np.newaxis]
 
-    def _logs(self, X: Array) -> Array:
-        """Logarithms of the acquisition, (n,)."""
-        boxes = np.zeros((len(X), max(1, len(self.upper))))
-        for j, objective in enumerate(self.objectives):
-            upper = objective.log_improvements(X, self.upper[:, j])
-            boxes += upper
-            is_bounded = np.isfinite(self.lower[:, j, 0])
-            if np.any(is_bounded):
-                lower = objective.log_improvements(X, self.lower[is_bounded, j])
-                # log(h(u) - h(l)), a box that is too thin has nothing
-                ratio = np.minimum(lower - upper[:, is_bounded], 0.0)
-                boxes[:, is_bounded] += np.log(np.maximum(-np.expm1(ratio), 1e-300))
-        logs = np.asarray(logsumexp(boxes, axis=1))
-        for constraint in self.constraints:
-            logs = logs + constraint.log_probability_below_zero(X)
-        if self.log_cost is not None:
-            logs = logs - self.log_cost.means(X)
-        return logs
-
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d), times ``weights[index]`` (p, 1)."""
         p, d = X.shape
-        # rows, and the rows at both ends of the difference of each input, in one call
-        steps = _STEP * np.eye(d)
-        shifts = np.concatenate((np.zeros((1, d)), steps, -steps))
-        rows = (X + shifts[:, np.newaxis]).reshape(-1, d)
-        without_barrier = replace(self, allowed=None)
-        values = without_barrier(rows).reshape(2 * d + 1, p)
+        # rows, and the rows at both ends of the difference of each input
+        steps = _STEP * np.vstack((np.zeros(d), np.eye(d), -np.eye(d)))
+        values = np.minimum(-self._logs(X, steps), _LARGEST).reshape(2 * d + 1, p)
         slopes = (values[1 : d + 1] - values[d + 1 :]) / (2.0 * _STEP)
         value = values[0]
         if self.allowed is not None:
@@ -242,3 +255,33 @@ class LogExpectedImprovement:
             slopes[:, is_barred] = 0.0
         factor = weights[index]
         return value * factor[:, 0], slopes.T * factor
+
+    def _logs(self, X: Array, steps: Array | None = None) -> Array:
+        """Logarithms of the acquisition at n rows, or of k n rows moved by k steps."""
+        n_steps = 1 if steps is None else len(steps)
+        logs = np.empty((n_steps, len(X)))
+        size = _BLOCK_FLOATS // max(1, self.upper.size * n_steps)
+        for rows in row_slices(len(X), max(1, size)):
+            logs[:, rows] = self._log_values(X[rows], steps).reshape(n_steps, -1)
+        return logs.ravel()
+
+    def _log_values(self, X: Array, steps: Array | None) -> Array:
+        """The same for a block of rows."""
+        boxes: Any = np.zeros((1, max(1, len(self.upper))))
+        for j, objective in enumerate(self.objectives):
+            moments = objective.moments(X, steps)
+            upper = moments.log_improvements(self.upper[:, j])
+            boxes = boxes + upper
+            is_bounded = np.isfinite(self.lower[:, j, 0])
+            if np.any(is_bounded):
+                lower = moments.log_improvements(self.lower[is_bounded, j])
+                # log(h(u) - h(l)), a box that is too thin has nothing
+                ratio = np.minimum(lower - upper[:, is_bounded], 0.0)
+                boxes[:, is_bounded] += np.log(np.maximum(-np.expm1(ratio), 1e-300))
+        logs = np.asarray(logsumexp(boxes, axis=1))
+        for constraint in self.constraints:
+            moments = constraint.moments(X, steps)
+            logs = logs + moments.log_probability_below_zero()
+        if self.log_cost is not None:
+            logs = logs - self.log_cost.moments(X, steps).means()
+        return logs

@@ -558,8 +558,10 @@ class ThompsonSampler(OneBlasThread):
             report["best"] = {"points of the front": len(rows)}
         points = self._space.to_unit(self.X_[rows])
         feasibility = {
-            name: float(np.exp(constraint.log_probability_below_zero(points)).min())
-            for name, constraint in self._constraints().items()
+            name: float(
+                np.exp(outcome.moments(points).log_probability_below_zero()).min()
+            )
+            for name, outcome in self._constraints().items()
         }
         if feasibility:
             report["feasibility"] = feasibility

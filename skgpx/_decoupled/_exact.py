@@ -15,12 +15,12 @@ from sklearn.utils import Tags
 from skgpx._draws import Conditioning, FunctionDraws, KernelProcess, draw_prior
 from skgpx._iterative import ExactGPRegressor
 from skgpx._iterative._regressor import PathwiseModel
-from skgpx._numerics.linalg import cholesky, solve_lower
+from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._prediction.base import LatentRegressor
 from skgpx._shell.validation import check_rows, standardisation
 from skgpx._types import Array, ArrayLike, Generator, Kernel, RandomState
-from skgpx.kernels import latent_kernel, noise_variance
+from skgpx.kernels import latent_kernel, matrix_and_input_pullback, noise_variance
 
 # Rows above which the matrix of a fixed kernel is not factored: there both ways take
 # the same time, and a factor takes twice the memory.
@@ -115,6 +115,31 @@ class ExactPosterior:
         """Distribution of f at each row of X (n, d): one normal component."""
         # φ(x) = L⁻¹ k(X, x)
         features = solve_lower(self.root, self.kernel(self.points, X))
+        return self._marginals_of(features, X)
+
+    def marginals_and_slopes(self, X: Array) -> tuple[LatentMixture, Array, Array]:
+        """`marginals`, and slopes of means and variances (n, c, d) in the inputs.
+
+        Raises
+        ------
+        ValueError
+            If the gradient of the kernel is not known.
+        """
+        K, pullback = matrix_and_input_pullback(self.kernel, X, self.points)
+        features = solve_lower(self.root, K.T)
+        duals = solve_lower_transpose(self.root, self._whitened_targets)
+        mean_slopes = [pullback(np.broadcast_to(dual, K.shape)) for dual in duals.T]
+        # ∂ k(x, x) is twice that in one argument
+        _, pullback_itself = matrix_and_input_pullback(self.kernel, X, X)
+        slopes = 2.0 * pullback_itself(np.eye(len(X)))
+        slopes -= 2.0 * pullback(solve_lower_transpose(self.root, features).T)
+        return (
+            self._marginals_of(features, X),
+            self.scale[:, np.newaxis] * np.stack(mean_slopes, axis=1),
+            self.scale[:, np.newaxis] ** 2 * slopes[:, np.newaxis],
+        )
+
+    def _marginals_of(self, features: Array, X: Array) -> LatentMixture:
         # E f = φᵀ L⁻¹ y,  Var f = k(x, x) - φᵀφ
         mean = features.T @ self._whitened_targets
         variance = self.kernel.diag(X) - np.sum(features**2, axis=0)
