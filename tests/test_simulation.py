@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
 
-from skgpx._draws import LinearFeatures, linear_draws
+from skgpx._draws import linear_draws
+from skgpx._draws._features import LinearFeatures
 from skgpx.simulation import simulate_ode, simulate_sde
 
 SIZE = 5

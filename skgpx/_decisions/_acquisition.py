@@ -95,8 +95,8 @@ class Moments(NamedTuple):
 
     def log_probability_below_zero(self) -> Array:
         """``log P(f <= 0)``, (n,)."""
-        log_probabilities = log_ndtr(-self.mean / self.std)
-        return np.asarray(logsumexp(log_probabilities, axis=1, b=self.weights))
+        z = -self.mean / self.std
+        return np.asarray(logsumexp(log_ndtr(z), axis=1, b=self.weights))
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,6 @@ class DrawnFunction:
         """Distribution of the function at each row of X."""
         mean = self.draw(X)[:, np.newaxis, :]
         return LatentMixture(mean, np.full(mean.shape, self.std**2), np.ones(1))
-
-    def marginals_and_slopes(self, X: Array) -> tuple[LatentMixture, Array, Array]:
-        """`marginals`, and slopes of means and variances (n, 1, d) in the inputs."""
-        _, slopes = self.draw.value_and_grad(X)
-        return self.marginals(X), slopes, np.zeros(slopes.shape)
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> DrawnFunction:
         """Distribution given its own values: the same."""
@@ -166,20 +161,18 @@ class Outcome:
             mixture, mean_slopes, variance_slopes = slopes(X)
         except ValueError:  # the gradient of a kernel is not known
             return self.moments(rows)
+        # (k, n, s), then a row for each
         mean = mixture.mean[:, 0] + np.einsum("kd,nsd->kns", steps, mean_slopes)
-        variance = mixture.variance[:, 0] + np.einsum(
-            "kd,nsd->kns", steps, variance_slopes
-        )
-        n_components = mean.shape[2]
+        variance = mixture.variance[:, 0]
+        variance = variance + np.einsum("kd,nsd->kns", steps, variance_slopes)
+        shape = (len(rows), -1)
         return self._moments(
-            mean.reshape(-1, n_components),
-            np.maximum(variance.reshape(-1, n_components), 0.0),
-            mixture.weights,
+            mean.reshape(shape), variance.reshape(shape), mixture.weights
         )
 
     def _moments(self, mean: Array, variance: Array, weights: Array) -> Moments:
         # logarithms of the improvement are finite
-        std = np.maximum(np.sqrt(variance), 1e-9 * self.unit)
+        std = np.sqrt(np.maximum(variance, (1e-9 * self.unit) ** 2))
         return Moments(self.sign * mean, std, weights)
 
     def means(self, X: Array) -> Array:
@@ -236,17 +229,17 @@ class LogExpectedImprovement:
 
     def __call__(self, X: Array) -> Array:
         """Values at the rows of X, shape (n, 1)."""
-        values = np.minimum(-self._logs(X), _LARGEST)
+        values = self._values(X)[0]
         if self.allowed is not None:
             values[~self.allowed(X)] = _BARRIER
         return values[:, np.newaxis]
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
         """Values (p,) and gradients (p, d), times ``weights[index]`` (p, 1)."""
-        p, d = X.shape
+        d = X.shape[1]
         # rows, and the rows at both ends of the difference of each input
         steps = _STEP * np.vstack((np.zeros(d), np.eye(d), -np.eye(d)))
-        values = np.minimum(-self._logs(X, steps), _LARGEST).reshape(2 * d + 1, p)
+        values = self._values(X, steps)
         slopes = (values[1 : d + 1] - values[d + 1 :]) / (2.0 * _STEP)
         value = values[0]
         if self.allowed is not None:
@@ -256,17 +249,17 @@ class LogExpectedImprovement:
         factor = weights[index]
         return value * factor[:, 0], slopes.T * factor
 
-    def _logs(self, X: Array, steps: Array | None = None) -> Array:
-        """Logarithms of the acquisition at n rows, or of k n rows moved by k steps."""
+    def _values(self, X: Array, steps: Array | None = None) -> Array:
+        """Values at n rows, (1, n), or at rows moved by k steps, (k, n)."""
         n_steps = 1 if steps is None else len(steps)
         logs = np.empty((n_steps, len(X)))
         size = _BLOCK_FLOATS // max(1, self.upper.size * n_steps)
         for rows in row_slices(len(X), max(1, size)):
-            logs[:, rows] = self._log_values(X[rows], steps).reshape(n_steps, -1)
-        return logs.ravel()
+            logs[:, rows] = self._logs(X[rows], steps).reshape(n_steps, -1)
+        return np.minimum(-logs, _LARGEST)
 
-    def _log_values(self, X: Array, steps: Array | None) -> Array:
-        """The same for a block of rows."""
+    def _logs(self, X: Array, steps: Array | None) -> Array:
+        """Logarithms of the acquisition for a block of rows, (n,) or (k n,)."""
         boxes: Any = np.zeros((1, max(1, len(self.upper))))
         for j, objective in enumerate(self.objectives):
             moments = objective.moments(X, steps)

@@ -13,9 +13,6 @@ from scipy.stats import qmc
 from skgpx._shell.validation import check_points
 from skgpx._types import Array, Mask
 
-# A proposal: a row of numbers, or a dictionary of values by name.
-Trial = Array | dict[str, Any]
-
 # Points of a Sobol net among which those that a constraint admits are looked for.
 _NET_BITS = 14
 # Levels of a continuous fidelity, or of many levels, among which one is proposed.

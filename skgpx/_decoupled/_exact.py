@@ -118,7 +118,7 @@ class ExactPosterior:
         return self._marginals_of(features, X)
 
     def marginals_and_slopes(self, X: Array) -> tuple[LatentMixture, Array, Array]:
-        """`marginals`, and slopes of means and variances (n, c, d) in the inputs.
+        """`marginals` of one output; slopes of mean and variance (n, 1, d) in X.
 
         Raises
         ------
@@ -127,16 +127,17 @@ class ExactPosterior:
         """
         K, pullback = matrix_and_input_pullback(self.kernel, X, self.points)
         features = solve_lower(self.root, K.T)
-        duals = solve_lower_transpose(self.root, self._whitened_targets)
-        mean_slopes = [pullback(np.broadcast_to(dual, K.shape)) for dual in duals.T]
+        # C⁻¹ y, and C⁻¹ k(X, x)
+        dual = solve_lower_transpose(self.root, self._whitened_targets)
+        features_dual = solve_lower_transpose(self.root, features)
+        mean_slopes = pullback(np.broadcast_to(dual.T, K.shape))
         # ∂ k(x, x) is twice that in one argument
         _, pullback_itself = matrix_and_input_pullback(self.kernel, X, X)
-        slopes = 2.0 * pullback_itself(np.eye(len(X)))
-        slopes -= 2.0 * pullback(solve_lower_transpose(self.root, features).T)
+        slopes = 2.0 * (pullback_itself(np.eye(len(X))) - pullback(features_dual.T))
         return (
             self._marginals_of(features, X),
-            self.scale[:, np.newaxis] * np.stack(mean_slopes, axis=1),
-            self.scale[:, np.newaxis] ** 2 * slopes[:, np.newaxis],
+            self.scale * mean_slopes[:, np.newaxis],
+            self.scale**2 * slopes[:, np.newaxis],
         )
 
     def _marginals_of(self, features: Array, X: Array) -> LatentMixture:

@@ -3,7 +3,6 @@
 from skgpx._draws._features import (
     FourierFeatures,
     KernelFeatures,
-    LinearFeatures,
     LinearTerm,
     Term,
     WithoutCaches,
