@@ -28,6 +28,7 @@ from skgpx._hyperparameters._maximise import (
 )
 from skgpx._hyperparameters._process_evidence import LaplaceEvidence, is_softmax
 from skgpx._hyperparameters._select import (
+    NEGLIGIBLE_NATS,
     Split,
     screen,
     screen_families,
@@ -295,16 +296,19 @@ def starts_by_regression(
 ) -> list[State]:
     """Optima of regressions on rough latent values, in the best family.
 
-    Candidates of the family that are simpler than its best one are trained as well.
+    Candidates of the family that are simpler than its best one are trained as well, and
+    those that more rows may prefer.
     """
     values = rough_latent(rows, likelihood)
     screened, rows = search_rough_values(families, rows, values, likelihood, n_jobs)
     second_is_scale = values.shape[1] == 2 and rows.y.shape[1] == 1
-    results = max(screened, key=lambda family: best_of(family).posterior)
+    results = screened[0]
     posteriors = [result.posterior for result in results]
     best = int(np.argmax(posteriors))
     if results[best].has_signal:
-        starts = results[: best + 1]
+        smallest = posteriors[best] - NEGLIGIBLE_NATS
+        general = [rival for rival in results[best:] if rival.posterior > smallest]
+        starts = results[:best] + general
         if second_is_scale:
             starts = starts + _start_of_scale(results[-1], rows)
         return [start._replace(likelihood=likelihood) for start in starts]
