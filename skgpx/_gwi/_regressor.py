@@ -158,9 +158,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
         "average" draws up to 96 states of kernel and noise from their posterior;
         covariances, and the regression of the process, are mixtures over them.
-        "maximise" takes the state of the largest posterior. "auto" averages up to
-        1500 rows, as in :class:`PLSRegressor`. With several targets, `likelihood` or
-        `noise_model` a state is chosen in any case.
+        "maximise" takes the state of the largest posterior. "auto" averages
+        below 4500 rows, as in :class:`PLSRegressor`. With several targets,
+        `likelihood` or `noise_model` a state is chosen in any case.
     interaction_cst : {"no_interactions", "pairwise"}, list or tuple, default=None
         Which columns the default kernel lets interact, as in scikit-learn's
         HistGradientBoostingRegressor: the latent function is a sum of functions of one

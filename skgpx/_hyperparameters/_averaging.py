@@ -175,7 +175,7 @@ def average(
     ----------
     families : sequence of sequences of Candidate
     split : Split
-        All rows are read, for O(n³) an evaluation.
+        The rows of the search are read, for O(n³) an evaluation.
     likelihood : Likelihood
         Prepared.
     rng : numpy.random.Generator
@@ -193,7 +193,7 @@ def average(
         Those of the most probable candidate first, from the largest weight; equal ones
         are merged. A single one is the largest mode.
     """
-    rows = split.rows
+    rows = split.training
     if len(rows.y) < FEWEST_PARALLEL:
         n_jobs = 1
     if likelihood.has_closed_form:

@@ -451,7 +451,7 @@ def _evidence_of(
         if has_little_noise(state, NO_NOISE):
             return np.inf
     else:
-        start = starts_by_regression([family], rows, likelihood, n_jobs=1)[-1]
+        start = best_of(starts_by_regression([family], rows, likelihood, n_jobs=1))
         state = search(start.candidate, start.u, rows, likelihood, tolerance=1e-3)
         if rows.X.shape[1] == 1:
             # a season may be worth more than the tails
@@ -737,20 +737,20 @@ def _averages(
     gains = likelihood.location_scale or has_log_odds(likelihood)
     if likelihood.n_outputs_ > 1:
         gains = is_softmax(likelihood)
-    if not (possible and varies and gains):
+    if rows.y.ndim > 1 or not (varies and gains):
         return False
     candidate = families[0][-1]
     # the noise has a default prior
-    is_proper = True
-    if candidate.is_given:
-        is_proper = None not in candidate.stated[: candidate.n_free]
+    stated = candidate.stated[: candidate.n_free]
+    is_proper = not (candidate.is_given and None in stated)
     largest = AVERAGED_ROWS
     if likelihood.has_closed_form and n_inducing is None:
-        largest = SEARCHED_ROWS
+        # states of the rows of the search
+        largest = ABUNDANT_ROWS - 1
     if has_log_odds(likelihood):
         largest = AVERAGED_CLASS_ROWS // n_contrasts
-    is_affordable = candidate.n_free <= MOST_COORDINATES
-    return is_proper and is_affordable and len(rows.y) <= largest
+    are_few = candidate.n_free <= MOST_COORDINATES and len(rows.y) <= largest
+    return is_proper and are_few
 
 
 def _families_of(

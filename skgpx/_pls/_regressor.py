@@ -148,7 +148,7 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         "maximise" chooses the state of the largest posterior. A
         :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
         other hyperparameters of your own kernel are uniform in the logarithm, within
-        their bounds. "auto" averages up to 1500 rows under Gaussian noise (of more than
+        their bounds. "auto" averages below 4500 rows under Gaussian noise (of more than
         some 600 the modes of candidates that are nearly as probable) and 300 under
         other noise around one location, if there are at most 100 hyperparameters and
         each has a prior, unless `method`, `init` or `warm_start` is stated for its

@@ -123,7 +123,8 @@ def test_the_seed_decides(n_jobs):
         (40, {"optimizer": None}),
         # a kernel of the user, without priors
         (40, {"kernel": ConstantKernel(1.0) * RBF(1.0)}),
-        (1501, {}),
+        # held-out rows choose
+        (4500, {}),
     ],
 )
 def test_hyperparameters_are_chosen(n, parameters):
@@ -131,6 +132,21 @@ def test_hyperparameters_are_chosen(n, parameters):
     model = PLSRegressor(random_state=0, **parameters).fit(X, y)
     assert model.hyperparameter_states_ == ()
     assert not hasattr(model.posterior_, "models")
+
+
+def test_candidates_that_rows_of_the_search_do_not_tell_apart_are_averaged():
+    """Of more rows than the search reads as of fewer."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, size=(1520, 2))
+    y = np.sin(2.0 * X[:, 0]) * np.cos(X[:, 1]) + rng.standard_normal(1520)
+    model = PLSRegressor(random_state=0).fit(X, y)
+    states = model.hyperparameter_states_
+    assert len(states) > 1
+    assert_allclose(sum(state.weight for state in states), 1.0)
+    posteriors = np.array([state.posterior for state in states])
+    weights = np.array([state.weight for state in states])
+    assert_allclose(np.diff(np.log(weights)), np.diff(posteriors), rtol=1e-9)
+    assert {state.n_rows for state in states} == {1500}
 
 
 def test_kernels_of_the_user_are_averaged_on_request():
