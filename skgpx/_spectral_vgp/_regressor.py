@@ -1035,11 +1035,16 @@ class SparseState:
             weights = targets.posterior(noise_variance)
             evidence = targets.log_evidence(noise_variance).sum()
         else:
-            # the search saw the first rows, and its noise is of all of them
-            if self.noise_bounds is not None and sums is not self.first:
+            # the noise is that of the first rows, unless functions do not follow them
+            weights = posterior(sums, noise_variance)
+            mean = weights.mean[:, 0]
+            # Σ (y - φᵀw)² = yᵀy - 2 wᵀΦᵀy + wᵀΦᵀΦw
+            square = sums.square + mean @ (sums.gram @ mean - 2.0 * sums.moment)
+            is_small = square > sums.weight * noise_variance
+            if self.noise_bounds is not None and (is_small or sums is not self.first):
                 best = best_noise_variance(self._sums_of_noise(), noise_variance)
                 noise_variance = float(np.clip(best, *self.noise_bounds))
-            weights = posterior(sums, noise_variance)
+                weights = posterior(sums, noise_variance)
             evidence = log_evidence(sums, noise_variance)
         units = np.broadcast_to(self.scale, np.shape(noise_variance))
         # ΦᵀΦ / n: the sum of its eigenvalues is the mean of |φ(x)|²

@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpx import SpectralVGPRegressor
 from skgpx._shell.validation import Rows
+from skgpx._spectral_vgp import _regressor
 from skgpx._spectral_vgp._domain import Region
 from skgpx._spectral_vgp._score import objective_for, row_sums
 from skgpx.bases import (
@@ -313,6 +314,21 @@ def test_noise_below_the_residuals_is_reported(n):
     assert noise_below_residuals(0.99 * residuals, np.ones(n), 1.0) is None
     finding = noise_below_residuals(1.01 * residuals, np.ones(n), 1.0)
     assert finding.check == "noise below residuals"
+
+
+def test_noise_is_that_of_the_rows_where_points_do_not_follow_them(monkeypatch):
+    """The exact evidence of the search knows functions that fewer points leave out."""
+    monkeypatch.setattr(_regressor, "_MAX_FUNCTIONS", 60)
+    X, _, y = rows(rough, 300, noise=1e-3)
+    model = SpectralVGPRegressor(basis="inducing", random_state=0)
+    model.fit(X[:200], y[:200])
+    assert model.n_basis_ == 60
+    squares = (y[:200] - model.predict(X[:200])) ** 2
+    assert model.noise_variance_ > np.mean(squares)
+    mean, std = model.predict(X[200:], return_std=True)
+    scores = (y[200:] - mean) / std
+    # what points leave out is in the variance of f as well
+    assert np.sqrt(np.mean(scores**2)) < 1.0
 
 
 # ---- Copies that count once in a search ----------------------------------------------
