@@ -96,8 +96,9 @@ def test_log_posterior_of_the_power(transform):
 # ---- What is learned -----------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize(
-    "estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor("svgp").__class__]
+    "estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor]
 )
 def test_the_default_learns_a_logarithm(estimator):
     X, z = latent(120)
@@ -256,6 +257,7 @@ def test_weights_are_repetitions():
     assert by_rows.log_evidence_ == pytest.approx(by_weight.log_evidence_)
 
 
+@pytest.mark.usefixtures("few_states")
 def test_tails_on_the_scale():
     X, z = latent(150)
     z[::15] += np.where(np.arange(10) % 2, 3.0, -3.0)
@@ -441,6 +443,7 @@ def with_kernel(likelihood):
     return PLSRegressor(KERNEL, likelihood=likelihood, optimizer=None, random_state=0)
 
 
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
 def test_each_target_has_its_scale(estimator):
     X, Y = two_targets(120)

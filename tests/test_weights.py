@@ -47,7 +47,10 @@ def moments(model):
 
 
 # a line does not suit a sine
-pytestmark = pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning"),
+    pytest.mark.usefixtures("few_states"),
+]
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
