@@ -97,9 +97,7 @@ def test_log_posterior_of_the_power(transform):
 
 
 @pytest.mark.usefixtures("few_states")
-@pytest.mark.parametrize(
-    "estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor]
-)
+@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
 def test_the_default_learns_a_logarithm(estimator):
     X, z = latent(120)
     y = np.exp(z)
