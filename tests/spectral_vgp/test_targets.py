@@ -91,9 +91,9 @@ def test_each_target_has_its_noise():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_wave_of_one_target_is_found(seed):
     rng = np.random.default_rng(seed)
-    X = rng.uniform(0.0, 10.0, (500, 1))
+    X = rng.uniform(0.0, 10.0, (300, 1))
     Y = np.sin(X) + np.array([0.0, 0.5]) * np.sin(2.0 * np.pi * 4.3 * X)
-    Y += np.array([1.0, 0.2]) * rng.standard_normal((500, 2))
+    Y += np.array([1.0, 0.2]) * rng.standard_normal((300, 2))
     model = SpectralVGPRegressor(random_state=seed).fit(X, Y)
     assert_allclose(np.abs(model.cycles_).ravel(), 4.3, atol=0.1)
     assert len(model.cycles_) == 1
@@ -103,9 +103,9 @@ def test_a_wave_of_one_target_is_found(seed):
 def test_a_smooth_function_stands_beside_a_wave():
     """Without a season the roughest functions follow it best."""
     rng = np.random.default_rng(3)
-    X = rng.uniform(0.0, 10.0, (500, 1))
+    X = rng.uniform(0.0, 10.0, (300, 1))
     Y = np.sin(X) + np.array([0.0, 0.5]) * np.sin(2.0 * np.pi * 4.3 * X)
-    Y += np.array([1.0, 0.2]) * rng.standard_normal((500, 2))
+    Y += np.array([1.0, 0.2]) * rng.standard_normal((300, 2))
     # other rows choose a function without the wave
     evidences = [
         SpectralVGPRegressor(random_state=seed).fit(X, Y).log_evidence_
