@@ -92,6 +92,7 @@ def proportions(n, seed):
 
 
 # averaged, and by the evidence of inducing points
+@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("n", [100, 300])
 def test_log_odds_may_be_linear(n):
     X, y = proportions(n + 1000, seed=0)
