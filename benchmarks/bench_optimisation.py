@@ -5,6 +5,8 @@
 
 Every method has the same initial points, those of ThompsonSampler: 2 (d + 1) of a
 scrambled Sobol sequence, and may evaluate a function thirty times (Forrester twenty).
+The sums of functions of few of 20 and 40 inputs, which are run where `--functions`
+names them, have 100 and 140 evaluations, in batches of two for the stored figures.
 The regret is the value without noise at the input that the method recommends, less the
 smallest value: with noise the evaluated input of the smallest posterior mean (BoTorch's
 process has it for the libraries that recommend an observation), otherwise the best one
@@ -114,6 +116,12 @@ CURVATURES_6 = np.array(
 )
 
 
+def branin_pairs(X: Array) -> Array:
+    """A sum of Branin's function over pairs of inputs."""
+    pairs = [branin(X[:, k : k + 2]) for k in range(0, X.shape[1], 2)]
+    return np.sum(pairs, axis=0)
+
+
 def hartmann(X: Array) -> Array:
     """Three or six inputs, four wells."""
     centres, curvatures = CENTRES_6, CURVATURES_6
@@ -136,6 +144,19 @@ PROBLEMS = {
     "rosenbrock 4": Problem(rosenbrock, [(-2.048, 2.048)] * 4, 0.0),
     "noisy hartmann 3": Problem(hartmann, [(0.0, 1.0)] * 3, -3.862780, noise=0.1),
 }
+# Of many inputs, of which one or two at a time interact.
+SUMS = {
+    "styblinski 20": Problem(
+        styblinski_tang, [(-5.0, 5.0)] * 20, -783.323314, n_evaluations=100
+    ),
+    "levy 20": Problem(levy, [(-10.0, 10.0)] * 20, 0.0, n_evaluations=100),
+    "branin pairs 20": Problem(
+        branin_pairs, [(-5.0, 10.0), (0.0, 15.0)] * 10, 3.97887, n_evaluations=100
+    ),
+    "branin pairs 40": Problem(
+        branin_pairs, [(-5.0, 10.0), (0.0, 15.0)] * 20, 7.95775, n_evaluations=140
+    ),
+}
 
 
 # ---- Methods: proposals given the trials, and the row that they recommend ------------
@@ -153,7 +174,7 @@ class Method:
     def ask(self, X: Array, y: Array, n: int) -> Array:
         """Propose n inputs given trials."""
         del y
-        points = qmc.Sobol(len(self.box), seed=self.seed).random(64)
+        points = qmc.Sobol(len(self.box), seed=self.seed).random(256)
         return self._on_levels(self._to_box(points[len(X) : len(X) + n]))
 
     def best_row(self, X: Array, y: Array) -> int:
@@ -360,7 +381,7 @@ def main() -> None:
                 for title in options.methods:
                     if (name, options.batch, title, seed) in known:
                         continue
-                    problem = PROBLEMS[name]
+                    problem = (PROBLEMS | SUMS)[name]
                     method = METHODS[title](problem, seed)
                     regret, seconds = run(problem, method, seed, options.batch)
                     row = {
