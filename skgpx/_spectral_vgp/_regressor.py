@@ -1040,10 +1040,12 @@ class SparseState:
             mean = weights.mean[:, 0]
             # Σ (y - φᵀw)² = yᵀy - 2 wᵀΦᵀy + wᵀΦᵀΦw
             square = sums.square + mean @ (sums.gram @ mean - 2.0 * sums.moment)
-            is_small = square > sums.weight * noise_variance
-            if self.noise_bounds is not None and (is_small or sums is not self.first):
+            # a finding reports more than twice the noise
+            ratio = square / (sums.weight * noise_variance)
+            if self.noise_bounds is not None and (sums is not self.first or ratio > 2):
                 best = best_noise_variance(self._sums_of_noise(), noise_variance)
-                noise_variance = float(np.clip(best, *self.noise_bounds))
+                best = np.clip(best, *self.noise_bounds)
+                noise_variance = float(min(best, sums.square / sums.weight))
                 weights = posterior(sums, noise_variance)
             evidence = log_evidence(sums, noise_variance)
         units = np.broadcast_to(self.scale, np.shape(noise_variance))

@@ -328,7 +328,7 @@ def test_noise_is_that_of_the_rows_where_points_do_not_follow_them(monkeypatch):
     mean, std = model.predict(X[200:], return_std=True)
     scores = (y[200:] - mean) / std
     # what points leave out is in the variance of f as well
-    assert np.sqrt(np.mean(scores**2)) < 1.0
+    assert 0.3 < np.sqrt(np.mean(scores**2)) < 1.0
 
 
 # ---- Copies that count once in a search ----------------------------------------------
