@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, logsumexp
@@ -95,8 +95,9 @@ class Moments(NamedTuple):
 
     def log_probability_below_zero(self) -> Array:
         """``log P(f <= 0)``, (n,)."""
-        z = -self.mean / self.std
-        return np.asarray(logsumexp(log_ndtr(z), axis=1, b=self.weights))
+        return np.asarray(
+            logsumexp(log_ndtr(-self.mean / self.std), axis=1, b=self.weights)
+        )
 
 
 @dataclass(frozen=True)
@@ -255,16 +256,16 @@ class LogExpectedImprovement:
         logs = np.empty((n_steps, len(X)))
         size = _BLOCK_FLOATS // max(1, self.upper.size * n_steps)
         for rows in row_slices(len(X), max(1, size)):
-            logs[:, rows] = self._logs(X[rows], steps).reshape(n_steps, -1)
+            logs[:, rows] = self._logs(X[rows], steps, n_steps)
         return np.minimum(-logs, _LARGEST)
 
-    def _logs(self, X: Array, steps: Array | None) -> Array:
-        """Logarithms of the acquisition for a block of rows, (n,) or (k n,)."""
-        boxes: Any = np.zeros((1, max(1, len(self.upper))))
+    def _logs(self, X: Array, steps: Array | None, n_steps: int) -> Array:
+        """Logarithms of the acquisition for a block of rows, (k, n)."""
+        boxes = np.zeros((n_steps * len(X), max(1, len(self.upper))))
         for j, objective in enumerate(self.objectives):
             moments = objective.moments(X, steps)
             upper = moments.log_improvements(self.upper[:, j])
-            boxes = boxes + upper
+            boxes += upper
             is_bounded = np.isfinite(self.lower[:, j, 0])
             if np.any(is_bounded):
                 lower = moments.log_improvements(self.lower[is_bounded, j])
@@ -277,4 +278,4 @@ class LogExpectedImprovement:
             logs = logs + moments.log_probability_below_zero()
         if self.log_cost is not None:
             logs = logs - self.log_cost.moments(X, steps).means()
-        return logs
+        return logs.reshape(n_steps, -1)

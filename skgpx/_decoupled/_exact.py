@@ -115,7 +115,15 @@ class ExactPosterior:
         """Distribution of f at each row of X (n, d): one normal component."""
         # φ(x) = L⁻¹ k(X, x)
         features = solve_lower(self.root, self.kernel(self.points, X))
-        return self._marginals_of(features, X)
+        # E f = φᵀ L⁻¹ y,  Var f = k(x, x) - φᵀφ
+        mean = features.T @ self._whitened_targets
+        variance = self.kernel.diag(X) - np.sum(features**2, axis=0)
+        variance = np.maximum(variance, 0.0)
+        return LatentMixture(
+            mean=(self.shift + self.scale * mean)[:, :, np.newaxis],
+            variance=(variance[:, np.newaxis] * self.scale**2)[:, :, np.newaxis],
+            weights=np.ones(1),
+        )
 
     def marginals_and_slopes(self, X: Array) -> tuple[LatentMixture, Array, Array]:
         """`marginals` of one output; slopes of mean and variance (n, 1, d) in X.
@@ -126,29 +134,17 @@ class ExactPosterior:
             If the gradient of the kernel is not known.
         """
         K, pullback = matrix_and_input_pullback(self.kernel, X, self.points)
-        features = solve_lower(self.root, K.T)
         # C⁻¹ y, and C⁻¹ k(X, x)
         dual = solve_lower_transpose(self.root, self._whitened_targets)
-        features_dual = solve_lower_transpose(self.root, features)
+        duals = solve_lower_transpose(self.root, solve_lower(self.root, K.T))
         mean_slopes = pullback(np.broadcast_to(dual.T, K.shape))
         # ∂ k(x, x) is twice that in one argument
         _, pullback_itself = matrix_and_input_pullback(self.kernel, X, X)
-        slopes = 2.0 * (pullback_itself(np.eye(len(X))) - pullback(features_dual.T))
+        slopes = 2.0 * (pullback_itself(np.eye(len(X))) - pullback(duals.T))
         return (
-            self._marginals_of(features, X),
+            self.marginals(X),
             self.scale * mean_slopes[:, np.newaxis],
             self.scale**2 * slopes[:, np.newaxis],
-        )
-
-    def _marginals_of(self, features: Array, X: Array) -> LatentMixture:
-        # E f = φᵀ L⁻¹ y,  Var f = k(x, x) - φᵀφ
-        mean = features.T @ self._whitened_targets
-        variance = self.kernel.diag(X) - np.sum(features**2, axis=0)
-        variance = np.maximum(variance, 0.0)
-        return LatentMixture(
-            mean=(self.shift + self.scale * mean)[:, :, np.newaxis],
-            variance=(variance[:, np.newaxis] * self.scale**2)[:, :, np.newaxis],
-            weights=np.ones(1),
         )
 
     def condition(self, X: Array, y: Array, noise_variance: Array) -> ExactPosterior:

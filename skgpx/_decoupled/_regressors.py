@@ -347,10 +347,9 @@ def default_estimator(
     rows : Rows or None
         Those that it read.
     """
-    is_averaged = hyperparameters == "average"
-    if hyperparameters == "auto":
-        is_averaged = len(X) <= AVERAGED_ROWS
-    if is_averaged or len(X) > 1500 or y.size > len(y):
+    if hyperparameters == "auto" and len(X) > AVERAGED_ROWS:
+        hyperparameters = "maximise"
+    if hyperparameters != "maximise" or len(X) > 1500 or y.size > len(y):
         estimator = PLSRegressor(
             likelihood=Gaussian(),
             n_neighbors=0,

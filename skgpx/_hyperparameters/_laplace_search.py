@@ -307,8 +307,9 @@ def starts_by_regression(
     best = int(np.argmax(posteriors))
     if results[best].has_signal:
         smallest = posteriors[best] - NEGLIGIBLE_NATS
-        general = [rival for rival in results[best:] if rival.posterior > smallest]
-        starts = results[:best] + general
+        starts = results[:best] + [
+            rival for rival in results[best:] if rival.posterior > smallest
+        ]
         if second_is_scale:
             starts = starts + _start_of_scale(results[-1], rows)
         return [start._replace(likelihood=likelihood) for start in starts]

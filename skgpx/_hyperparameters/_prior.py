@@ -745,8 +745,8 @@ def _averages(
     is_proper = not (candidate.is_given and None in stated)
     largest = AVERAGED_ROWS
     if likelihood.has_closed_form and n_inducing is None:
-        # states of the rows of the search
-        largest = ABUNDANT_ROWS - 1
+        # states of the rows of the search; a series is trained on all of them
+        largest = SEARCHED_ROWS if rows.X.shape[1] == 1 else ABUNDANT_ROWS - 1
     if has_log_odds(likelihood):
         largest = AVERAGED_CLASS_ROWS // n_contrasts
     are_few = candidate.n_free <= MOST_COORDINATES and len(rows.y) <= largest

@@ -182,7 +182,7 @@ def select(
     if split.abundant and split.rough and len(families) > 1 and n_columns > 1 and fades:
         return _select_of_abundant(families, split, likelihood, trend, trained)
     if not split.abundant:
-        return best_of(finalists(families, split, likelihood, n_jobs, trend))
+        return finalists(families, split, likelihood, n_jobs, trend)[0]
     is_markov = any(is_series(family[-1].kernel, split.rows) for family in families)
     # a kernel of the user for normal noise starts from rows all over the data
     competes = len(families) > 1 or not likelihood.has_closed_form

@@ -496,8 +496,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         """Number of inducing inputs; None is as many as the data need.
 
         ``3 √n``, or as many as the search has needed, within the budget of a step, and
-        at least 100: the evidence of states to average was that of all rows. Classes
-        are coupled up to a limit.
+        at least 100: states to average are those of exact processes. Classes are
+        coupled up to a limit.
         """
         n = len(rows.y)
         needed = n if len(states) > 1 else sum(state.n_inducing for state in states)

@@ -148,11 +148,11 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         "maximise" chooses the state of the largest posterior. A
         :class:`~skgpx.kernels.Prior` of the kernel is the prior of its hyperparameter;
         other hyperparameters of your own kernel are uniform in the logarithm, within
-        their bounds. "auto" averages below 4500 rows under Gaussian noise (of more than
-        some 600 the modes of candidates that are nearly as probable) and 300 under
-        other noise around one location, if there are at most 100 hyperparameters and
-        each has a prior, unless `method`, `init` or `warm_start` is stated for its
-        chains. See Notes.
+        their bounds. "auto" averages below 4500 rows under Gaussian noise (up to 1500
+        of one column; of more than some 600 the modes of candidates that are nearly as
+        probable) and up to 300 under other noise around one location, if there are at
+        most 100 hyperparameters and each has a prior, unless `method`, `init` or
+        `warm_start` is stated for its chains. See Notes.
     interaction_cst : {"no_interactions", "pairwise"}, list or tuple, default=None
         Which columns the default kernel lets interact, as in scikit-learn's
         HistGradientBoostingRegressor: the latent function is a sum of functions of one
@@ -580,7 +580,7 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
 
         For one target with Gaussian noise in closed form: other fitted models do not
         have this method. The first call chooses hyperparameters, unless they are to be
-        averaged explicitly.
+        averaged explicitly; a `fit` of fewer than 4500 rows may have averaged them.
 
         Parameters
         ----------

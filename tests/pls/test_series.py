@@ -228,10 +228,20 @@ def test_a_default_search_finds_a_rough_series():
     times = np.sort(rng.uniform(0.0, 100.0, (2000, 1)), axis=0)
     steps = np.sqrt(np.diff(times[:, 0], prepend=0.0)) * rng.standard_normal(2000)
     model = PLSRegressor(random_state=0).fit(times, np.cumsum(steps))
-    # one of some noise beside it
-    models = model.posterior_.models
-    assert all(isinstance(state, SeriesModel) for state in models)
+    assert isinstance(model.posterior_, SeriesModel)
     assert "Matern" in repr(model.kernel_)
+
+
+def test_the_best_family_of_a_noisy_series_is_trained_on_all_rows():
+    rng = np.random.default_rng(5)
+    times = np.sort(rng.uniform(0.0, 100.0, (3000, 1)), axis=0)
+    steps = np.sqrt(np.diff(times[:, 0], prepend=0.0)) * rng.standard_normal(3000)
+    y = np.cumsum(steps) + rng.standard_normal(3000)
+    model = PLSRegressor(likelihood=Gaussian(), random_state=0).fit(times, y)
+    assert model.report()["search"]["rows_searched"] == 3000
+    # rough steps, a standard error of .03 of the noise of 1
+    assert "nu=0.5" in repr(model.kernel_)
+    assert abs(model.predict_dist(times).std().mean() - 1.0) < 0.2
 
 
 # ---- Further rows, and what is kept --------------------------------------------------
