@@ -272,6 +272,16 @@ def test_slopes_are_differences_and_stop_at_what_is_not_allowed():
     assert_array_equal(slopes[2], 0.0)
 
 
+def test_an_improvement_without_anything_to_improve_is_constant():
+    nothing = np.empty((0, 0, 1))
+    improvement = LogExpectedImprovement((), lower=nothing, upper=nothing)
+    X = np.random.default_rng(0).random((3, 2))
+    values, slopes = improvement.pairs(X, np.ones((1, 1)), np.zeros(3, dtype=int))
+    assert_array_equal(values, 0.0)
+    assert_array_equal(values, improvement(X)[:, 0])
+    assert_array_equal(slopes, 0.0)
+
+
 # ---- Constraints and failures --------------------------------------------------------
 
 
