@@ -6,6 +6,7 @@ from skgpx._hyperparameters._candidates import (
     stretched,
 )
 from skgpx._hyperparameters._evidence import (
+    ExactEvidence,
     rough_latent_values,
     rough_start,
     row_target,
@@ -20,7 +21,6 @@ from skgpx._hyperparameters._fixed_point import (
 )
 from skgpx._hyperparameters._maximise import State
 from skgpx._hyperparameters._modes import NO_NOISE
-from skgpx._hyperparameters._neighborhoods import NeighborhoodDensity
 from skgpx._hyperparameters._normal_form import NormalForm
 from skgpx._hyperparameters._prior import (
     learn,
@@ -70,8 +70,8 @@ __all__ = [
     "MIN_GAIN",
     "NOISE_PRIOR",
     "NO_NOISE",
+    "ExactEvidence",
     "LatentMoments",
-    "NeighborhoodDensity",
     "NoiseOfKinds",
     "NoisyValues",
     "NormalForm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,7 +22,7 @@ from skgpx._numerics.modes import survey
 from skgpx._numerics.regression import EvidenceGradient, log_evidence_gradient
 from skgpx._numerics.smoothing import SmoothedLikelihood, smoothed
 from skgpx._shell.validation import Rows
-from skgpx._types import Array, ArrayLike, Generator, Kernel
+from skgpx._types import Array, ArrayLike, Generator, Index, Kernel
 from skgpx.bases import Nystroem, select_inducing
 from skgpx.bases._selectors import Selector
 from skgpx.kernels import (
@@ -97,21 +98,46 @@ class ExactEvidence(Evidence):
         Without white noise.
     likelihood : Gaussian
         Prepared.
+    members : ndarray of int of shape (v, n) or None
+        Positions of the rows of v sets, whose densities add; None for one set of all.
+    n_given : int
+        Number of the first rows of each set that the others are given:
+        ``log p(y_q | y_p) = log p(y_p, y_q) - log p(y_p)``.
     """
 
-    def __init__(self, rows: Rows, kernel: Kernel, likelihood: Likelihood):
+    def __init__(
+        self,
+        rows: Rows,
+        kernel: Kernel,
+        likelihood: Likelihood,
+        members: Index | None = None,
+        n_given: int = 0,
+    ):
+        self._all_rows = rows
+        self._members = np.arange(len(rows.y))[np.newaxis]
+        self._n_given = n_given
+        if members is not None:
+            self._members = members
+            rows = rows.take(members[:, n_given:].ravel())
         super().__init__(rows, kernel, likelihood)
         # None where the compiled density does not know the kernel
         self._form = self._form_of(kernel, float(likelihood.variance(0.0)))
         if self._form is not None:
-            self._density = FormDensity(self._form, rows)
+            self._density = self._density_of(self._form)
 
     def _form_of(self, kernel: Kernel, noise_variance: float) -> RadialForm | None:
         """The form of few rows; None if there are many, or if it is another kernel."""
-        n, d = self.rows.X.shape
-        if n > _COMPILED_ROWS:
+        if self._members.shape[1] > _COMPILED_ROWS:
             return None
-        return RadialForm.of(kernel, noise_variance, d)
+        return RadialForm.of(kernel, noise_variance, self.rows.X.shape[1])
+
+    def _density_of(self, form: RadialForm) -> FormDensity:
+        return FormDensity(form, self._all_rows, self._members, self._n_given)
+
+    def _sets(self) -> Iterator[Rows]:
+        """Rows of each set."""
+        for members in self._members:
+            yield self._all_rows.take(members)
 
     def values_and_gradients(self, thetas: Array) -> tuple[Array, Array]:
         """Evidence (s,) at points (s, p), and gradients (s, p).
@@ -144,13 +170,16 @@ class ExactEvidence(Evidence):
         """Evidence of another kernel and noise, without a gradient; O(n^3 / 3)."""
         form = self._form_of(kernel, noise_variance)
         if form is not None:
-            density = FormDensity(form, self.rows)
+            density = self._density_of(form)
             return float(density.values(form.log_scales[np.newaxis])[0])
-        try:
-            K, _ = triangle_and_pullback(kernel, self.rows.X)
-            _, _, value = whiten(K, self.rows, noise_variance)
-        except np.linalg.LinAlgError:
-            return -np.inf
+        value = 0.0
+        for rows in self._sets():
+            K, _ = triangle_and_pullback(kernel, rows.X)
+            try:
+                density_of_set = whiten(K, rows, noise_variance, self._n_given)[2]
+            except np.linalg.LinAlgError:
+                return -np.inf
+            value += density_of_set
         return value
 
     def regressions(
@@ -201,20 +230,26 @@ class ExactEvidence(Evidence):
 
     def _by_factorisation(self, theta: Array) -> tuple[float, Array]:
         """`value_and_gradient` of any kernel, by LAPACK."""
-        omega = self.rows.precisions
+        p = self._n_given
         kernel, likelihood = self.at(theta)
         noise_variance = float(likelihood.variance(0.0))
-        K, pullback = triangle_and_pullback(kernel, self.rows.X)
-        L, white, value = whiten(K, self.rows, noise_variance)
-        slope = _density_slope(L, white)
-        gradient = pullback(slope)
-        if len(likelihood.theta):
+        value = 0.0
+        gradient = np.zeros(self._n_kernel_parameters)
+        noise_slope = 0.0
+        for rows in self._sets():
+            omega = rows.precisions
+            K, pullback = triangle_and_pullback(kernel, rows.X)
+            L, white, density = whiten(K, rows, noise_variance, p)
+            value += density
+            slope_of_given = _density_slope(L[:p, :p].copy(), white[:p])
+            slope = _density_slope(L, white)
+            slope[:p, :p] -= slope_of_given
+            gradient += pullback(slope)
             # C_ii = k(x, x) + σ²/ω, and the second term holds -½ Σ (ω - 1) log σ²
-            row_slopes = np.diagonal(slope) / omega
-            noise_slope = noise_variance * float(np.sum(row_slopes))
-            n_repetitions = float(np.sum(omega - 1.0))
+            noise_slope += noise_variance * float(np.sum(np.diagonal(slope) / omega))
             n_targets = white.shape[1]
-            noise_slope -= 0.5 * n_targets * n_repetitions
+            noise_slope -= 0.5 * n_targets * float(np.sum(omega[p:] - 1.0))
+        if len(likelihood.theta):
             gradient = np.append(gradient, noise_slope)
         return value, gradient
 
@@ -245,6 +280,7 @@ def whiten(
     K: Array,
     rows: Rows,
     noise_variance: float,
+    n_given: int = 0,
 ) -> tuple[Array, Array, float]:
     """Factorise the C of :class:`ExactEvidence`.
 
@@ -257,20 +293,22 @@ def whiten(
     white : ndarray of shape (n, c)
         ``L⁻¹ y``.
     log_density : float
-        Of the rows.
+        Of the rows, given the first ones.
     """
     # C = k(X, X) + diag(σ² / ω) = L Lᵀ
     omega = rows.precisions
     L = cholesky(K, jitter=0.0, added=noise_variance / omega).L
     targets = rows.y.reshape(len(L), -1)
     white = solve_lower(L, targets)
-    # -2 log N(y | 0, C) = Σ 2 log L_ii + log 2π + |L⁻¹y|²
-    log_determinant = 2.0 * np.log(np.diagonal(L))
+    # -2 log p = Σ 2 log L_ii + log 2π + |L⁻¹y|², over the rows behind the given ones
+    omega = omega[n_given:]
+    log_determinant = 2.0 * np.log(np.diagonal(L)[n_given:])
     normalisation = log_determinant + np.log(2.0 * np.pi)
     log_noise = np.log(2.0 * np.pi * noise_variance)
     repetitions = (omega - 1.0) * log_noise + np.log(omega)
     n_targets = white.shape[1]
-    total = n_targets * np.sum(normalisation + repetitions) + np.sum(white**2)
+    total = n_targets * np.sum(normalisation + repetitions)
+    total += np.sum(white[n_given:] ** 2)
     return L, white, -0.5 * float(total)
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import KDTree
 
-from skgpx._hyperparameters._evidence import (
-    Evidence,
-    ExactEvidence,
-    normal_density,
-)
+from skgpx._hyperparameters._evidence import ExactEvidence, normal_density
 from skgpx._hyperparameters._sparse import most_points_beside_rows
-from skgpx._numerics.linalg import cholesky, solve_lower, stacked_cholesky
+from skgpx._numerics.linalg import cholesky, solve_lower
 from skgpx._numerics.nearest import solve_local
 from skgpx._row_budgets import (
     HELD_OUT_ROWS,
@@ -27,7 +23,6 @@ from skgpx.kernels import (
     kernel_matrix,
     length_scales,
     stacked_triangles,
-    triangle_and_pullback,
 )
 from skgpx.likelihoods import Likelihood
 
@@ -35,136 +30,6 @@ from skgpx.likelihoods import Likelihood
 _BLOCK = 100
 # Up to this share of the rows predecessors are searched one by one.
 _SMALL_SHARE = 0.05
-
-
-class NeighborhoodDensity(Evidence):
-    """Log density of s neighbourhoods, each given its nearest predecessors.
-
-    The joint density of all rows in a random order is a product of such factors [1]_,
-    and a sample of them estimates it. With the covariance ``L Lᵀ`` of p given rows and
-    the q rows after them, and the last q rows A of ``L⁻¹``::
-
-        log p(y_q | y_p) = -½ |A y|² - Σ log L_ii - ½ q log 2π
-
-    Rows of larger weight are repetitions as in
-    :class:`~skgpx._hyperparameters._evidence.ExactEvidence`.
-
-    Parameters
-    ----------
-    rows : Rows
-        All rows.
-    positions : ndarray of shape (s, p + q)
-        Of the rows of each neighbourhood, after their predecessors.
-    n_given : int
-        Number p of predecessors.
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Without white noise.
-    likelihood : Gaussian
-        Prepared.
-
-    References
-    ----------
-    .. [1] Vecchia, "Estimation and model identification for continuous spatial
-       processes", JRSS B, 1988.
-    """
-
-    def __init__(
-        self,
-        rows: Rows,
-        positions: Index,
-        n_given: int,
-        kernel: Kernel,
-        likelihood: Likelihood,
-    ):
-        own_rows = rows.take(positions[:, n_given:].ravel())
-        super().__init__(own_rows, kernel, likelihood)
-        self._points = rows.X[positions]
-        self._targets = rows.y[positions].reshape(*positions.shape, -1)
-        self._precisions = rows.precisions[positions]
-        self._n_given = n_given
-
-    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
-        """Log density in nats, and its gradient in the log-parameters.
-
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If a covariance is not positive definite.
-        """
-        p = self._n_given
-        kernel, likelihood = self.at(theta)
-        noise_variance = float(likelihood.variance(0.0))
-        # log density of the rows behind the p given ones
-        triangles = []
-        pullbacks = []
-        for points in self._points:
-            triangle, pullback = triangle_and_pullback(kernel, points)
-            triangles.append(triangle)
-            pullbacks.append(pullback)
-        C = np.stack(triangles)
-        L = self._root(C, noise_variance)
-        # its leading block is the inverse root of the given rows
-        inverse_root = np.asarray(np.linalg.inv(L), dtype=np.float64)
-        white = inverse_root @ self._targets
-        value = self._log_density(L, white, noise_variance)
-        # ½ (α αᵀ - α_p α_pᵀ - c AᵀA), with α = C⁻¹ y and α_p that of the given rows
-        A = inverse_root[:, p:]
-        A_given = inverse_root[:, :p]
-        alpha_given = _transposed(A_given) @ white[:, :p]
-        alpha = alpha_given + _transposed(A) @ white[:, p:]
-        slope = alpha @ _transposed(alpha)
-        slope -= alpha_given @ _transposed(alpha_given)
-        n_targets = white.shape[2]
-        slope -= n_targets * (_transposed(A) @ A)
-        slope *= 0.5
-        gradients = []
-        for pullback, slope_of_neighborhood in zip(pullbacks, slope, strict=True):
-            gradients.append(pullback(slope_of_neighborhood))
-        gradient = np.sum(gradients, axis=0)
-        if len(likelihood.theta):
-            # C_ii = k(x, x) + σ²/ω, and repetitions of a row hold -½ (ω - 1) log σ²
-            diagonals = np.einsum("sii->si", slope)
-            row_slopes = diagonals / self._precisions
-            noise_slope = noise_variance * float(np.sum(row_slopes))
-            n_repetitions = float(np.sum(self._precisions[:, p:] - 1.0))
-            noise_slope -= 0.5 * n_targets * n_repetitions
-            gradient = np.append(gradient, noise_slope)
-        return value, gradient
-
-    def value(self, kernel: Kernel, noise_variance: float) -> float:
-        """Log density of another kernel and noise, without a gradient."""
-        try:
-            C = stacked_triangles(kernel, self._points)
-            L = self._root(C, noise_variance)
-        except np.linalg.LinAlgError:
-            return -np.inf
-        white = np.asarray(np.linalg.solve(L, self._targets), dtype=np.float64)
-        return self._log_density(L, white, noise_variance)
-
-    def _root(self, K: Array, noise_variance: float) -> Array:
-        """Cholesky root of ``K + diag(σ²/ω)``, (s, p + q, p + q); K is lost."""
-        diagonal = np.arange(K.shape[1])
-        K[:, diagonal, diagonal] += noise_variance / self._precisions
-        return stacked_cholesky(K)
-
-    def _log_density(self, L: Array, white: Array, noise_variance: float) -> float:
-        """Of the rows after the given ones."""
-        p = self._n_given
-        n_targets = white.shape[2]
-        omega = self._precisions[:, p:]
-        roots = np.einsum("sii->si", L)[:, p:]
-        log_noise = np.log(2.0 * np.pi * noise_variance)
-        log_terms = 2.0 * np.log(roots) + np.log(2.0 * np.pi)
-        log_terms += (omega - 1.0) * log_noise + np.log(omega)
-        squares = white[:, p:] ** 2
-        return -0.5 * float(n_targets * np.sum(log_terms) + np.sum(squares))
-
-
-def _transposed(A: Array) -> Array:
-    return A.transpose(0, 2, 1)
-
-
-Density: TypeAlias = ExactEvidence | NeighborhoodDensity
 
 
 class Neighborhoods(NamedTuple):
@@ -223,14 +88,14 @@ class Neighborhoods(NamedTuple):
             neighborhoods.append(np.concatenate((predecessors, members)))
         return cls(rows, scattered, np.stack(neighborhoods))
 
-    def evidences(self, kernel: Kernel, likelihood: Likelihood) -> list[Density]:
+    def evidences(self, kernel: Kernel, likelihood: Likelihood) -> list[ExactEvidence]:
         """Density of the scattered rows, and densities of neighbourhoods given others.
 
         They are factors of the joint density of all rows in Vecchia's approximation by
         blocks; a sample of them estimates it. Of several functions with noise of their
         own each has its share of the neighbourhoods.
         """
-        evidences: list[Density] = []
+        evidences: list[ExactEvidence] = []
         scattered_of_functions = _functions(self.scattered)
         n_functions = len(scattered_of_functions)
         for function, rows in enumerate(_functions(self.rows)):
@@ -238,12 +103,12 @@ class Neighborhoods(NamedTuple):
             evidences.append(ExactEvidence(scattered, kernel, likelihood))
             positions = self.positions[function::n_functions]
             for block in range(0, len(positions), _BLOCK):
-                density = NeighborhoodDensity(
+                density = ExactEvidence(
                     rows,
-                    positions[block : block + _BLOCK],
-                    PREDECESSOR_ROWS,
                     kernel,
                     likelihood,
+                    members=positions[block : block + _BLOCK],
+                    n_given=PREDECESSOR_ROWS,
                 )
                 evidences.append(density)
         return evidences

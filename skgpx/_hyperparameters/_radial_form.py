@@ -445,13 +445,21 @@ class FormDensity:
     form : RadialForm
         Its scales are not read.
     rows : Rows
+    members : ndarray of int of shape (v, n)
+        Positions of the rows of v sets, whose densities add.
+    n_given : int
+        Number of the first rows of each set that the others are given.
     """
 
-    def __init__(self, form: RadialForm, rows: Rows):
-        n = len(rows.X)
-        inputs = rows.X[:, form.columns]
-        means = np.where(form.kinds == CATEGORY, 0.0, inputs.mean(axis=0))
-        lines = rows.X[:, form.line_columns] - form.line_centres
+    def __init__(self, form: RadialForm, rows: Rows, members: Indices, n_given: int):
+        v, n = members.shape
+        X = rows.X[members]
+        inputs = X[:, :, form.columns]
+        centres = inputs.mean(axis=1, keepdims=True)
+        means = np.where(form.kinds == CATEGORY, 0.0, centres)
+        lines = X[:, :, form.line_columns] - form.line_centres
+        points = np.concatenate((inputs - means, lines), axis=2)
+        targets = rows.y[members].reshape(v, n, -1)
         n_lines = len(form.line_columns)
         n_amplitudes = len(form.units)
         n_before_lines = n_amplitudes + len(form.columns)
@@ -459,7 +467,7 @@ class FormDensity:
         is_cycle = form.kinds == CYCLE
         period_slots = np.zeros(len(form.kinds), dtype=np.uint64)
         period_slots[is_cycle] = n_before_periods + np.arange(np.sum(is_cycle))
-        omega = rows.precisions
+        omega = rows.precisions[members]
         self._rows = DensityRows(
             codes=form.codes,
             first_amplitudes=form.first_amplitudes,
@@ -468,10 +476,11 @@ class FormDensity:
             first_inputs=form.first_inputs,
             kinds=form.kinds,
             period_slots=period_slots,
-            points=np.concatenate((inputs - means, lines), axis=1).T.copy(),
+            points=points.transpose(0, 2, 1).copy(),
             n_lines=n_lines,
-            targets=np.array(rows.y.reshape(n, -1).T, order="C")[np.newaxis],
-            noise_factors=1.0 / omega[np.newaxis],
+            targets=targets.transpose(0, 2, 1).copy(),
+            noise_factors=1.0 / omega,
+            n_given=n_given,
         )
         self._units = form.units
         # amplitudes, 1 / ℓ², s², periods and the noise variance
@@ -480,7 +489,8 @@ class FormDensity:
         self._powers[n_before_lines:n_before_periods] = 2.0
         self._correlations = n_amplitudes + np.flatnonzero(form.kinds == CATEGORY)
         # ½ c Σ [log 2π + (ω - 1) log(2π σ²) + log ω]
-        half_targets = 0.5 * self._rows.targets.shape[1]
+        omega = omega[:, n_given:]
+        half_targets = 0.5 * targets.shape[2]
         log_terms = np.log(2.0 * np.pi) * omega + np.log(omega)
         self._constant = half_targets * float(np.sum(log_terms))
         self._noise_slope = half_targets * float(np.sum(omega - 1.0))
@@ -490,16 +500,24 @@ class FormDensity:
 
         NaN where it fails.
         """
-        values, slopes, _, _ = self._evaluate(log_scales, self._rows, True)
-        repetitions = self._noise_slope * log_scales[:, -1]
+        values, slopes = self._sums(log_scales, with_slopes=True)
         slopes[:, -1] -= self._noise_slope
-        return values - self._constant - repetitions, slopes
+        return values, slopes
 
     def values(self, log_scales: Array) -> Array:
         """Evidence (s,), minus infinity where it fails."""
-        values, _, _, _ = self._evaluate(log_scales, self._rows, False)
-        values -= self._constant + self._noise_slope * log_scales[:, -1]
+        values, _ = self._sums(log_scales, with_slopes=False)
         return np.where(np.isnan(values), -np.inf, values)
+
+    def _sums(self, log_scales: Array, with_slopes: bool) -> tuple[Array, Array]:
+        """Densities of all sets of rows, and their slopes in scales but for ω."""
+        n_sets = len(self._rows.points)
+        repeated = np.repeat(log_scales, n_sets, axis=0)
+        values, slopes, _, _ = self._evaluate(repeated, self._rows, with_slopes)
+        values = values.reshape(-1, n_sets).sum(axis=1)
+        slopes = slopes.reshape(-1, n_sets, log_scales.shape[1]).sum(axis=1)
+        values -= self._constant + self._noise_slope * log_scales[:, -1]
+        return values, slopes
 
     def regressions(
         self,
@@ -508,6 +526,8 @@ class FormDensity:
         noise: Array,
     ) -> tuple[Array, Array, Array, Array]:
         """Densities of values z (s, n) of their own, with this noise, at the scales.
+
+        Of one set of rows.
 
         Returns
         -------

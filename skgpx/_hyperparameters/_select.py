@@ -20,7 +20,7 @@ from skgpx._hyperparameters._candidates import (
     products_of,
     with_trend,
 )
-from skgpx._hyperparameters._evidence import with_noise
+from skgpx._hyperparameters._evidence import ExactEvidence, with_noise
 from skgpx._hyperparameters._maximise import (
     State,
     best_of,
@@ -28,7 +28,7 @@ from skgpx._hyperparameters._maximise import (
     with_period_stds,
 )
 from skgpx._hyperparameters._modes import NO_NOISE, Mode
-from skgpx._hyperparameters._neighborhoods import Density, Neighborhoods
+from skgpx._hyperparameters._neighborhoods import Neighborhoods
 from skgpx._hyperparameters._process_evidence import process_evidence
 from skgpx._hyperparameters._series_evidence import series_form
 from skgpx._hyperparameters._series_search import (
@@ -993,7 +993,7 @@ def _neighborhoods(
     )
 
 
-def _log_posterior(result: State, evidences: Sequence[Density]) -> float:
+def _log_posterior(result: State, evidences: Sequence[ExactEvidence]) -> float:
     """Log posterior of kernel and likelihood by these densities."""
     kernel = result.kernel
     noise_variance = result.noise_variance

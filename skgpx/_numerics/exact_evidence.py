@@ -42,14 +42,16 @@ class DensityRows(NamedTuple):
         Of each input: one of the constants of ``radial``.
     period_slots : ndarray of uint64 of shape (p,)
         Position of the period of each cycle in the scales; zero of other inputs.
-    points : ndarray of shape (p + l, n)
+    points : ndarray of shape (v, p + l, n)
         Inputs of the factors; then inputs of the linear functions less their centre.
+        Covariance s has those at ``s % v``, and likewise the next ones.
     n_lines : int
         Number l of linear functions.
-    targets : ndarray of shape (m, c, n)
-        Of each covariance, or (1, c, n) of all of them.
-    noise_factors : ndarray of shape (m, n) or (1, n)
+    targets : ndarray of shape (v, c, n)
+    noise_factors : ndarray of shape (v, n)
         Noise variance of each row, in units of that of the likelihood.
+    n_given : int
+        Number of the first rows that are given: the density is that of the others.
     """
 
     codes: Index
@@ -63,6 +65,7 @@ class DensityRows(NamedTuple):
     n_lines: int
     targets: Array
     noise_factors: Array
+    n_given: int
 
 
 @inlined
@@ -114,8 +117,13 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     ``C_ij = Σ_t a_t Π_f k_f(x_i, x_j) + Σ_q s_q² l_iq l_jq`` plus the noise on the
     diagonal, where the terms of an additive kernel are sums over subsets of its
     factors, ``Σ_r a_r e_r(k_1, k_2, ...)``. The values are ``-½ (c log det C + Σ
-    yᵀC⁻¹y)``, without the constant; NaN where C is not positive definite. This is one
-    function on purpose, see ``langevin_loop``.
+    yᵀC⁻¹y)``, without the constant, less those of the given rows; NaN where C is not
+    positive definite. With ``C = L Lᵀ``, they and their slopes read only the rows A of
+    ``L⁻¹`` behind the given ones::
+
+        ∂/∂C = ½ (α αᵀ - α_g α_gᵀ - c AᵀA),   α = C⁻¹y,   α_g = C_gg⁻¹ y_g
+
+    This is one function on purpose, see ``langevin_loop``.
 
     Parameters
     ----------
@@ -133,16 +141,16 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     duals : ndarray of shape (m, c, n)
         ``C⁻¹y``.
     precisions : ndarray of shape (m, n)
-        The diagonal of ``C⁻¹``.
+        The diagonal of ``AᵀA``, which is that of ``C⁻¹`` where no rows are given.
 
     Notes
     -----
     O(n³): n³ / 3 multiplications and additions, as many again twice with slopes.
     """
-    points = rows.points
-    n_points = np.uint64(points.shape[0])
-    n = np.uint64(points.shape[1])
-    n_inputs = np.uint64(points.shape[0] - rows.n_lines)
+    n_points = np.uint64(rows.points.shape[1])
+    n = np.uint64(rows.points.shape[2])
+    n_given = np.uint64(rows.n_given)
+    n_inputs = np.uint64(rows.points.shape[1] - rows.n_lines)
     n_terms = np.uint64(len(rows.first_factors) - 1)
     n_amplitudes = rows.first_amplitudes[n_terms]
     n_factors = np.uint64(len(rows.codes))
@@ -158,6 +166,8 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
     orders = np.empty((n_amplitudes, n))
     column_values = np.empty((n_factors, n))
     place = np.empty(n_inputs)
+    # α of the given rows
+    given = np.zeros((c, n))
     # entry (i, j) is at stride i + j, from j = i on, with three zeros after each row
     stride = n + c + _THREE
     A = np.empty((n + _FOUR) * (stride + _ONE))
@@ -172,8 +182,9 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
         scale = scales[s]
         slope = slopes[s]
         alpha = duals[s]
-        targets = rows.targets[min(s, len(rows.targets) - 1)]
-        noise_factors = rows.noise_factors[min(s, len(rows.noise_factors) - 1)]
+        points = rows.points[s % len(rows.points)]
+        targets = rows.targets[s % len(rows.targets)]
+        noise_factors = rows.noise_factors[s % len(rows.noise_factors)]
         noise_variance = scale[-1]
 
         # 1 the rows [C, y, I], each from its diagonal entry on
@@ -311,10 +322,11 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
             root = 1.0 / np.sqrt(square)
             for j in range(i, n + c + i + _ONE):
                 A[base + j] = root * row[j]
-            total += c * np.log(square)
-            for t in range(c):
-                white = A[base + n + t]
-                total += white * white
+            if i >= n_given:
+                total += c * np.log(square)
+                for t in range(c):
+                    white = A[base + n + t]
+                    total += white * white
             if i + _ONE == n:
                 break
             factor = A[base + i + _ONE]
@@ -328,10 +340,11 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
             root = 1.0 / np.sqrt(square)
             for j in range(i + _ONE, n + c + i + _TWO):
                 A[base + j] = root * next_row[j]
-            total += c * np.log(square)
-            for t in range(c):
-                white = A[base + n + t]
-                total += white * white
+            if i + _ONE >= n_given:
+                total += c * np.log(square)
+                for t in range(c):
+                    white = A[base + n + t]
+                    total += white * white
         values[s] = -0.5 * total
         if not with_slopes or total != total:
             continue
@@ -345,8 +358,11 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                 white = A[p * stride + n + t]
                 for j in range(p + _ONE):
                     alpha[t, j] += white * A[base + j]
+                if p + _ONE == n_given:
+                    for j in range(n_given):
+                        given[t, j] = alpha[t, j]
 
-        # 4 rows of α αᵀ - c C⁻¹, which is twice ∂ log p / ∂C, again two at a time
+        # 4 rows of α αᵀ - α_g α_gᵀ - c AᵀA, twice ∂ log p / ∂C, again two at a time
         for q in range(len(slope)):
             slope[q] = 0.0
         for first_row in range(_ZERO, n, _TWO):
@@ -360,11 +376,20 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                 for j in range(first_row, n):
                     row[j] += z * alpha[t, j]
                     next_row[j] += next_z * alpha[t, j]
-            block = first_row - first_row % _FOUR
+                if first_row < n_given:
+                    z = given[t, first_row]
+                    next_z = given[t, first_row + _ONE]
+                    for j in range(first_row, n_given):
+                        row[j] -= z * given[t, j]
+                        next_row[j] -= next_z * given[t, j]
+            first_of_A = n_given
+            if first_row > n_given:
+                first_of_A = np.uint64(first_row)
+            block = first_of_A - first_of_A % _FOUR
             for p in range(block, n + _FOUR):
                 factors[p] = 0.0
                 next_factors[p] = 0.0
-            for p in range(first_row, n):
+            for p in range(first_of_A, n):
                 factors[p] = c * A[p * stride + n + c + first_row]
                 # before its diagonal, the row has the zero that follows it
                 next_factors[p] = c * A[p * stride + n + c + first_row + _ONE]
@@ -389,6 +414,7 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                 precision = 0.0
                 for t in range(c):
                     precision += alpha[t, i] * alpha[t, i]
+                    precision -= given[t, i] * given[t, i]
                 precisions[s, i] = (precision - k_row[i]) / c
                 # the pullbacks, where entries beside the diagonal count twice
                 slope[-1] += 0.5 * noise_variance * k_row[i] * noise_factors[i]
@@ -445,10 +471,11 @@ def log_densities(  # noqa: C901, PLR0912, PLR0915
                     slope[n_amplitudes + q] += (
                         2.0 * product * scale[n_amplitudes + q] * z
                     )
-        # of the last amplitude, by Σ_ij ∂ log p / ∂C_ij C_ij = ½ (yᵀC⁻¹y - c n)
+        # of the last amplitude, by Σ_ij ∂ log p / ∂C_ij C_ij = ½ (|A y|² - c |A|), with
+        #   |A| rows of A
         if n_amplitudes > _ZERO:
-            total = -0.5 * c * n - slope[-1]
-            for i in range(n):
+            total = -0.5 * c * (n - n_given) - slope[-1]
+            for i in range(n_given, n):
                 for t in range(c):
                     white = A[i * stride + n + t]
                     total += 0.5 * white * white

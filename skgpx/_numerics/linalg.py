@@ -215,17 +215,6 @@ def cholesky(
     )
 
 
-def stacked_cholesky(K: Array) -> Array:
-    """Lower Cholesky factors of a stack of small matrices (s, m, m).
-
-    Without jitter where none of them needs it; otherwise see :func:`cholesky`.
-    """
-    try:
-        return np.asarray(np.linalg.cholesky(K), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return np.stack([np.tril(cholesky(C, jitter=0.0).L) for C in K])
-
-
 def inverse_root(K: Array, space: Array | None = None) -> Array:
     """``L⁻¹`` of :func:`cholesky`, without jitter if possible."""
     L = cholesky(K, 0.0, space).L

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import optimize
 
 from skgpx._hyperparameters import (
-    NeighborhoodDensity,
+    ExactEvidence,
     NoisyValues,
     Regression,
     ResponsesAt,
@@ -214,12 +214,12 @@ def _noises_of_targets(
         candidates = candidates[np.isfinite(rows.y[candidates, target])]
         chosen = np.sort(candidates[:_NOISE_ROWS])
         given = nearest[search, chosen, :n_given]
-        density = NeighborhoodDensity(
+        density = ExactEvidence(
             rows._replace(y=rows.y[:, target]),
-            np.column_stack((given, chosen)),
-            n_given,
             residual.kernel,
             likelihood,
+            members=np.column_stack((given, chosen)),
+            n_given=n_given,
         )
         optimum = optimize.minimize_scalar(
             lambda log_noise, density=density: (

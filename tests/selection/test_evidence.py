@@ -24,7 +24,7 @@ from skgpx._hyperparameters._evidence import (
     sparse_value,
 )
 from skgpx._hyperparameters._maximise import Objective, maximise
-from skgpx._hyperparameters._neighborhoods import NeighborhoodDensity, Neighborhoods
+from skgpx._hyperparameters._neighborhoods import Neighborhoods
 from skgpx._hyperparameters._series_search import false_alarm_level, wave_gains
 from skgpx._hyperparameters._sparse import best_noise
 from skgpx._numerics import laplace
@@ -32,6 +32,7 @@ from skgpx._numerics.regression import weight_statistics
 from skgpx._shell.validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.kernels import (
+    Additive,
     CategoricalKernel,
     Columns,
     GREKernel,
@@ -225,22 +226,35 @@ def test_columns_of_targets_are_independent_functions(rng):
     assert value == pytest.approx(found[0][0], rel=1e-12)
 
 
-def test_evidence_given_other_rows_is_a_difference(rng):
-    """log p(a | b) = log p(a, b) - log p(b), and its gradient."""
-    rows, kernel = rows_for(Gaussian(), rng), KERNELS["matern"]
+@pytest.mark.parametrize("kernel", [*KERNELS, "additive", "line", "season"])
+def test_evidence_given_other_rows_is_a_difference(rng, kernel):
+    """log p(a | b) = log p(a, b) - log p(b), and its gradient, a sum over sets."""
+    kernel = {
+        **KERNELS,
+        "additive": Additive(RBF([0.8, 1.4])) + ConstantKernel(0.3),
+        "line": 1.3 * Matern([0.8, 1.4], nu=2.5) + Linear(0.4),
+        "season": 1.3 * RBF(0.8) * Columns(ExpSineSquared(0.9, 1.1), [1]),
+    }[kernel]
+    rows = rows_for(Gaussian(), rng)
+    rows = rows._replace(y=np.stack((rows.y, np.cos(rows.X[:, 0])), axis=1))
     likelihood = Gaussian().prepare(rows.y, rows.weights)
-    order = rng.permutation(len(rows.y))
-    whole, given = rows, rows.take(order[9:])
-    order = np.append(order[9:], order[:9])
-    parts = [
-        ExactEvidence(whole, kernel, likelihood),
-        ExactEvidence(given, kernel, likelihood),
-        NeighborhoodDensity(whole, order[np.newaxis], len(given.y), kernel, likelihood),
-    ]
-    theta = theta_of(parts[0])
-    joint, alone, found = (one.value_and_gradient(theta) for one in parts)
-    assert found[0] == pytest.approx(joint[0] - alone[0], rel=1e-10)
-    np.testing.assert_allclose(found[1], joint[1] - alone[1], rtol=1e-8)
+    members = np.stack([rng.permutation(len(rows.y))[:19] for _ in range(2)])
+    evidence = ExactEvidence(rows, kernel, likelihood, members, n_given=7)
+    theta = theta_of(evidence) + 0.1
+    value, gradient = evidence.value_and_gradient(theta)
+    joint, given = (
+        [ExactEvidence(rows.take(chosen), kernel, likelihood) for chosen in sets]
+        for sets in (members, members[:, :7])
+    )
+    terms = [e.value_and_gradient(theta) for e in (*joint, *given)]
+    signs = np.array([1.0, 1.0, -1.0, -1.0])
+    assert value == pytest.approx(signs @ [term[0] for term in terms], rel=1e-10)
+    expected = signs @ np.array([term[1] for term in terms])
+    np.testing.assert_allclose(gradient, expected, rtol=1e-7, atol=1e-9)
+    # without a gradient
+    kernel, likelihood = evidence.at(theta)
+    noise = float(likelihood.variance(0.0))
+    assert evidence.value(kernel, noise) == pytest.approx(value, rel=1e-10)
 
 
 def test_null_evidence_is_the_evidence_without_a_function(rng):
