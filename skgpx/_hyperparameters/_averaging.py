@@ -43,6 +43,7 @@ from skgpx._hyperparameters._select import (
     finalists,
     has_little_noise,
     search,
+    search_on_more_rows,
     subset,
     with_periods,
 )
@@ -242,7 +243,7 @@ def average(
     if len(states) == 1:
         states = [largest._replace(period_stds=states[0].period_stds)]
     # 4 a state of more noise, where all have next to none
-    return _with_rival(states, _noisier(largest, families, rows, likelihood))
+    return _with_rival(states, _noisier(largest, families, split, likelihood))
 
 
 def _draws(
@@ -318,7 +319,7 @@ def _from_priors(
 def _noisier(
     mode: State,
     families: Sequence[Sequence[Candidate]],
-    rows: Rows,
+    split: Split,
     likelihood: Likelihood,
 ) -> list[State]:
     """The mode that has some noise, where the largest one has next to none."""
@@ -331,7 +332,8 @@ def _noisier(
         return []
     noise = float(np.clip(likelihood.variance(0.0), low, largest))
     likelihood = likelihood.with_start(noise_variance=(noise, low, largest))
-    return [search(candidate, candidate.starts()[0], rows, likelihood)]
+    u = candidate.starts()[0]
+    return [search_on_more_rows(candidate, u, split, likelihood)]
 
 
 def _with_rival(states: list[State], rivals: Sequence[State]) -> list[State]:

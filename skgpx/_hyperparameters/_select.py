@@ -137,6 +137,16 @@ class Split(NamedTuple):
         """Whether there are too many rows for their joint density."""
         return len(self.order) >= ABUNDANT_ROWS
 
+    @property
+    def has_more_rows(self) -> bool:
+        """Whether searches end on more rows than those that compare candidates."""
+        return len(self.training.y) > len(self.scattered.y)
+
+    @property
+    def has_neighbors(self) -> bool:
+        """Whether neighbours in several columns lead from few rows to more."""
+        return self.rough and self.rows.X.shape[1] > 1 and self.has_more_rows
+
 
 def subset(rows: Rows, chosen: Index) -> Rows:
     """Rows drawn by their weights, each counted once; all rows are left unchanged."""
@@ -243,19 +253,17 @@ def finalists(
     for family in rivals:
         family[-1] = best_of([family[-1], *without_noise(family[-1], split.screening)])
     # 2 the better families on more; candidates that are nearly as probable count
-    has_more_rows = len(split.training.y) > len(split.scattered.y)
     rivals = train_families(
         rivals,
         split.scattered,
         split.screening,
         margin=NEGLIGIBLE_NATS,
-        keep_close=has_more_rows,
+        keep_close=split.has_more_rows,
     )
     if trend:
         rivals = with_trends(rivals, split)
     # 3 where neighbours lead, and the best ones on as many rows as the search has
-    has_neighbors = split.rough and split.rows.X.shape[1] > 1
-    if has_more_rows and has_neighbors and likelihood.has_closed_form:
+    if split.has_neighbors and likelihood.has_closed_form:
         rivals = [led_by_neighbors(family, split) for family in rivals]
     rivals = train_families(rivals, split.training, split.scattered)
     results = [result for family in rivals for result in family]
@@ -263,7 +271,7 @@ def finalists(
     # 4 to the end where that costs little
     if is_series(results[0].kernel, split.rows):
         results[0] = train_series(results[0], split.rows)
-    elif not has_more_rows:
+    elif not split.has_more_rows:
         best = results[0]
         results[0] = search(
             best.candidate,
@@ -393,6 +401,21 @@ def search(
     return maximise(candidate, [evidence], u, max_iter, tolerance, units=units)
 
 
+def search_on_more_rows(
+    candidate: Candidate,
+    u: Array,
+    split: Split,
+    likelihood: Likelihood,
+) -> State:
+    """Maximise a candidate on few rows, where neighbours lead, and on all of them."""
+    if not split.has_more_rows:
+        return search(candidate, u, split.training, likelihood)
+    result = search(candidate, u, split.screening, likelihood)
+    if split.has_neighbors and likelihood.has_closed_form:
+        result = led_by_neighbors([result], split)[0]
+    return train_on(result, split.training, split.screening)
+
+
 def evaluated(result: State, rows: Rows) -> State:
     """A result with its log posterior on other rows.
 
@@ -455,18 +478,19 @@ def with_trends(
     products = [family for family in families if not family[-1].candidate.is_additive]
     better = families[:1] if best.candidate.is_additive else []
     trended = [*products[:2], *better]
-    has_more_rows = len(split.training.y) > len(rows.y)
     additions = []
     for family in trended:
         trend = search_trend(best_of(family), rows)
-        general = _with_general_trend(family[-1], trend, rows) if has_more_rows else []
+        general = (
+            _with_general_trend(family[-1], trend, rows) if split.has_more_rows else []
+        )
         additions.append([trend, *general])
     first = best_of(trended[0])
     n_columns = rows.X.shape[1]
     if category_columns(first.kernel, n_columns) and decays(first.kernel, n_columns):
         additions.append([search_trend(first, rows, of_groups=True)])
     threshold = best.posterior
-    if has_more_rows:
+    if split.has_more_rows:
         threshold -= NEGLIGIBLE_NATS
     likelihood = best.likelihood
     has_one_function = n_columns == likelihood.n_outputs_ == 1
