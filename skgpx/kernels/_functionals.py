@@ -242,16 +242,21 @@ class _Blocks:
     def __init__(self, kernel: Functionals, X: Array, Z: Array | None):
         self.kernel = kernel.kernel
         left_rows = kernel.rows(X)
-        right_rows = left_rows if Z is None else kernel.rows(Z)
-        self.right = Nodes.of(right_rows, kernel.resolution)
+        left = Nodes.of(left_rows, kernel.resolution)
+        self.right = left
+        if Z is not None:
+            self.right = Nodes.of(kernel.rows(Z), kernel.resolution)
         # of boxes a row may have a hundred nodes
-        size = Nodes.of(left_rows, kernel.resolution).weights.nnz / max(len(X), 1)
+        size = left.weights.nnz / max(len(X), 1)
         n_right = max(len(self.right.X), 1)
         n_rows = max(int(2**21 / (max(size, 1.0) * n_right)), 1)
         self.slices = row_slices(len(X), n_rows)
-        self._left = [
-            Nodes.of(left_rows.take(block), kernel.resolution) for block in self.slices
-        ]
+        self._left = [left]
+        if len(self.slices) > 1:
+            self._left = [
+                Nodes.of(left_rows.take(block), kernel.resolution)
+                for block in self.slices
+            ]
         self.is_symmetric = Z is None and len(self.slices) == 1
         self._kept: dict[str, ValuesAndPullback] = {}
 

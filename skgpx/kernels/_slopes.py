@@ -170,6 +170,8 @@ def _sum(kernel: Sum, rows: Slopes) -> tuple[Jet, JetPullback]:
 
 @is_rule("jet", Product)
 def _product(kernel: Product, rows: Slopes) -> tuple[Jet, JetPullback]:
+    if type(kernel.k1) is ConstantKernel:
+        return _multiple(kernel.k1, kernel.k2, rows)
     first, first_pullback = jet_and_pullback(kernel.k1, rows)
     second, second_pullback = jet_and_pullback(kernel.k2, rows)
 
@@ -178,6 +180,23 @@ def _product(kernel: Product, rows: Slopes) -> tuple[Jet, JetPullback]:
         return np.concatenate((of_first, second_pullback(first.cotangent(G))))
 
     return first.times(second), pullback
+
+
+def _multiple(
+    factor: ConstantKernel,
+    kernel: Kernel,
+    rows: Slopes,
+) -> tuple[Jet, JetPullback]:
+    """The jet of a constant times a kernel."""
+    value = float(factor.constant_value)
+    jet, pullback_of_kernel = jet_and_pullback(kernel, rows)
+
+    def pullback(G: Jet) -> Array:
+        slope = np.array([value * jet.inner(G)])
+        of_factor = free_slopes(factor.hyperparameter_constant_value, slope)
+        return np.concatenate((of_factor, pullback_of_kernel(G.scaled(value))))
+
+    return jet.scaled(value), pullback
 
 
 @is_rule("jet", Columns)
