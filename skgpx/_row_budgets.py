@@ -48,7 +48,8 @@ def affordable_finalists(n_rows: int) -> int:
 
 
 # The same for draws from the posterior of the hyperparameters, and once more for their
-# densities: as many states as are affordable are averaged, seven of 650 rows.
+# densities: as many states as are affordable are averaged, four of 600 rows,
+# and the modes of more.
 AVERAGING_SECONDS = 0.35
 # Rows up to which a population goes from the priors to the posterior, thousands of
 # evaluations; and under likelihoods that are not Gaussian.

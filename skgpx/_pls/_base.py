@@ -130,7 +130,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         form: NormalForm | None = None,
         lazy: LazyRows | None = None,
     ) -> list[Finding | None]:
-        """Fit in four steps; see docs/pls.md.
+        """Steps 2 to 5 of a fit, of which docs/architecture.md has the map.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         search_rng, selection_rng, inference_rng = streams
         directions = self._directions(rows, likelihood)
         kinds = self._kinds_of_noise(complete, likelihood, kernel)
-        # 1 kernel, mean and likelihood from the data: one state, or some to average
+        # 2 hyperparameters from the data: one state, or some to average
         search = partial(
             learn,
             likelihood=likelihood,
@@ -198,23 +198,24 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 inference_rng,
                 learns=self.optimizer is not None,
             )
-        priors = states
+        centred_states = states
         if with_mean:
-            priors = [
+            centred_states = [
                 state._replace(
                     likelihood=with_base_rates(rows, state.likelihood, state.kernel)
                 )
                 for state in states
             ]
         clock.end_of("search")
-        # 2 inducing inputs under the fitted lengthscales, and the basis they span
-        n_points = self._count_inducing(rows, priors[0].likelihood, states)
+        # 3 inducing inputs under the fitted lengthscales, and the basis they span
+        likelihood = centred_states[0].likelihood
+        n_points = self._count_inducing(rows, likelihood, states)
         bases = [
-            self._choose_basis(rows, prior, n_points, selection_rng, n_rows)
-            for prior in priors
+            self._choose_basis(rows, state, n_points, selection_rng, n_rows)
+            for state in centred_states
         ]
         clock.end_of("selection")
-        # 3 mode, Hessian, chains: the posterior of the weights
+        # 4 mode, Hessian, chains: the posterior of the weights
         attributes_of = partial(
             self._fitted_attributes,
             states=states,
@@ -238,21 +239,21 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             ),
         )
         inferences = []
-        for prior, (basis, n_neighbors) in zip(priors, bases, strict=True):
+        for state, (basis, n_neighbors) in zip(centred_states, bases, strict=True):
             state_sampler = sampler._replace(
                 n_neighbors=n_neighbors,
-                n_particles=self._count_particles(prior),
-                init=self._initial_weights(basis, prior.likelihood, continues),
+                n_particles=self._count_particles(state),
+                init=self._initial_weights(basis, state.likelihood, continues),
             )
             inferences.append(
                 infer_posterior(
-                    basis, rows, prior.likelihood, state_sampler, inference_rng
+                    basis, rows, state.likelihood, state_sampler, inference_rng
                 )
             )
         weights = np.array([state.weight for state in states])
         inference = Inference.averaged(inferences, weights)
         clock.end_of("inference")
-        # 4 its function, in the units of y
+        # 5 its function, in the units of y
         if lazy is None:
             evidence = _evidence_of_y(inference, rows, units.scale, form)
         else:
@@ -476,7 +477,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 f'normal distribution; got method="{self.method}". Use method="auto".'
             )
 
-    # ---- 2 The basis -------------------------------------------------------------
+    # ---- 3 The basis -------------------------------------------------------------
 
     def _points_of_search(self, rows: Rows, likelihood: Likelihood) -> int | None:
         """Inducing inputs for which the prior is learned; None if it depends on none.
@@ -518,71 +519,76 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     def _choose_basis(
         self,
         rows: Rows,
-        prior: State,
+        state: State,
         n_points: int | None,
         rng: Generator,
         n_rows: int,
     ) -> tuple[Nystroem, int]:
         """Inducing inputs, and how many nearest rows complete them.
 
-        `n_points` inputs, or for None as many as suffice: points that suffice leave no
-        residual for nearest rows. The rows may be a sample of `n_rows` ones.
+        `n_points` inputs, or for None as many as suffice. The rows may be a sample of
+        `n_rows` ones.
         """
-        kernel = prior.kernel
-        likelihood = prior.likelihood
-        noise = prior.exact_noise
+        kernel = state.kernel
+        likelihood = state.likelihood
+        noise = state.exact_noise
         if likelihood.has_closed_form:
             noise = float(likelihood.variance(0.0))
-        if n_rows == len(rows.y) and self._is_series(rows, kernel, likelihood):
+        is_sample = n_rows > len(rows.y)
+        if not is_sample and self._is_series(rows, kernel, likelihood):
             return SeriesBasis.of(kernel), 0
-        # without the noise, of y or of working responses, no number suffices for sure
+        # without the noise, of y or of the working responses that a search of abundant
+        # rows knows, no number suffices for sure
         automatic = self._is_automatic() and bool(np.isfinite(noise))
         n_neighbors = self._count_neighbors(rows, kernel, likelihood, automatic)
         Z = None
         if automatic and n_neighbors > 0:
-            Z, suffice = inducing_by_capacity(
-                rows,
-                kernel,
-                noise,
-                self.inducing,
-                rng,
-                largest=most_points_beside_rows(n_rows),
+            Z, n_neighbors = self._points_or_neighbors(
+                rows, state, noise, n_points, n_neighbors, rng, n_rows
             )
-            # chains can afford n_points, and have one kernel for all functions
-            suffice = suffice and (n_points is None or len(Z) <= n_points)
-            suffice = suffice and not has_scale_kernel(likelihood)
-            if suffice and self.n_neighbors == "auto":
-                n_neighbors = 0
-                if n_points is not None:
-                    Z = None
-            elif (
-                n_points is None
-                and self.n_neighbors == "auto"
-                and n_rows == len(rows.y)
-            ):
-                # as many points as the closed form affords may do without, if rows are
-                # several times as many: they determine the weights. The rows of a
-                # sample are not as near as those of all.
-                many_points, _ = inducing_by_capacity(
-                    rows,
-                    kernel,
-                    noise,
-                    self.inducing,
-                    rng,
-                    largest=max(len(rows.y) // 3, len(Z)),
-                )
-                if points_are_closer(
-                    rows, kernel, noise, many_points, Z, n_neighbors, rng
-                ):
-                    Z = many_points
-                    n_neighbors = 0
         if Z is None:
             Z = self._select_points(rows, kernel, likelihood, n_points, rng)
         is_regression = likelihood.has_closed_form and rows.y.ndim == 1
-        if n_rows > len(rows.y) and not is_regression:
+        if is_sample and not is_regression:
             # rows that are elsewhere have no chains
             n_neighbors = n_neighbors or _NEIGHBORS
         return Nystroem.from_kernel(kernel, Z, noise), n_neighbors
+
+    def _points_or_neighbors(
+        self,
+        rows: Rows,
+        state: State,
+        noise: float,
+        n_points: int | None,
+        n_neighbors: int,
+        rng: Generator,
+        n_rows: int,
+    ) -> tuple[Array | None, int]:
+        """Points that suffice alone, or fewer ones and nearest rows.
+
+        Points that suffice leave no residual for nearest rows. None are `n_points` that
+        are not selected yet.
+        """
+        kernel = state.kernel
+        select = partial(inducing_by_capacity, rows, kernel, noise, self.inducing, rng)
+        few_points, suffice = select(largest=most_points_beside_rows(n_rows))
+        if self.n_neighbors != "auto":
+            return few_points, n_neighbors
+        # chains can afford n_points, and have one kernel for all functions
+        is_affordable = n_points is None or len(few_points) <= n_points
+        if suffice and is_affordable and not has_scale_kernel(state.likelihood):
+            return (few_points if n_points is None else None), 0
+        if n_points is not None or n_rows > len(rows.y):
+            # the rows of a sample are not as near as those of all
+            return few_points, n_neighbors
+        # as many points as the closed form affords may do without, if rows are several
+        # times as many: they determine the weights
+        many_points, _ = select(largest=max(len(rows.y) // 3, len(few_points)))
+        if points_are_closer(
+            rows, kernel, noise, many_points, few_points, n_neighbors, rng
+        ):
+            return many_points, 0
+        return few_points, n_neighbors
 
     def _is_series(self, rows: Rows, kernel: Kernel, likelihood: Likelihood) -> bool:
         """Whether rows of one column are filtered and smoothed: if that is exact.
@@ -696,7 +702,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         n, d = rows.X.shape
         return self._is_automatic() and n > _MANY_ROWS and decays(kernel, d)
 
-    # ---- 3 Inference -------------------------------------------------------------
+    # ---- 4 Inference -------------------------------------------------------------
 
     def _count_particles(self, state: State) -> int:
         """Chains of a state: those of all states are about as many as of one."""
@@ -731,7 +737,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 "inducing input, latent output and particle, as particles_ does."
             ) from error
 
-    # ---- 4 The fitted model ------------------------------------------------------
+    # ---- 5 The fitted model ------------------------------------------------------
 
     def _fitted_attributes(
         self,

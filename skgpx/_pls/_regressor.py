@@ -867,7 +867,7 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
                 normalize=self.normalize_y and likelihood.location_scale,
                 robust=likelihood.heavy_tailed,
             )
-        rows, standard, likelihood, units = in_unit_scale(
+        rows_of_form, standard, standard_likelihood, units = in_unit_scale(
             form.rows,
             form.likelihood,
             self.kernel,
@@ -876,18 +876,18 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         )
         if lazy is not None:
             warp = warp_of(form.stated)
-            lazy = lazy.in_units_of(standard, likelihood, units, warp)
+            lazy = lazy.in_units_of(standard, standard_likelihood, units, warp)
         findings = self._fit_rows(
             standard,
-            likelihood,
+            standard_likelihood,
             reporter,
             units,
-            self.normalize_y and self._all_see_level(rows),
+            self.normalize_y and self._all_see_level(rows_of_form),
             form,
             lazy,
         )
         fitted = form.reduced(self.likelihood_)
-        return [*findings, *self._check_fit(rows, fitted, units)]
+        return [*findings, *self._check_fit(rows_of_form, fitted, units)]
 
     def _on_scale(
         self,

@@ -68,7 +68,7 @@ def nearest_rows(
     Notes
     -----
     O(n N^2 (k N + M) + k n M^2) a round for k different noises. There is one round for
-    Gaussian noise; two to eight suffice for other likelihoods.
+    Gaussian noise; some five suffice for most other likelihoods.
 
     References
     ----------
@@ -80,11 +80,9 @@ def nearest_rows(
     # 1 nearest predecessors, in a random order
     n_functions = likelihood.n_outputs_
     # the noise of a working response says how often its row counts
-    counted_once = rows._replace(weights=np.ones(len(rows.y)))
+    unweighted = rows._replace(weights=np.ones(len(rows.y)))
     order_rng = rng.spawn(1)[0]
-    functions = NearestFunctions.of(
-        basis, counted_once, sampler, order_rng, n_functions
-    )
+    functions = NearestFunctions.of(basis, unweighted, sampler, order_rng, n_functions)
     # 2 working responses around moments given the nearest rows alone
     responses_at = ResponsesAt.of(rows, likelihood, basis.kernel)
     moments, _ = latent_moments(rows, basis.kernel, likelihood)
