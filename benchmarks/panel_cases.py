@@ -701,6 +701,8 @@ others = (name for name in REGRESSION if name not in CHEAP)
 add(MANY, real, {name: (name,) for name in others}, 3, quick=False)
 large = {f"{name}, 36000 rows": (name, 36000) for name in ("kin40k", "protein")}
 add(MANY, real, large, 1, quick=False)
+medium = {f"{name}, 3000 rows": (name, 3000) for name in ("kin8nm", "power", "protein")}
+add(ANY, real, medium, 1, quick=False)
 add((*C, EC), real, {name: (name,) for name in BUNDLED_CLASSES[:3]}, 3)
 add(C, real, {name: (name,) for name in ("heart", "wine_colour")}, 3)
 others = (*sorted({*CLASSIFICATION} - {"heart", "wine_colour"}), "sklearn_digits")
