@@ -33,6 +33,7 @@ from skgpx.kernels._spectrum import (
     PeriodicSpectrum,
     Spectrum,
     check_spectral_score,
+    decay_lengths,
     log_spectral_density,
     sample_frequencies,
     sample_spectra,

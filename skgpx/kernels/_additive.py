@@ -227,6 +227,26 @@ class Additive(RuledKernel, DerivedKernel):
             )
         return factors
 
+    def _free_slopes(
+        self,
+        factors: list[Factor],
+        of_orders: Array,
+        of_columns: Array,
+    ) -> Array:
+        """Slopes (..., p) in theta, from those of orders (..., R) and columns (..., d).
+
+        The second ones are in the logarithm of the hyperparameter of each column.
+        """
+        stops = np.cumsum([len(factor.columns) for factor in factors])
+        slopes = [
+            free_slopes(getattr(factor.kernel, f"hyperparameter_{factor.name}"), part)
+            for factor, part in zip(
+                factors, np.split(of_columns, stops[:-1], axis=-1), strict=True
+            )
+        ]
+        slopes.append(free_slopes(self.hyperparameter_variances, of_orders))
+        return np.concatenate(slopes, axis=-1)
+
     def _gradient(self, X: Array) -> tuple[Array, Array]:
         additive_sum = _Sum.of(self, X.shape[1])
         return additive_sum.gradient(self, X)
@@ -366,20 +386,10 @@ class _Sum(NamedTuple):
         of_columns: Array,
     ) -> Array:
         """Slopes (..., p) in the log-parameters, of sums (..., R) and (..., d)."""
-        slopes = []
-        start = 0
-        for factor in self.factors:
-            part = slice(start, start + len(factor.columns))
-            # ∂ exp(-½ v) / ∂ log ρ = exp(-½ v) where categories differ, and
-            # ∂k / ∂ log ℓ = w r² / ℓ²
-            rates = np.ones(len(factor.columns))
-            if not factor.is_of_categories:
-                rates = self.inverse_squares[part]
-            parameter = getattr(factor.kernel, f"hyperparameter_{factor.name}")
-            slopes.append(free_slopes(parameter, rates * of_columns[..., part]))
-            start = part.stop
-        slopes.append(free_slopes(kernel.hyperparameter_variances, of_orders))
-        return np.concatenate(slopes, axis=-1)
+        # ∂ exp(-½ v) / ∂ log ρ = exp(-½ v) where categories differ, and
+        # ∂k / ∂ log ℓ = w r² / ℓ²
+        rates = np.where(self.kinds == CATEGORY, 1.0, self.inverse_squares)
+        return kernel._free_slopes(self.factors, of_orders, rates * of_columns)
 
 
 @is_rule("pullback", Additive)

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter
 from skgpx._types import AnyArray, Array, Index, Kernel, Mask
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,
+    flat_inputs,
     matrix_and_input_pullback,
     matrix_and_pullback,
     stacked_triangles,
@@ -222,6 +223,13 @@ def _inputs(kernel: Columns, X: Array, Z: Array) -> ValuesAndPullback:
     return K, pullback
 
 
+def inner_kernels(kernel: Kernel | None) -> list[Kernel]:
+    """Kernels from which a kernel is composed."""
+    parts = [getattr(kernel, name, None) for name in ("kernel", "k1", "k2")]
+    parts += getattr(kernel, "kernels", ())
+    return [part for part in parts if isinstance(part, Kernel)]
+
+
 def with_resolved_columns(
     kernel: Kernel,
     resolve: Callable[[Any], Any],
@@ -235,10 +243,8 @@ def with_resolved_columns(
     resolve : callable
         Maps the columns that the user gave to numbers, where they are names.
     """
-    for name in ("kernel", "k1", "k2"):
-        part = getattr(kernel, name, None)
-        if isinstance(part, Kernel):
-            with_resolved_columns(part, resolve)
+    for part in inner_kernels(kernel):
+        with_resolved_columns(part, resolve)
     if type(kernel) is Columns:
         kernel.columns = resolve(kernel.columns)
     return kernel
@@ -480,6 +486,4 @@ def _targets(
     return kernel.correlations()[left_codes[:, np.newaxis], right_codes], pullback
 
 
-@is_rule("input_gradient", CategoricalKernel, Coregionalization)
-def _category_inputs(kernel: Kernel, X: Array, Z: Array) -> ValuesAndPullback:
-    return kernel(X, Z), lambda _: np.zeros(X.shape)
+is_rule("input_gradient", CategoricalKernel, Coregionalization)(flat_inputs)

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Exponentiation, Product, Sum
 
 from skgpx._types import Kernel
-from skgpx.kernels._columns import Columns, DerivedKernel
+from skgpx.kernels._columns import Columns, DerivedKernel, inner_kernels
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,
     matrix_and_input_pullback,
@@ -206,10 +206,8 @@ def with_support(
     """
     if isinstance(kernel, Columns):
         X = kernel.part(X)
-    for name in ("kernel", "k1", "k2"):
-        part = getattr(kernel, name, None)
-        if isinstance(part, Kernel):
-            with_support(part, X, weights)
+    for part in inner_kernels(kernel):
+        with_support(part, X, weights)
     if isinstance(kernel, GREKernel) and kernel.support is None:
         if kernel.support_weights is not None:
             raise ValueError(

@@ -116,7 +116,7 @@ def triangle_and_pullback(kernel: Kernel, X: Array) -> ValuesAndPullback:
         K2, pullback2 = triangle_and_pullback(kernel.k2, X)
 
         def sum_pullback(G: Array) -> Array:
-            return _joined(pullback1(G), pullback2(G))
+            return np.append(pullback1(G), pullback2(G))
 
         return K1 + K2, sum_pullback
 
@@ -335,10 +335,6 @@ def _diagonal(kernel: Kernel, X: Array) -> ValuesAndPullback:
 # ---- Sums, products and powers, by the rules of their parts --------------------------
 
 
-def _joined(first: Array, second: Array) -> Array:
-    return np.concatenate((first, second))
-
-
 def _composed(evaluate: Rule, join: Callable[[Array, Array], Array]) -> Rule:
     """Rule for sums, products and powers, from the rule for their parts.
 
@@ -379,8 +375,8 @@ def _composed(evaluate: Rule, join: Callable[[Array, Array], Array]) -> Rule:
 
 
 for _name, _evaluate, _join in (
-    ("pullback", matrix_and_pullback, _joined),
-    ("diagonal_pullback", diagonal_and_pullback, _joined),
+    ("pullback", matrix_and_pullback, np.append),
+    ("diagonal_pullback", diagonal_and_pullback, np.append),
     ("input_gradient", matrix_and_input_pullback, np.add),
 ):
     is_rule(_name, Sum, Product, Exponentiation)(_composed(_evaluate, _join))
@@ -425,7 +421,8 @@ def _dot_product(
 
 
 @is_rule("input_gradient", ConstantKernel, WhiteKernel)
-def _flat(kernel: Kernel, X: Array, Z: Array) -> ValuesAndPullback:
+def flat_inputs(kernel: Kernel, X: Array, Z: Array) -> ValuesAndPullback:
+    """Rule of functions with no slope in the inputs."""
     return kernel(X, Z), lambda _: np.zeros(X.shape)
 
 

@@ -152,6 +152,12 @@ def jet_and_pullback(kernel: Kernel, rows: Slopes) -> tuple[Jet, JetPullback]:
             "and constant kernels. Choose such a kernel, or give values instead of "
             "slopes along these columns."
         )
+    return _flat(kernel, rows)
+
+
+@is_rule("jet", ConstantKernel)
+def _flat(kernel: Kernel, rows: Slopes) -> tuple[Jet, JetPullback]:
+    """Jet of functions without slopes, or at rows that see none."""
     K, pullback = matrix_and_pullback(kernel, rows.X, rows.Z)
     zero = np.zeros(K.shape)
     return Jet(K, zero, zero, zero), lambda G: pullback(G.value)
@@ -205,18 +211,6 @@ def _columns(kernel: Columns, rows: Slopes) -> tuple[Jet, JetPullback]:
     return jet_and_pullback(kernel.kernel, rows.of_columns(columns))
 
 
-@is_rule("jet", ConstantKernel)
-def _constant(kernel: ConstantKernel, rows: Slopes) -> tuple[Jet, JetPullback]:
-    value = float(kernel.constant_value)
-    zero = np.zeros((len(rows.X), len(rows.Z)))
-
-    def pullback(G: Jet) -> Array:
-        slope = np.array([value * G.value.sum()])
-        return free_slopes(kernel.hyperparameter_constant_value, slope)
-
-    return Jet(zero + value, zero, zero, zero), pullback
-
-
 @is_rule("jet", Linear)
 def _linear(kernel: Linear, rows: Slopes) -> tuple[Jet, JetPullback]:
     """``k = Σ_j x_j z_j`` of features ``x = s (x - c)``, whose slopes are s."""
@@ -246,14 +240,9 @@ def _linear(kernel: Linear, rows: Slopes) -> tuple[Jet, JetPullback]:
 
 @is_rule("jet", DotProduct)
 def _dot_product(kernel: DotProduct, rows: Slopes) -> tuple[Jet, JetPullback]:
-    square = float(kernel.sigma_0) ** 2
-    jet, _ = _linear(Linear(1.0, "fixed"), rows)
-
-    def pullback(G: Jet) -> Array:
-        slope = np.array([2.0 * square * G.value.sum()])
-        return free_slopes(kernel.hyperparameter_sigma_0, slope)
-
-    return jet._replace(value=jet.value + square), pullback
+    values, pullback = _flat(kernel, rows)
+    slopes, _ = _linear(Linear(1.0, "fixed"), rows)
+    return slopes._replace(value=values.value), pullback
 
 
 # ---- Functions φ(s) of the squared distance in lengthscales --------------------------
@@ -314,9 +303,7 @@ def _profile(kernel: Kernel, s: Array) -> tuple[list[Array], list[Array]]:
 def _radial(kernel: Kernel, rows: Slopes) -> tuple[Jet, JetPullback]:
     """``k = φ(s)``, ``s = Σ_j (x_j - z_j)² / ℓ_j²``."""
     if not rows.has_slopes:
-        K, pullback_of_values = matrix_and_pullback(kernel, rows.X, rows.Z)
-        zero = np.zeros(K.shape)
-        return Jet(K, zero, zero, zero), lambda G: pullback_of_values(G.value)
+        return _flat(kernel, rows)
     d = rows.X.shape[1]
     inverse_squares = np.broadcast_to(np.asarray(kernel.length_scale), (d,)) ** -2.0
     differences = rows.X.T[:, :, np.newaxis] - rows.Z.T[:, np.newaxis, :]
@@ -415,14 +402,6 @@ def _additive(kernel: Additive, rows: Slopes) -> tuple[Jet, JetPullback]:
             for r in range(1, kernel.order + 1):
                 lower = jets[i].cotangent(cotangents[r])
                 cotangents[r - 1] = cotangents[r - 1].plus(lower)
-        slopes = []
-        start = 0
-        for factor in factors:
-            stop = start + len(factor.columns)
-            parameter = getattr(factor.kernel, f"hyperparameter_{factor.name}")
-            slopes.append(free_slopes(parameter, of_columns[start:stop]))
-            start = stop
-        slopes.append(free_slopes(kernel.hyperparameter_variances, of_orders))
-        return np.concatenate(slopes)
+        return kernel._free_slopes(factors, of_orders, of_columns)
 
     return total, pullback

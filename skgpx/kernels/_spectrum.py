@@ -7,7 +7,7 @@ as random ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -842,6 +842,31 @@ def _mixture(kernel: Kernel, d: int) -> tuple[Array, list[Kernel]]:
         parts.append(factors[0])
     shares = np.array(variances)
     return shares / shares.sum(), parts
+
+
+def decay_lengths(
+    covariance: Callable[[Array], Array],
+    distances: Array,
+    share: float,
+) -> Array:
+    """Distance along each axis at which a covariance falls below a share of itself.
+
+    Parameters
+    ----------
+    covariance : callable
+        Covariances (n,) at lags (n, d).
+    distances : ndarray of shape (k, d)
+        Increasing, along each axis; the last one stands for those beyond it.
+    """
+    threshold = share * covariance(np.zeros((1, distances.shape[1])))
+    lengths = distances[-1].copy()
+    for axis, along_axis in enumerate(distances.T):
+        lags = np.zeros(distances.shape)
+        lags[:, axis] = along_axis
+        is_below = covariance(lags) < threshold
+        if is_below.any():
+            lengths[axis] = along_axis[np.argmax(is_below)]
+    return lengths
 
 
 def stationary_variance(kernel: Kernel, d: int) -> float:

@@ -16,6 +16,7 @@ from skgpx.kernels._registry import rule_of
 from skgpx.kernels._spectrum import (
     EllipticalSpectrum,
     check_spectral_score,
+    decay_lengths,
     elliptical_score,
     radial_density,
     sample_spectra,
@@ -82,19 +83,11 @@ def stein_frequencies(
     # start: a scrambled Halton sequence
     if spectrum is None:
         normal = ndtri(uniform_points(n, d, rng, "halton"))
-        # distance along each axis at which the correlation falls to ``exp(-1/2)``
-        distances = np.geomspace(1e-8, 1e8, 600)
+        distances = np.geomspace(np.full(d, 1e-8), np.full(d, 1e8), 600)
         origin = np.zeros((1, d))
-        threshold = np.exp(-0.5) * stationary_variance(kernel, d)
-        lengths = np.empty(d)
-        for k, axis in enumerate(np.eye(d)):
-            covariances = kernel(distances[:, np.newaxis] * axis, origin)[:, 0]
-            is_below = covariances < threshold
-            if is_below.any():
-                lengths[k] = distances[np.argmax(is_below)]
-            else:
-                lengths[k] = distances[-1]
-        start = normal / lengths
+        start = normal / decay_lengths(
+            lambda lags: kernel(lags, origin)[:, 0], distances, np.exp(-0.5)
+        )
     else:
         start, _ = sample_spectra([spectrum], n, d, rng, "halton")
     check_spectral_score(kernel, start)

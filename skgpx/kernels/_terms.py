@@ -25,7 +25,7 @@ from sklearn.gaussian_process.kernels import (
 from skgpx._numerics.rows import InputFrame
 from skgpx._types import Array, Index, Kernel
 from skgpx.kernels._additive import Additive, n_subsets
-from skgpx.kernels._columns import CategoricalKernel, Columns
+from skgpx.kernels._columns import CategoricalKernel, Columns, inner_kernels
 from skgpx.kernels._functionals import Functionals
 from skgpx.kernels._linear import Linear
 from skgpx.kernels._priors import Prior
@@ -401,11 +401,8 @@ def parts_with(
         columns = columns[kernel.indices(len(columns))]
     if type(kernel) is Functionals:
         columns = columns[: kernel.n_features]
-    parts = [getattr(kernel, part_name, None) for part_name in ("k1", "k2", "kernel")]
-    parts += getattr(kernel, "kernels", ())
-    for part in parts:
-        if part is not None:
-            yield from parts_with(name, part, columns)
+    for part in inner_kernels(kernel):
+        yield from parts_with(name, part, columns)
 
 
 def length_scales(kernel: Kernel, n_features: int) -> Array:
