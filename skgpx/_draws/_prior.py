@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -19,7 +18,6 @@ from skgpx._draws._features import (
     KernelFeatures,
     LinearTerm,
     Term,
-    WithoutCaches,
     check_sections,
     factor_features,
     merged,
@@ -47,6 +45,7 @@ from skgpx.kernels import (
     PeriodicSpectrum,
     Spectrum,
     category_columns,
+    decay_lengths,
     expand,
     latent_kernel,
     no_sampler,
@@ -680,17 +679,7 @@ class StationarySum:
         At most twice the width of the domain, where a kernel hardly varies.
         """
         fractions = np.geomspace(1e-6, 2.0, 300)
-        variance = self(np.zeros((1, self.n_features)))
-        lengths = np.empty(self.n_features)
-        for axis, width in enumerate(widths):
-            lags = np.zeros((len(fractions), self.n_features))
-            lags[:, axis] = fractions * width
-            below_half = self(lags) < 0.5 * variance
-            length = fractions[-1]
-            if below_half.any():
-                length = fractions[np.argmax(below_half)]
-            lengths[axis] = length * width
-        return lengths
+        return decay_lengths(self, np.outer(fractions, widths), 0.5)
 
 
 @dataclass(frozen=True)
@@ -798,70 +787,35 @@ class Grid:
         A_C = lattice.multiply(self.roots, self.shape, A)
         return A @ A_C.T
 
-    def draw(self, n_outputs: int, size: int, rng: Generator) -> GridTerm:
-        """Independent draws of each output."""
+    def draw(self, n_outputs: int, size: int, rng: Generator) -> LinearTerm:
+        """Independent draws of each output, as splines."""
         values = lattice.draw(self.roots, self.shape, n_outputs * size, rng)
-        coefficients = values.reshape(-1, n_outputs, size)
-        return GridTerm(self, coefficients)
+        splines: Any = self
+        return LinearTerm(splines, values.reshape(-1, n_outputs, size))
 
-
-# ---- Drawn functions -----------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class GridTerm(WithoutCaches):
-    """Cubic splines on a grid.
-
-    Parameters
-    ----------
-    grid : Grid
-    coefficients : ndarray of shape (n_coefficients, c, s)
-    """
-
-    grid: Grid
-    coefficients: Array
+    # ---- The splines of the grid as features -----------------------------------------
 
     @property
     def n_features(self) -> int:
         """Number of input columns."""
-        return len(self.grid.box)
+        return len(self.box)
 
-    def add_to(self, out: Array, X: Array) -> None:
-        """Add the values at the rows of X to out (n, c, s)."""
-        W = self.grid.interpolation(X)
-        flat = self.coefficients.reshape(len(self.coefficients), -1)
-        values = W @ flat
-        out += values.reshape(out.shape)
+    def contract(self, X: Array, weights: Array, out: Array) -> None:
+        """Add the splines with coefficients (n_coefficients, k) to out (n, k)."""
+        out += self.interpolation(X) @ weights
 
-    def at(self, X: Array) -> Array:
-        """Draw i at row i of X (s, d), shape (s, c)."""
-        values, _ = self.pairs(X, np.arange(len(X)))
-        return values
+    def at(self, X: Array, weights: Array) -> Array:
+        """Draw i of coefficients (n_coefficients, c, s) at row i of X, (s, c)."""
+        positions, row_weights, _ = self.weights(X)
+        draws = np.arange(len(X))[:, np.newaxis]
+        return np.einsum("pk,pkc->pc", row_weights, weights[positions, :, draws])
 
-    def pairs(self, X: Array, draws: Index) -> tuple[Array, Array]:
-        """One draw at each row of X (p, d): values (p, c), gradients (p, c, d)."""
-        positions, weights, slopes = self.grid.weights(X)
-        c = self.coefficients.shape[1]
-        coefficients = self._by_draw[draws[:, np.newaxis], positions]
-        coefficients = coefficients.reshape(*positions.shape, c)
-        values = np.einsum("pk,pkc->pc", weights, coefficients)
-        gradients = np.einsum("pkd,pkc->pcd", slopes, coefficients)
-        return values, gradients
-
-    @cached_property
-    def _by_draw(self) -> Array:
-        """Coefficients of one draw after another, (s, n_coefficients, c)."""
-        return np.ascontiguousarray(self.coefficients.transpose(2, 0, 1))
-
-    def scaled(self, factor: Array | float) -> GridTerm:
-        """Multiply the outputs of the functions by one factor, or by factors (c,)."""
-        factor_of_output = np.reshape(factor, (-1, 1))
-        coefficients = self.coefficients * factor_of_output
-        return replace(self, coefficients=coefficients)
-
-    def select(self, draws: Index) -> GridTerm:
-        """Keep the draws at these positions."""
-        return replace(self, coefficients=self.coefficients[:, :, draws])
+    def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:
+        """Values (p,) and gradients (p, d) of function ``index[i]`` at row i of X."""
+        positions, row_weights, slopes = self.weights(X)
+        coefficients = weights[index[:, np.newaxis], positions]
+        values = np.einsum("pk,pk->p", row_weights, coefficients)
+        return values, np.einsum("pkd,pk->pd", slopes, coefficients)
 
 
 # ---- The choice of a grid ------------------------------------------------------------
