@@ -13,11 +13,6 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Order from which a factorisation is left to the threads of the user. Below it two
-# threads gain at most a half, and lose several times as much where the cores are busy:
-# they wait for one another by spinning.
-_LARGE = 2000
-
 
 class _Contexts(local):
     """Contexts around the work of one thread.
@@ -99,7 +94,9 @@ def threads_for(order: int) -> Iterator[None]:
     another thread of the process computes.
     """
     is_shared = _HERE.divided or _PROCESS["n_threads"] > 1
-    if order < _LARGE or not _HERE.depth or is_shared:
+    # of smaller orders two threads gain at most a half, and lose several times as much
+    # where the cores are busy: they wait for one another by spinning
+    if order < 2000 or not _HERE.depth or is_shared:
         yield
         return
     with _LOCK:

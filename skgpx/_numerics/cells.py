@@ -10,14 +10,10 @@ from scipy.spatial import KDTree
 from skgpx._numerics.rows import thinning
 from skgpx._types import Array, Index, Mask
 
-# Sample rows with a distance to their nearest rows: in all, and at least in each leaf.
-_MEASURED_ROWS = 20_000
+# Sample rows with a distance to their nearest rows, at least in each leaf.
 _ROWS_OF_A_LEAF = 64
 # Part of the sample in which distances are measured again, for their exponent.
 _THINNER = 8
-# Width of the halo of a leaf: this quantile of the distances to the nearest rows in it.
-# Only those of a row at the rim can be in other cells, and hardly ever the farthest.
-_QUANTILE = 0.75
 
 
 class Reach(NamedTuple):
@@ -114,7 +110,7 @@ class CellTree(NamedTuple):
             Number of the first rows that every cell has.
         """
         n = len(points)
-        size = max(_MEASURED_ROWS, _ROWS_OF_A_LEAF * n_cells)
+        size = max(20_000, _ROWS_OF_A_LEAF * n_cells)
         reach = Reach.of(points, n_neighbors, size)
         n_leaves = n_cells
         while 2 * n_leaves * _ROWS_OF_A_LEAF <= len(reach.rows):
@@ -140,7 +136,9 @@ class CellTree(NamedTuple):
             measured = distance[members[leaf]]
             measured = measured[np.isfinite(measured)]
             if len(measured):
-                widths[leaf] = np.quantile(measured, _QUANTILE)
+                # only those of a row at the rim can be in other cells, and hardly ever
+                # the farthest
+                widths[leaf] = np.quantile(measured, 0.75)
         for node in range(n_leaves - 2, -1, -1):
             widths[node] = max(widths[2 * node + 1], widths[2 * node + 2])
         return cls(

@@ -13,11 +13,6 @@ from skgpx._types import Array
 
 # Products after which the residual is computed again, in double precision.
 _CHECKED = 50
-# Largest fraction of the recomputed residual that rounding of the recursion may cause.
-_DRIFT = 0.3
-# A direction that depends on the others up to this fraction is rounding and is left
-# out: it would not be conjugate to earlier directions.
-_DEPENDENT = 1e-5
 
 
 class Product(Protocol):
@@ -204,7 +199,9 @@ class _State:
         weighted = directions * self._weights
         Q, R, _ = qr(weighted, mode="economic", pivoting=True, check_finite=False)
         pivots = np.abs(np.diagonal(R))
-        is_independent = pivots > _DEPENDENT * pivots.max(initial=0.0)
+        # below this fraction a direction is rounding: it would not be conjugate to
+        # earlier ones
+        is_independent = pivots > 1e-5 * pivots.max(initial=0.0)
         return np.ascontiguousarray(Q[:, is_independent])
 
     def _exact_residual(self) -> Array:
@@ -267,7 +264,8 @@ class _State:
         residual = self._exact_residual()
         drift = _column_norms(residual - self.R)
         rounding = 1e-14 * _column_norms(self._B)
-        tolerance = np.maximum(_DRIFT * _column_norms(residual), rounding)
+        # what rounding of the recursion may cause
+        tolerance = np.maximum(0.3 * _column_norms(residual), rounding)
         square = float(np.sum(residual**2))
         stalled = square > 1e-2 * self._checked_square
         self.residual = residual

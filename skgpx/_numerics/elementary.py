@@ -19,13 +19,12 @@ from skgpx._types import Array
 # ---- Copies and sums of arrays, in kernels -------------------------------------------
 
 
-@inlined
-def copy(source: Array, out: Array) -> None:
-    """Write an array into one of the same shape, both C-contiguous."""
-    x = source.reshape(-1)
-    y = out.reshape(-1)
-    for i in range(y.size):
-        y[i] = x[i]
+@kernel
+def copy_matrix(source: Array, target: Array) -> None:
+    """Copy a matrix."""
+    for i in range(len(source)):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
 
 
 @inlined

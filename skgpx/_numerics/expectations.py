@@ -162,14 +162,9 @@ def chebyshev_rule(
         following = 2.0 * t * next_polynomial - polynomial
         polynomial = next_polynomial
         next_polynomial = following
-    # ℓ_d(t) = Σ_k C_kd T_k(t)
-    nodes = centre + half * _chebyshev_nodes(size)
+    # nodes cos(π (d + ½) / D) on [-1, 1], and ℓ_d(t) = Σ_k C_kd T_k(t)
+    nodes = centre + half * np.cos(np.pi * (np.arange(size) + 0.5) / size)
     return nodes, averages @ chebyshev_coefficients(size)
-
-
-def _chebyshev_nodes(size: int) -> Array:
-    """Nodes ``cos(π (d + ½) / D)`` on [-1, 1], (size,)."""
-    return np.cos(np.pi * (np.arange(size) + 0.5) / size)
 
 
 def chebyshev_coefficients(size: int) -> Array:
@@ -485,8 +480,6 @@ def _poisson_sums(
 # ---- Softmax probabilities -----------------------------------------------------------
 
 
-# Standard deviation below which F is averaged over nodes of f, and above it of G.
-_NARROW = 0.7
 # Step of the tables of L, in standard deviations of ``f + G``.
 _TABLE_STEP = 0.15
 # Step of the integrals, in the same unit.
@@ -563,7 +556,8 @@ def _fill_table(
         t = start + step * i
         probability = 0.0
         density = 0.0
-        if s < _NARROW:
+        # an average over nodes of f where it is narrow, otherwise of G
+        if s < 0.7:
             # F(t) = E exp(-exp(s ξ - t))
             for q in range(len(x)):
                 e = exp(s * x[q] - t)

@@ -38,8 +38,6 @@ N_MOMENTS = 12
 # Bins for each unit of the largest wave number; with 12 moments the error of a sum of
 # unit waves is below 4 J₁₂(π/5) = 8e-15 of the sum of the weights, for any data.
 BINS_PER_WAVE = 5
-# Bins whose moments stay in the second-level cache.
-_CACHED_BINS = 1024
 
 
 def _half_bins() -> tuple[Array, Array]:
@@ -198,8 +196,8 @@ def bin_moments(
     box: Box,
     shift: float | Array,
     bins: int,
-) -> tuple[BinMoments, float | Array]:
-    """Bin moments of one block of rows, and ``Σ w (y - shift)²`` of each target.
+) -> BinMoments:
+    """Bin moments of one block of rows.
 
     Parameters
     ----------
@@ -220,7 +218,8 @@ def bin_moments(
     squares = np.zeros((bins, t))
     if weights is None:
         weights = np.empty(0)
-    groups = bins // _CACHED_BINS
+    # the moments of so many bins stay in the second-level cache
+    groups = bins // 1024
     if groups > 1:
         # one group of bins after the other, the rows of each bin in their order
         group = np.clip(groups * box.turns(x), 0.0, groups - 1.0)
@@ -239,11 +238,7 @@ def bin_moments(
         values.reshape(-1),
         squares,
     )
-    moments = BinMoments(values, squares, bins)
-    square = squares.sum(axis=0)
-    if y.ndim == 1:
-        return moments, float(square[0])
-    return moments, square
+    return BinMoments(values, squares, bins)
 
 
 @kernel
@@ -473,6 +468,26 @@ class SeriesStatistics:
     total: float | Array
     square: float | Array
 
+    @classmethod
+    def of_moments(
+        cls,
+        box: Box,
+        shift: float | Array,
+        moments: BinMoments,
+        shape: tuple[int, ...],
+    ) -> SeriesStatistics:
+        """Statistics of rows with these bin moments, and targets of this shape."""
+        # the moments of order zero are Σ w and Σ w y
+        weight, *totals = moments.values[:, :, 0].sum(axis=0)
+        return cls(
+            box=box,
+            shift=shift,
+            sums=moments,
+            weight=float(weight),
+            total=np.reshape(totals, shape)[()],
+            square=moments.squares.sum(axis=0).reshape(shape)[()],
+        )
+
     def __add__(self, other: SeriesStatistics) -> SeriesStatistics:
         """Statistics of both sets of rows; boxes and shapes agree (not checked)."""
         other = other.moved(self.shift)
@@ -528,16 +543,9 @@ class SeriesStatistics:
             return self
         moments = sums.section(first, n_bins)
         width = float(self.box.period[0]) / sums.size
-        weight, *totals = moments.values[:, :, 0].sum(axis=0)
+        box = Box(self.box.origin + width * first, np.array([width * n_bins]))
         shape = np.shape(self.square)
-        return replace(
-            self,
-            box=Box(self.box.origin + width * first, np.array([width * n_bins])),
-            sums=moments,
-            weight=float(weight),
-            total=np.reshape(totals, shape)[()],
-            square=moments.squares.sum(axis=0).reshape(shape)[()],
-        )
+        return SeriesStatistics.of_moments(box, self.shift, moments, shape)
 
     def reach(self) -> Integers:
         """Largest wave number of functions that are available, shape (d,)."""
@@ -619,17 +627,8 @@ def sketched_statistics(
     O(n), whatever the number of functions used later.
     """
     x = np.ascontiguousarray(X[:, 0])
-    moments, square = bin_moments(x, y, weights, box, shift, bins)
-    # the moments of order zero are Σ w and Σ w y
-    weight, *totals = moments.values[:, :, 0].sum(axis=0)
-    return SeriesStatistics(
-        box=box,
-        shift=shift,
-        sums=moments,
-        weight=float(weight),
-        total=np.array(totals).reshape(np.shape(square))[()],
-        square=square,
-    )
+    moments = bin_moments(x, y, weights, box, shift, bins)
+    return SeriesStatistics.of_moments(box, shift, moments, y.shape[1:])
 
 
 def direct_statistics(

@@ -531,18 +531,13 @@ def truncate_drift(
     """
     if not scheme.metropolis:
         return
-    origin: Array | float = 0.0
-    remainder = gradient
-    if scheme.centred:
-        remainder = gradient - z
+    origin = z if scheme.centred else np.zeros_like(z)
+    remainder = gradient - origin
     squares = _squares(remainder)
     longest = 4.0 * (z.size // z.shape[2])
     is_long = squares > longest
-    if is_long.any():
-        if scheme.centred:
-            origin = z[:, :, is_long]
-        factor = np.sqrt(longest / squares[is_long])
-        gradient[:, :, is_long] = origin + factor * remainder[:, :, is_long]
+    factor = np.sqrt(longest / squares[is_long])
+    gradient[:, :, is_long] = origin[:, :, is_long] + factor * remainder[:, :, is_long]
 
 
 def _squares(values: Array) -> Array:

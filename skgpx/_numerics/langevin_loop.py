@@ -12,17 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skgpx._numerics import pointwise
 from skgpx._numerics._jit import kernel
 from skgpx._numerics.elementary import add
+from skgpx._numerics.pointwise import value_and_gradient
 from skgpx._types import Array
 
-# Largest numbers of rows and of latent values in a block: the latent values, their
+# Largest number of rows in a block, which has at most 2**14 latent values: these, their
 # gradients and their energies then stay in the cache.
 ROWS = 256
-_LATENT_VALUES = 2**14
-
-_value_and_gradient = pointwise.value_and_gradient
 
 
 class Scheme(NamedTuple):
@@ -151,7 +148,7 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
     n, m = features.shape
     columns = len(targets) // n
     # blocks of rows of nearly equal size
-    largest_block = min(ROWS, max(_LATENT_VALUES // (c * s), 1))
+    largest_block = min(ROWS, max(2**14 // (c * s), 1))
     n_blocks = (n + largest_block - 1) // largest_block
     block_size = (n + n_blocks - 1) // n_blocks
     origin = 0.0
@@ -261,7 +258,7 @@ def run_steps(  # noqa: C901, PLR0912, PLR0915
                                 shift += offset[first + i, k]
                                 for j in range(k * s, (k + 1) * s):
                                     f_at_node[i, j] = f[i, j] + shift
-                        _value_and_gradient(
+                        value_and_gradient(
                             formula,
                             parameters,
                             targets[columns * first : columns * last],

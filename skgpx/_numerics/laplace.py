@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import linalg
 
 from skgpx._numerics.blas_threads import threads_for
 from skgpx._numerics.expectations import expectation_nodes
@@ -31,20 +32,12 @@ from skgpx._types import Array
 
 # Largest order of a Hessian that couples the weights of all outputs.
 LARGEST_COUPLED = 1500
-# Steps of Newton's method, and parts of a step that are tried, at most.
+# Steps of Newton's method, at most.
 _MAX_ITER = 200
-_MAX_HALVINGS = 30
 # Half the squared Newton decrement at which the search for the mode stops, in nats.
 _TOLERANCE = 1e-10
-# The same for likelihoods with kinks: a mean over nodes keeps traces of them.
-_TOLERANCE_WITH_KINKS = 1e-3
 # Least curvature of a row of a smoothed likelihood, relative to its Fisher information.
 _LEAST_CURVATURE = 0.2
-# Ratio of two successive decrements above which convergence counts as slow.
-_SLOW = 0.2
-# Alternations of `refine`, and the tolerance of its searches in nats.
-_REFINEMENTS = 4
-_REFINEMENT_TOLERANCE = 1e-4
 
 
 class Mode(NamedTuple):
@@ -107,7 +100,7 @@ def newton(
     for n_iter in range(1, _MAX_ITER + 1):
         last_decrement = decrement
         step, decrement = propose(x, gradient, is_slow)
-        for length in 0.5 ** np.arange(_MAX_HALVINGS):
+        for length in 0.5 ** np.arange(30):
             proposed = x + length * step
             next_energy, gradient = evaluate(proposed)
             if next_energy <= energy - 1e-4 * length * decrement:
@@ -119,7 +112,7 @@ def newton(
         energy = next_energy
         if decrement < 2.0 * tolerance:
             return x, energy, n_iter, True
-        is_slow = decrement > _SLOW * last_decrement
+        is_slow = decrement > 0.2 * last_decrement
     return x, energy, _MAX_ITER, False
 
 
@@ -160,7 +153,8 @@ def find_mode(
     if tolerance is None:
         tolerance = _TOLERANCE
     if is_smoothed(target):
-        tolerance = max(tolerance, _TOLERANCE_WITH_KINKS)
+        # a mean over nodes keeps traces of kinks
+        tolerance = max(tolerance, 1e-3)
 
     def propose(w: Array, gradient: Array, is_slow: bool) -> tuple[Array, float]:
         # d = -H⁻¹ ∇ψ, and the squared Newton decrement -dᵀ∇ψ
@@ -197,9 +191,7 @@ def refine(target: Target, mode: Mode) -> Mode:
         return _mode_of_all_classes(refine(reduced, find_mode(reduced, start)))
 
     c = mode.weights.shape[1]
-    n_refinements = _REFINEMENTS
-    if c > 1:
-        n_refinements = _REFINEMENTS // 2
+    n_refinements = 4 if c == 1 else 2
     nodes, node_weights = expectation_nodes(c)
     for _ in range(n_refinements):
         variance = latent_variance(target.features, mode.root, c)
@@ -208,7 +200,7 @@ def refine(target: Target, mode: Mode) -> Mode:
             nodes=nodes,
             node_weights=node_weights,
         )
-        mode = find_mode(averaged, mode.weights, _REFINEMENT_TOLERANCE)
+        mode = find_mode(averaged, mode.weights, tolerance=1e-4)
     return mode
 
 
@@ -334,10 +326,7 @@ def _newton_roots(
     if w.shape[1] > 1:
         return _roots(target, row_curvature(target, f))
     # nll''(f) ≈ (nll'(f + h) - nll'(f - h)) / 2h
-    h = 1e-5 * (1.0 + np.abs(f))
-    rise = _row_gradient(target, f + h) - _row_gradient(target, f - h)
-    second = rise / (2.0 * h)
-    second = second[:, :, np.newaxis]
+    second = _slopes(partial(_row_gradient, target), f)
     if is_slow and np.any(second < 0.0):
         try:
             return _roots(target, second)
@@ -352,11 +341,24 @@ def _newton_roots(
 
 def _row_gradient(target: Target, f: Array) -> Array:
     """Gradient of each row at latent values (n, c), averaged over the nodes, (n, c)."""
-    average = np.zeros_like(f)
+    return _averaged(target, f, target.likelihood.row_gradient)
+
+
+def row_curvature(target: Target, f: Array) -> Array:
+    """Curvature of each row at latent values (n, c), averaged likewise, (n, c, c)."""
+    return _averaged(target, f, target.likelihood.row_curvature)
+
+
+def _averaged(
+    target: Target,
+    f: Array,
+    row_function: Callable[[Array, Array], Array],
+) -> Array:
+    """Average over the nodes of a function of rows and their latent values (n, c)."""
+    average: Any = 0.0
     for mass, f_at_node in _at_nodes(target, f):
-        gradient = target.likelihood.row_gradient(target.y, f_at_node)
-        average += mass * gradient[..., 0]
-    return average
+        average = average + mass * row_function(target.y, f_at_node)[..., 0]
+    return np.asarray(average)
 
 
 def row_averages(target: Target, f: Array) -> tuple[Array, Array, Array]:
@@ -453,15 +455,6 @@ def _gram(features: Array, curvature: Array) -> Array:
             return half.T @ half
         weighted = features * curvature[:, np.newaxis]
         return weighted.T @ features
-
-
-def row_curvature(target: Target, f: Array) -> Array:
-    """Curvature of each row at latent values (n, c), averaged likewise, (n, c, c)."""
-    average = np.zeros((*f.shape, f.shape[1]))
-    for mass, f_at_node in _at_nodes(target, f):
-        curvature = target.likelihood.row_curvature(target.y, f_at_node)
-        average += mass * curvature[..., 0]
-    return average
 
 
 def _solve(L: Array, gradient: Array) -> Array:
@@ -729,12 +722,7 @@ def parameter_slopes(
 
 def contrasts(c: int) -> Array:
     """Orthonormal contrasts between c classes (Helmert's), shape (c, c - 1)."""
-    Q = np.zeros((c, c - 1))
-    for k in range(1, c):
-        Q[:k, k - 1] = 1.0
-        Q[k, k - 1] = -float(k)
-        Q[:, k - 1] /= np.sqrt(k * (k + 1.0))
-    return Q
+    return np.ascontiguousarray(linalg.helmert(c).T)
 
 
 class ContrastLikelihood(NamedTuple):

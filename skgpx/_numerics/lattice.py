@@ -22,10 +22,6 @@ from scipy import fft
 
 from skgpx._types import Array, Generator, Index
 
-# Negligible fraction of the variance in negative eigenvalues.
-_NEGLIGIBLE = 1e-6
-# Nodes of the largest torus that an embedding grows to: 8 MB for one function.
-_LARGEST_TORUS = 2**20
 # Lags of a torus at which a covariance is evaluated at a time.
 _LAGS = 2**16
 
@@ -68,7 +64,8 @@ def embed(
         positive = np.maximum(eigenvalues, 0.0)
         clipped = float(positive.sum() / variance - 1.0)
         larger_torus = tuple(fft.next_fast_len(n + n // 2) for n in torus)
-        if clipped <= _NEGLIGIBLE or np.prod(larger_torus) > _LARGEST_TORUS:
+        # a torus of 2**20 nodes takes 8 MB for one function
+        if clipped <= 1e-6 or np.prod(larger_torus) > 2**20:
             scale = variance / positive.sum()
             return positive * scale, clipped
         torus = larger_torus

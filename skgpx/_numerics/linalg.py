@@ -32,20 +32,6 @@ def inner_product(A: Array, B: Array) -> float:
 
 
 @kernel
-def scale_and_shift(
-    A: Array,
-    factor: float,
-    shift: float,
-) -> None:
-    """Overwrite A by ``factor A + shift I``."""
-    for i in range(len(A)):
-        row = A[i]
-        for j in range(i + 1):
-            row[j] *= factor
-        row[i] += shift
-
-
-@kernel
 def mirror(A: Array) -> None:
     """Copy the lower triangle of A to the upper one, in blocks for the cache."""
     n = len(A)
@@ -215,9 +201,13 @@ def cholesky(
     )
 
 
-def inverse_root(K: Array, space: Array | None = None) -> Array:
+def inverse_root(
+    K: Array,
+    space: Array | None = None,
+    added: float = 0.0,
+) -> Array:
     """``L⁻¹`` of :func:`cholesky`, without jitter if possible."""
-    L = cholesky(K, 0.0, space).L
+    L = cholesky(K, 0.0, space, added).L
     _in_place(lapack.dtrtri, L, overwrite_c=1)
     return L
 
@@ -310,9 +300,6 @@ Entries = Callable[[Selection, Selection], Array]
 
 # Number of candidate rows for the pivots between two updates of all rows.
 _BLOCK = 128
-# Residuals that differ by less than this, relative to the largest diagonal entry, are
-# ties: far above the rounding of the downdates, far below any relevant difference.
-_TIE = 1e-12
 
 
 class PivotedCholesky(NamedTuple):
@@ -382,7 +369,9 @@ def pivoted_cholesky(
     pivots = np.empty(n_pivots, dtype=np.intp)
     scale = residual.max(initial=0.0)
     smallest = tolerance * scale
-    tie = _TIE * scale
+    # residuals that differ by less are ties: far above the rounding of the downdates,
+    # far below any relevant difference
+    tie = 1e-12 * scale
     k = 0
     while k < n_pivots and residual.max() > smallest:
         if k > 0 and residual.sum() <= min(trace, k * trace_per_pivot):

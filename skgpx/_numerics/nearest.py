@@ -9,11 +9,6 @@ from scipy.spatial.distance import cdist
 from skgpx._numerics._jit import inlined, reduction
 from skgpx._types import Array, Index, Mask
 
-# Points whose predecessors are selected among all distances.
-_FIRST = 1024
-# Growth of the trees in which the predecessors of later points are searched.
-_GROWTH = 1.5
-
 
 def predecessors(
     points: Array,
@@ -48,7 +43,7 @@ def predecessors(
     index = np.zeros((len(wanted), m), np.intp)
     count = np.minimum(wanted, m)
     # the first points: among all distances
-    first = min(n, max(_FIRST, 2 * m))
+    first = min(n, max(1024, 2 * m))
     first_points = points[:first]
     distances = cdist(first_points, first_points, "sqeuclidean")
     distances[np.triu_indices(first)] = np.inf
@@ -57,7 +52,7 @@ def predecessors(
     index[:n_first] = order[wanted[:n_first], :m]
     # later points: in trees, which also hold points that come after them
     while first < n:
-        last = min(n, int(_GROWTH * first))
+        last = min(n, int(1.5 * first))
         low, high = np.searchsorted(wanted, (first, last))
         places = np.arange(low, high)
         if len(places):

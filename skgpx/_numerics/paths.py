@@ -22,11 +22,6 @@ from skgpx._types import Array, Index
 
 # Distance of anchors, in units of 1 / rate.
 SPACING = 64.0
-# Standard deviation of what the last intervals leave out, in those of the process.
-_LEFT_OUT = 3e-3
-_MOST_LEVELS = 36
-# A step after which nothing is left of a state.
-_FOREVER = 1e3
 
 
 class Bridges(NamedTuple):
@@ -78,7 +73,8 @@ def bridges(order: int) -> Bridges:
     half = 0.5 * SPACING
     left_out = np.inf
     std = math.sqrt(_last_variance(order))
-    while left_out > _LEFT_OUT * std and len(roots) < _MOST_LEVELS:
+    # standard deviation of what the last intervals leave out
+    while left_out > 3e-3 * std and len(roots) < 36:
         A, Q = _transition(order, half)
         # in units of the diagonal of Q nothing is lost
         scale = np.sqrt(np.diag(Q))
@@ -97,7 +93,8 @@ def bridges(order: int) -> Bridges:
     _, Q = _transition(order, 2.0 * half)
     scale = np.sqrt(np.diag(Q))
     squares = np.outer(scale, scale)
-    _, stationary = _transition(order, _FOREVER)
+    # a step after which nothing is left of a state
+    _, stationary = _transition(order, 1e3)
     return Bridges(
         np.array(to_left),
         np.array(to_right),

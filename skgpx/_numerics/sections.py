@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skgpx._numerics._jit import kernel
+from skgpx._numerics.elementary import copy_matrix
 from skgpx._numerics.state_space import (
     Cascades,
-    copy_matrix,
     heights,
     move,
     stationary,
@@ -43,7 +43,7 @@ def section_states(  # noqa: C901
     for i in range(n):
         if i > 0 and times[i] > times[i - 1]:
             step = times[i] - times[i - 1]
-            move(cascades, step, M, 0, k, False)
+            move(cascades, step, M, k, False)
         if i % _SEGMENT == 0:
             copy_matrix(M, before[i // _SEGMENT])
         for c in range(k):
@@ -59,7 +59,7 @@ def section_states(  # noqa: C901
             copy_matrix(M, behind[i // _SEGMENT])
         if i > 0 and times[i] > times[i - 1]:
             step = times[i] - times[i - 1]
-            move(cascades, step, M, 0, k, True)
+            move(cascades, step, M, k, True)
 
 
 @kernel
@@ -113,13 +113,11 @@ def section_values(  # noqa: C901, PLR0912, PLR0915
             next_time = x if row == i else times[row + 1]
             if next_time > times[row]:
                 step = next_time - times[row]
-                move(cascades, step, L, 0, k, False)
+                move(cascades, step, L, k, False)
         if i < 0:
             L[:] = 0.0
         # rows behind it
-        last = min((max(i, -1) // _SEGMENT + 1) * _SEGMENT, n) if i >= 0 else 0
-        if i < 0:
-            last = 0
+        last = min((segment + 1) * _SEGMENT, n) if i >= 0 else 0
         if last < n:
             for c in range(k):
                 for j in range(S):
@@ -127,14 +125,14 @@ def section_values(  # noqa: C901, PLR0912, PLR0915
         for row in range(last - 1, i, -1):
             if row + 1 < n and times[row + 1] > times[row]:
                 step = times[row + 1] - times[row]
-                move(cascades, step, R, 0, k, True)
+                move(cascades, step, R, k, True)
             for c in range(k):
                 w = weights[row, first[point] + c]
                 for b in range(B):
                     R[c, reads[b]] += h[b] * w
         if i + 1 < n and times[i + 1] > x:
             step = times[i + 1] - x
-            move(cascades, step, R, 0, k, True)
+            move(cascades, step, R, k, True)
         for c in range(k):
             total = 0.0
             for b in range(B):

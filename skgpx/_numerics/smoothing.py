@@ -17,11 +17,7 @@ from skgpx._numerics.langevin import NUMPY, Target
 from skgpx._types import Array, Mask
 
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
-# Half-width h, times the root of the Fisher information.
-_HALF_WIDTH = 0.5
-# Number of rows at which kinks are looked for.
-_N_TESTED = 200
-# Latent values at these rows, in standard deviations of the rough latent values.
+# Latent values where kinks are looked for, in standard deviations of the rough ones.
 _PLACES = (-0.7, 0.3, 1.1)
 
 
@@ -89,7 +85,7 @@ class SmoothedLikelihood(NamedTuple):
 
     @property
     def _half_width(self) -> float:
-        return _HALF_WIDTH / float(np.sqrt(self.information))
+        return 0.5 / float(np.sqrt(self.information))
 
 
 def smoothed(target: Target) -> Target:
@@ -99,7 +95,7 @@ def smoothed(target: Target) -> Target:
     """
     if target.code != NUMPY or target.n_outputs > 1 or is_smoothed(target):
         return target
-    stride = max(1, len(target.y) // _N_TESTED)
+    stride = max(1, len(target.y) // 200)
     tested = slice(None, None, stride)
     y = target.y[tested]
     likelihood = target.likelihood.at_some(tested)

@@ -20,11 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skgpx._numerics._jit import reduction
+from skgpx._numerics.exact_evidence import _FOUR, _ONE, _THREE, _TWO, _ZERO
 from skgpx._numerics.laplace import EVIDENCE_TOLERANCE, newton
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._types import Array
-
-_ZERO, _ONE, _TWO, _THREE, _FOUR = np.arange(5, dtype=np.uint64)
 
 
 class ClassRows(NamedTuple):
@@ -65,7 +64,8 @@ class _Precisions(NamedTuple):
 
     def times(self, u: Array) -> Array:
         """``(K + W⁻¹)⁻¹ u`` for u of shape (c, n)."""
-        E_u = _products(self.E, u)
+        # E_c u_c of each class
+        E_u = (self.E @ u[:, :, np.newaxis])[:, :, 0]
         half = solve_lower(self.L, E_u.sum(axis=0))
         M_E_u = solve_lower_transpose(self.L, half)
         return E_u - self.E @ M_E_u
@@ -155,7 +155,8 @@ def _find_mode(
         alpha, K_alpha = x
         gradient = rows.weights * (p - rows.is_class)
         # α' = b - (K + W⁻¹)⁻¹ K b,  b = W (f - base) - ∇
-        b = _curved(rows, p, K_alpha) - gradient
+        W_K_alpha = rows.weights * p * (K_alpha - np.sum(p * K_alpha, axis=0))
+        b = W_K_alpha - gradient
         direction = b - _precisions(rows, K, p).times(b @ K) - alpha
         K_direction = direction @ K
         decrement = -float(np.sum(K_direction * (gradient + alpha)))
@@ -176,16 +177,6 @@ def _energy_and_probabilities(rows: ClassRows, x: Array) -> tuple[float, Array]:
     p /= total
     nll = np.log(total) - np.sum(rows.is_class * f, axis=0)
     return float(rows.weights @ nll) + 0.5 * float(np.sum(alpha * K_alpha)), p
-
-
-def _curved(rows: ClassRows, p: Array, u: Array) -> Array:
-    """``W u`` for u of shape (c, n)."""
-    return rows.weights * p * (u - np.sum(p * u, axis=0))
-
-
-def _products(E: Array, u: Array) -> Array:
-    """``E_c u_c`` of each class, (c, n)."""
-    return np.asarray((E @ u[:, :, np.newaxis])[:, :, 0])
 
 
 def _precisions(rows: ClassRows, K: Array, p: Array) -> _Precisions:

@@ -31,10 +31,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skgpx._numerics._jit import inlined, kernel
+from skgpx._numerics.elementary import copy_matrix
 from skgpx._types import Array, Index
 
-# Steps, in units of 1 / rate, below which moments of the noise are a series.
-_SHORT = 0.5
 # Rows of a segment, whose states are computed again when they are needed.
 _SEGMENT = 64
 
@@ -70,7 +69,7 @@ def _noise_moments(p: int, x: float, decay: float, moments: Array) -> None:
     """``∫_0^x s^m e^{-2s} ds`` for m < 2p - 1; `decay` is ``e^{-x}``."""
     last = 2 * p - 2
     square = decay * decay
-    if x > _SHORT:
+    if x > 0.5:
         power = 1.0
         moments[0, 0] = 0.5 * (1.0 - square)
         for m in range(1, last + 1):
@@ -94,14 +93,6 @@ def _noise_moments(p: int, x: float, decay: float, moments: Array) -> None:
             for _ in range(m):
                 power *= x
             moments[0, m - 1] = (2.0 * moments[0, m] + power) * moments[1, m]
-
-
-@kernel
-def copy_matrix(source: Array, target: Array) -> None:
-    """Copy a matrix."""
-    for i in range(len(source)):
-        for j in range(source.shape[1]):
-            target[i, j] = source[i, j]
 
 
 @inlined
@@ -181,68 +172,40 @@ def _advance(
     turns: bool,
     cosine: float,
     sine: float,
+    transposed: bool,
     V: Array,
     row: int,
     start: int,
 ) -> None:
-    """``v ← A v`` of one block of a row of V, in place."""
+    """``v ← A v``, or ``Aᵀ v``, of one block of a row of V, in place."""
     for copy in range(2 if turns else 1):
-        i = start + copy * p
+        # A is a lower triangle, whose transpose goes the other way
+        first = start + copy * p
+        way = 1
+        if transposed:
+            first += p - 1
+            way = -1
         if p == 1:
-            V[row, i] *= decay
+            V[row, first] *= decay
         elif p == 2:
-            V[row, i + 1] = decay * (V[row, i + 1] + x * V[row, i])
-            V[row, i] *= decay
+            V[row, first + way] = decay * (V[row, first + way] + x * V[row, first])
+            V[row, first] *= decay
         else:
-            for j in range(i + p - 1, i - 1, -1):
-                total = V[row, j]
+            for j in range(p - 1, -1, -1):
+                total = V[row, first + way * j]
                 factor = 1.0
-                for k in range(1, j - i + 1):
+                for k in range(1, j + 1):
                     factor *= x / k
-                    total += factor * V[row, j - k]
-                V[row, j] = decay * total
+                    total += factor * V[row, first + way * (j - k)]
+                V[row, first + way * j] = decay * total
     if turns:
+        if transposed:
+            sine = -sine
         for i in range(start, start + p):
             real = V[row, i]
             imaginary = V[row, p + i]
             V[row, i] = cosine * real - sine * imaginary
             V[row, p + i] = sine * real + cosine * imaginary
-
-
-@inlined
-def _return(
-    p: int,
-    x: float,
-    decay: float,
-    turns: bool,
-    cosine: float,
-    sine: float,
-    V: Array,
-    row: int,
-    start: int,
-) -> None:
-    """``v ← Aᵀ v`` of one block of a row of V, in place."""
-    for copy in range(2 if turns else 1):
-        i = start + copy * p
-        if p == 1:
-            V[row, i] *= decay
-        elif p == 2:
-            V[row, i] = decay * (V[row, i] + x * V[row, i + 1])
-            V[row, i + 1] *= decay
-        else:
-            for j in range(i, i + p):
-                total = V[row, j]
-                factor = 1.0
-                for k in range(1, i + p - j):
-                    factor *= x / k
-                    total += factor * V[row, j + k]
-                V[row, j] = decay * total
-    if turns:
-        for i in range(start, start + p):
-            real = V[row, i]
-            imaginary = V[row, p + i]
-            V[row, i] = cosine * real + sine * imaginary
-            V[row, p + i] = cosine * imaginary - sine * real
 
 
 @inlined
@@ -261,18 +224,21 @@ def _transpose_block(V: Array, start: int, stop: int) -> None:
 
 
 @kernel
-def predict(
+def carry(
     cascades: Cascades,
     step: float,
+    transposed: bool,
     V: Array,
     moments: Array,
 ) -> None:
-    """Move the states by a step.
+    """Move states by a step, or N and r back by one.
 
     Parameters
     ----------
     cascades : Cascades
     step : float
+    transposed : bool
+        ``Aᵀ N A`` and ``Aᵀ r`` instead of ``A P Aᵀ + Q`` and ``A m``.
     V : ndarray of shape (S + 1, S)
         Covariance of the states and, in the last row, their mean; overwritten.
     moments : ndarray of shape (2, 64)
@@ -285,23 +251,24 @@ def predict(
         stop = start + (2 * p if turns else p)
         # P Aᵀ and A m, then A P Aᵀ
         for j in range(S + 1):
-            _advance(p, x, decay, turns, cosine, sine, V, j, start)
+            _advance(p, x, decay, turns, cosine, sine, transposed, V, j, start)
         _transpose_block(V, start, stop)
         for j in range(start, stop):
-            _advance(p, x, decay, turns, cosine, sine, V, j, start)
+            _advance(p, x, decay, turns, cosine, sine, transposed, V, j, start)
         # Q_ij = γ_{i+j} / (i! j!)
-        _noise_moments(p, x, decay, moments)
-        for copy in range(2 if turns else 1):
-            first = start + copy * p
-            of_i = 1.0
-            for i in range(p):
-                if i > 1:
-                    of_i *= moments[1, i]
-                of_j = of_i
-                for j in range(p):
-                    if j > 1:
-                        of_j *= moments[1, j]
-                    V[first + i, first + j] += of_j * moments[0, i + j]
+        if not transposed:
+            _noise_moments(p, x, decay, moments)
+            for copy in range(2 if turns else 1):
+                first = start + copy * p
+                of_i = 1.0
+                for i in range(p):
+                    if i > 1:
+                        of_i *= moments[1, i]
+                    of_j = of_i
+                    for j in range(p):
+                        if j > 1:
+                            of_j *= moments[1, j]
+                        V[first + i, first + j] += of_j * moments[0, i + j]
         start = stop
 
 
@@ -409,7 +376,7 @@ def filter_rows(
     segment = first
     for i in range(first * _SEGMENT, n):
         if i > first * _SEGMENT and times[i] > times[i - 1]:
-            predict(cascades, times[i] - times[i - 1], V, moments)
+            carry(cascades, times[i] - times[i - 1], False, V, moments)
         if left == 0:
             copy_matrix(V, states[segment])
             sums[segment, 0] = squares
@@ -456,7 +423,7 @@ def _segment(
     V : ndarray of shape (S + 1, S)
         Covariance and mean before the first row; overwritten.
     moments : ndarray of shape (2, 64)
-        See `predict`.
+        See `carry`.
     low, high : int
         Rows of the segment.
     all_V : ndarray of shape (64, S + 1, S)
@@ -471,7 +438,7 @@ def _segment(
     for i in range(low, high):
         k = i - low
         if i > low and times[i] > times[i - 1]:
-            predict(cascades, times[i] - times[i - 1], V, moments)
+            carry(cascades, times[i] - times[i - 1], False, V, moments)
         copy_matrix(V, all_V[k])
         totals[k] = np.inf
         if noise[i] == np.inf:
@@ -550,34 +517,6 @@ def _back_through_row(
             other = h[c] if c < B else features[row, c - B]
             U[i, j] += height * other * D
     return u, D
-
-
-@kernel
-def back_through_step(
-    cascades: Cascades,
-    step: float,
-    U: Array,
-) -> None:
-    """Replace N and r by ``Aᵀ N A`` and ``Aᵀ r``.
-
-    Parameters
-    ----------
-    cascades : Cascades
-    step : float
-    U : ndarray of shape (S + 1, S)
-        N and, in the last row, r.
-    """
-    S = U.shape[1]
-    start = 0
-    for b in range(len(cascades.orders)):
-        p, turns, x, decay, cosine, sine = _step_of(cascades, b, step)
-        stop = start + (2 * p if turns else p)
-        for j in range(S + 1):
-            _return(p, x, decay, turns, cosine, sine, U, j, start)
-        _transpose_block(U, start, stop)
-        for j in range(start, stop):
-            _return(p, x, decay, turns, cosine, sine, U, j, start)
-        start = stop
 
 
 @kernel
@@ -726,7 +665,7 @@ def smooth_rows(  # noqa: C901
             step = times[i] - times[i - 1]
             if with_slopes:
                 _add_slopes(cascades, all_V[k], U, step, slopes, Pr)
-            back_through_step(cascades, step, U)
+            carry(cascades, step, True, U, moments)
 
 
 @kernel
@@ -797,7 +736,7 @@ def posterior_moments(  # noqa: C901, PLR0912, PLR0915
             k = i - low
             if i + 1 < n and times[i + 1] > times[i]:
                 step = times[i + 1] - times[i]
-                back_through_step(cascades, step, U)
+                carry(cascades, step, True, U, moments)
             if totals[k] < np.inf:
                 _back_through_row(
                     h, reads, features, i, Ph, k, residuals[k], totals[k], U, Nk
@@ -815,11 +754,11 @@ def posterior_moments(  # noqa: C901, PLR0912, PLR0915
                 if totals[k] < np.inf:
                     _update(h, reads, q, V, Ph, k, residuals[k], noise[i], totals[k])
                 if point > times[i]:
-                    predict(cascades, point - times[i], V, moments)
+                    carry(cascades, point - times[i], False, V, moments)
             copy_matrix(all_U[i + 1 - low], U)
             if i + 1 < n and times[i + 1] > point:
                 step = times[i + 1] - point
-                back_through_step(cascades, step, U)
+                carry(cascades, step, True, U, moments)
             value, level = _observe(
                 h, reads, point_features, first_point, V, Ph, _SEGMENT
             )
@@ -841,29 +780,15 @@ def move(
     cascades: Cascades,
     step: float,
     M: Array,
-    first: int,
     stop: int,
     transposed: bool,
 ) -> None:
-    """``A v``, or ``Aᵀ v``, of each of some rows of M.
-
-    Parameters
-    ----------
-    cascades : Cascades
-    step : float
-    M : ndarray of shape (k, S)
-        Overwritten from row `first` to row `stop`.
-    first, stop : int
-    transposed : bool
-    """
+    """``A v``, or ``Aᵀ v``, of the first rows of M (k, S), up to `stop`, in place."""
     start = 0
     for b in range(len(cascades.orders)):
         p, turns, x, decay, cosine, sine = _step_of(cascades, b, step)
-        for row in range(first, stop):
-            if transposed:
-                _return(p, x, decay, turns, cosine, sine, M, row, start)
-            else:
-                _advance(p, x, decay, turns, cosine, sine, M, row, start)
+        for row in range(stop):
+            _advance(p, x, decay, turns, cosine, sine, transposed, M, row, start)
         start += 2 * p if turns else p
 
 
@@ -898,8 +823,8 @@ def solve_rows(  # noqa: C901, PLR0912
     for i in range(n):
         if i > 0 and times[i] > times[i - 1]:
             step = times[i] - times[i - 1]
-            predict(cascades, step, V, moments)
-            move(cascades, step, M, 0, k, False)
+            carry(cascades, step, False, V, moments)
+            move(cascades, step, M, k, False)
         if noise[i] == np.inf:
             for c in range(k):
                 duals[i, c] = 0.0
@@ -933,7 +858,7 @@ def solve_rows(  # noqa: C901, PLR0912
                     M[c, S - q + b] += features[i, b] * u
         if i > 0 and times[i] > times[i - 1]:
             step = times[i] - times[i - 1]
-            move(cascades, step, M, 0, k, True)
+            move(cascades, step, M, k, True)
 
 
 # ---- Rows that are filtered and smoothed ---------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from skgpx._numerics._jit import inlined, kernel
-from skgpx._numerics.elementary import copy
+from skgpx._numerics.elementary import copy_matrix
 from skgpx._types import Array, Index
 
 # Rows (or pairs of a point and a function) processed at a time.
@@ -196,7 +196,7 @@ def cosines_and_sines_at_pairs(
     total_slope = np.empty((_PAIRS, d))
     for first in range(0, len(points), _PAIRS):
         size = min(_PAIRS, len(points) - first)
-        copy(points[first : first + size], block[:size])
+        copy_matrix(points[first : first + size], block[:size])
         np.dot(block, frequencies, terms)
         for p in range(size):
             coefficients = weights[index[first + p]]

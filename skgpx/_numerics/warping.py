@@ -13,8 +13,6 @@ from skgpx._types import Array
 # that the distribution of y would have a pole.
 POWER_BOUNDS = (0.0, 2.0)
 TRANSFORMS = ("yeo-johnson", "box-cox")
-# Arguments below which the slope in the power is a series.
-_SMALL = 0.1
 # The smallest and the largest argument of a power.
 _LEAST = 1e-150
 _LARGEST = 1e100
@@ -84,7 +82,8 @@ class Warp(NamedTuple):
         smallest = -1.0 / np.maximum(self.power, _LEAST)
         size = np.where(is_positive, np.maximum(values, smallest), np.abs(values))
         sign, power = self._sides(values)
-        t = _inverse(size, power)
+        # at most a number with a square
+        t = np.minimum(inv_boxcox(size, power), _LARGEST)
         t = np.where(is_positive, t, sign * (t - 1.0))
         largest = _LARGEST**1.5
         return self.location + np.clip(self.unit * t, -largest, largest)
@@ -100,7 +99,7 @@ class Warp(NamedTuple):
         log_size = np.log(size)
         # ∂ (t^λ - 1) / λ = log² t φ(λ log t) with φ(a) = (e^a (a - 1) + 1) / a²
         a = power * log_size
-        is_small = np.abs(a) < _SMALL
+        is_small = np.abs(a) < 0.1
         large = np.where(is_small, 1.0, a)
         phi = (np.exp(large) * (large - 1.0) + 1.0) / large**2
         # Σ a^k / (k! (k + 2))
@@ -126,8 +125,3 @@ class Warp(NamedTuple):
     def _is_positive(self) -> Any:
         """Whether the function is of positive numbers."""
         return np.asarray(self.transform) == "box-cox"
-
-
-def _inverse(values: Array, power: float | Array) -> Array:
-    """``t`` with ``(t^λ - 1) / λ`` of these values, at most a number with a square."""
-    return np.minimum(inv_boxcox(values, power), _LARGEST)

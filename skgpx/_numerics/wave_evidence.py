@@ -124,23 +124,6 @@ class WaveGradient(NamedTuple):
     inputs: Array | None = None
 
 
-def wave_evidence(X: Array, y: Array, weights: Array, waves: Waves) -> float:
-    """Log evidence ``log N(y | 0, ΦΦᵀ + σ²I)`` in nats; O(n m² + t m³).
-
-    Rows X (n, d) and y have frequency weights (n,); y has shape (n,), or (n, t) for t
-    targets, over which the evidence is summed. In the notation ``A = ΦᵀΦ + σ²I`` of
-    [1]_ (equation (9) there has another sign before ``R log σ²``)::
-
-        (|Φᵀy|²_{A⁻¹} - yᵀy) / (2σ²) - ½ log|A| + R log σ² - n/2 log(2πσ²)
-
-    References
-    ----------
-    .. [1] Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
-    """
-    value, _, _ = _solve(X, y, weights, waves, waves.workspace(len(y)))
-    return value
-
-
 def wave_gradient(
     X: Array,
     y: Array,
@@ -149,12 +132,17 @@ def wave_gradient(
     space: Workspace | None = None,
     inputs: bool = False,
 ) -> WaveGradient:
-    """:func:`wave_evidence` and its gradient.
+    """Log evidence ``log N(y | 0, ΦΦᵀ + σ²I)`` in nats, and its gradient.
+
+    In the notation ``A = ΦᵀΦ + σ²I`` of [1]_ (equation (9) there has another sign
+    before ``R log σ²``)::
+
+        (|Φᵀy|²_{A⁻¹} - yᵀy) / (2σ²) - ½ log|A| + R log σ² - n/2 log(2πσ²)
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-    y : ndarray of shape (n,), or (n, t) for t targets
+    y : ndarray of shape (n,), or (n, t) for t targets, over which they are summed
     weights : ndarray of shape (n,)
     waves : Waves
     space : Workspace, optional
@@ -169,6 +157,10 @@ def wave_gradient(
     sum over targets of ``S / σ²`` in place of S; one Cholesky factor and one inverse
     a target: ``3 n m² + t m³`` multiplications and additions. The features of a pair
     and of each of its waves have one derivative.
+
+    References
+    ----------
+    .. [1] Warren, Oliveira and Ramos, "Stein random feature regression", UAI 2024.
     """
     if space is None:
         space = waves.workspace(len(y))
@@ -250,9 +242,8 @@ def _solve(
     spread = np.zeros_like(gram)
     for t, noise in enumerate(noises):
         # B = I + ΦᵀΦ / σ²,  B⁻¹ = RᵀR
-        B = gram.copy()
-        linalg.scale_and_shift(B, 1.0 / noise, 1.0)
-        root = linalg.inverse_root(B, space.inverse)
+        scaled_gram = np.tril(gram) * (1.0 / noise)
+        root = linalg.inverse_root(scaled_gram, space.inverse, added=1.0)
         half = root @ (moments[t] / noise)
         sums = WeightStatistics(
             gram,

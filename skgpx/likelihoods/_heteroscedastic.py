@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from skgpx._numerics import expectations
-from skgpx._numerics.expectations import student_noise
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._numerics.quantiles import Cdf
 from skgpx._numerics.rows import mean_and_spread, row_slices
@@ -17,7 +16,7 @@ from skgpx._types import Array, ArrayLike, Generator, Index, Selection
 from skgpx.likelihoods._base import Likelihood, Scales, doubles, several_outputs
 from skgpx.likelihoods._gaussian import Gaussian
 from skgpx.likelihoods._links import ExpRate
-from skgpx.likelihoods._noise import robust_location_and_spread
+from skgpx.likelihoods._noise import NormalNoise, robust_location_and_spread
 from skgpx.likelihoods._scale_of_errors import BLOCK, ScaleOfErrors
 from skgpx.likelihoods._student_t import StudentT
 
@@ -45,7 +44,7 @@ class _Heteroscedastic(Likelihood):
     unit_: float
     scale_kernel_: Any = None
 
-    def _unit(self) -> Likelihood:
+    def _unit(self) -> NormalNoise:
         """Distribution of ε, as a likelihood of scale one."""
         raise NotImplementedError(self._missing("_unit()"))
 
@@ -246,7 +245,9 @@ class _Heteroscedastic(Likelihood):
 
     def _unit_noise(self) -> tuple[Array, Array]:
         """Variances and log weights of the normal components of ε."""
-        raise NotImplementedError(self._missing("_unit_noise()"))
+        # smaller weights change no digit of a probability
+        _, variances, log_weights = self._unit()._row_noise(-32.0)
+        return variances[0], log_weights
 
     # ---- One function at a time ----------------------------------------------------
 
@@ -400,11 +401,8 @@ class HeteroscedasticGaussian(_Heteroscedastic):
         self.scale = scale
         self.variation = variation
 
-    def _unit(self) -> Likelihood:
+    def _unit(self) -> NormalNoise:
         return Gaussian(1.0)
-
-    def _unit_noise(self) -> tuple[Array, Array]:
-        return np.ones(1), np.zeros(1)
 
     def _fisher_information(self) -> tuple[float, float]:
         return 1.0, 2.0
@@ -449,14 +447,8 @@ class HeteroscedasticStudentT(_Heteroscedastic):
         super().check_parameters()
         StudentT(self.df).check_parameters()
 
-    def _unit(self) -> Likelihood:
+    def _unit(self) -> NormalNoise:
         return StudentT(float(self.df), scale=1.0)
-
-    def _unit_noise(self) -> tuple[Array, Array]:
-        variance, log_weights = student_noise(float(self.df))
-        # smaller weights change no digit of a probability
-        large = log_weights > -32.0
-        return variance[large], log_weights[large]
 
     def _fisher_information(self) -> tuple[float, float]:
         df = float(self.df)

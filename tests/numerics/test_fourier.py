@@ -163,7 +163,7 @@ def test_every_wave_for_any_data(bins, name):
     x = places(name, bins, rng)
     y, w = rng.standard_normal(3000), rng.random(3000)
     reach = bins // BINS_PER_WAVE
-    sketch, square = bin_moments(x, y, w, UNIT, 0.0, bins)
+    sketch = bin_moments(x, y, w, UNIT, 0.0, bins)
     assert sketch.largest_wave == reach
     sums, moments = sketch.tables(reach)
     # truncation and rounding, in units of the sum of the weights
@@ -171,14 +171,14 @@ def test_every_wave_for_any_data(bins, name):
     assert np.abs(sums - direct(x, w, reach)).max() < bound * w.sum()
     expected = direct(x, w * y, reach // 2)
     assert np.abs(moments - expected).max() < bound * np.abs(w * y).sum()
-    assert square == pytest.approx(w @ y**2, rel=1e-14)
+    assert sketch.squares.sum() == pytest.approx(w @ y**2, rel=1e-14)
 
 
 @pytest.mark.parametrize("periods", [0.5, 1.0, 3.3])
 def test_waves_of_any_period_follow_from_one_sketch(periods):
     rng = np.random.default_rng(0)
     x, y = rng.random(500), rng.standard_normal(500)
-    sketch = bin_moments(x, y, None, UNIT, 0.0, 512)[0].periodic(periods)
+    sketch = bin_moments(x, y, None, UNIT, 0.0, 512).periodic(periods)
     period = sketch.size / 512
     assert periods <= period < periods + 1.0 / 16.0
     for reach in (3, sketch.largest_wave):
