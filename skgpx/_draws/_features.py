@@ -506,9 +506,7 @@ class RadialKernelFeatures:
                 out[:, 0],
             )
             return
-        panels = []
-        for part in row_slices(len(weights), _PANEL):
-            panels.append((part, weights[part]))
+        panels = [(part, weights[part]) for part in row_slices(len(weights), _PANEL)]
         add_product(scaled, panels, self._fill, out)
 
     def pairs(self, X: Array, weights: Array, index: Index) -> tuple[Array, Array]:

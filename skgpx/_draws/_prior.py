@@ -673,14 +673,6 @@ class StationarySum:
             total += product
         return total
 
-    def lengths(self, widths: Array) -> Array:
-        """Lag along each axis at which the correlation is a half, (d,).
-
-        At most twice the width of the domain, where a kernel hardly varies.
-        """
-        fractions = np.geomspace(1e-6, 2.0, 300)
-        return decay_lengths(self, np.outer(fractions, widths), 0.5)
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -938,7 +930,10 @@ def choose_grid(
         int), or if more than 2 % of the variance is clipped (a tuple).
     """
     width = box[:, 1] - box[:, 0]
-    lengths = covariance.lengths(width)
+    # lags at which the correlation is a half, at most twice the width of the domain,
+    # where a kernel hardly varies
+    fractions = np.geomspace(1e-6, 2.0, 300)
+    lengths = decay_lengths(covariance, np.outer(fractions, width), 0.5)
 
     def nodes(fineness: float) -> Array:
         return np.ceil(width / lengths * fineness) + 1

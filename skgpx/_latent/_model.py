@@ -29,6 +29,7 @@ from skgpx._numerics.linalg import (
     solve_lower_transpose,
 )
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.rows import equal_rows
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution, WeightParticles
 from skgpx._types import Array, ArrayLike, Generator, Index, Kernel
 from skgpx.bases import Basis
@@ -127,8 +128,7 @@ class _ValuesOfMean:
         Gradients are central differences: the function is a black box, which sees a row
         of several draws once.
         """
-        rows, position = np.unique(X, axis=0, return_inverse=True)
-        position = np.ravel(position)
+        rows, position = equal_rows(X)
         chosen = weights[index]
         values = np.sum(self(rows)[position] * chosen, axis=1)
         codes = getattr(self.mean.function, "category_columns", ())
@@ -608,9 +608,10 @@ class MixtureModel:
         """
         noise = self._noise(X, noise_variance)
         targets = y[:, :, np.newaxis] - self._mean_of_models(X)
-        models = []
-        for k, model in enumerate(self.models):
-            models.append(model.condition(X, targets[:, :, k], noise[k]))
+        models = [
+            model.condition(X, targets[:, :, k], noise[k])
+            for k, model in enumerate(self.models)
+        ]
         log_weights = self.log_weights + self._log_densities(X, targets, noise)
         return MixtureModel(tuple(models), log_weights, self.mean)
 
@@ -620,9 +621,10 @@ class MixtureModel:
 
     def _log_densities(self, X: Array, targets: Array, noise: Array) -> Array:
         """Log density of joint observations ``y - m`` (p, c, k) under each model."""
-        log_densities = []
-        for k, model in enumerate(self.models):
-            log_densities.append(model.log_density(X, targets[:, :, k], noise[k]))
+        log_densities = [
+            model.log_density(X, targets[:, :, k], noise[k])
+            for k, model in enumerate(self.models)
+        ]
         return np.array(log_densities)
 
     def affine(self, shift: ArrayLike, scale: ArrayLike) -> MixtureModel:

@@ -22,6 +22,7 @@ from skgpx._numerics.linalg import (
     solve_lower,
     solve_lower_transpose,
 )
+from skgpx._numerics.rows import equal_rows
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases import NeighborCoefficients, NeighborResidual, Nystroem
@@ -351,10 +352,8 @@ class NeighborProcess(GivenPoints):
     def _groups(self) -> list[Index]:
         """Outputs whose values, at the rows and at the points, have the same noise."""
         keys = np.column_stack((self.coefficients.versions, self.noise))
-        _, group_of_output = np.unique(keys, axis=0, return_inverse=True)
-        group_of_output = np.ravel(group_of_output)
-        n_groups = int(group_of_output.max()) + 1
-        return [np.flatnonzero(group_of_output == group) for group in range(n_groups)]
+        groups, group_of_output = equal_rows(keys)
+        return [np.flatnonzero(group_of_output == k) for k in range(len(groups))]
 
     def terms(self, variables: Array) -> tuple[Term, ...]:
         """``C(·, P) α`` with these variables (p, c, s).

@@ -17,6 +17,7 @@ from skgpx._draws import (
 )
 from skgpx._latent._model import FunctionModel, GivenPoints, Mean
 from skgpx._numerics.linalg import NUGGET
+from skgpx._numerics.rows import equal_rows
 from skgpx._numerics.state_space import Filtered, Series, Smoothed
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._types import Array, Generator, Kernel
@@ -106,12 +107,7 @@ class ObservedSeries(WithoutCaches):
         """The rows that are not those of an earlier series."""
         table = np.column_stack((self.rows, self.y, self.noise))
         table_of_first = np.column_stack((first.rows, first.y, first.noise))
-        distinct, position = np.unique(
-            np.concatenate((table, table_of_first)),
-            axis=0,
-            return_inverse=True,
-        )
-        position = np.ravel(position)
+        distinct, position = equal_rows(np.concatenate((table, table_of_first)))
         counts = np.bincount(position[: len(table)], minlength=len(distinct))
         counts -= np.bincount(position[len(table) :], minlength=len(distinct))
         left = np.repeat(distinct, np.maximum(counts, 0), axis=0)

@@ -25,6 +25,7 @@ from skgpx._numerics.linalg import (
 )
 from skgpx._numerics.regression import EvidenceGradient
 from skgpx._numerics.smoothing import is_smoothed
+from skgpx._numerics.weights import row_variances
 from skgpx._types import Array
 
 # ---- Mode of the weights, and the normal approximation around it ---------------------
@@ -216,12 +217,7 @@ def latent_variance(
         blocks = root.reshape(c, m, -1)
         if c > 1:
             blocks = blocks - blocks.mean(axis=0)
-    # var φᵀw = |rootᵀφ|²
-    variances = []
-    for block in blocks:
-        squares = (features @ block) ** 2
-        variances.append(np.sum(squares, axis=1))
-    return np.stack(variances, axis=1)
+    return row_variances(features, blocks)
 
 
 def left_out(target: Target, mode: Mode) -> Array:

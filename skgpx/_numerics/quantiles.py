@@ -11,6 +11,8 @@ from scipy.special import expit, logit, ndtri
 from skgpx._types import Array, Index, Mask
 
 Cdf = Callable[[Array, Any], Array]
+# What is done with the distribution function of some rows.
+UseOfCdf = Callable[[Cdf, Any], None]
 
 # ---- Coordinates ---------------------------------------------------------------------
 

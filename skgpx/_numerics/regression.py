@@ -347,9 +347,7 @@ class TargetRegressions:
         highest = np.full(len(targets), high)
         grid = np.linspace(lowest, highest, 41)
         for _ in range(4):
-            evidences = []
-            for point in grid:
-                evidences.append(self.log_evidence(np.exp(point), white))
+            evidences = [self.log_evidence(np.exp(point), white) for point in grid]
             best_points = np.argmax(evidences + log_prior(grid), axis=0)
             best = grid[best_points, targets]
             width = 1.5 * (grid[1] - grid[0])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skgpx._types import Array, Index, Mask
+from skgpx._types import AnyArray, Array, Index, Mask
 
 
 def distinct_rows(table: Array, weights: Array) -> tuple[Index, Array]:
@@ -50,6 +50,13 @@ def distinct_rows(table: Array, weights: Array) -> tuple[Index, Array]:
     set_of_row = np.cumsum(is_first) - 1
     totals = np.bincount(set_of_row, weights=weights[order])
     return order[is_first], totals.astype(np.float64, copy=False)
+
+
+def equal_rows(table: AnyArray) -> tuple[AnyArray, Index]:
+    """Distinct rows in lexicographic order, and the place of each row among them."""
+    distinct, place = np.unique(table, axis=0, return_inverse=True)
+    # of another shape in some versions of NumPy
+    return distinct, np.ravel(place)
 
 
 def thinning(n_rows: int, largest: int) -> slice:
@@ -269,9 +276,10 @@ class InputFrame(NamedTuple):
         sample_values = values[sample]
         sample_counts = counts[sample]
         levels = [0.025, 0.5, 0.975]
-        quantiles = []
-        for column in sample_values.T:
-            quantiles.append(weighted_quantiles(column, sample_counts, levels))
+        quantiles = [
+            weighted_quantiles(column, sample_counts, levels)
+            for column in sample_values.T
+        ]
         low, middle, high = np.reshape(quantiles, (-1, 3)).T
         span = high - low
         largest = np.max(np.abs(sample_values), axis=0, initial=0.0)

@@ -58,6 +58,12 @@ def _triangle(m: int, upper: bool) -> tuple[Index, Index]:
     return np.tril_indices(m)
 
 
+def row_variances(features: Array, roots: Array) -> Array:
+    """``var φᵀw = |rootᵀφ|²`` at features (n, m), for each root (m, r), (n, k)."""
+    variances = [np.sum((features @ root) ** 2, axis=1) for root in roots]
+    return np.stack(variances, axis=1)
+
+
 class GaussianWeights(NamedTuple):
     """Normal distribution of the weights; the outputs are independent.
 
@@ -108,13 +114,8 @@ class GaussianWeights(NamedTuple):
     def latent(self, features: Array) -> tuple[Array, Array]:
         """Mean and variance of ``Φw``: (n, c, 1) each, from features (n, m)."""
         mean = features @ self.mean
-        # var φᵀw = |rootᵀφ|²
         if self.scales is None:
-            variances = []
-            for root in self.root:
-                squares = (features @ root) ** 2
-                variances.append(np.sum(squares, axis=1))
-            variance = np.stack(variances, axis=1)
+            variance = row_variances(features, self.root)
         else:
             squares = (features @ self.root[0]) ** 2
             variance = squares @ (self.scales**2).T
@@ -200,10 +201,7 @@ class WeightParticles(NamedTuple):
         """Each particle as a degenerate normal distribution, of covariance zero."""
         m, _, s = self.values.shape
         no_spread = np.empty((1, m, 0))
-        points = []
-        for j in range(s):
-            points.append(GaussianWeights(self.values[:, :, j], no_spread))
-        return points
+        return [GaussianWeights(self.values[:, :, j], no_spread) for j in range(s)]
 
 
 WeightDistribution = GaussianWeights | WeightParticles

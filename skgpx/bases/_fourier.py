@@ -26,6 +26,7 @@ from skgpx._numerics.fourier import (
     combination,
     evaluate,
 )
+from skgpx._numerics.rows import equal_rows
 from skgpx._numerics.weights import GaussianWeights, WeightDistribution
 from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases._basis import Marginals, feature_marginals
@@ -96,9 +97,9 @@ class FunctionalFeatures:
             values = np.where(is_value, values, slopes)
         if np.any(rows.widths):
             # numpy's sinc has the factor π
-            widths, place = np.unique(rows.widths, axis=0, return_inverse=True)
+            widths, place = equal_rows(rows.widths)
             turns = widths[:, np.newaxis] * self.waves / (2.0 * np.pi)
-            factors = np.prod(np.sinc(turns), axis=2)[np.ravel(place)]
+            factors = np.prod(np.sinc(turns), axis=2)[place]
             values = values * np.tile(factors, 2)
         return values
 
@@ -647,8 +648,8 @@ class SeriesMarginals:
         self._n_outputs = mean.shape[1]
         # the means, then the variances Σ_jk C_jk φ_j φ_k, as sums of waves
         self._tables = [combination(index, scale * column) for column in mean.T]
-        for root in scale[:, np.newaxis] * roots:
-            self._tables.append(collapse(index, root @ root.T))
+        scaled_roots = scale[:, np.newaxis] * roots
+        self._tables += [collapse(index, root @ root.T) for root in scaled_roots]
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Mean and variance at the rows of X (n, d), each of shape (n, c, 1)."""

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 from skgpx._draws import WithoutCaches
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.nearest import predecessors, solve_local
-from skgpx._numerics.rows import row_slices
+from skgpx._numerics.rows import equal_rows, row_slices
 from skgpx._types import Array, Generator, Index, Kernel
 from skgpx.bases._kernel_basis import Nystroem
 from skgpx.kernels import (
@@ -183,14 +183,9 @@ class NeighborResidual(WithoutCaches):
     @cached_property
     def searches(self) -> tuple[NearestSearch, ...]:
         """One search for all versions of the noise with values at the same rows."""
-        patterns, pattern_of_version = np.unique(
-            np.isfinite(self.noise),
-            axis=1,
-            return_inverse=True,
-        )
+        patterns, pattern_of_version = equal_rows(np.isfinite(self.noise).T)
         searches = []
-        pattern_of_version = np.ravel(pattern_of_version)
-        for index, has_value in enumerate(patterns.T):
+        for index, has_value in enumerate(patterns):
             positions = np.flatnonzero(has_value)
             search = NearestSearch(
                 versions=np.flatnonzero(pattern_of_version == index),

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Sum
 
 from skgpx._numerics.radial import RBF as RBF_CODE
-from skgpx._numerics.rows import row_slices
+from skgpx._numerics.rows import equal_rows, row_slices
 from skgpx._types import Array, Index, Kernel
 from skgpx.kernels._box_pairs import BoxPairs
 from skgpx.kernels._columns import DerivedKernel
@@ -61,10 +61,10 @@ class Nodes(NamedTuple):
         if np.any(has_box):
             # boxes of the same columns and numbers of nodes together
             numbers = _numbers_of_nodes(rows.widths, resolution)
-            kinds, kind_of_row = np.unique(numbers, axis=0, return_inverse=True)
+            kinds, kind_of_row = equal_rows(numbers)
             row_of_node, points, weights = [], [], []
             for k, sizes in enumerate(kinds):
-                chosen = np.flatnonzero(np.ravel(kind_of_row) == k)
+                chosen = np.flatnonzero(kind_of_row == k)
                 offsets, masses = _tensor_rule(sizes)
                 steps = offsets * rows.widths[chosen][:, np.newaxis]
                 nodes = rows.X[chosen][:, np.newaxis] + steps
@@ -199,15 +199,6 @@ class Functionals(RuledKernel, DerivedKernel):
         """Prior variances of the functionals, shape (n,)."""
         variances, _ = _diagonal(self, X)
         return variances
-
-    def _gradient(self, X: Array) -> tuple[Array, Array]:
-        K, pullback = _matrix(self, X, None)
-        gradient = np.empty((*K.shape, self.n_dims))
-        for i, j in np.ndindex(*K.shape):
-            unit = np.zeros(K.shape)
-            unit[i, j] = 1.0
-            gradient[i, j] = pullback(unit)
-        return K, gradient
 
 
 @is_rule("input_gradient", Functionals)
@@ -400,8 +391,7 @@ def _diagonal(kernel: Functionals, X: Array) -> ValuesAndPullback:
         # codes of categories have no difference, so that differences stay
         X = np.where(rows.is_difference[:, np.newaxis], rows.X, 0.0)
         rows = rows._replace(X=X)
-    distinct, position = np.unique(rows.as_array(), axis=0, return_inverse=True)
-    position = np.ravel(position)
+    distinct, position = equal_rows(rows.as_array())
     # the diagonals of small matrices take less time than one row after the other
     n_nodes = max(kernel.nodes(distinct).weights.nnz, 1)
     size = max(128 * len(distinct) // n_nodes, 1)

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.quantiles import Cdf
+from skgpx._numerics.quantiles import Cdf, UseOfCdf
 from skgpx._types import Array, ArrayLike, Index, Selection
 from skgpx.likelihoods._base import Likelihood
 from skgpx.likelihoods._warped import OnScale
@@ -158,20 +158,16 @@ class AveragedScales(Likelihood):
 
         ``Var y = Σ_k π_k (Var_k y + (E_k y - E y)²)``.
         """
-        weights = []
-        means = []
-        variances = []
-        for weight, likelihood, latent in self._parts(mixture):
-            mean_of_part, variance_of_part = moments(likelihood, latent)
-            weights.append(weight)
-            means.append(mean_of_part)
-            variances.append(variance_of_part)
+        parts = [
+            (weight, *moments(likelihood, latent))
+            for weight, likelihood, latent in self._parts(mixture)
+        ]
         mean = np.zeros(len(mixture.mean))
-        for weight, mean_of_part in zip(weights, means, strict=True):
+        for weight, mean_of_part, _ in parts:
             mean += weight * mean_of_part
         variance = np.zeros(len(mean))
-        for k, weight in enumerate(weights):
-            variance += weight * (variances[k] + (means[k] - mean) ** 2)
+        for weight, mean_of_part, variance_of_part in parts:
+            variance += weight * (variance_of_part + (mean_of_part - mean) ** 2)
         return mean, variance
 
     def predictive_log_density(self, y: Array, mixture: LatentMixture) -> Array:
@@ -184,7 +180,7 @@ class AveragedScales(Likelihood):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Selection], None],
+        evaluate: UseOfCdf,
         mixture: LatentMixture,
     ) -> None:
         parts = self._parts(mixture)
@@ -236,7 +232,7 @@ class AveragedNoise(AveragedScales):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Selection], None],
+        evaluate: UseOfCdf,
         mixture: LatentMixture,
     ) -> None:
         smallest, widened = self._with_common_noise(mixture)
@@ -290,7 +286,7 @@ class AveragedOnScale(AveragedScales):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Selection], None],
+        evaluate: UseOfCdf,
         mixture: LatentMixture,
     ) -> None:
         forward = self.likelihoods[0].forward

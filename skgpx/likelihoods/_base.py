@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from skgpx._numerics import crps
 from skgpx._numerics.mixture import LatentMixture, atoms
-from skgpx._numerics.quantiles import Cdf, coordinate_on, quantile
+from skgpx._numerics.quantiles import Cdf, UseOfCdf, coordinate_on, quantile
 from skgpx._types import Array, ArrayLike, Generator, Index, Selection
 from skgpx.likelihoods import _predictive
 
@@ -695,7 +695,7 @@ class Likelihood(BaseEstimator):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Selection], None],
+        evaluate: UseOfCdf,
         mixture: LatentMixture,
     ) -> None:
         """Call ``evaluate(cdf, rows)`` with the predictive distribution function.

@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 from skgpx._numerics import pointwise
 from skgpx._numerics.expectations import softmax_probabilities
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.quantiles import Cdf
+from skgpx._numerics.quantiles import UseOfCdf
 from skgpx._numerics.robust_max import largest_probabilities
 from skgpx._types import Array, ArrayLike, Generator, Selection
 from skgpx.likelihoods._base import (
@@ -114,7 +114,7 @@ class ClassNumbers(Likelihood):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Selection], None],
+        evaluate: UseOfCdf,
         mixture: LatentMixture,
     ) -> None:
         p = self.predict_proba(mixture)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy.special import logsumexp
 
 from skgpx._numerics import expectations
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.quantiles import Cdf
+from skgpx._numerics.quantiles import Cdf, UseOfCdf
 from skgpx._numerics.rows import mean_and_spread, row_slices
 from skgpx._types import Array, ArrayLike, Generator, Index, Selection
 from skgpx.likelihoods._base import Likelihood, Scales, doubles, several_outputs
@@ -178,7 +177,7 @@ class _Heteroscedastic(Likelihood):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Selection], None],
+        evaluate: UseOfCdf,
         mixture: LatentMixture,
     ) -> None:
         """Call ``evaluate(cdf, rows)``; see :meth:`Likelihood._by_cdf`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.special import ndtri
 from skgpx._numerics import expectations
 from skgpx._numerics.crps import mixture_crps
 from skgpx._numerics.mixture import LatentMixture
-from skgpx._numerics.quantiles import Cdf
+from skgpx._numerics.quantiles import Cdf, UseOfCdf
 from skgpx._numerics.rows import mean_and_spread, weighted_quantiles
 from skgpx._types import Array, ArrayLike, Selection
 from skgpx.likelihoods._base import Likelihood, RowForm, Scales, doubles
@@ -60,7 +59,7 @@ class NormalNoise(Likelihood):
 
     def _by_cdf(
         self,
-        evaluate: Callable[[Cdf, Selection], None],
+        evaluate: UseOfCdf,
         mixture: LatentMixture,
     ) -> None:
         shift, variance, log_weights = self._row_noise(-32.0)

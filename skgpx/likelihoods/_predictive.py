@@ -22,7 +22,7 @@ from skgpx._numerics.expectations import (
     line_sizes,
 )
 from skgpx._numerics.mixture import LatentMixture, atoms, normal_nodes
-from skgpx._numerics.quantiles import Cdf
+from skgpx._numerics.quantiles import Cdf, UseOfCdf
 from skgpx._numerics.rows import row_slices
 from skgpx._types import Array, Index, Mask, Selection
 
@@ -249,7 +249,7 @@ def _peak(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
 
 def by_cdf(
     likelihood: _Likelihood,
-    evaluate: Callable[[Cdf, Selection], None],
+    evaluate: UseOfCdf,
     mixture: LatentMixture,
 ) -> None:
     """Call ``evaluate(cdf, rows)`` for all rows, in parts, again with more nodes.
@@ -375,7 +375,7 @@ def _contrast(weights: Array, part: Index, first: int, second: int) -> Array:
 
 def _refine_cdf(
     likelihood: _Likelihood,
-    evaluate: Callable[[Cdf, Selection], None],
+    evaluate: UseOfCdf,
     mixture: LatentMixture,
     pending: Index,
     rule: Callable[[LatentMixture, int], _Rule],
