@@ -204,12 +204,7 @@ def _draw_node(
 
 @kernel
 def add_paths(  # noqa: C901, PLR0912, PLR0915
-    to_left: Array,
-    to_right: Array,
-    roots: Array,
-    stationary: Array,
-    precision: Array,
-    spacing: float,
+    law: Bridges,
     places: Array,
     seeds: Index,
     lane: int,
@@ -223,10 +218,7 @@ def add_paths(  # noqa: C901, PLR0912, PLR0915
 
     Parameters
     ----------
-    to_left, to_right, roots, stationary, precision : ndarray
-        See `Bridges`.
-    spacing : float
-        Distance of anchors.
+    law : Bridges
     places : ndarray of shape (n,)
         Sorted, in units of 1 / rate.
     seeds : ndarray of int of shape (k, 2)
@@ -237,6 +229,7 @@ def add_paths(  # noqa: C901, PLR0912, PLR0915
     values, slopes : ndarray of shape (n, width)
     with_slopes : bool
     """
+    to_left, to_right, roots, stationary, precision = law
     n_levels, p, _ = roots.shape
     width = values.shape[1]
     left = np.zeros((n_levels + 1, width, p))
@@ -251,9 +244,9 @@ def add_paths(  # noqa: C901, PLR0912, PLR0915
     last_first = -1
     last_stop = -1
     n_nodes = 2.0**n_levels
-    interval = spacing / n_nodes
+    interval = SPACING / n_nodes
     for i in range(len(places)):
-        scaled = places[i] / spacing
+        scaled = places[i] / SPACING
         floor = math.floor(scaled)
         anchor = np.int64(floor)
         index = min(np.int64((scaled - floor) * n_nodes), np.int64(n_nodes) - 1)
@@ -406,8 +399,7 @@ def path_values(
             values = np.zeros_like(total)
             slopes = np.zeros_like(total_slopes)
             add_paths(
-                *law,
-                SPACING,
+                law,
                 rate * t,
                 seeds,
                 lane,
@@ -423,8 +415,5 @@ def path_values(
                 turned = -frequency * height * np.sin(phase)
                 total_slopes += rate * wave[:, np.newaxis] * slopes
                 total_slopes += turned[:, np.newaxis] * values
-    ordered = np.empty_like(total)
-    ordered[order] = total
-    ordered_slopes = np.empty_like(total_slopes)
-    ordered_slopes[order] = total_slopes
-    return ordered, ordered_slopes
+    place = np.argsort(order)
+    return total[place], total_slopes[place]

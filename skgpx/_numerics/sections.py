@@ -36,7 +36,7 @@ def section_states(  # noqa: C901
     n, k = weights.shape
     S = before.shape[2]
     B = len(cascades.orders)
-    h, reads = heights(cascades)
+    h, reads = heights(cascades, 0)
     P = np.zeros((S + 1, S))
     stationary(cascades, P)
     M = np.zeros((k, S))
@@ -87,7 +87,7 @@ def section_values(  # noqa: C901, PLR0912, PLR0915
     n = len(times)
     S = before.shape[2]
     B = len(cascades.orders)
-    h, reads = heights(cascades)
+    h, reads = heights(cascades, 0)
     P = np.zeros((S + 1, S))
     stationary(cascades, P)
     width = values.shape[1]

@@ -119,11 +119,14 @@ def stationary(cascades: Cascades, P: Array) -> None:
 
 
 @inlined
-def heights(cascades: Cascades) -> tuple[Array, Index]:
-    """Factors ``a / sd(z_p)`` of the states that f reads, and these states."""
+def heights(cascades: Cascades, q: int) -> tuple[Array, Index]:
+    """Factors of the states that f reads, and these states; q last ones are static.
+
+    ``a / sd(z_p)`` of the cascades, and those of static states from `_read_functions`.
+    """
     B = len(cascades.orders)
-    h = np.empty(B)
-    reads = np.empty(B, np.int64)
+    h = np.empty(B + q)
+    reads = np.empty(B + q, np.int64)
     start = 0
     for b in range(B):
         p = cascades.orders[b]
@@ -135,7 +138,17 @@ def heights(cascades: Cascades) -> tuple[Array, Index]:
         reads[b] = start + p - 1
         h[b] = cascades.amplitudes[b] / math.sqrt(variance)
         start += p * (2 if cascades.frequencies[b] > 0.0 else 1)
+    for c in range(q):
+        reads[B + c] = start + c
     return h, reads
+
+
+@inlined
+def _read_functions(features: Array, row: int, h: Array) -> None:
+    """Write the factors of static states in one row of the functions."""
+    q = features.shape[1]
+    for c in range(q):
+        h[len(h) - q + c] = features[row, c]
 
 
 @inlined
@@ -284,23 +297,17 @@ def _observe(
 ) -> tuple[float, float]:
     """``P h`` of the states that f reads into row k; ``hᵀ P h`` and ``hᵀ m``."""
     S = V.shape[1]
-    B = len(reads)
-    q = features.shape[1]
+    _read_functions(features, row, h)
     for j in range(S):
         total = 0.0
-        for b in range(B):
+        for b in range(len(reads)):
             total += h[b] * V[reads[b], j]
-        for c in range(q):
-            total += features[row, c] * V[S - q + c, j]
         Ph[k, j] = total
     variance = 0.0
     mean = 0.0
-    for b in range(B):
+    for b in range(len(reads)):
         variance += h[b] * Ph[k, reads[b]]
         mean += h[b] * V[S, reads[b]]
-    for c in range(q):
-        variance += features[row, c] * Ph[k, S - q + c]
-        mean += features[row, c] * V[S, S - q + c]
     return max(variance, 0.0), mean
 
 
@@ -308,7 +315,6 @@ def _observe(
 def _update(
     h: Array,
     reads: Index,
-    q: int,
     V: Array,
     Ph: Array,
     k: int,
@@ -326,7 +332,7 @@ def _update(
         for j in range(i + 1):
             V[i, j] -= factor * Ph[k, j]
             V[j, i] = V[i, j]
-    if len(reads) == 1 and q == 0:
+    if len(reads) == 1:
         # without a difference of nearly equal numbers
         i = reads[0]
         share = noise * precision / h[0]
@@ -360,8 +366,7 @@ def filter_rows(
     cascades, times, features, noise = series
     n = len(times)
     S = states.shape[2]
-    q = features.shape[1]
-    h, reads = heights(cascades)
+    h, reads = heights(cascades, features.shape[1])
     moments = _room_for_moments()
     Ph = np.empty((1, S))
     V = np.zeros((S + 1, S))
@@ -389,7 +394,7 @@ def filter_rows(
         variance, mean = _observe(h, reads, features, i, V, Ph, 0)
         total = variance + noise[i]
         residual = y[i] - mean
-        _update(h, reads, q, V, Ph, 0, residual, noise[i], total)
+        _update(h, reads, V, Ph, 0, residual, noise[i], total)
         squares += residual * residual / total
         log_volume += math.log(total)
     sums[segment, 0] = squares
@@ -402,51 +407,52 @@ def _segment(
     y: Array,
     h: Array,
     reads: Index,
-    V: Array,
-    moments: Array,
+    state: Array,
     low: int,
     high: int,
-    all_V: Array,
-    Ph: Array,
-    totals: Array,
-    residuals: Array,
-) -> None:
+) -> tuple[Array, Array, Array, Array]:
     """Filter the rows of one segment again, and keep what each of them predicts.
 
     Other arguments are those of `filter_rows`.
 
     Parameters
     ----------
-    h : ndarray of shape (B,)
-    reads : ndarray of int of shape (B,)
-        States that f reads, and their factors.
-    V : ndarray of shape (S + 1, S)
-        Covariance and mean before the first row; overwritten.
-    moments : ndarray of shape (2, 64)
-        See `carry`.
+    h, reads : ndarray
+        Of `heights`.
+    state : ndarray of shape (S + 1, S)
+        Covariance and mean before the first row.
     low, high : int
         Rows of the segment.
+
+    Returns
+    -------
     all_V : ndarray of shape (64, S + 1, S)
-        V before each row, written.
-    Ph : ndarray of shape (64, S)
-        Covariances of the states and f, written.
+        Covariance and mean before each row.
+    Ph : ndarray of shape (65, S)
+        Covariances of the states and f; the last row is memory.
     totals, residuals : ndarray of shape (64,)
-        F, infinite without a value, and v; written.
+        F, infinite without a value, and v.
     """
     cascades, times, features, noise = series
-    q = features.shape[1]
+    S = state.shape[1]
+    moments = _room_for_moments()
+    V = state.copy()
+    all_V = np.empty((_SEGMENT, S + 1, S))
+    Ph = np.empty((_SEGMENT + 1, S))
+    totals = np.full(_SEGMENT, np.inf)
+    residuals = np.empty(_SEGMENT)
     for i in range(low, high):
         k = i - low
         if i > low and times[i] > times[i - 1]:
             carry(cascades, times[i] - times[i - 1], False, V, moments)
         copy_matrix(V, all_V[k])
-        totals[k] = np.inf
         if noise[i] == np.inf:
             continue
         variance, mean = _observe(h, reads, features, i, V, Ph, k)
         totals[k] = variance + noise[i]
         residuals[k] = y[i] - mean
-        _update(h, reads, q, V, Ph, k, residuals[k], noise[i], totals[k])
+        _update(h, reads, V, Ph, k, residuals[k], noise[i], totals[k])
+    return all_V, Ph, totals, residuals
 
 
 @kernel
@@ -456,7 +462,6 @@ def _back_through_row(
     features: Array,
     row: int,
     Ph: Array,
-    k: int,
     residual: float,
     total: float,
     U: Array,
@@ -466,14 +471,12 @@ def _back_through_row(
 
     Parameters
     ----------
-    h : ndarray of shape (B,)
-    reads : ndarray of int of shape (B,)
+    h, reads : ndarray
+        Of `heights`.
     features : ndarray of shape (n, q)
     row : int
         Of the features.
-    Ph : ndarray of shape (64, S)
-    k : int
-        Row of Ph.
+    Ph : ndarray of shape (S,)
     residual, total : float
         v and F.
     U : ndarray of shape (S + 1, S)
@@ -487,35 +490,30 @@ def _back_through_row(
         Entry of ``C⁻¹ y``, and of the diagonal of ``C⁻¹``.
     """
     S = U.shape[1]
-    B = len(reads)
-    q = features.shape[1]
+    _read_functions(features, row, h)
     precision = 1.0 / total
     u = residual * precision
     D = precision
     for j in range(S):
         gain = 0.0
         for i in range(S):
-            gain += U[j, i] * Ph[k, i]
+            gain += U[j, i] * Ph[i]
         Nk[j] = gain * precision
     for j in range(S):
-        u -= Ph[k, j] * precision * U[S, j]
-        D += Ph[k, j] * precision * Nk[j]
+        u -= Ph[j] * precision * U[S, j]
+        D += Ph[j] * precision * Nk[j]
     # r + h u,  N - h (N k)ᵀ - (N k) hᵀ + D h hᵀ
-    for b in range(B + q):
-        i = reads[b] if b < B else S - q + b - B
-        height = h[b] if b < B else features[row, b - B]
-        U[S, i] += height * u
+    for b in range(len(reads)):
+        i = reads[b]
+        U[S, i] += h[b] * u
         for j in range(S):
-            U[i, j] -= height * Nk[j]
-    for b in range(B + q):
-        i = reads[b] if b < B else S - q + b - B
-        height = h[b] if b < B else features[row, b - B]
+            U[i, j] -= h[b] * Nk[j]
+    for b in range(len(reads)):
+        i = reads[b]
         for j in range(S):
-            U[j, i] -= height * Nk[j]
-        for c in range(B + q):
-            j = reads[c] if c < B else S - q + c - B
-            other = h[c] if c < B else features[row, c - B]
-            U[i, j] += height * other * D
+            U[j, i] -= h[b] * Nk[j]
+        for c in range(len(reads)):
+            U[i, reads[c]] += h[b] * h[c] * D
     return u, D
 
 
@@ -606,15 +604,9 @@ def smooth_rows(  # noqa: C901
     cascades, times, features, _ = series
     n = len(times)
     S = states.shape[2]
-    q = features.shape[1]
     B = len(cascades.orders)
-    h, reads = heights(cascades)
+    h, reads = heights(cascades, features.shape[1])
     moments = _room_for_moments()
-    V = np.empty((S + 1, S))
-    all_V = np.empty((_SEGMENT, S + 1, S))
-    Ph = np.empty((_SEGMENT, S))
-    totals = np.empty(_SEGMENT)
-    residuals = np.empty(_SEGMENT)
     U = np.zeros((S + 1, S))
     Nk = np.empty(S)
     Pr = np.empty(S)
@@ -622,20 +614,8 @@ def smooth_rows(  # noqa: C901
     for segment in range(n_segments - 1, -1, -1):
         low = segment * _SEGMENT
         high = min(low + _SEGMENT, n)
-        copy_matrix(states[segment], V)
-        _segment(
-            series,
-            y,
-            h,
-            reads,
-            V,
-            moments,
-            low,
-            high,
-            all_V,
-            Ph,
-            totals,
-            residuals,
+        all_V, Ph, totals, residuals = _segment(
+            series, y, h, reads, states[segment], low, high
         )
         for i in range(high - 1, low - 1, -1):
             k = i - low
@@ -643,14 +623,14 @@ def smooth_rows(  # noqa: C901
             precisions[i] = 0.0
             if totals[k] < np.inf:
                 u, D = _back_through_row(
-                    h, reads, features, i, Ph, k, residuals[k], totals[k], U, Nk
+                    h, reads, features, i, Ph[k], residuals[k], totals[k], U, Nk
                 )
                 duals[i] = u
                 precisions[i] = D
                 if with_slopes:
                     # u (m + P r) - P (h D - N k)
-                    for b in range(B + q):
-                        j = reads[b] if b < B else S - q + b - B
+                    for b in range(len(reads)):
+                        j = reads[b]
                         slope = u * all_V[k, S, j] - D * Ph[k, j]
                         for c in range(S):
                             slope += all_V[k, j, c] * (u * U[S, c] + Nk[c])
@@ -692,14 +672,9 @@ def posterior_moments(  # noqa: C901, PLR0912, PLR0915
     cascades, times, features, noise = series
     n = len(times)
     S = states.shape[2]
-    q = features.shape[1]
-    h, reads = heights(cascades)
+    h, reads = heights(cascades, features.shape[1])
     moments = _room_for_moments()
     V = np.empty((S + 1, S))
-    all_V = np.empty((_SEGMENT, S + 1, S))
-    Ph = np.empty((_SEGMENT + 1, S))
-    totals = np.empty(_SEGMENT)
-    residuals = np.empty(_SEGMENT)
     all_U = np.zeros((_SEGMENT + 1, S + 1, S))
     U = np.empty((S + 1, S))
     Nk = np.empty(S)
@@ -712,20 +687,8 @@ def posterior_moments(  # noqa: C901, PLR0912, PLR0915
         low = segment * _SEGMENT
         high = min(low + _SEGMENT, n)
         next_time = times[high] if high < n else np.inf
-        copy_matrix(states[segment], V)
-        _segment(
-            series,
-            y,
-            h,
-            reads,
-            V,
-            moments,
-            low,
-            high,
-            all_V,
-            Ph,
-            totals,
-            residuals,
+        all_V, Ph, totals, residuals = _segment(
+            series, y, h, reads, states[segment], low, high
         )
         # N and r before each row of the segment, and at the first one behind it
         U[:] = 0.0
@@ -739,7 +702,7 @@ def posterior_moments(  # noqa: C901, PLR0912, PLR0915
                 carry(cascades, step, True, U, moments)
             if totals[k] < np.inf:
                 _back_through_row(
-                    h, reads, features, i, Ph, k, residuals[k], totals[k], U, Nk
+                    h, reads, features, i, Ph[k], residuals[k], totals[k], U, Nk
                 )
             copy_matrix(U, all_U[k])
         while first_point < len(points) and points[first_point] < next_time:
@@ -752,7 +715,7 @@ def posterior_moments(  # noqa: C901, PLR0912, PLR0915
                 k = i - low
                 copy_matrix(all_V[k], V)
                 if totals[k] < np.inf:
-                    _update(h, reads, q, V, Ph, k, residuals[k], noise[i], totals[k])
+                    _update(h, reads, V, Ph, k, residuals[k], noise[i], totals[k])
                 if point > times[i]:
                     carry(cascades, point - times[i], False, V, moments)
             copy_matrix(all_U[i + 1 - low], U)
@@ -808,12 +771,10 @@ def solve_rows(  # noqa: C901, PLR0912
     """
     cascades, times, features, noise = series
     n, k = duals.shape
-    q = features.shape[1]
-    B = len(cascades.orders)
-    S = q
-    for b in range(B):
+    S = features.shape[1]
+    h, reads = heights(cascades, S)
+    for b in range(len(cascades.orders)):
         S += cascades.orders[b] * (2 if cascades.frequencies[b] > 0.0 else 1)
-    h, reads = heights(cascades)
     moments = _room_for_moments()
     V = np.zeros((S + 1, S))
     stationary(cascades, V)
@@ -831,14 +792,12 @@ def solve_rows(  # noqa: C901, PLR0912
             continue
         variance, _ = _observe(h, reads, features, i, V, Ph, i)
         totals[i] = variance + noise[i]
-        _update(h, reads, q, V, Ph, i, 0.0, noise[i], totals[i])
+        _update(h, reads, V, Ph, i, 0.0, noise[i], totals[i])
         precision = 1.0 / totals[i]
         for c in range(k):
             level = duals[i, c]
-            for b in range(B):
+            for b in range(len(reads)):
                 level -= h[b] * M[c, reads[b]]
-            for b in range(q):
-                level -= features[i, b] * M[c, S - q + b]
             level *= precision
             duals[i, c] = level
             for j in range(S):
@@ -846,16 +805,15 @@ def solve_rows(  # noqa: C901, PLR0912
     M[:] = 0.0
     for i in range(n - 1, -1, -1):
         if totals[i] < np.inf:
+            _read_functions(features, i, h)
             precision = 1.0 / totals[i]
             for c in range(k):
                 u = duals[i, c]
                 for j in range(S):
                     u -= Ph[i, j] * precision * M[c, j]
                 duals[i, c] = u
-                for b in range(B):
+                for b in range(len(reads)):
                     M[c, reads[b]] += h[b] * u
-                for b in range(q):
-                    M[c, S - q + b] += features[i, b] * u
         if i > 0 and times[i] > times[i - 1]:
             step = times[i] - times[i - 1]
             move(cascades, step, M, k, True)
@@ -999,8 +957,6 @@ class Smoothed(NamedTuple):
         order = np.argsort(times, kind="stable")
         mean = np.empty(len(times))
         variance = np.empty(len(times))
-        sorted_mean = np.empty(len(times))
-        sorted_variance = np.empty(len(times))
         posterior_moments(
             series,
             filtered.y,
@@ -1008,9 +964,8 @@ class Smoothed(NamedTuple):
             self.adjoints,
             times[order],
             features[order],
-            sorted_mean,
-            sorted_variance,
+            mean,
+            variance,
         )
-        mean[order] = sorted_mean
-        variance[order] = sorted_variance
-        return mean, variance
+        place = np.argsort(order)
+        return mean[place], variance[place]
