@@ -291,7 +291,6 @@ def choose_frequencies(
     seed : int
         Seed of the frequencies that were compared.
     """
-    exact_parts = [part for part in parts if part.exact]
     random_parts = [part for part in parts if not part.exact]
     # features per frequency of each part
     share = 2 * max(len(random_parts), 1)
@@ -304,10 +303,9 @@ def choose_frequencies(
         return n, 1.0, seed
 
     errors = HeldOutErrors(kernel, given, rng)
-    exact_features = [
-        (part.variance, part.features(1, 1.0, rng)) for part in exact_parts
-    ]
-    exact = errors.covariance(exact_features)
+    exact = errors.covariance(
+        [(part.variance, part.features(1, 1.0, rng)) for part in parts if part.exact]
+    )
 
     def misfit(n: int, power: float) -> tuple[float, float]:
         net = np.random.default_rng(seed)

@@ -550,13 +550,11 @@ class MixtureModel:
 
         ``Σ π (C + μμᵀ) - (Σ π μ)(Σ π μ)ᵀ``, computed around the overall mean.
         """
-        means = []
-        for model in self.models:
-            mean, _ = model.marginals(X).moments()
-            means.append(mean[:, output])
+        moments = [model.marginals(X).moments() for model in self.models]
+        means = np.stack([mean[:, output] for mean, _ in moments])
         if self.mean is not None and self.mean.n_models > 1:
-            means = list(self._mean_of_models(X)[:, output].T + np.stack(means))
-        centre = self.weights @ np.stack(means)
+            means += self._mean_of_models(X)[:, output].T
+        centre = self.weights @ means
         total = np.zeros((len(X), len(X)))
         for weight, model, mean in zip(self.weights, self.models, means, strict=True):
             offset = mean - centre

@@ -341,9 +341,7 @@ def decaying_part(kernel: Kernel, n_features: int) -> Kernel | None:
 
 def neighbor_scales(kernel: Kernel, n_features: int) -> Array:
     """Lengthscales in which rows are near: of the terms that fade with the distance."""
-    part = decaying_part(kernel, n_features)
-    if part is None:
-        part = kernel
+    part = decaying_part(kernel, n_features) or kernel
     return length_scales(part, n_features)
 
 
@@ -492,10 +490,7 @@ def latent_kernel(kernel: Kernel) -> Kernel:
         ``k(X, Z)`` for every X and Z, even where rows are equal; the constant 0 if
         the kernel is noise only. The same object if there is no noise.
     """
-    latent = _without_noise(kernel)
-    if latent is None:
-        return ConstantKernel(0.0, "fixed")
-    return latent
+    return _without_noise(kernel) or ConstantKernel(0.0, "fixed")
 
 
 def noise_variance(kernel: Kernel, X: Array) -> Array:

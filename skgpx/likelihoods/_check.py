@@ -107,9 +107,8 @@ def _problems(
             value = factor * float(getattr(prepared, name))
             changed = prepared._replace(**{name: value})
             problems_there = []
-            for check in (_gradient, _compiled, _curvature, _overflow):
+            for check in (_gradient, _compiled, _curvature, _overflow, _predictions):
                 problems_there += _attempt(check, changed, targets, f)
-            problems_there += _attempt(_predictions, changed, targets, f)
             # half a shape may give densities poles that a grid does not resolve
             if factor > 1.0:
                 problems_there += _attempt(_samples, changed, f)
