@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skgpx._draws import FunctionDraws, Process
+from skgpx._draws import FunctionDraws
 from skgpx._hyperparameters import (
     LatentMoments,
     NoisyValues,
@@ -22,7 +22,8 @@ from skgpx._hyperparameters import (
     Sites,
     latent_moments,
 )
-from skgpx._latent import FunctionModel, LatentModel, Mean, NeighborModel
+from skgpx._latent import LatentModel, Mean, NeighborModel
+from skgpx._latent._neighbors import NeighborProcess
 from skgpx._numerics.cells import CellTree
 from skgpx._numerics.nearest import predecessors
 from skgpx._numerics.regression import (
@@ -36,7 +37,7 @@ from skgpx._numerics.rows import distinct_rows, row_hashes
 from skgpx._numerics.warping import Warp
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._shell.validation import Rows, Units, canonical_rows
-from skgpx._types import Array, ArrayLike, Generator, Index, Kernel, Mask
+from skgpx._types import Array, Generator, Index, Kernel, Mask
 from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.kernels import neighbor_scales
 from skgpx.likelihoods import Likelihood
@@ -556,16 +557,14 @@ def with_responses(
 # ---- The model of them ---------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class CellModel(FunctionModel):
-    """A :class:`NeighborModel` with rows that lie in cells, perhaps elsewhere.
+@dataclass(frozen=True, kw_only=True)
+class CellModel(NeighborModel):
+    """A model without rows of its own: they lie in cells, perhaps elsewhere.
 
     The nearest rows of x are those in the cell of x and its halo.
 
     Parameters
     ----------
-    empty : NeighborModel
-        The model without rows.
     division : Division
     cells : Cells
         With a method ``map(function, arguments)``: ``function(table, *arguments[k])``
@@ -574,7 +573,6 @@ class CellModel(FunctionModel):
         Distinct rows.
     """
 
-    empty: NeighborModel
     division: Division
     cells: Any = None
     n_rows: int = 0
@@ -599,64 +597,25 @@ class CellModel(FunctionModel):
             n_neighbors=n_neighbors,
         )
         values = np.empty((0, len(versions)))
-        empty = NeighborModel(residual, values, weights, versions, mean)
-        return cls(empty, division)
-
-    @property
-    def basis(self) -> Nystroem:  # type: ignore[override]
-        """Basis of the inducing points."""
-        return self.empty.basis
-
-    @property
-    def weights(self) -> GaussianWeights:  # type: ignore[override]
-        """Posterior of the weights of the inducing points."""
-        return self.empty.weights
-
-    @property
-    def mean(self) -> Mean | None:  # type: ignore[override]
-        """Mean of f."""
-        return self.empty.mean
-
-    @property
-    def scale(self) -> float | Array:  # type: ignore[override]
-        """Units of the outputs."""
-        return self.empty.scale
-
-    @property
-    def n_neighbors(self) -> int:
-        """Number of nearest rows that complete the basis."""
-        return self.empty.n_neighbors
-
-    @property
-    def n_basis(self) -> int:
-        """Number of functions: M, and ``b(x)ᵀ y_N``."""
-        return self.empty.n_basis
-
-    @property
-    def floats_of_features(self) -> int:
-        return self.empty.floats_of_features
-
-    def affine(self, shift: ArrayLike, scale: ArrayLike) -> CellModel:
-        """Distribution of ``shift + scale * f``; numbers, or one each output (c,)."""
-        return replace(self, empty=self.empty.affine(shift, scale))
+        return cls(residual, values, weights, versions, mean, division=division)
 
     def given_sums(self, sums: CellSums) -> tuple[CellModel, float]:
         """Regression of W y on W Φ: the model, and the log density of the values."""
-        versions = self.empty.versions
+        versions = self.versions
         means = np.empty((self.basis.n_basis, len(versions)))
         roots = []
         evidence = sums.log_determinant
         for version, statistics in enumerate(sums.statistics):
             root = precision_root(statistics.gram, 1.0)
-            weights = posterior(statistics, 1.0, root)
-            means[:, versions == version] = weights.mean
-            roots.append(weights.root[0])
+            of_version = posterior(statistics, 1.0, root)
+            means[:, versions == version] = of_version.mean
+            roots.append(of_version.root[0])
             evidence += log_evidence(statistics, 1.0, root)
         root = np.stack(roots)
         if len(roots) > 1:
             root = root[versions]
-        empty = replace(self.empty, weights=GaussianWeights(means, root))
-        return replace(self, empty=empty, n_rows=sums.n_rows), evidence
+        weights = GaussianWeights(means, root)
+        return replace(self, weights=weights, n_rows=sums.n_rows), evidence
 
     def without_rows(self) -> CellModel:
         """The model without its cells, to send it to workers that have one of them."""
@@ -669,12 +628,19 @@ class CellModel(FunctionModel):
     def given(self, rows: NormalRows) -> NeighborModel:
         """The model of these rows."""
         residual = replace(
-            self.empty.residual,
+            self.residual,
             rows=rows.X,
             noise=rows.noise,
             features=self.basis(rows.X),
         )
-        return replace(self.empty, residual=residual, y=rows.y)
+        return NeighborModel(
+            residual,
+            rows.y,
+            self.weights,
+            self.versions,
+            self.mean,
+            self.scale,
+        )
 
     def near(self, table: Array, X: Array) -> NeighborModel:
         """The model of the rows of one cell that are nearest to rows of X."""
@@ -683,7 +649,7 @@ class CellModel(FunctionModel):
     def nearest_rows(self, table: Array, X: Array) -> Array:
         """Table of the rows of one cell that are nearest to rows of X."""
         rows = self.normal_rows(table)
-        residual = replace(self.empty.residual, rows=rows.X, noise=rows.noise)
+        residual = replace(self.residual, rows=rows.X, noise=rows.noise)
         nearest, _ = residual.nearest(X)
         used = np.unique(nearest)
         return np.asarray(table[used])
@@ -756,7 +722,7 @@ class CellModel(FunctionModel):
         """Distribution of f given more noisy values, with all rows in memory."""
         return self.in_memory().condition(X, y, noise_variance)
 
-    def process(self) -> Process:
+    def process(self) -> NeighborProcess:
         """``f - m`` as a process that can be conditioned, with all rows in memory."""
         return self.in_memory().process()
 

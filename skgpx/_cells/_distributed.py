@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgpx._cells._cells import (
@@ -346,23 +346,12 @@ class Summary(NamedTuple):
 
 def summarise(rows: Rows, salt: int, size: int) -> Summary:
     """Summary of a partition, with at most `size` rows of the sample."""
-    limit = 1.0
-    sample = rows
-    if len(rows.y) > size:
-        shares = shares_before(rows, salt)
-        order = np.argpartition(shares, size)
-        limit = float(shares[order[size]])
-        sample = rows.take(order[:size])
-    return Summary(
-        n_rows=len(rows.y),
-        weight=float(rows.weights.sum()),
-        sample=sample,
-        limit=limit,
-    )
+    weight = float(rows.weights.sum())
+    return add_summaries([Summary(len(rows.y), weight, rows, 1.0)], salt, size)
 
 
 def add_summaries(parts: list[Summary], salt: int, size: int) -> Summary:
-    """Summary of the rows of all parts."""
+    """Summary of the rows of all parts, with at most `size` rows of the sample."""
     # what all parts have completely, and of it the first rows
     limit = min(part.limit for part in parts)
     sample = reduce(Rows.followed_by, (part.sample for part in parts))
@@ -620,24 +609,6 @@ def _blocks_of(array: Any) -> list[Any]:
     if hasattr(array, "numblocks") and array.ndim > 1 and array.numblocks[1] > 1:
         array = array.rechunk({1: -1})
     return list(np.ravel(array.to_delayed()))
-
-
-def door_of(estimator: BaseEstimator) -> BaseEstimator:
-    """What checks rows: the columns of an estimator, and nothing that is fitted."""
-    door = clone(estimator)
-    names = [
-        "n_features_in_",
-        "feature_names_in_",
-        "categories_",
-        "_n_categories",
-        "_no_rows",
-        "_targets",
-        "classes_",
-    ]
-    for name in names:
-        if name in vars(estimator):
-            setattr(door, name, getattr(estimator, name))
-    return door
 
 
 def part_constant(rows: Rows, likelihood: Likelihood, units: RowUnits) -> float:

@@ -24,14 +24,6 @@ from skgpx._decoupled import DecoupledSampler
 from skgpx._types import Array
 from skgpx.kernels import Columns
 
-# Ranges of hyperparameters on the unit box, of standardised values.
-_LENGTH_SCALES = (0.05, 20.0)
-_AMPLITUDES = (1e-3, 1e3)
-_FACTORS = (0.05, 20.0)
-_NOISE = (1e-8, 1.0)
-# Starts of the search besides the first.
-_RESTARTS = 1
-
 
 class Coefficient(Kernel):
     """Covariance ``c(s) c(s')`` of a factor that is linear in a column s.
@@ -97,21 +89,19 @@ def fidelity_model(n_columns: int, fidelity: int) -> DecoupledSampler:
     """Process of ``c(s) g(x) + s δ(x)`` of so many columns, with s in one of them."""
     columns = [column for column in range(n_columns) if column != fidelity]
 
+    # ranges of hyperparameters are those on the unit box, of standardised values
     def process(amplitude: float) -> Kernel:
-        matern = Matern(np.full(len(columns), 0.5), _LENGTH_SCALES, nu=2.5)
-        return ConstantKernel(amplitude, _AMPLITUDES) * Columns(matern, columns)
+        matern = Matern(np.full(len(columns), 0.5), (0.05, 20.0), nu=2.5)
+        return ConstantKernel(amplitude, (1e-3, 1e3)) * Columns(matern, columns)
 
     kernel = (
-        Coefficient(fidelity, 1.0, 1.0, _FACTORS) * process(1.0)
+        Coefficient(fidelity, 1.0, 1.0, (0.05, 20.0)) * process(1.0)
         + Coefficient(fidelity, 0.0, 1.0) * process(0.1)
-        + WhiteKernel(1e-4, _NOISE)
+        + WhiteKernel(1e-4, (1e-8, 1.0))
     )
+    # a second start of the search
     return DecoupledSampler(
-        GaussianProcessRegressor(
-            kernel,
-            normalize_y=True,
-            n_restarts_optimizer=_RESTARTS,
-        )
+        GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=1)
     )
 
 

@@ -343,10 +343,7 @@ class ThompsonSampler(OneBlasThread):
         if n_free:
             X = np.concatenate((X, self._searched(n_free, X, rng)))
         self._proposed = np.concatenate((self._proposed, X))
-        if self._space.names is None:
-            return X
-        trials = self._space.write(X)
-        return [self._space.without_inactive(trial) for trial in trials]
+        return self._space.shown(X)
 
     @all_or_nothing
     def tell(
@@ -480,8 +477,7 @@ class ThompsonSampler(OneBlasThread):
     @property
     def best_x_(self) -> Any:
         """Input of the best evaluation; see Attributes."""
-        (trial,) = self._space.write(self.X_[[self._best_row()]])
-        return self._space.without_inactive(trial)
+        return self._space.shown(self.X_[[self._best_row()]])[0]
 
     @property
     def best_y_(self) -> float:
@@ -497,10 +493,7 @@ class ThompsonSampler(OneBlasThread):
     @property
     def pareto_set_(self) -> Any:
         """Inputs of the front; see Attributes."""
-        X = self.X_[self._efficient_rows()]
-        if self._space.names is None:
-            return X
-        return [self._space.without_inactive(trial) for trial in self._space.write(X)]
+        return self._space.shown(self.X_[self._efficient_rows()])
 
     def hypervolume(self, reference: ArrayLike | None = None) -> float:
         """Volume between a reference point and the front.
@@ -674,8 +667,7 @@ class ThompsonSampler(OneBlasThread):
                     for values in self._measured().T
                 ]
             else:
-                samplers = self._fitted_samplers()
-                self._samplers = samplers
+                samplers = self._fit_samplers()
             points = self._space.to_unit(self.X_)
             means = [sampler.predict(points) for sampler in samplers]
             self._means = np.column_stack(means)
@@ -701,7 +693,7 @@ class ThompsonSampler(OneBlasThread):
 
     def _searched(self, n: int, earlier: Array, rng: np.random.Generator) -> Array:
         """Inputs (n, d) of the best acquisition, beside earlier rows of the batch."""
-        self._samplers = self._fitted_samplers()
+        self._fit_samplers()
         posteriors = self._posteriors()
         is_plain = len(self._samplers) == 1 and self._space.allowed is None
         if posteriors is None and is_plain:
@@ -758,7 +750,7 @@ class ThompsonSampler(OneBlasThread):
 
     def _constraints(self) -> dict[str, Outcome]:
         """What is known of each constraint, and of success if a run failed."""
-        self._samplers = self._fitted_samplers()
+        self._fit_samplers()
         outcomes = self._outcomes()[len(self._signs()) :]
         n_constraints = self.constraints_.shape[1]
         names = [f"constraint {k}" for k in range(n_constraints)]
@@ -987,7 +979,7 @@ class ThompsonSampler(OneBlasThread):
 
     # ---- Models ----------------------------------------------------------------------
 
-    def _fitted_samplers(self) -> list[DecoupledSampler]:
+    def _fit_samplers(self) -> list[DecoupledSampler]:
         """Models of all that was measured, with hyperparameters fitted again if due."""
         if self._samplers and self._n_tells_at_fit == self._n_tells:
             return self._samplers
@@ -1014,6 +1006,7 @@ class ThompsonSampler(OneBlasThread):
                 _keep_hyperparameters(sampler, model)
             samplers.append(self._fitted(sampler, values))
         self._n_tells_at_fit = self._n_tells
+        self._samplers = samplers
         return samplers
 
     def _on_scale(self) -> Likelihood:

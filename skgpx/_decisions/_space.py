@@ -15,8 +15,6 @@ from skgpx._types import Array, Mask
 
 # Points of a Sobol net among which those that a constraint admits are looked for.
 _NET_BITS = 14
-# Levels of a continuous fidelity, or of many levels, among which one is proposed.
-N_FIDELITIES = 6
 
 
 @dataclass(frozen=True)
@@ -48,11 +46,7 @@ class Dimension:
     def of_choices(cls, values: Iterable[Any]) -> Dimension:
         """Choices, which are ordered if they are three ascending numbers or more."""
         choices = tuple(values)
-        is_number = all(
-            isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            for value in choices
-        )
-        is_ordered = len(choices) > 2 and is_number
+        is_ordered = len(choices) > 2 and all(map(_is_number, choices))
         is_ordered = is_ordered and bool(np.all(np.diff(choices) > 0))
         return cls(0.0, len(choices) - 1.0, 1.0, False, choices, is_ordered)
 
@@ -92,10 +86,8 @@ class Dimension:
             # the bounds without rounding
             x = np.where(coordinates[:, 0] >= 1.0, self.high, np.exp(x))
         if self.step > 0.0:
-            width = self.high - self.low
-            n_levels = np.floor(width / self.step * (1.0 + 1e-12))
-            level = np.minimum(np.round((x - self.low) / self.step), n_levels)
-            x = self.low + level * self.step
+            level = np.round((x - self.low) / self.step)
+            x = self.low + np.minimum(level, self._n_steps) * self.step
         return np.clip(x, self.low, self.high)
 
     def from_design(self, u: Array) -> Array:
@@ -110,8 +102,7 @@ class Dimension:
             return np.array([self.low])
         if self.step == 0.0 or (self.high - self.low) / self.step >= most:
             return None
-        n_steps = np.floor((self.high - self.low) / self.step * (1.0 + 1e-12))
-        return self.low + self.step * np.arange(n_steps + 1.0)
+        return self.low + self.step * np.arange(self._n_steps + 1.0)
 
     def value(self, x: float) -> Any:
         """What the user sees: the choice, an integer, or a float."""
@@ -146,6 +137,11 @@ class Dimension:
         if self.is_integer and not number.is_integer():
             raise ValueError(f"{name!r} must be an integer; got {value}.")
         return number
+
+    @property
+    def _n_steps(self) -> float:
+        """Steps from the first level to the last."""
+        return np.floor((self.high - self.low) / self.step * (1.0 + 1e-12))
 
     def _ends(self) -> tuple[float, float]:
         if self.is_log:
@@ -298,11 +294,11 @@ class Space:
         """A row of numbers (d,) at each fidelity from the smallest to the largest."""
         assert self.fidelity is not None
         dimension = self.dimensions[self.fidelity]
-        n_levels = N_FIDELITIES
+        # levels of a continuous fidelity, or of one that has many
+        n_levels = 6
         if dimension.step > 0.0:
-            n_levels = min(
-                n_levels, 1 + int((dimension.high - dimension.low) / dimension.step)
-            )
+            n_steps = int((dimension.high - dimension.low) / dimension.step)
+            n_levels = min(n_levels, 1 + n_steps)
         shares = np.linspace(0.0, 1.0, n_levels)
         X = np.tile(row, (n_levels, 1))
         X[:, self.fidelity] = dimension.from_unit(shares[:, np.newaxis])
@@ -371,12 +367,15 @@ class Space:
             for row in X
         ]
 
-    def without_inactive(self, trial: Any) -> Any:
-        """The trial, a dictionary, without the inputs that have no effect there."""
-        if self.inactive is None:
-            return trial
-        dropped = self._inactive_names(trial)
-        return {name: value for name, value in trial.items() if name not in dropped}
+    def shown(self, X: Array) -> Any:
+        """Trials of rows of numbers, without the inputs that have no effect there."""
+        if self.names is None:
+            return X
+        trials = self.write(X)
+        for trial in trials:
+            for name in self._inactive_names(trial):
+                del trial[name]
+        return trials
 
     def read(self, trials: Any) -> Array:
         """Rows of numbers (n, d) of a table, of dictionaries, or of an array.

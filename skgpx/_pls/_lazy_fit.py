@@ -32,7 +32,6 @@ from skgpx._cells._distributed import (
     compute,
     delayed_call,
     delayed_value,
-    door_of,
     frame_of,
     load,
     on_table,
@@ -56,6 +55,7 @@ from skgpx._posterior._sampler import (
 from skgpx._row_budgets import CELL_ROWS, FIRST_ROWS, NOISE_ROWS
 from skgpx._shell.validation import (
     Door,
+    RowReader,
     Rows,
     Units,
     check_frame,
@@ -164,7 +164,7 @@ class LazyRows(NamedTuple):
         numeric = not is_classifier(estimator)
         check_frame(estimator, frame_of(lazy["X"]), frame_of(lazy["y"]), numeric)
         check_cluster()
-        door = Door(door_of(estimator), likelihood, numbers)
+        door = Door(RowReader(estimator).estimator, likelihood, numbers)
         partitions = Partitions.of(estimator, door, salt, lazy)
         summary = partitions.summary()
         estimator._n_rows = summary.n_rows

@@ -12,7 +12,13 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from skgpx import diagnostics
-from skgpx._cells._cells import RowSums, add_rows, rows_of_model, same_functions
+from skgpx._cells._cells import (
+    CellModel,
+    RowSums,
+    add_rows,
+    rows_of_model,
+    same_functions,
+)
 from skgpx._cells._distributed import is_lazy
 from skgpx._hyperparameters import (
     MAX_INDUCING_NON_GAUSSIAN,
@@ -762,7 +768,7 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         """Refuse to add rows where their sums are not those of one regression."""
         model = self.posterior_
         adds = isinstance(model, LatentModel | NeighborModel | SeriesModel)
-        adds = adds and not self._is_monotone
+        adds = adds and not (self._is_monotone or isinstance(model, CellModel))
         is_normal = type(normal_noise(self.likelihood_)) is Gaussian
         if not adds or not is_normal or model.n_outputs > 1:
             raise ValueError(

@@ -86,8 +86,11 @@ _CATEGORIES = ("category", "categorical", "enum")
 _TEXT = ("object", "str", "string", "<u", "large_string")
 # Columns of parts of rows, beside those of a quantity of each row.
 _COLUMNS = ("X", "y", "sample_weight")
-# Attributes of a fitted estimator that say what its columns are.
-_KNOWN_OF_COLUMNS = ("n_features_in_", "feature_names_in_", "categories_", "_form")
+# Attributes of a fitted estimator that say what its columns and its targets are.
+_KNOWN_OF_COLUMNS = (
+    *("n_features_in_", "feature_names_in_", "categories_", "_n_categories"),
+    *("_form", "_no_rows", "_targets", "classes_"),
+)
 # Ends of the names of hyperparameters that are variances beside others.
 _MAY_BE_ZERO = ("sigma_0", "noise_level")
 # The only category of a column whose categories dask does not know.
@@ -687,7 +690,7 @@ def check_new_rows(estimator: BaseEstimator, X: ArrayLike) -> Array:
 
 
 class RowReader:
-    """Reads rows as `predict` of an estimator does, without its fit: for draws.
+    """Reads rows as `predict` of an estimator does, without its fit.
 
     Parameters
     ----------
