@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from inspect import signature
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -39,10 +38,8 @@ from skgpx._shell.validation import (
     fit_context_of_nested,
     validate_data,
 )
-from skgpx._shell.wrapped import best_of, is_search, unwrapped
+from skgpx._shell.wrapped import best_of, is_search, predict_keywords, unwrapped
 from skgpx._types import Array, ArrayLike
-
-__all__ = ["TemperedRegressor"]
 
 
 class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstimator):
@@ -395,5 +392,4 @@ def _takes(estimator: RegressorMixin, keyword: str) -> bool:
         elif isinstance(estimator, FrozenEstimator) or is_search(estimator):
             estimator = estimator.estimator
         else:
-            predict = getattr(estimator, "predict", None)
-            return predict is not None and keyword in signature(predict).parameters
+            return keyword in predict_keywords(estimator)

@@ -27,7 +27,7 @@ from skgpx._prediction.distribution import (
 from skgpx._shell.functionals import ROW_ARGUMENTS
 from skgpx._shell.parallel import parallel_map
 from skgpx._shell.validation import check_is_fitted, take_rows
-from skgpx._shell.wrapped import best_of, is_search, predicts_std, unwrapped
+from skgpx._shell.wrapped import best_of, is_search, predict_keywords, unwrapped
 from skgpx._types import Array, ArrayLike, Index, RandomState
 
 
@@ -112,7 +112,7 @@ def predict_dist(
     if hasattr(estimator, "predict_dist"):
         distribution = estimator.predict_dist(X, **given)
         return distribution
-    if predicts_std(estimator) and not given:
+    if "return_std" in predict_keywords(estimator) and not given:
         check_is_fitted(estimator)
         distribution = normal_distribution(estimator, X)
         return distribution

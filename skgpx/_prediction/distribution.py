@@ -455,10 +455,9 @@ class PredictiveDistribution(Predictive):
         return likelihood.at_rows(self.known[rows].ravel())
 
     def _quantiles(self, levels: Array) -> Array:
-        def quantiles(likelihood: Likelihood, f: LatentMixture) -> Array:
-            return likelihood.predictive_quantile(levels, f)
-
-        return self.stream(quantiles)
+        return self.stream(
+            lambda likelihood, f: likelihood.predictive_quantile(levels, f)
+        )
 
     def _cdf(self, y: Array) -> Array:
         def cdf(likelihood: Likelihood, f: LatentMixture, y: Array) -> Array:
@@ -468,18 +467,14 @@ class PredictiveDistribution(Predictive):
         return self.stream(cdf, y)
 
     def _log_density(self, y: Array) -> Array:
-        def log_density(likelihood: Likelihood, f: LatentMixture, y: Array) -> Array:
-            return likelihood.predictive_log_density(y, f)
-
         self._likelihood_of(slice(None)).check_support(y)
-        return self.stream(log_density, y)
+        return self.stream(
+            lambda likelihood, f, y: likelihood.predictive_log_density(y, f), y
+        )
 
     def _crps(self, y: Array) -> Array:
-        def crps(likelihood: Likelihood, f: LatentMixture, y: Array) -> Array:
-            return likelihood.predictive_crps(y, f)
-
         self._likelihood_of(slice(None)).check_support(y)
-        return self.stream(crps, y)
+        return self.stream(lambda likelihood, f, y: likelihood.predictive_crps(y, f), y)
 
 
 def _of_block(
@@ -548,22 +543,18 @@ class NormalDistribution(Predictive):
         if self._sampler is not None:
             return self._sampler(n_samples, random_state)
         rng = generator(random_state)
-        noise = rng.standard_normal((self.n_rows, n_samples))
-        mean: Array = self._mean[:, np.newaxis]
-        std = self._std[:, np.newaxis]
-        return mean + std * noise
+        return self._from_standard(rng.standard_normal((self.n_rows, n_samples)))
 
     def _quantiles(self, levels: Array) -> Array:
-        mean: Array = self._mean[:, np.newaxis]
-        std = self._std[:, np.newaxis]
-        return mean + std * ndtri(levels)
+        return self._from_standard(ndtri(levels))
+
+    def _from_standard(self, z: Array) -> Array:
+        """``mean + std z`` of standard normal values, (n_rows, k)."""
+        return self._mean[:, np.newaxis] + self._std[:, np.newaxis] * z
 
     def _cdf(self, y: Array) -> Array:
         self._check_positive()
-        mean = self._mean[:, np.newaxis]
-        std = self._std[:, np.newaxis]
-        z = (y - mean) / std
-        return ndtr(z)
+        return ndtr((y - self._mean[:, np.newaxis]) / self._std[:, np.newaxis])
 
     def _log_density(self, y: Array) -> Array:
         self._check_positive()

@@ -52,88 +52,38 @@ _PRIOR: Section = {
 }
 
 
-def _is_closed_form(fit: BaseEstimator) -> bool:
-    """Whether a fit ran no chains."""
-    return len(fit.energy_curve_) == 0
-
-
-def _n_particles(fit: BaseEstimator) -> int | None:
-    """Particles of chains; None for a closed form, which runs none."""
-    if _is_closed_form(fit):
-        return None
-    return fit.particles_.shape[2]
-
-
-def _n_steps(fit: BaseEstimator) -> int | None:
-    """Steps of chains; None for a fit that took one step or has no R-hat."""
-    if fit.n_iter_ > 1 and len(fit.rhat_):
-        return fit.n_iter_
-    return None
-
-
-def _n_products(fit: BaseEstimator) -> int | None:
-    """Products with the kernel matrix, of an iterative solution."""
-    if not hasattr(fit, "residuals_"):
-        return None
-    return fit.n_iter_
-
-
-def _of_chains(
-    fit: BaseEstimator,
-    name: str,
-    statistic: Callable[[Any], float],
-) -> float | None:
-    """A statistic of chains; None for a closed form, which runs none."""
-    if _is_closed_form(fit):
-        return None
-    return float(statistic(getattr(fit, name)))
-
-
-def _one_step_error(fit: BaseEstimator) -> float | None:
-    """Root of the mean squared error from earlier rows of a series, in its stds."""
-    if not _has_one_steps(fit):
-        return None
-    return float(np.sqrt(fit.posterior_.mean_squared_error))
-
-
-def _one_step_density(fit: BaseEstimator) -> float | None:
-    """Mean log density of a row of a series given earlier ones."""
-    if not _has_one_steps(fit):
-        return None
-    return float(fit.posterior_.log_density_of_rows / fit.posterior_.n_values)
-
-
-def _is_normal(fit: BaseEstimator) -> bool:
-    """Whether noise is normal, on some scale of y."""
-    return isinstance(normal_noise(fit.likelihood_), Gaussian | LogNormal | Tobit)
-
-
-def _has_one_steps(fit: BaseEstimator) -> bool:
-    """Whether the rows of a series are filtered as they are."""
-    is_series = isinstance(fit.posterior_, SeriesModel)
-    return is_series and fit.likelihood_.has_closed_form
-
-
 def _kind_of_posterior(fit: BaseEstimator) -> str:
     """How the posterior of the weights was found."""
-    if not _is_closed_form(fit):
+    if len(fit.energy_curve_):
         return "particles"
-    return "closed form" if _is_normal(fit) else "closest normal distribution"
+    # on some scale of y
+    is_normal = isinstance(normal_noise(fit.likelihood_), Gaussian | LogNormal | Tobit)
+    return "closed form" if is_normal else "closest normal distribution"
 
 
 _INFERENCE: Section = {
     "posterior": _kind_of_posterior,
-    "particles": _n_particles,
-    "steps": _n_steps,
-    "products": _n_products,
+    # with the kernel matrix, of an iterative solution
+    "products": lambda fit: fit.residuals_.size and fit.n_iter_,
     "largest_residual": lambda fit: float(np.max(fit.residuals_)),
-    "one_step_error_in_stds": _one_step_error,
-    "one_step_log_density_nats": _one_step_density,
     "last_change_in_stds": lambda fit: float(fit.change_),
+}
+_CHAINS: Section = {
+    "particles": lambda fit: fit.particles_.shape[2],
+    "steps": lambda fit: fit.n_iter_,
     "divergence_bound_nats": lambda fit: float(fit._divergence_bound),
-    "acceptance": lambda fit: _of_chains(fit, "acceptance_", np.max),
-    "largest_rhat": lambda fit: _of_chains(fit, "rhat_", np.max),
-    "smallest_ess": lambda fit: _of_chains(fit, "ess_", np.min),
+    "acceptance": lambda fit: float(np.max(fit.acceptance_)),
+    "largest_rhat": lambda fit: float(np.max(fit.rhat_)),
+    "smallest_ess": lambda fit: float(np.min(fit.ess_)),
+}
+# Of rows that are filtered as they are, each given the earlier ones.
+_SERIES: Section = {
+    "one_step_error_in_stds": lambda fit: float(
+        np.sqrt(fit.posterior_.mean_squared_error)
+    ),
+    "one_step_log_density_nats": lambda fit: float(
+        fit.posterior_.log_density_of_rows / fit.posterior_.n_values
+    ),
 }
 
 
@@ -283,7 +233,7 @@ class Reporting(OneBlasThread):
             **_averaged(self),
             "search": _search(self),
             "basis": basis,
-            "inference": _read(self, _INFERENCE),
+            "inference": _inference(self),
             "seconds": seconds,
             "held_out": held_out,
             "findings": messages,
@@ -306,6 +256,17 @@ def _read(fit: BaseEstimator, section: Section) -> dict[str, Any]:
         if value is not None and value == value:
             entries[name] = value
     return entries
+
+
+def _inference(fit: BaseEstimator) -> dict[str, Any]:
+    """How the posterior was found, and how well."""
+    section = _INFERENCE
+    if len(getattr(fit, "energy_curve_", ())):
+        section = section | _CHAINS
+    is_series = isinstance(getattr(fit, "posterior_", None), SeriesModel)
+    if is_series and fit.likelihood_.has_closed_form:
+        section = section | _SERIES
+    return _read(fit, section)
 
 
 def _averaged(model: BaseEstimator) -> dict[str, dict[str, Any]]:

@@ -69,7 +69,7 @@ def innermost(estimator: BaseEstimator) -> Any:
     return estimator
 
 
-def predicts_std(estimator: BaseEstimator) -> bool:
-    """Whether `predict` of this estimator can return standard deviations."""
+def predict_keywords(estimator: BaseEstimator) -> Any:
+    """Parameters of the `predict` of an estimator; none where it has no such method."""
     predict = getattr(estimator, "predict", None)
-    return callable(predict) and "return_std" in signature(predict).parameters
+    return signature(predict).parameters if callable(predict) else {}

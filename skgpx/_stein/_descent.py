@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -37,33 +36,11 @@ from skgpx._stein._wave_mixture import (
     WaveMixture,
     std_of_columns,
 )
-from skgpx._types import Array, Kernel
+from skgpx._types import Array
 from skgpx.kernels import VALUE, FunctionalRows, additive_terms
 
 # Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10
-
-
-class Settings(NamedTuple):
-    """Parameters of :class:`~skgpx.SteinRFFRegressor` that its fit reads."""
-
-    kernel: Kernel | None
-    n_components: int
-    n_frequencies: int
-    repulsion: float | None
-    frequency_prior: FrequencyPriorLike
-    frequency_prior_weight: float | str
-    max_iter: int
-    learning_rate: float
-    hidden_layer_sizes: tuple[int, ...]
-    non_stationary: bool
-    optimizer: str | None
-    noise_variance: float | None
-    validation_fraction: float | str
-    early_stopping: bool
-    n_learning_rows: int
-    normalize_y: bool
-    n_jobs: int | None
 
 
 class SteinDescent:
@@ -73,11 +50,12 @@ class SteinDescent:
     ----------
     start : WaveMixture
     rows : Rows
-    settings : Settings
-        Its repulsion, its prior of the frequencies, and n_jobs: threads over
-        components, with the same bits for every number.
     max_iter : int
     learning_rate : float
+    repulsion, frequency_prior, frequency_prior_weight
+        As those of the estimator.
+    n_jobs : int or None
+        Threads over components, with the same bits for every number.
 
     Attributes
     ----------
@@ -100,9 +78,13 @@ class SteinDescent:
         self,
         start: WaveMixture,
         rows: Rows,
-        settings: Settings,
+        *,
         max_iter: int,
         learning_rate: float,
+        repulsion: float | None,
+        frequency_prior: FrequencyPriorLike,
+        frequency_prior_weight: float | str,
+        n_jobs: int | None,
     ):
         self.mixture = start._replace(
             frequencies=start.frequencies.copy(),
@@ -114,10 +96,8 @@ class SteinDescent:
         self._rows = rows
         self._max_iter = max_iter
         self._learning_rate = learning_rate
-        self._n_jobs = settings.n_jobs
-        self._repulsion: float | None = None
-        if settings.repulsion is not None:
-            self._repulsion = float(settings.repulsion)
+        self._n_jobs = n_jobs
+        self._repulsion = None if repulsion is None else float(repulsion)
         self._workspaces: list[Workspace] = []
         n_targets = rows.y.size // len(rows.y)
         self._n_observations = float(rows.weights.sum()) * n_targets
@@ -137,8 +117,8 @@ class SteinDescent:
             n_parameters = len(self.mixture.warp.parameters)
         self._network_means = np.zeros((2, n_parameters))
         self._prior = FrequencyPrior.of(
-            settings.frequency_prior,
-            settings.frequency_prior_weight,
+            frequency_prior,
+            frequency_prior_weight,
             kernel=start.kernel,
             shape=(n_frequencies, *particle_shape),
             total=self._n_observations,

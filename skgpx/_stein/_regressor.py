@@ -53,7 +53,7 @@ from skgpx._shell.validation import (
     refuse_categories,
     standardisation,
 )
-from skgpx._stein._descent import Settings, SteinDescent, calibrated
+from skgpx._stein._descent import SteinDescent, calibrated
 from skgpx._stein._frequency_prior import FrequencyPriorLike, checked_score
 from skgpx._stein._start import (
     as_pairs,
@@ -67,8 +67,62 @@ from skgpx._stein._wave_mixture import WIDE, NetworkWarp, SteinState, WaveMixtur
 from skgpx._types import Array, ArrayLike, Generator, Kernel, RandomState
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, check_residuals, conclude, no_level
-from skgpx.kernels import VALUE, Functionals, kernel_of_values
+from skgpx.kernels import VALUE, kernel_of_values
 from skgpx.likelihoods import Gaussian
+
+Attributes = dict[str, Any]
+
+Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
+
+
+class _Data(NamedTuple):
+    """Rows with y standardised by the training rows, ``(y - shift) / scale``.
+
+    Attributes
+    ----------
+    rows : Rows
+        All of them.
+    train : Rows
+    validation : Rows or None
+    shift, scale : float or ndarray of shape (t,)
+    """
+
+    rows: Rows
+    train: Rows
+    validation: Rows | None
+    shift: float | Array
+    scale: float | Array
+
+    def in_units_of_noise(self, known: Array | None) -> _Data:
+        """Rows of slopes, none held out, weighted by relative noise variances (n,)."""
+        if known is None:
+            return self
+        rows = self.rows._replace(weights=self.rows.weights / known)
+        return self._replace(rows=rows, train=rows)
+
+
+class _Start(NamedTuple):
+    """Where learning starts.
+
+    Attributes
+    ----------
+    prior : State
+        Kernel, and normal noise.
+    noise_variance : float or ndarray of shape (t,)
+        In standardised units; each target has its own.
+    mixture : WaveMixture
+        The waves that move.
+    findings : list of Finding or None
+        Findings of the search for the kernel, unless waves stand out.
+    known : ndarray of shape (n,) or None
+        Noise variances of slopes and values relative to that of the prior.
+    """
+
+    prior: State
+    noise_variance: float | Array
+    mixture: WaveMixture
+    findings: list[Finding | None]
+    known: Array | None = None
 
 
 class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
@@ -519,20 +573,327 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
                 "max_iter=0."
             )
         clock = StageClock()
-        parameters = {name: getattr(self, name) for name in Settings._fields}
-        parameters["kernel"] = self._seen or kernel_of(self)
-        parameters["hidden_layer_sizes"] = check_layer_sizes(self.hidden_layer_sizes)
-        attributes, findings = fit_stein(
-            rows,
-            settings=Settings(**parameters),
-            rng=generator(self.random_state),
-            clock=clock,
-            report=report,
-        )
+        attributes, findings = self._fit_rows(rows, clock, report)
         self._solved(attributes, clock)
         if self._seen is not None:
             findings.append(no_level(self._seen.rows(rows.X).derivative != VALUE))
         conclude(self, findings, sample_weight)
+
+    @property
+    def _prior_kernel(self) -> Kernel | None:
+        """The kernel that was given, of what the rows see."""
+        return self._seen or kernel_of(self)
+
+    # ---- From rows to waves and their sums, top to bottom ----------------------------
+
+    def _fit_rows(
+        self,
+        rows: Rows,
+        clock: StageClock,
+        report: Report,
+    ) -> tuple[Attributes, list[Finding | None]]:
+        """Learn prior, frequencies and variance scale, and solve for the weights.
+
+        Parameters
+        ----------
+        rows : Rows
+            In canonical order.
+        clock : StageClock
+        report : callable
+            Called after each round with a function that returns the fitted attributes
+            as if learning ended there, which it does if `report` returns True.
+
+        Returns
+        -------
+        attributes : dict
+            Fitted attributes of the estimator.
+        findings : list of Finding or None
+        """
+        rng = generator(self.random_state)
+        split_rng, search_rng, sample_rng = rng.spawn(3)
+        data = self._standardise_and_split(rows, split_rng)
+        order = sample_rng.permutation(len(data.train.y))
+        sample = np.sort(order[: self.n_learning_rows])
+        learning_rows = data.train.take(sample)
+
+        # 1  Kernel, noise, and the waves where learning starts.
+        start = self._start(data, learning_rows, search_rng, rng)
+        prior = start.prior
+        findings = start.findings
+        data = data.in_units_of_noise(start.known)
+        learning_rows = data.train.take(sample)
+        clock.end_of("search")
+
+        # 2  Frequencies move by the evidence, and repel one another (Algorithm 1). A
+        #    step moves all columns of a frequency, and a phase is the sum over them.
+        columns_of_waves = np.count_nonzero(start.mixture.frequencies, axis=-1)
+        n_moving_columns = int(np.max(columns_of_waves))
+        descend = partial(
+            SteinDescent,
+            repulsion=self.repulsion,
+            frequency_prior=self.frequency_prior,
+            frequency_prior_weight=self.frequency_prior_weight,
+            n_jobs=self.n_jobs,
+        )
+        descent = descend(
+            start.mixture,
+            learning_rows,
+            max_iter=-(-self.max_iter * WIDE // max(n_moving_columns, WIDE)),
+            learning_rate=self.learning_rate,
+        )
+        descent.run(
+            data.validation,
+            self.early_stopping,
+            lambda state: report(
+                lambda: self._attributes(data.train, state.mixture, data, start, state),
+                state,
+            ),
+        )
+        mixture = descent.mixture
+        record = {"frequency_rows": len(learning_rows.y)}
+        clock.end_of("frequencies")
+
+        # 3  One factor of prior and noise variance, by the held-out rows.
+        noise_variance = start.noise_variance
+        variance_factor: float | Array = np.ones(rows.y.shape[1:])[()]
+        if data.validation is not None:
+            findings += _check_residuals(mixture, learning_rows, start, data)
+            if prior.noise_is_free:
+                variance_factor, noise_variance = calibrated(
+                    mixture,
+                    mixture.statistics(data.train, self.n_jobs),
+                    noise_variance,
+                    data.validation,
+                )
+                if not prior.amplitude_is_free:
+                    noise_variance = variance_factor * noise_variance
+                record["calibration_rows"] = len(data.validation.y)
+            if len(rows.y) <= self.n_learning_rows:
+                # Some more steps, on all rows.
+                last_steps = descend(
+                    mixture,
+                    data.rows,
+                    max_iter=-(-self.max_iter // 10),
+                    learning_rate=0.5 * self.learning_rate,
+                )
+                mixture = last_steps.run().mixture
+                record["frequency_rows"] = len(rows.y)
+            clock.end_of("calibration")
+
+        # 4  The posterior of the weights, given all rows.
+        mixture = mixture._replace(noise_variance=noise_variance)
+        attributes = self._attributes(
+            data.rows,
+            mixture,
+            data,
+            start,
+            descent,
+            variance_factor,
+        )
+        attributes["_record"] = search_record([prior], rows) | record
+        # noise of values and of slopes, where that of the fit is relative to both
+        noisy = rows._replace(known=start.known)
+        noise = NoiseOfKinds.of(noisy, self._prior_kernel, Units())
+        attributes |= noise.applied(attributes)
+        noise_of_values = attributes["noise_variance_"]
+        attributes["likelihood_"] = attributes["likelihood_"].with_noise(
+            noise_of_values
+        )
+        clock.end_of("solution")
+        return attributes, findings
+
+    def _attributes(
+        self,
+        rows: Rows,
+        mixture: WaveMixture,
+        data: _Data,
+        start: _Start,
+        descent: SteinDescent,
+        variance_factor: float | Array = 1.0,
+    ) -> Attributes:
+        """Fitted attributes of waves, given these rows."""
+        # Prior and noise variance times a factor: the posterior mean is the same.
+        root = np.ones_like(variance_factor)
+        if start.prior.amplitude_is_free:
+            root = np.sqrt(variance_factor)
+        sums = mixture.statistics(rows._replace(y=rows.y / root), self.n_jobs)
+        state = SteinState(
+            mixture=mixture,
+            statistics=sums,
+            first=sums,
+            shift=data.shift,
+            scale=data.scale * root,
+        )
+        if np.ndim(variance_factor) == 0:
+            variance_factor = float(variance_factor)
+        return state.solve() | {
+            "_state": state,
+            "variance_scale_": variance_factor,
+            "loss_curve_": np.array(descent.loss_curve),
+            "validation_curve_": np.array(descent.validation_curve),
+            "n_iter_": descent.n_iter,
+        }
+
+    def _standardise_and_split(self, rows: Rows, rng: Generator) -> _Data:
+        """Hold out validation rows, and standardise y by the others.
+
+        At least one row is left to train. Targets of one noise have one unit.
+        """
+        n = len(rows.y)
+        fraction = self.validation_fraction
+        if self._seen is not None:
+            units = units_of_functionals(
+                rows,
+                self._seen,
+                normalize=self.normalize_y,
+                robust=False,
+            )
+            rows = rows._replace(y=units.standardised(rows.y, rows.X))
+            return _Data(rows, rows, None, units.shift, units.scale)
+        if fraction != "auto":
+            n_held_out = min(int(np.ceil(float(fraction) * n)), n - 1)
+        elif n >= 50:
+            n_held_out = min(round(0.15 * n), 2000)
+        else:
+            n_held_out = 0
+        is_held_out = np.zeros(n, bool)
+        is_held_out[rng.permutation(n)[:n_held_out]] = True
+
+        shift: float | Array = 0.0
+        scale: float | Array = np.ones(rows.y.shape[1:])[()]
+        if self.normalize_y:
+            train = rows.take(~is_held_out)
+            shift, scale = standardisation(train.y, train.weights)
+        if self.noise_variance is not None:
+            scale = scale * 0.0 + np.sqrt(np.mean(scale**2))
+        rows = rows._replace(y=(rows.y - shift) / scale)
+        return _Data(
+            rows=rows,
+            train=rows.take(~is_held_out),
+            validation=rows.take(is_held_out) if n_held_out > 0 else None,
+            shift=shift,
+            scale=scale,
+        )
+
+    def _start(
+        self,
+        data: _Data,
+        learning_rows: Rows,
+        search_rng: Generator,
+        rng: Generator,
+    ) -> _Start:
+        """Kernel and noise by the evidence; waves, quasi-random, strong or mapped."""
+        wave_rng, network_rng, pair_rng = rng.spawn(3)
+        layers = check_layer_sizes(self.hidden_layer_sizes)
+        train = data.train
+
+        def learn_kernel(rows: Rows) -> _Start:
+            rows, prior = self._learn_prior(rows, data, search_rng)
+            noise_variance = self._noise_of_targets(rows, prior, search_rng)
+            smallest = noise_variance
+            if prior.noise_is_free:
+                # A few waves cannot do with next to no noise: the evidence would be
+                # that of the rows they miss most.
+                smallest = np.maximum(noise_variance, 2e-4)[()]
+            mixture = starting_waves(
+                kernel_of_values(prior.kernel),
+                smallest,
+                n_components=self.n_components,
+                n_frequencies=self.n_frequencies,
+                n_columns=self.n_features_in_,
+                rng=wave_rng,
+            )
+            findings: list[Finding | None] = [*search_findings([prior], rows)]
+            return _Start(prior, noise_variance, mixture, findings, rows.known)
+
+        start = learn_kernel(train)
+        mixture = start.mixture
+        if layers:
+            # φ(x + ℓ g(x)), a network g in front of the waves
+            warp = NetworkWarp(
+                layers,
+                train.X,
+                train.weights,
+                unit=mixture.length_scale,
+                rng=network_rng,
+            )
+            start = start._replace(mixture=mixture._replace(warp=warp))
+        elif self.max_iter > 0 and self._seen is None:
+            waves = strong_waves(learning_rows, mixture)
+            if waves is not None:
+                start = learn_kernel(without_waves(train, waves))
+                start = start._replace(
+                    mixture=with_waves(
+                        start.mixture,
+                        waves,
+                        start.prior.amplitude_is_free,
+                    ),
+                    findings=[],
+                )
+        if self.non_stationary:
+            start = start._replace(mixture=as_pairs(start.mixture, train, pair_rng))
+        return start
+
+    def _learn_prior(
+        self,
+        rows: Rows,
+        data: _Data,
+        rng: Generator,
+    ) -> tuple[Rows, State]:
+        """Kernel and noise variance that maximise the evidence of some rows.
+
+        Rows of slopes and values get their relative noise.
+        """
+        noise_variance = self.noise_variance
+        if noise_variance is not None:
+            noise_variance = noise_variance / float(np.mean(data.scale**2))
+        kernel = self._prior_kernel
+        search = partial(
+            learn,
+            rng=rng,
+            kernel=kernel,
+            fixed=self.optimizer is None,
+            # frequencies start from the kernel, and the evidence moves them
+            rough=False,
+            trend=False,
+        )
+        learns = self.optimizer is not None and noise_variance is None
+        rows, (prior,) = learn_noise_of_slopes(
+            rows,
+            kinds_of_rows(rows, kernel) * learns,
+            Gaussian(noise_variance).prepare(rows.y, rows.weights),
+            search,
+        )
+        return rows, prior
+
+    def _noise_of_targets(
+        self,
+        rows: Rows,
+        prior: State,
+        rng: Generator,
+    ) -> float | Array:
+        """Noise variance; of several targets, by the evidence of each in one basis."""
+        if rows.y.ndim == 1:
+            return prior.noise_variance
+        sample = rows.thinned(NOISE_ROWS)
+        inducing_points, _ = inducing_by_capacity(
+            sample,
+            prior.kernel,
+            prior.noise_variance,
+            "greedy",
+            rng,
+            500,
+        )
+        basis = Nystroem.from_kernel(prior.kernel, inducing_points)
+        is_learned = self.optimizer is not None
+        _, noises = regress_targets(
+            basis,
+            sample,
+            prior.likelihood,
+            is_learned,
+            self.n_jobs,
+        )
+        return noises
 
     def _solution(self) -> dict[str, Any]:
         return self._state.solve()
@@ -541,386 +902,6 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = False
         return tags
-
-
-# ---- A fit from rows to waves and their sums, top to bottom --------------------------
-
-
-Attributes = dict[str, Any]
-
-Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
-
-
-def fit_stein(
-    rows: Rows,
-    settings: Settings,
-    rng: Generator,
-    clock: StageClock,
-    report: Report,
-) -> tuple[Attributes, list[Finding | None]]:
-    """Learn prior, frequencies and variance scale, and solve for the weights.
-
-    Parameters
-    ----------
-    rows : Rows
-        In canonical order.
-    settings : Settings
-    rng : numpy.random.Generator
-    clock : StageClock
-    report : callable
-        Called after each round with a function that returns the fitted attributes as if
-        learning ended there, which it does if `report` returns True.
-
-    Returns
-    -------
-    attributes : dict
-        Fitted attributes of the estimator.
-    findings : list of Finding or None
-    """
-    split_rng, search_rng, sample_rng, wave_rng, network_rng, pair_rng = rng.spawn(6)
-    n_jobs = settings.n_jobs
-    n_learning_rows = settings.n_learning_rows
-    data = _standardise_and_split(rows, settings, split_rng)
-    sample = np.sort(sample_rng.permutation(len(data.train.y))[:n_learning_rows])
-    learning_rows = data.train.take(sample)
-
-    # 1  Kernel, noise, and the waves where learning starts.
-    start = _start(
-        data,
-        learning_rows,
-        settings,
-        search_rng=search_rng,
-        wave_rng=wave_rng,
-        network_rng=network_rng,
-        pair_rng=pair_rng,
-    )
-    prior = start.prior
-    findings = start.findings
-    data = data.in_units_of_noise(start.known)
-    learning_rows = data.train.take(sample)
-    clock.end_of("search")
-
-    def solve(
-        mixture: WaveMixture,
-        rows: Rows,
-        descent: SteinDescent,
-        variance_factor: float | Array,
-    ) -> Attributes:
-        """Fitted attributes of these waves, given these rows."""
-        # Prior and noise variance times a factor: the posterior mean is the same.
-        if prior.amplitude_is_free:
-            root = np.sqrt(variance_factor)
-        else:
-            root = np.ones_like(variance_factor)
-        sums = mixture.statistics(rows._replace(y=rows.y / root), n_jobs)
-        state = SteinState(
-            mixture=mixture,
-            statistics=sums,
-            first=sums,
-            shift=data.shift,
-            scale=data.scale * root,
-        )
-        is_of_targets = np.ndim(variance_factor) > 0
-        return state.solve() | {
-            "_state": state,
-            "variance_scale_": (
-                variance_factor if is_of_targets else float(variance_factor)
-            ),
-            "loss_curve_": np.array(descent.loss_curve),
-            "validation_curve_": np.array(descent.validation_curve),
-            "n_iter_": descent.n_iter,
-        }
-
-    # 2  Frequencies move by the evidence, and repel one another (Algorithm 1). A step
-    #    moves all columns of a frequency, and a phase is the sum over them.
-    columns_of_waves = np.count_nonzero(start.mixture.frequencies, axis=-1)
-    n_moving_columns = int(np.max(columns_of_waves))
-    max_iter = -(-settings.max_iter * WIDE // max(n_moving_columns, WIDE))
-    descent = SteinDescent(
-        start.mixture,
-        learning_rows,
-        settings,
-        max_iter=max_iter,
-        learning_rate=settings.learning_rate,
-    )
-    descent.run(
-        data.validation,
-        settings.early_stopping,
-        lambda state: report(
-            lambda: solve(state.mixture, data.train, state, variance_factor=1.0),
-            state,
-        ),
-    )
-    mixture = descent.mixture
-    record = {"frequency_rows": len(learning_rows.y)}
-    clock.end_of("frequencies")
-
-    # 3  One factor of prior and noise variance, by the held-out rows.
-    noise_variance = start.noise_variance
-    variance_factor: float | Array = np.ones(rows.y.shape[1:])[()]
-    if data.validation is not None:
-        findings += _check_residuals(mixture, learning_rows, start, data)
-        if prior.noise_is_free:
-            variance_factor, noise_variance = calibrated(
-                mixture,
-                mixture.statistics(data.train, n_jobs),
-                noise_variance,
-                data.validation,
-            )
-            if not prior.amplitude_is_free:
-                noise_variance = variance_factor * noise_variance
-            record["calibration_rows"] = len(data.validation.y)
-        if len(rows.y) <= n_learning_rows:
-            # Some more steps, on all rows.
-            last_steps = SteinDescent(
-                mixture,
-                data.rows,
-                settings,
-                max_iter=-(-settings.max_iter // 10),
-                learning_rate=0.5 * settings.learning_rate,
-            )
-            mixture = last_steps.run().mixture
-            record["frequency_rows"] = len(rows.y)
-        clock.end_of("calibration")
-
-    # 4  The posterior of the weights, given all rows.
-    mixture = mixture._replace(noise_variance=noise_variance)
-    attributes = solve(mixture, data.rows, descent, variance_factor)
-    attributes["_record"] = search_record([prior], rows) | record
-    noisy = rows._replace(known=start.known)
-    attributes |= _in_noise_of_values(attributes, noisy, settings)
-    clock.end_of("solution")
-    return attributes, findings
-
-
-def _in_noise_of_values(
-    attributes: Attributes,
-    rows: Rows,
-    settings: Settings,
-) -> Attributes:
-    """Noise of values and of slopes, where that of a fit is relative to both."""
-    noise = NoiseOfKinds.of(rows, settings.kernel, Units())
-    changed = noise.applied(attributes)
-    likelihood = attributes["likelihood_"].with_noise(changed["noise_variance_"])
-    return changed | {"likelihood_": likelihood}
-
-
-class _Data(NamedTuple):
-    """Rows with y standardised by the training rows, ``(y - shift) / scale``.
-
-    Attributes
-    ----------
-    rows : Rows
-        All of them.
-    train : Rows
-    validation : Rows or None
-    shift, scale : float or ndarray of shape (t,)
-    """
-
-    rows: Rows
-    train: Rows
-    validation: Rows | None
-    shift: float | Array
-    scale: float | Array
-
-    def in_units_of_noise(self, known: Array | None) -> _Data:
-        """Rows of slopes, none held out, weighted by relative noise variances (n,)."""
-        if known is None:
-            return self
-        rows = self.rows._replace(weights=self.rows.weights / known)
-        return self._replace(rows=rows, train=rows)
-
-
-def _standardise_and_split(
-    rows: Rows,
-    settings: Settings,
-    rng: Generator,
-) -> _Data:
-    """Hold out validation rows, and standardise y by the others.
-
-    At least one row is left to train. Targets of one noise have one unit.
-    """
-    n = len(rows.y)
-    fraction = settings.validation_fraction
-    seen = settings.kernel
-    if isinstance(seen, Functionals):
-        normalize = settings.normalize_y
-        units = units_of_functionals(rows, seen, normalize=normalize, robust=False)
-        rows = rows._replace(y=units.standardised(rows.y, rows.X))
-        return _Data(rows, rows, None, units.shift, units.scale)
-    if fraction != "auto":
-        n_held_out = min(int(np.ceil(float(fraction) * n)), n - 1)
-    elif n >= 50:
-        n_held_out = min(round(0.15 * n), 2000)
-    else:
-        n_held_out = 0
-    is_held_out = np.zeros(n, bool)
-    is_held_out[rng.permutation(n)[:n_held_out]] = True
-
-    shift: float | Array = 0.0
-    scale: float | Array = np.ones(rows.y.shape[1:])[()]
-    if settings.normalize_y:
-        train = rows.take(~is_held_out)
-        shift, scale = standardisation(train.y, train.weights)
-    if settings.noise_variance is not None:
-        scale = scale * 0.0 + np.sqrt(np.mean(scale**2))
-    rows = rows._replace(y=(rows.y - shift) / scale)
-    return _Data(
-        rows=rows,
-        train=rows.take(~is_held_out),
-        validation=rows.take(is_held_out) if n_held_out > 0 else None,
-        shift=shift,
-        scale=scale,
-    )
-
-
-class _Start(NamedTuple):
-    """Where learning starts.
-
-    Attributes
-    ----------
-    prior : State
-        Kernel, and normal noise.
-    noise_variance : float or ndarray of shape (t,)
-        In standardised units; each target has its own.
-    mixture : WaveMixture
-        The waves that move.
-    findings : list of Finding or None
-        Findings of the search for the kernel, unless waves stand out.
-    known : ndarray of shape (n,) or None
-        Noise variances of slopes and values relative to that of the prior.
-    """
-
-    prior: State
-    noise_variance: float | Array
-    mixture: WaveMixture
-    findings: list[Finding | None]
-    known: Array | None = None
-
-
-def _start(
-    data: _Data,
-    learning_rows: Rows,
-    settings: Settings,
-    search_rng: Generator,
-    wave_rng: Generator,
-    network_rng: Generator,
-    pair_rng: Generator,
-) -> _Start:
-    """Kernel and noise by the evidence, and waves: quasi-random, strong, or mapped."""
-    train = data.train
-
-    def learn_kernel(rows: Rows) -> _Start:
-        n_columns = rows.X.shape[1]
-        if isinstance(settings.kernel, Functionals):
-            n_columns = settings.kernel.n_features
-        rows, prior = _learn_prior(rows, data, settings, search_rng)
-        noise_variance = _noise_of_targets(rows, prior, settings, search_rng)
-        smallest = noise_variance
-        if prior.noise_is_free:
-            # A few waves cannot do with next to no noise: the evidence would be that of
-            # the rows they miss most.
-            smallest = np.maximum(noise_variance, 2e-4)[()]
-        mixture = starting_waves(
-            kernel_of_values(prior.kernel),
-            smallest,
-            n_components=settings.n_components,
-            n_frequencies=settings.n_frequencies,
-            n_columns=n_columns,
-            rng=wave_rng,
-        )
-        findings: list[Finding | None] = [*search_findings([prior], rows)]
-        return _Start(prior, noise_variance, mixture, findings, rows.known)
-
-    start = learn_kernel(train)
-    mixture = start.mixture
-    if settings.hidden_layer_sizes:
-        # φ(x + ℓ g(x)), a network g in front of the waves
-        warp = NetworkWarp(
-            settings.hidden_layer_sizes,
-            train.X,
-            train.weights,
-            unit=mixture.length_scale,
-            rng=network_rng,
-        )
-        start = start._replace(mixture=mixture._replace(warp=warp))
-    elif settings.max_iter > 0 and not isinstance(settings.kernel, Functionals):
-        waves = strong_waves(learning_rows, mixture)
-        if waves is not None:
-            start = learn_kernel(without_waves(train, waves))
-            start = start._replace(
-                mixture=with_waves(
-                    start.mixture,
-                    waves,
-                    start.prior.amplitude_is_free,
-                ),
-                findings=[],
-            )
-    if settings.non_stationary:
-        start = start._replace(mixture=as_pairs(start.mixture, train, pair_rng))
-    return start
-
-
-def _learn_prior(
-    rows: Rows,
-    data: _Data,
-    settings: Settings,
-    rng: Generator,
-) -> tuple[Rows, State]:
-    """Kernel and noise variance that maximise the evidence of some rows.
-
-    Rows of slopes and values get their relative noise.
-    """
-    noise_variance = settings.noise_variance
-    if noise_variance is not None:
-        noise_variance = noise_variance / float(np.mean(data.scale**2))
-    search = partial(
-        learn,
-        rng=rng,
-        kernel=settings.kernel,
-        fixed=settings.optimizer is None,
-        # frequencies start from the kernel, and the evidence moves them
-        rough=False,
-        trend=False,
-    )
-    learns = settings.optimizer is not None and noise_variance is None
-    rows, (prior,) = learn_noise_of_slopes(
-        rows,
-        kinds_of_rows(rows, settings.kernel) * learns,
-        Gaussian(noise_variance).prepare(rows.y, rows.weights),
-        search,
-    )
-    return rows, prior
-
-
-def _noise_of_targets(
-    rows: Rows,
-    prior: State,
-    settings: Settings,
-    rng: Generator,
-) -> float | Array:
-    """Noise variance; of several targets, by the evidence of each in one basis."""
-    if rows.y.ndim == 1:
-        return prior.noise_variance
-    sample = rows.thinned(NOISE_ROWS)
-    inducing_points, _ = inducing_by_capacity(
-        sample,
-        prior.kernel,
-        prior.noise_variance,
-        "greedy",
-        rng,
-        500,
-    )
-    basis = Nystroem.from_kernel(prior.kernel, inducing_points)
-    is_learned = settings.optimizer is not None
-    _, noises = regress_targets(
-        basis,
-        sample,
-        prior.likelihood,
-        is_learned,
-        settings.n_jobs,
-    )
-    return noises
 
 
 def _check_residuals(

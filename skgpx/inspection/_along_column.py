@@ -15,9 +15,9 @@ from skgpx._types import Array, ArrayLike, RandomState
 from skgpx.inspection._axes import (
     axes_of,
     draw_data,
+    finish_line,
     line_along,
     optional_array,
-    say_fixed,
 )
 
 if TYPE_CHECKING:
@@ -252,10 +252,7 @@ class PredictiveDisplay:
             self.bands_.append(band)
         (self.line_,) = self.ax_.plot(self.x, self.mean, color="C0", label="mean")
         draw_data(self.ax_, self.x_data, self.y_data)
-        self.ax_.set(xlabel=self.name, ylabel="y")
-        say_fixed(self.ax_, self.fixed)
-        self.ax_.margins(x=0.0)
-        self.ax_.legend()
+        finish_line(self.ax_, self.name, "y", self.fixed)
         return self
 
 
@@ -468,8 +465,5 @@ class FunctionDrawsDisplay:
         )
         if self.lines_:
             self.lines_[0].set_label("draws of the function")
-        self.ax_.set(xlabel=self.name, ylabel=self.value_name)
-        say_fixed(self.ax_, self.fixed)
-        self.ax_.margins(x=0.0)
-        self.ax_.legend()
+        finish_line(self.ax_, self.name, self.value_name, self.fixed)
         return self

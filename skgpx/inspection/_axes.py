@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from importlib import import_module
+from statistics import mode
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -181,8 +181,16 @@ def line_along(
     return Line(table_of(frame, cells), x, data, names[position], fixed)
 
 
-def say_fixed(ax: Axes, fixed: Mapping[str, Any] | None) -> None:
-    """Say above a picture at which values the other columns stand, the first four."""
+def finish_line(
+    ax: Axes,
+    name: str,
+    value_name: str,
+    fixed: Mapping[str, Any] | None,
+) -> None:
+    """Legend and names, and above at which values the other columns stand."""
+    ax.set(xlabel=name, ylabel=value_name)
+    ax.margins(x=0.0)
+    ax.legend()
     if not fixed:
         return
     values = []
@@ -190,6 +198,7 @@ def say_fixed(ax: Axes, fixed: Mapping[str, Any] | None) -> None:
         is_number = isinstance(value, int | float | np.number)
         text = f"{value:.4g}" if is_number else f"{value}"
         values.append(f"{name} = {text}")
+    # the first four
     if len(values) > 4:
         values[4:] = [f"{len(values) - 4} more"]
     ax.set_title("at " + ", ".join(values), fontsize="small")
@@ -199,5 +208,4 @@ def _middle(column: Any) -> Any:
     """The median of numbers, or the most frequent of other values."""
     if getattr(column.dtype, "kind", "O") in "fiu":
         return np.nanmedian(np.asarray(column, dtype=np.float64))
-    ((value, _),) = Counter(column.tolist()).most_common(1)
-    return value
+    return mode(column.tolist())

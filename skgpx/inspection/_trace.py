@@ -107,18 +107,16 @@ class TraceDisplay:
             curve = np.asarray(model.energy_curve_)
             return cls(curve, np.asarray(model.rhat_), model.tol).plot(ax=ax)
         if len(getattr(model, "loss_curve_", ())):
-            display = cls(
+            held_out = np.asarray(getattr(model, "validation_curve_", ()))
+            return cls(
                 np.asarray(model.loss_curve_),
+                second=held_out if len(held_out) else None,
                 names=(
                     "step",
                     "loss, nats per observation",
                     "log density of held-out rows",
                 ),
-            )
-            held_out = np.asarray(getattr(model, "validation_curve_", ()))
-            if len(held_out):
-                display.second = held_out
-            return display.plot(ax=ax)
+            ).plot(ax=ax)
         raise ValueError(
             "TraceDisplay shows chains or the steps of a search, which a fit in closed "
             f"form does not have; got {model!r}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.base import RegressorMixin
 
 from skgpx._numerics.linalg import NUGGET, cholesky, solve_lower_transpose
 from skgpx._shell.validation import check_points
-from skgpx._shell.wrapped import unwrapped
+from skgpx._shell.wrapped import predict_keywords, unwrapped
 from skgpx._types import Array, ArrayLike
 
 
@@ -225,10 +224,7 @@ def _distribution_of(
 ) -> tuple[Array, Array]:
     """Mean and covariance of a fitted model at rows, also inside of wrappers."""
     model, X = unwrapped(model, X)
-    predict: Any = getattr(model, "predict", None)
-    keywords: Any = {}
-    if callable(predict):
-        keywords = inspect.signature(predict).parameters
+    keywords = predict_keywords(model)
     if "return_cov" not in keywords:
         raise ValueError(
             "process_wasserstein_distance expects regressors whose predict has "
@@ -238,7 +234,7 @@ def _distribution_of(
     options = {}
     if "include_noise" in keywords:
         options["include_noise"] = include_noise
-    mean, covariance = predict(X, return_cov=True, **options)
+    mean, covariance = model.predict(X, return_cov=True, **options)
     if np.ndim(mean) != 1:
         raise ValueError(f"Models must have one target; {model!r} has several.")
     return mean, covariance
