@@ -704,10 +704,9 @@ class CellModel(NeighborModel):
         return self._in_cells(NeighborModel._whitened_moments, X)
 
     def _whitened_covariance(self, X: Array, output: int) -> Array:
-        arguments = {
-            k: (self.without_rows(), X[rows]) for k, rows in self.positions(X).items()
-        }
-        tables = self.cells.map(_nearest_in_cell, arguments)
+        nearest_rows = self.without_rows().nearest_rows
+        arguments = {k: (X[rows],) for k, rows in self.positions(X).items()}
+        tables = self.cells.map(nearest_rows, arguments)
         table = np.concatenate(list(tables.values()))
         # a row of the halo of one cell is in another
         distinct, _ = distinct_rows(table[:, :-1], np.ones(len(table)))
@@ -734,10 +733,6 @@ def _near_cell(
     X: Array,
 ) -> tuple[Array, Array]:
     return function(model.near(table, X), X)
-
-
-def _nearest_in_cell(table: Array, model: CellModel, X: Array) -> Array:
-    return model.nearest_rows(table, X)
 
 
 def _own(table: Array) -> Array:

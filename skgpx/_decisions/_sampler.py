@@ -694,14 +694,14 @@ class ThompsonSampler(OneBlasThread):
     def _searched(self, n: int, earlier: Array, rng: np.random.Generator) -> Array:
         """Inputs (n, d) of the best acquisition, beside earlier rows of the batch."""
         self._fit_samplers()
-        posteriors = self._posteriors()
+        expects = self._expects_improvements()
         is_plain = len(self._samplers) == 1 and self._space.allowed is None
-        if posteriors is None and is_plain:
+        if is_plain and not expects:
             # the optima of draws
             functions = float(self._signs()[0]) * self._draws(n, rng)[0]
             return self._minima(functions, earlier, rng)
         outcomes = self._outcomes()
-        if posteriors is not None:
+        if expects:
             return self._improvements(outcomes, n, earlier, rng)
         draws = self._draws(n, rng)
         X = np.empty((0, len(self._space)))
@@ -721,13 +721,12 @@ class ThompsonSampler(OneBlasThread):
             warnings.simplefilter("ignore", PredictionWarning)
             return [sampler.sample_functions(n, rng) for sampler in self._samplers]
 
-    def _posteriors(self) -> list[Any] | None:
-        """Posteriors, as improvements need them; None if functions are drawn."""
+    def _expects_improvements(self) -> bool:
+        """Whether improvements are expected values, instead of those of draws."""
         if self.acquisition == "thompson":
-            return None
-        posteriors = [_conditionable(sampler) for sampler in self._samplers]
-        if all(posterior is not None for posterior in posteriors):
-            return posteriors
+            return False
+        if None not in map(_conditionable, self._samplers):
+            return True
         is_asked = self.acquisition == "expected_improvement"
         if is_asked or self._space.fidelity is not None:
             raise ValueError(
@@ -735,7 +734,7 @@ class ThompsonSampler(OneBlasThread):
                 f"proposals; {self._samplers[0].estimator_!r} cannot. Use "
                 'acquisition="thompson", without a fidelity.'
             )
-        return None
+        return False
 
     def _outcomes(self) -> list[Outcome]:
         """What is known of each quantity, in the order of `_measured`."""

@@ -10,11 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-from sklearn.utils import Tags
 
 from skgpx._draws import Conditioning, FunctionDraws, KernelProcess, draw_prior
 from skgpx._iterative import ExactGPRegressor
-from skgpx._iterative._regressor import PathwiseModel
+from skgpx._iterative._regressor import PathwiseModel, check_features
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._prediction.base import LatentRegressor
@@ -257,6 +256,7 @@ class IterativeRegressor(LatentRegressor):
     """
 
     posterior_: Any
+    _takes_several_targets = True
 
     def __init__(
         self,
@@ -304,11 +304,6 @@ class IterativeRegressor(LatentRegressor):
         self.likelihood_ = fitted.likelihood_.with_noise(noise_of_y)
         return self
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
 
 def without_factor(
     regressor: BaseEstimator,
@@ -338,8 +333,7 @@ def without_factor(
     if learns_kernel or not is_constant or not fits_alpha:
         return regressor
     try:
-        rng = np.random.default_rng(0)
-        draw_prior(kernel, X.shape[1], 1, 1, rng, prior="spectral", n_basis=2)
+        check_features(kernel, X.shape[1])
     except ValueError:
         return regressor
     return IterativeRegressor(regressor, n_jobs, random_state)

@@ -33,12 +33,7 @@ from skgpx._gwi._process import (
     leave_one_out,
 )
 from skgpx._gwi._regressor import CONSTRAINTS
-from skgpx._hyperparameters import (
-    rough_start,
-    row_target,
-    search_findings,
-    search_record,
-)
+from skgpx._hyperparameters import rough_start, row_target, search_findings
 from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics import laplace
 from skgpx._numerics.langevin import Target
@@ -52,7 +47,6 @@ from skgpx._shell.callbacks import (
 )
 from skgpx._shell.tables import training_rows
 from skgpx._shell.validation import (
-    HYPERPARAMETERS,
     Rows,
     canonical_rows,
     check_kernel,
@@ -239,8 +233,6 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
-        "hyperparameters": HYPERPARAMETERS,
-        "calibrate": ["boolean"],
         # checked in `fit`, with a clearer message
         "mean": "no_validation",
         "likelihood": "no_validation",
@@ -745,19 +737,12 @@ class _Problem:
             state._replace(likelihood=likelihood)
             for state, likelihood in zip(self.process.priors, likelihoods, strict=True)
         ]
-        n_calibration_rows = len(mean.held_out)
         return {
             "posterior_": posterior,
             "likelihood_": likelihoods[0],
             "hyperparameter_states_": tuple(states) if self.process.averaged else (),
-            "kernel_": self.process.prior.kernel,
-            "_record": search_record(self.process.priors, self._rows)
-            | {"calibration_rows": n_calibration_rows},
             "calibration_": scale,
-            "mean_model_": mean.name,
-            "inducing_points_": self._bases[0].inducing_points,
-            "n_iter_": 1,
-            **(mean.curves or {}),
+            **self.process.attributes(mean, self._rows, len(mean.held_out)),
         }
 
 

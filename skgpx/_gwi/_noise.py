@@ -25,10 +25,8 @@ from skgpx._gwi._base_models import PredictionsAtRows, TableForm, predictions_of
 from skgpx._numerics.mixture import LatentMixture
 from skgpx._shell.cross_fitting import cross_fit, seeded
 from skgpx._shell.tables import Training, take_rows
-from skgpx._shell.validation import check_likelihood_given
-from skgpx._types import AnyArray, Array, Generator, Kernel
-from skgpx.kernels import split_noise
-from skgpx.likelihoods import Gaussian, Likelihood, StudentT
+from skgpx._types import AnyArray, Array, Generator
+from skgpx.likelihoods import Gaussian, StudentT
 
 
 class NoiseRows(NamedTuple):
@@ -120,84 +118,6 @@ def likelihood_of_errors(
     if likelihood is None or isinstance(likelihood, str):
         return Gaussian()
     return likelihood
-
-
-def is_plain(
-    likelihood: Gaussian | StudentT | str | None,
-    noise_model: BaseEstimator | str | None,
-) -> bool:
-    """Whether the noise is normal and the same everywhere.
-
-    Tags ask this of parameters that are not checked yet.
-    """
-    errors = likelihood_of_errors(likelihood)
-    is_normal = isinstance(errors, Likelihood) and errors.has_closed_form
-    return noise_model is None and is_normal
-
-
-def is_noise_kept(kernel: Kernel | None, optimizer: str | None) -> bool:
-    """Whether a WhiteKernel gives the noise variance, which is then not learned."""
-    if kernel is None:
-        return False
-    _, level, bounds = split_noise(kernel)
-    return level is not None and (optimizer is None or isinstance(bounds, str))
-
-
-def check_noise(
-    likelihood: Gaussian | StudentT | str | None,
-    noise_model: BaseEstimator | str | None,
-    noise_variance: float | None,
-    calibrate: bool,
-    kernel: Kernel | None,
-    optimizer: str | None,
-) -> None:
-    """Check the parameters of the noise.
-
-    Raises
-    ------
-    ValueError
-        For another likelihood than normal or Student's, or parameters that exclude one
-        another.
-    """
-    if not isinstance(likelihood, str):
-        check_likelihood_given(likelihood)
-    noise = likelihood_of_errors(likelihood)
-    if not isinstance(noise, Gaussian | StudentT):
-        raise ValueError(
-            'GWIRegressor expects the likelihood "gaussian", "student_t", or '
-            f"StudentT(); got {likelihood!r}. PLSRegressor has others."
-        )
-    if noise.has_closed_form and noise.noise_parameter is not None:
-        raise ValueError(
-            f"The variance of normal noise is noise_variance; got {likelihood!r}. Pass "
-            f"noise_variance={noise.noise_parameter!r}."
-        )
-    has_plain_noise = is_plain(likelihood, noise_model)
-    if noise_variance is not None and not has_plain_noise:
-        raise ValueError(
-            "noise_variance is that of normal noise which is the same everywhere; got "
-            f"it with likelihood={likelihood!r} and noise_model={noise_model!r}. Omit "
-            "it, or these."
-        )
-    if not has_plain_noise and is_noise_kept(kernel, optimizer):
-        raise ValueError(
-            f"The WhiteKernel in kernel={kernel!r} is the variance of normal noise "
-            "which is the same everywhere, and fixed by its bounds or by "
-            f"optimizer=None; got it with likelihood={likelihood!r} and noise_model="
-            f"{noise_model!r}, which are learned from held-out errors. Remove the "
-            "WhiteKernel, or omit these."
-        )
-    if not (calibrate or has_plain_noise):
-        raise ValueError(
-            "calibrate=False keeps the normal noise of the evidence; got it with "
-            f"likelihood={likelihood!r} and noise_model={noise_model!r}, which are "
-            "learned from held-out errors. Omit it, or these."
-        )
-    if noise_model is not None and noise.noise_parameter is not None:
-        raise ValueError(
-            "noise_model learns the scale of the noise, which the likelihood "
-            f"{likelihood!r} has. Omit one of them."
-        )
 
 
 def learn_noise(

@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator
 from skgpx._draws import InputMap
 from skgpx._hyperparameters import (
     State,
-    inducing_by_capacity,
     inducing_of_targets,
     learn,
     regress_targets,
+    search_record,
 )
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.linalg import solve_lower_transpose
@@ -147,6 +147,23 @@ class FittedProcess(NamedTuple):
             return self.model.weights
         return np.ones(1)
 
+    def attributes(
+        self,
+        mean: FittedMean,
+        rows: Rows,
+        n_calibration_rows: int,
+    ) -> dict[str, Any]:
+        """Fitted attributes of the process and of its mean."""
+        calibration = {"calibration_rows": n_calibration_rows}
+        return {
+            "kernel_": self.prior.kernel,
+            "inducing_points_": self.bases[0].inducing_points,
+            "_record": search_record(self.priors, rows) | calibration,
+            "mean_model_": mean.name,
+            "n_iter_": 1,
+            **(mean.curves or {}),
+        }
+
 
 def fit_process(
     rows: Rows,
@@ -238,7 +255,6 @@ def _regress(
     n_jobs: int | None,
 ) -> FittedProcess:
     """Inducing points for a prior, and the regression in their basis."""
-    has_several_targets = rows.y.ndim > 1
     kernel = prior.kernel
     if noise_variance is None:
         noise_variance = prior.noise_variance
@@ -253,7 +269,7 @@ def _regress(
             rng,
             rows.weights,
         )
-    elif has_several_targets:
+    else:
         inducing_points = inducing_of_targets(
             rows,
             kernel,
@@ -262,18 +278,10 @@ def _regress(
             rng,
             is_learned,
         )
-    else:
-        inducing_points, _ = inducing_by_capacity(
-            rows,
-            kernel,
-            noise_variance,
-            inducing,
-            rng,
-        )
 
     # 2  Regression in the basis φ(x) = L⁻¹ k(Z, x).
     basis = Nystroem.from_kernel(kernel, inducing_points, noise_variance)
-    if has_several_targets:
+    if rows.y.ndim > 1:
         regressions, noise_variances = regress_targets(
             basis,
             rows,

@@ -28,8 +28,6 @@ from skgpx._gwi._networks import (
 from skgpx._gwi._noise import (
     LearnedNoise,
     NoiseRows,
-    check_noise,
-    is_plain,
     learn_noise,
     likelihood_of_errors,
 )
@@ -40,12 +38,7 @@ from skgpx._gwi._process import (
     fit_process,
     leave_one_out,
 )
-from skgpx._hyperparameters import (
-    NormalForm,
-    learn_scale,
-    search_findings,
-    search_record,
-)
+from skgpx._hyperparameters import NormalForm, learn_scale, search_findings
 from skgpx._latent import LatentModel, Mean, MixtureModel
 from skgpx._numerics.variance_scale import fit_scale
 from skgpx._prediction.base import LatentRegressor
@@ -69,6 +62,7 @@ from skgpx._shell.validation import (
     StrOptions,
     canonical_rows,
     check_kernel,
+    check_likelihood_given,
     check_rows,
     fit_context,
     generator,
@@ -89,11 +83,14 @@ from skgpx.diagnostics import (
     check_residuals,
     conclude,
 )
+from skgpx.kernels import split_noise
 from skgpx.likelihoods import Gaussian, Likelihood, StudentT
 
 # Constraints that regressor and classifier share.
 CONSTRAINTS: dict[str, Any] = {
     "kernel": [Kernel, None],
+    "hyperparameters": HYPERPARAMETERS,
+    "calibrate": ["boolean"],
     "n_inducing": [COUNT, StrOptions({"auto"})],
     "inducing": [StrOptions({"greedy", "k-means++", "m-dpp", "random"})],
     "kernel_features": [HasMethods(["fit", "transform"]), None],
@@ -348,12 +345,10 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
         "mean": [StrOptions({"auto", "net", "svgp"}), HasMethods(["fit", "predict"])],
-        "hyperparameters": HYPERPARAMETERS,
         "interaction_cst": INTERACTIONS,
         "noise_variance": [POSITIVE, None],
         "likelihood": [StrOptions({"gaussian", "student_t"}), Likelihood, None],
         "noise_model": [StrOptions({"boosting"}), HasMethods(["fit", "predict"]), None],
-        "calibrate": ["boolean"],
     }
 
     def __init__(
@@ -454,14 +449,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         reporter = RoundReporter(self, X, y, sample_weight)
         clock = StageClock()
         self._check_groups(groups)
-        check_noise(
-            likelihood=self.likelihood,
-            noise_model=self.noise_model,
-            noise_variance=self.noise_variance,
-            calibrate=self.calibrate,
-            kernel=self.kernel,
-            optimizer=self.optimizer,
-        )
+        self._check_noise()
         streams = generator(self.random_state).spawn(5)
         search_rng, train_rng, fold_rng, noise_rng, scale_rng = streams
         rows, base_model = self._rows(X, y, sample_weight, groups, fold_rng)
@@ -472,7 +460,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         form = NormalForm.of(self._scale_of_y(rows, base_model, scale_rng), rows)
         problem = self._fit_process(form.rows, search_rng)
         learn_noise_of = None
-        if not is_plain(self.likelihood, self.noise_model):
+        if not self._has_plain_noise:
             learn_noise_of = partial(
                 self._learn_noise,
                 problem,
@@ -525,6 +513,63 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         conclude(self, findings, sample_weight)
         reporter.finish()
         return self
+
+    @property
+    def _has_plain_noise(self) -> bool:
+        """Whether the noise is normal and the same everywhere.
+
+        Tags ask this of parameters that are not checked yet.
+        """
+        noise = likelihood_of_errors(self.likelihood)
+        is_normal = isinstance(noise, Likelihood) and noise.has_closed_form
+        return self.noise_model is None and is_normal
+
+    def _check_noise(self) -> None:
+        """Refuse other noise than normal or Student's, and one that is given twice."""
+        likelihood = self.likelihood
+        if not isinstance(likelihood, str):
+            check_likelihood_given(likelihood)
+        noise = likelihood_of_errors(likelihood)
+        if not isinstance(noise, Gaussian | StudentT):
+            raise ValueError(
+                'GWIRegressor expects the likelihood "gaussian", "student_t", or '
+                f"StudentT(); got {likelihood!r}. PLSRegressor has others."
+            )
+        if noise.has_closed_form and noise.noise_parameter is not None:
+            raise ValueError(
+                f"The variance of normal noise is noise_variance; got {likelihood!r}. "
+                f"Pass noise_variance={noise.noise_parameter!r}."
+            )
+        if self._has_plain_noise:
+            return
+        learned = f"likelihood={likelihood!r} and noise_model={self.noise_model!r}"
+        if self.noise_variance is not None:
+            raise ValueError(
+                "noise_variance is that of normal noise which is the same everywhere; "
+                f"got it with {learned}. Omit it, or these."
+            )
+        if self.kernel is not None:
+            # a WhiteKernel whose level is not learned
+            _, level, bounds = split_noise(self.kernel)
+            is_fixed = self.optimizer is None or isinstance(bounds, str)
+            if level is not None and is_fixed:
+                raise ValueError(
+                    f"The WhiteKernel in kernel={self.kernel!r} is the variance of "
+                    "normal noise which is the same everywhere, and fixed by its "
+                    f"bounds or by optimizer=None; got it with {learned}, which are "
+                    "learned from held-out errors. Remove the WhiteKernel, or omit "
+                    "these."
+                )
+        if not self.calibrate:
+            raise ValueError(
+                "calibrate=False keeps the normal noise of the evidence; got it with "
+                f"{learned}, which are learned from held-out errors. Omit it, or these."
+            )
+        if self.noise_model is not None and noise.noise_parameter is not None:
+            raise ValueError(
+                "noise_model learns the scale of the noise, which the likelihood "
+                f"{likelihood!r} has. Omit one of them."
+            )
 
     def _rows(
         self,
@@ -592,7 +637,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         rows = rows._replace(y=(rows.y - shift) / scale)
         n_inducing = self.n_inducing
         hyperparameters = "maximise"
-        if is_plain(self.likelihood, self.noise_model):
+        if self._has_plain_noise:
             hyperparameters = self.hyperparameters
         process = fit_process(
             rows,
@@ -755,14 +800,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             "noise_variance_": noise_of_y,
             "noise_model_": noise_model,
             "_noise_scale": noise_scale,
-            "kernel_": prior.kernel,
-            "_record": search_record(problem.process.priors, problem.rows)
-            | {"calibration_rows": n_calibration_rows},
             "variance_scale_": variance_scale,
-            "inducing_points_": problem.process.bases[0].inducing_points,
-            "n_iter_": 1,
-            "mean_model_": mean.name,
-            **(mean.curves or {}),
+            **problem.process.attributes(mean, problem.rows, n_calibration_rows),
         }
 
     def _learn_noise(
@@ -814,8 +853,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # other estimators are means of one target, other noise is that of one
-        has_plain_noise = is_plain(self.likelihood, self.noise_model)
-        tags.target_tags.multi_output = has_plain_noise and isinstance(self.mean, str)
+        has_own_mean = isinstance(self.mean, str)
+        tags.target_tags.multi_output = self._has_plain_noise and has_own_mean
         return tags
 
 

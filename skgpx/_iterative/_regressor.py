@@ -65,7 +65,7 @@ from skgpx._shell.validation import (
 from skgpx._types import Array, ArrayLike, Generator, Interactions, Kernel, RandomState
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, conclude
-from skgpx.kernels import decaying_part, rescaled, split_noise
+from skgpx.kernels import decaying_part, rescaled
 from skgpx.likelihoods import Gaussian, Likelihood, Warped
 from skgpx.likelihoods._warped import normal_noise
 
@@ -272,6 +272,8 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
     }
 
     posterior_: Any
+    _takes_categories = False
+    _takes_several_targets = True
 
     def __init__(
         self,
@@ -359,9 +361,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             kernel, X, getattr(normal_noise(likelihood), "noise_variance", None)
         )
         if isinstance(self.kernel, Kernel):
-            latent = split_noise(kernel)[0]
-            rng = np.random.default_rng(0)
-            draw_prior(latent, X.shape[1], 1, 1, rng, prior="spectral", n_basis=2)
+            check_features(kernel, X.shape[1])
         previous = self._previous()
         rows = Rows(X, y, weights, quantity)
         form = self._on_scale(likelihood, rows, previous)
@@ -464,6 +464,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         else:
             prior = previous.prior
             positions, previous_positions = _shared_rows(rows, previous.rows)
+            n_shared = len(positions)
             errors[positions] = previous.errors[previous_positions]
         std = np.sqrt(noise)[:, np.newaxis, np.newaxis]
         values = prior.values(rows.X) + std * errors
@@ -471,8 +472,11 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         columns = B.reshape(len(B), -1)
         start = sparse.start(rows.X, columns)
         # with all rows as points the sparse process is the exact one
-        if previous is not None and len(sparse.inducing_points) < len(rows.X):
-            start = _continue(previous, rows, start, B.shape)
+        if previous is not None and len(sparse.inducing_points) < n <= 2 * n_shared:
+            # the previous solution at shared rows, and zero at new rows
+            coefficients = np.zeros(B.shape)
+            coefficients[positions] = previous.coefficients[previous_positions]
+            start = coefficients.reshape(n, -1)
 
         def finish(solution: Solution) -> tuple[dict[str, Any], Array, Array]:
             coefficients = solution.values.reshape(B.shape)
@@ -609,13 +613,12 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         request = (kernel_of(self), repr(self.likelihood))
         if not self.warm_start or last is None or self._request != request:
             return None
-        if last.rows.X.shape[1] != self.n_features_in_:
-            return None
-        if last.rows.y.shape[1:] != self._targets:
-            return None
-        if last.coefficients.shape[2] != 1 + self.n_draws:
-            return None
-        return last
+        has_shapes = (
+            last.rows.X.shape[1] == self.n_features_in_
+            and last.rows.y.shape[1:] == self._targets
+            and last.coefficients.shape[2] == 1 + self.n_draws
+        )
+        return last if has_shapes else None
 
     def _fitted_attributes(
         self,
@@ -699,11 +702,11 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         """Variance of the noise in squared units of y, in the middle of the data."""
         return normal_noise(self.likelihood_).variance(0.0)[()]
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.input_tags.categorical = False
-        return tags
+
+def check_features(kernel: Kernel, n_columns: int) -> None:
+    """Raise a ValueError for a kernel that no functions can be drawn from."""
+    rng = np.random.default_rng(0)
+    draw_prior(kernel, n_columns, 1, 1, rng, prior="spectral", n_basis=2)
 
 
 def _left_out(rows: Rows) -> slice:
@@ -781,24 +784,6 @@ def _shared_rows(rows: Rows, previous: Rows) -> tuple[list[int], list[int]]:
 def _row_keys(rows: Rows) -> list[bytes]:
     """A key for X and y of each row; zeros of both signs have the same."""
     return [row.tobytes() for row in np.column_stack((rows.X, rows.y)) + 0.0]
-
-
-def _continue(
-    previous: _Solved,
-    rows: Rows,
-    start: Array | None,
-    shape: tuple[int, ...],
-) -> Array | None:
-    """Start from the previous solution at shared rows, and from zero at new rows.
-
-    With less than half of the rows shared it is `start`.
-    """
-    positions, previous_positions = _shared_rows(rows, previous.rows)
-    if 2 * len(positions) < len(rows.X):
-        return start
-    coefficients = np.zeros(shape)
-    coefficients[positions] = previous.coefficients[previous_positions]
-    return coefficients.reshape(len(rows.X), -1)
 
 
 # ---- Posterior of an exact Gaussian process, by its solutions at all rows ------------

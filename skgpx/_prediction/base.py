@@ -51,6 +51,9 @@ class LatentEstimator(Reporting, BaseEstimator):
     _noise_of_slopes: Array | None = None
     # of each model of a mixture, if they have scales of their own
     _likelihoods: tuple[Likelihood, ...] = ()
+    # whether columns of X may be categories, and y several targets (n, t)
+    _takes_categories = True
+    _takes_several_targets = False
 
     def _distribution(
         self,
@@ -197,8 +200,8 @@ class LatentEstimator(Reporting, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # columns of a data frame of type category
-        tags.input_tags.categorical = True
+        tags.input_tags.categorical = self._takes_categories
+        tags.target_tags.multi_output = self._takes_several_targets
         return tags
 
 

@@ -332,6 +332,7 @@ class AdditiveModel(Mergeable):
     _state: Any
     # which reads the rows of `fit` where these see functionals of f
     _seen: Functionals | None = None
+    _takes_several_targets = True
 
     def _check_sees_values(self) -> None:
         """Refuse to add rows to slopes and the like, or these to rows."""
@@ -370,8 +371,29 @@ class AdditiveModel(Mergeable):
                 "Use a kernel, or None."
             )
 
-    def _merged(self, other: Self) -> Self:
-        """:meth:`merge` with another fitted model of the same class."""
+    def merge(self, other: Self) -> Self:
+        """Return a new model of the rows of both; ``one + other`` is the same.
+
+        Where rows choose the functions, as inducing points, empirical features and
+        learned frequencies, fit one model to the first rows, copy it, and let the
+        copies see other rows by `partial_fit`: the first rows count once.
+
+        Parameters
+        ----------
+        other : estimator
+            Of the same class, with the same parameters and functions.
+
+        Returns
+        -------
+        merged : estimator
+
+        Raises
+        ------
+        ValueError
+            If the functions, the kernels or other parameters of the two differ, or
+            other is of another class.
+        """
+        self._check_other(other)
         clock = StageClock()
         merged = copy_to_merge(self, other)
         merged._state = self._state.merged(other._state)
@@ -388,12 +410,6 @@ class AdditiveModel(Mergeable):
             self._n_rows += n_rows
         clock.end_of("statistics")
         self._defer(clock)
-
-    def __sklearn_tags__(self) -> Any:
-        parent: Any = super()
-        tags = parent.__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     def _check_other(self, other: Self) -> None:
         """Refuse to merge with another class, or with a model that is not fitted."""

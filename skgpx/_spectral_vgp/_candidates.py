@@ -18,7 +18,7 @@ from skgpx._hyperparameters import StudentPrior, stretched
 from skgpx._numerics.fourier import Box, FourierIndex, Integers, by_length, moment
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import WeightStatistics
-from skgpx._spectral_vgp._domain import Region, kernel_box, widths
+from skgpx._spectral_vgp._domain import Region, domain_box, kernel_box, widths
 from skgpx._spectral_vgp._functional_sums import FunctionalSums
 from skgpx._types import Array, Kernel
 from skgpx.bases import (
@@ -403,7 +403,7 @@ def order_by_data(
     over targets in units of each, and over the sine and the cosine where these have one
     eigenvalue, so that the order does not depend on the origin.
     """
-    box = Box(domain[:, 0], widths(domain))
+    box = domain_box(domain)
     statistics = statistics.on(box)
     n_waves = min(
         (int(statistics.weight) - 1) // 2,

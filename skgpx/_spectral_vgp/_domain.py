@@ -64,8 +64,7 @@ def joint_range(first: Array, second: Array) -> Array:
 
 def data_domain(X: Array) -> Array:
     """Range of the data and a quarter of it on either side, (d, 2)."""
-    low = X.min(axis=0)
-    high = X.max(axis=0)
+    low, high = input_range(X).T
     width = high - low
     # a constant column needs some lengthscales of room, too
     rounding = 1e-12 * np.maximum(np.abs(low), np.abs(high))

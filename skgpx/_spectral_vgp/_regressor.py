@@ -525,7 +525,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         clock = StageClock()
         if hasattr(self, "_state"):
             self._check_sees_values()
-            self._check_additive(self)
             rows, _ = self._given_rows(X, y, sample_weight, reset=False)
             self._add_rows(rows, np.shape(X)[0], clock)
             return self
@@ -536,31 +535,6 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         clock.end_of("statistics")
         self._defer(clock)
         return self
-
-    def merge(self, other: SpectralVGPRegressor) -> Self:
-        """Return a new model of the rows of both; ``one + other`` is the same.
-
-        With inducing points and empirical features, fit one model to the first rows,
-        copy it, and let the copies see other rows: the first rows count once.
-
-        Parameters
-        ----------
-        other : SpectralVGPRegressor
-            Fitted with the same parameters on other rows.
-
-        Returns
-        -------
-        merged : SpectralVGPRegressor
-
-        Raises
-        ------
-        ValueError
-            If the functions, the kernels or other parameters of the two differ, or
-            other is not a SpectralVGPRegressor.
-        """
-        self._check_other(other)
-        self._check_additive(other)
-        return self._merged(other)
 
     def credible_ball(
         self,
@@ -829,9 +803,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             return self.noise_variance is None
         return not isinstance(split_noise(kernel)[2], str)
 
-    def _check_additive(self, other: SpectralVGPRegressor) -> None:
-        """Refuse to add rows whose noise is known, or to such rows."""
-        if self._noise is not None or other._noise is not None:
+    def _check_sees_values(self) -> None:
+        """Refuse to add rows also where their noise is known."""
+        super()._check_sees_values()
+        if self._noise is not None:
             raise ValueError(
                 "A model that was fitted with the noise_variance of each row can "
                 "neither take more rows nor be merged: its sums are in units of these "

@@ -41,7 +41,7 @@ from skgpx._spectral_vgp._candidates import (
     innermost_kernel,
     shrink,
 )
-from skgpx._spectral_vgp._domain import Region, domain_box, widths
+from skgpx._spectral_vgp._domain import Region, domain_box, input_range, widths
 from skgpx._spectral_vgp._functional_sums import FunctionalSums
 from skgpx._types import Array
 from skgpx.bases import BoostedEigenvalues
@@ -68,17 +68,21 @@ class Objective:
     rows : Rows or None
         With several inputs, the rows of the sums, from which sums for another box are
         taken. Without them the box is fixed.
+    sections : tuple of SeriesStatistics
+        Equally wide sections of a long series, `statistics` being the first, whose
+        evidence is that of independent functions; empty for one function of all rows.
     """
 
     candidates: Candidates
     statistics: Any
     scale: float | Array
     rows: Rows | None = None
+    sections: tuple[SeriesStatistics, ...] = ()
 
     @property
     def weight(self) -> float:
         """Number of observations n."""
-        return self.statistics.weight
+        return sum(part.weight for part in self.sections or (self.statistics,))
 
     # ---- Functions and their sums ----------------------------------------------------
 
@@ -138,8 +142,12 @@ class Objective:
         statistics: SeriesStatistics,
         functions: FourierIndex,
     ) -> tuple[WeightStatistics, ...]:
-        """Sums over the rows for functions, in the unit of y."""
-        return (statistics.normal_equations(functions, self.scale),)
+        """Sums over the rows for functions, of each section, in the unit of y."""
+        parts = [section.on(statistics.box) for section in self.sections]
+        return tuple(
+            part.normal_equations(functions, self.scale)
+            for part in parts or (statistics,)
+        )
 
     def sums_for(self, box: Box, reach: Integers) -> SeriesStatistics:
         """Sums over the rows, which must be at hand, for another box."""
@@ -367,40 +375,7 @@ class Objective:
         )
 
 
-@dataclass(frozen=True)
-class SectionObjective(Objective):
-    """The evidence of sections of a long series, as of independent functions.
-
-    A stationary prior is the same in each of them, and a section has few waves however
-    long the series is. Shared functions have a box of the width of a section.
-
-    Attributes
-    ----------
-    sections : tuple of SeriesStatistics
-        Equally wide; `statistics` is the first of them.
-    """
-
-    sections: tuple[SeriesStatistics, ...] = ()
-
-    @property
-    def weight(self) -> float:
-        """Number of observations in all sections."""
-        return sum(section.weight for section in self.sections)
-
-    def normal_equations(
-        self,
-        statistics: SeriesStatistics,
-        functions: FourierIndex,
-    ) -> tuple[WeightStatistics, ...]:
-        """Sums over the rows of each section."""
-        box = statistics.box
-        return tuple(
-            section.on(box).normal_equations(functions, self.scale)
-            for section in self.sections
-        )
-
-
-def in_sections(objective: Objective) -> SectionObjective | None:
+def in_sections(objective: Objective) -> Objective | None:
     """The objective on sections of one input, None where it has too few rows for two.
 
     They are as short as rows and bins allow, such that the functions of a search
@@ -431,7 +406,7 @@ def in_sections(objective: Objective) -> SectionObjective | None:
     if candidates.is_default:
         rules = families(None, interval, sections[0].weight)
     region = Region(domain=interval, core=interval, seen=interval)
-    return SectionObjective(
+    return Objective(
         replace(candidates, region=region, rules=rules),
         sections[0],
         objective.scale,
@@ -547,8 +522,7 @@ def row_sums(
 
 def check_within(X: Array, domain: Array) -> None:
     """Refuse inputs (n, d) outside of a domain (d, 2)."""
-    low = X.min(axis=0)
-    high = X.max(axis=0)
+    low, high = input_range(X).T
     outside = (low < domain[:, 0]) | (high > domain[:, 1])
     if np.any(outside):
         j = int(np.argmax(outside))

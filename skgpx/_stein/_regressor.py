@@ -302,6 +302,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     """
 
     _state: SteinState
+    _takes_categories = False
     _follows_from_sums: ClassVar[frozenset[str]] = frozenset(
         {"posterior_", "likelihood_", "noise_variance_", "log_evidence_", "spectrum_"}
     )
@@ -475,29 +476,6 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         rows = self._rows(X, y, sample_weight, reset=False)
         self._add_rows(rows, np.shape(X)[0], clock)
         return self
-
-    def merge(self, other: SteinRFFRegressor) -> SteinRFFRegressor:
-        """Return a new model of the rows of both; ``one + other`` is the same.
-
-        Fit one model to the first rows, copy it, and let the copies see other rows by
-        :meth:`partial_fit`: the first rows count once.
-
-        Parameters
-        ----------
-        other : SteinRFFRegressor
-            A model with the same frequencies.
-
-        Returns
-        -------
-        merged : SteinRFFRegressor
-
-        Raises
-        ------
-        ValueError
-            If the frequencies of the two differ, or other is not a SteinRFFRegressor.
-        """
-        self._check_other(other)
-        return self._merged(other)
 
     def learned_kernel(self, differences: ArrayLike) -> Array:
         """Kernel of each component, as a function of the difference of two inputs.
@@ -897,11 +875,6 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
     def _solution(self) -> dict[str, Any]:
         return self._state.solve()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = False
-        return tags
 
 
 def _check_residuals(
