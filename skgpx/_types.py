@@ -17,6 +17,10 @@ Mask: TypeAlias = NDArray[np.bool_]
 AnyArray: TypeAlias = NDArray[Any]
 # Positions of rows or columns, or a slice of them.
 Selection: TypeAlias = Index | slice
+# One value for each row, or one for all of them; None for none.
+RowValues: TypeAlias = ArrayLike | None
+# Fitted attributes by name.
+Attributes: TypeAlias = dict[str, Any]
 # Which columns interact: by a name, or as groups of them; None stands for all.
 Interactions: TypeAlias = str | Sequence[Collection[int | str]] | None
 # Streams of random numbers, and what scikit-learn's `check_random_state` accepts.

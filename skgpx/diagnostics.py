@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize
@@ -59,6 +59,10 @@ class Finding(NamedTuple):
             check=f"{self.check}, target {target}",
             message=f"Target {target}: {self.message}",
         )
+
+
+# What checks have found, in their order; None of a check without a finding.
+Findings: TypeAlias = list[Finding | None]
 
 
 def conclude(
@@ -132,7 +136,7 @@ def check_residuals(
     held_out: bool,
     noise_is_free: bool,
     other_noise: bool,
-) -> list[Finding | None]:
+) -> Findings:
     """Check the errors of each target for structure that the model leaves out.
 
     Parameters
@@ -167,7 +171,7 @@ def check_residuals(
         another: the one of the largest gain is reported, logarithms if they have half
         of it.
     """
-    findings: list[Finding | None] = []
+    findings: Findings = []
     if not len(rows.y):
         return findings
     targets = np.atleast_2d(rows.y.T)
@@ -188,7 +192,7 @@ def check_residuals(
         structure = None
         if noise_is_free:
             structure = residual_autocorrelation(rows.X, residuals, rows.weights, total)
-        explanations: list[Finding | None] = []
+        explanations: Findings = []
         if kernel is not None and compares and normal.has_closed_form:
             growth = multiplicative_variation(
                 rows.X,
@@ -1063,7 +1067,7 @@ def check_counts(
     likelihood: Likelihood,
     *,
     follows_rows: bool,
-) -> list[Finding | None]:
+) -> Findings:
     """Check the scatter of counts and, if that is as predicted, their zeros.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from skgpx._decisions._pareto import (
     is_efficient,
     worst_corner,
 )
-from skgpx._decisions._space import Space, as_space
+from skgpx._decisions._space import Inactive, Space, as_space
 from skgpx._decoupled import DecoupledSampler, check_drawable
 from skgpx._draws import FunctionDraws, InputMap, linear_draws, mapped_draws
 from skgpx._hyperparameters import learn_scale
@@ -243,7 +243,7 @@ class ThompsonSampler(OneBlasThread):
         acquisition: str = "auto",
         noisy: bool | str = "auto",
         allowed: Callable[[Any], bool] | None = None,
-        inactive: Callable[[dict[str, Any]], Iterable[str]] | None = None,
+        inactive: Inactive | None = None,
         fidelity: str | int | None = None,
         reference: ArrayLike | None = None,
         n_mesh: int = 10_000,

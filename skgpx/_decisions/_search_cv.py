@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import RandomizedSearchCV
 
 from skgpx._decisions._sampler import ThompsonSampler
+from skgpx._decisions._space import Inactive
 from skgpx._shell.validation import COUNT, StrOptions
 from skgpx._types import RandomState
 
@@ -134,7 +135,7 @@ class ThompsonSearchCV(RandomizedSearchCV):
         n_iter: int = 30,
         batch_size: int = 1,
         n_initial: int | str = "auto",
-        inactive: Callable[[dict[str, Any]], Iterable[str]] | None = None,
+        inactive: Inactive | None = None,
         sampler: BaseEstimator | None = None,
         scoring: Any = None,
         n_jobs: int | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,8 @@ from skgpx._types import Array, Mask
 
 # Points of a Sobol net among which those that a constraint admits are looked for.
 _NET_BITS = 14
+# Names of inputs of which a point, by name, does not depend.
+Inactive: TypeAlias = Callable[[dict[str, Any]], Iterable[str]]
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class Space:
         dimensions: Sequence[Dimension],
         names: list[str] | None = None,
         allowed: Callable[[Any], bool] | None = None,
-        inactive: Callable[[dict[str, Any]], Iterable[str]] | None = None,
+        inactive: Inactive | None = None,
         fidelity: int | None = None,
     ):
         self.dimensions = tuple(dimensions)
@@ -458,7 +460,7 @@ def as_space(
     bounds: Any,
     steps: ArrayLike | None,
     allowed: Callable[[Any], bool] | None,
-    inactive: Callable[[dict[str, Any]], Iterable[str]] | None,
+    inactive: Inactive | None,
     fidelity: str | int | None,
 ) -> Space:
     """Space of bounds (d, 2), or of a dictionary of inputs by name.

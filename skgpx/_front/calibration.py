@@ -39,7 +39,7 @@ from skgpx._shell.validation import (
     validate_data,
 )
 from skgpx._shell.wrapped import best_of, is_search, predict_keywords, unwrapped
-from skgpx._types import Array, ArrayLike
+from skgpx._types import Array, ArrayLike, RowValues
 
 
 class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstimator):
@@ -153,9 +153,9 @@ class TemperedRegressor(MetaEstimatorMixin, RegressorMixin, Reporting, BaseEstim
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: RowValues = None,
         *,
-        groups: ArrayLike | None = None,
+        groups: RowValues = None,
     ) -> Self:
         """Fit clones on folds, calibrate the variance, and fit to all rows.
 

@@ -28,13 +28,13 @@ from skgpx._shell.functionals import ROW_ARGUMENTS
 from skgpx._shell.parallel import parallel_map
 from skgpx._shell.validation import check_is_fitted, take_rows
 from skgpx._shell.wrapped import best_of, is_search, predict_keywords, unwrapped
-from skgpx._types import Array, ArrayLike, Index, RandomState
+from skgpx._types import Array, ArrayLike, Index, RandomState, RowValues
 
 
 def predict_dist(
     estimator: BaseEstimator,
     X: ArrayLike,
-    **given: ArrayLike | None,
+    **given: RowValues,
 ) -> Predictive:
     """Predictive distribution of y from a regressor, also inside of wrappers.
 
@@ -240,7 +240,7 @@ def cross_val_predict_dist(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    groups: ArrayLike | None = None,
+    groups: RowValues = None,
     cv: int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]] | None = None,
     n_jobs: int | None = None,
     params: dict[str, Any] | None = None,

@@ -29,7 +29,7 @@ from skgpx._shell.validation import (
     validate_data,
     with_codes,
 )
-from skgpx._types import AnyArray, Array, ArrayLike, Generator
+from skgpx._types import AnyArray, Array, ArrayLike, Generator, RowValues
 from skgpx.diagnostics import Finding, frozen_base_model
 
 # An array, or a data frame of pandas or polars; a column of one; splits of rows.
@@ -205,7 +205,7 @@ class BaseModelMixin:
     def _base_model(
         self,
         training: Training,
-        groups: ArrayLike | None,
+        groups: RowValues,
         predict: Prediction,
         stratify: bool,
         rng: Generator,
@@ -286,7 +286,7 @@ class BaseModelMixin:
             f"mean that is no Pipeline with a numeric transformer. {_ADVICE}"
         )
 
-    def _check_groups(self, groups: ArrayLike | None) -> None:
+    def _check_groups(self, groups: RowValues) -> None:
         """Raise a ValueError for groups beside a mean of the library's own."""
         if isinstance(self.mean, str) and groups is not None:
             raise ValueError(

@@ -24,7 +24,7 @@ from skgpx._gwi._class_scores import (
     log_losses,
     share_of_prior,
 )
-from skgpx._gwi._networks import TrainedNetworks, hold_out, train_networks
+from skgpx._gwi._networks import Report, TrainedNetworks, hold_out, train_networks
 from skgpx._gwi._process import (
     FittedMean,
     FittedProcess,
@@ -61,10 +61,12 @@ from skgpx._types import (
     AnyArray,
     Array,
     ArrayLike,
+    Attributes,
     Generator,
     Index,
     Kernel,
     RandomState,
+    RowValues,
 )
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Finding, better_class_process, conclude
@@ -285,9 +287,9 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: RowValues = None,
         *,
-        groups: ArrayLike | None = None,
+        groups: RowValues = None,
     ) -> Self:
         """Fit the process, train the mean, and calibrate both.
 
@@ -378,8 +380,8 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
+        sample_weight: RowValues,
+        groups: RowValues,
         rng: Generator,
     ) -> tuple[Rows, BaseModel | None]:
         """Rows of the process, whose y holds codes of classes, and the base model."""
@@ -420,15 +422,12 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         if isinstance(n_inducing, str):
             n_inducing = max(round(3.0 * np.sqrt(len(rows.y))), 50)
         process = fit_process(
+            self,
             rows,
             smooth.prepare(rows.y, rows.weights),
             rng,
-            kernel=kernel_of(self),
-            is_learned=self.optimizer is not None,
-            inducing=self.inducing,
             n_inducing=n_inducing,
             noise_variance=noise_variance,
-            n_jobs=self.n_jobs,
             hyperparameters=self._averaging(),
         )
         return _Problem(self, rows, process)
@@ -550,7 +549,7 @@ class _Problem:
         self,
         parts: Index,
         rng: Generator,
-        report: Callable[[Callable[[], TrainedNetworks]], bool],
+        report: Report,
     ) -> TrainedNetworks:
         """Networks of the scores, by expected log likelihood and distance.
 
@@ -572,15 +571,11 @@ class _Problem:
             distance_weight=1.0 / float(rows.weights.sum()),
         )
         return train_networks(
-            rows.X,
-            rows.weights,
+            self._settings,
+            rows,
             parts,
             loss=loss,
             n_outputs=likelihood.n_outputs_,
-            n_networks=self._settings.n_estimators,
-            hidden_layer_sizes=self._settings.hidden_layer_sizes,
-            alpha=self._settings.alpha,
-            learning_rate=self._settings.learning_rate_init,
             max_iter=max_iter,
             rng=rng,
             report=report,
@@ -694,7 +689,7 @@ class _Problem:
         """Log losses of the calibrated mean at its held-out rows, in nats."""
         return log_losses(self._scale(mean), self._prepared, self._held_out(mean))
 
-    def attributes(self, mean: FittedMean) -> dict[str, Any]:
+    def attributes(self, mean: FittedMean) -> Attributes:
         """Fitted attributes: the process of each state around the mean, calibrated."""
         scale = self._scale(mean)
         likelihoods = self._centred(scale.variance_factor)

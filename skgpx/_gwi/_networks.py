@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skgpx._numerics.adam import adam_step, cosine_decay
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.rows import InputFrame
-from skgpx._shell.validation import check_layer_sizes
-from skgpx._types import Array, ArrayLike, Generator, Index
+from skgpx._shell.validation import Rows, check_layer_sizes
+from skgpx._types import Array, Attributes, Generator, Index
 
 # Maps outputs (k, b, c) of k networks at rows (k, b) to the loss (k,) of each and its
 # derivatives in the outputs.
@@ -63,7 +64,12 @@ class TrainedNetworks(NamedTuple):
 
     mean: Callable[[Array], Array]
     held_out_values: Array
-    curves: dict[str, Any]
+    curves: Attributes
+
+
+# Called with a function that returns what training would return now; training stops if
+# it returns True.
+Report = Callable[[Callable[[], TrainedNetworks]], bool]
 
 
 def hold_out(
@@ -113,51 +119,43 @@ def stays_behind(gains: list[float]) -> bool:
 
 
 def train_networks(
-    X: Array,
-    weights: Array,
+    settings: BaseEstimator,
+    rows: Rows,
     parts: Index,
     loss: Loss,
     n_outputs: int,
-    n_networks: int,
-    hidden_layer_sizes: ArrayLike,
-    alpha: float,
-    learning_rate: float,
     max_iter: int,
     rng: Generator,
-    report: Callable[[Callable[[], TrainedNetworks]], bool],
+    report: Report,
 ) -> TrainedNetworks:
     """Train networks from several starts, side by side.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-    weights : ndarray of shape (n,)
-        For the standardisation of X.
+    settings : GWIRegressor or GWIClassifier
+        With its parameters `n_estimators`, `hidden_layer_sizes`, `alpha` and
+        `learning_rate_init`.
+    rows : Rows
+        With weights for the standardisation of X.
     parts : ndarray of int of shape (k, h)
         From :func:`hold_out`. The lowest loss of each network at its held-out rows ends
         its training.
     loss : callable
     n_outputs : int
-    n_networks : int
-    hidden_layer_sizes : array-like of int
-    alpha : float
-        Penalty of squared weights.
-    learning_rate : float
-        Of the first step of Adam.
     max_iter : int
         Largest number of epochs.
     rng : numpy.random.Generator
     report : callable
-        Called after each round with a function that returns what training would return
-        now; training stops if it returns True.
+        Called after each round.
     """
     # 1  Standardised rows, in single precision: tanh takes most of the time, and a
     # quarter of it then.
-    frame = InputFrame.of(X, weights)
-    X = frame(X).astype(np.float32)
+    frame = InputFrame.of(rows.X, rows.weights)
+    X: Array = frame(rows.X).astype(np.float32)
 
     # 2  Each network has a start, and a part of the rows that is held out.
-    layers = check_layer_sizes(hidden_layer_sizes)
+    n_networks = settings.n_estimators
+    layers = check_layer_sizes(settings.hidden_layer_sizes)
     network = Perceptron((X.shape[1], *layers, n_outputs))
     part_of_network = np.arange(n_networks) % max(len(parts), 1)
     held_out = np.empty((n_networks, 0), np.intp)
@@ -201,12 +199,11 @@ def train_networks(
         # 4  Epochs of Adam, for all networks that still gain.
         state_of_active = state.take(active, axis=1)
         training_losses[active, first_epoch:last_epoch] = _train(
+            settings,
             network,
             X,
             training[active],
             loss,
-            alpha=alpha,
-            learning_rate=learning_rate,
             max_iter=max_iter,
             epochs=range(first_epoch, last_epoch),
             state=state_of_active,
@@ -234,12 +231,11 @@ def train_networks(
 
 
 def _train(
+    settings: BaseEstimator,
     network: Perceptron,
     X: Array,
     training: Index,
     loss: Loss,
-    alpha: float,
-    learning_rate: float,
     max_iter: int,
     epochs: range,
     state: Array,
@@ -256,7 +252,7 @@ def _train(
     # The L2 penalty of the weights; biases have none.
     penalty = np.zeros(network.n_parameters, X.dtype)
     for layer, _ in network.layers(penalty):
-        layer[:] = alpha
+        layer[:] = settings.alpha
     losses = np.zeros((len(epochs), n_networks))
     for epoch, epoch_loss in zip(epochs, losses, strict=True):
         order = rng.permuted(training, axis=1)
@@ -270,7 +266,7 @@ def _train(
             rate = cosine_decay(
                 step,
                 max_iter * n_batches,
-                learning_rate,
+                settings.learning_rate_init,
             )
             adam_step(
                 parameters,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -27,8 +27,8 @@ from skgpx._numerics.regression import (
 from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_budgets import ABUNDANT_ROWS
 from skgpx._shell.row_statistics import row_statistics
-from skgpx._shell.validation import Rows, row_blocks
-from skgpx._types import AnyArray, Array, Generator, Index, Kernel
+from skgpx._shell.validation import Rows, kernel_of, row_blocks
+from skgpx._types import AnyArray, Array, Attributes, Generator, Index
 from skgpx.bases import Nystroem, WarpedInputs, select_inducing
 from skgpx.likelihoods import Likelihood
 
@@ -57,7 +57,7 @@ class FittedMean(NamedTuple):
     functions: Sequence[Callable[[AnyArray], Array]]
     held_out: Index
     predictions: Array
-    curves: dict[str, Any] | None = None
+    curves: Attributes | None = None
     map: InputMap | None = None
 
     def at(self, chosen: slice) -> FittedMean:
@@ -152,7 +152,7 @@ class FittedProcess(NamedTuple):
         mean: FittedMean,
         rows: Rows,
         n_calibration_rows: int,
-    ) -> dict[str, Any]:
+    ) -> Attributes:
         """Fitted attributes of the process and of its mean."""
         calibration = {"calibration_rows": n_calibration_rows}
         return {
@@ -166,16 +166,13 @@ class FittedProcess(NamedTuple):
 
 
 def fit_process(
+    settings: BaseEstimator,
     rows: Rows,
     likelihood: Likelihood,
     rng: Generator,
     *,
-    kernel: Kernel | None,
-    is_learned: bool,
-    inducing: str,
     n_inducing: int | None,
     noise_variance: float | None,
-    n_jobs: int | None,
     hyperparameters: str = "maximise",
 ) -> FittedProcess:
     """Prior by the evidence, inducing points, and regression in their basis.
@@ -184,19 +181,16 @@ def fit_process(
 
     Parameters
     ----------
+    settings : GWIRegressor or GWIClassifier
+        With its parameters `kernel`, `optimizer`, `inducing` and `n_jobs`.
     rows : Rows
     likelihood : Likelihood
         Prepared, and smooth.
     rng : numpy.random.Generator
-    kernel : Kernel or None
-    is_learned : bool
-        Whether hyperparameters are learned.
-    inducing : str or array-like of shape (m, d)
     n_inducing : int or None
         None: as many as the kernel needs.
     noise_variance : float or None
         Noise of the regression; None takes the noise of the likelihood.
-    n_jobs : int or None
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
         As in :func:`~skgpx._hyperparameters.learn`.
     """
@@ -209,10 +203,10 @@ def fit_process(
         rows,
         likelihood,
         search_rng,
-        kernel=kernel,
-        fixed=not is_learned,
+        kernel=kernel_of(settings),
+        fixed=settings.optimizer is None,
         n_inducing=n_inducing,
-        n_jobs=n_jobs,
+        n_jobs=settings.n_jobs,
         hyperparameters=hyperparameters,
         # few points leave out what is rough
         rough=n_inducing is None and len(rows.y) < ABUNDANT_ROWS,
@@ -222,14 +216,12 @@ def fit_process(
     processes = []
     for state in states:
         process = _regress(
+            settings,
             rows,
             state,
             select_rng,
-            is_learned=is_learned,
-            inducing=inducing,
-            n_inducing=n_inducing,
-            noise_variance=noise_variance,
-            n_jobs=n_jobs,
+            n_inducing,
+            noise_variance,
         )
         processes.append(process)
     if len(processes) == 1:
@@ -244,18 +236,17 @@ def fit_process(
 
 
 def _regress(
+    settings: BaseEstimator,
     rows: Rows,
     prior: State,
     rng: Generator,
-    *,
-    is_learned: bool,
-    inducing: str,
     n_inducing: int | None,
     noise_variance: float | None,
-    n_jobs: int | None,
 ) -> FittedProcess:
     """Inducing points for a prior, and the regression in their basis."""
     kernel = prior.kernel
+    inducing = settings.inducing
+    is_learned = settings.optimizer is not None
     if noise_variance is None:
         noise_variance = prior.noise_variance
 
@@ -287,11 +278,11 @@ def _regress(
             rows,
             prior.likelihood,
             is_learned,
-            n_jobs,
+            settings.n_jobs,
         )
         weights = regressions.posterior(noise_variances)
         return FittedProcess(LatentModel(basis, weights), noise_variances, (prior,))
-    statistics = row_statistics(basis, rows, n_jobs)
+    statistics = row_statistics(basis, rows, settings.n_jobs)
     # I + ΦᵀΦ / σ² = L Lᵀ
     L = precision_root(statistics.gram, noise_variance)
     mean = posterior_mean_from(statistics, noise_variance, L)[:, np.newaxis]

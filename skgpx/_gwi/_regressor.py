@@ -72,13 +72,15 @@ from skgpx._shell.validation import (
 from skgpx._types import (
     Array,
     ArrayLike,
+    Attributes,
     Generator,
     Interactions,
     Kernel,
     RandomState,
+    RowValues,
 )
 from skgpx.diagnostics import (
-    Finding,
+    Findings,
     better_process,
     check_residuals,
     conclude,
@@ -404,9 +406,9 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: RowValues = None,
         *,
-        groups: ArrayLike | None = None,
+        groups: RowValues = None,
     ) -> Self:
         """Fit the process, train the mean, and calibrate the variances around it.
 
@@ -575,8 +577,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
+        sample_weight: RowValues,
+        groups: RowValues,
         rng: Generator,
     ) -> tuple[Rows, BaseModel | None]:
         """Rows of the process, and the base model."""
@@ -640,15 +642,12 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         if self._has_plain_noise:
             hyperparameters = self.hyperparameters
         process = fit_process(
+            self,
             rows,
             Gaussian(noise_variance).prepare(rows.y, rows.weights),
             rng,
-            kernel=kernel_of(self),
-            is_learned=self.optimizer is not None,
-            inducing=self.inducing,
             n_inducing=None if isinstance(n_inducing, str) else n_inducing,
             noise_variance=noise_variance,
-            n_jobs=self.n_jobs,
             hyperparameters=hyperparameters,
         )
         errors, variance = leave_one_out(process, rows)
@@ -665,7 +664,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         problem: _Problem,
         rng: Generator,
         reporter: RoundReporter,
-        attributes_of: Callable[[FittedMean], dict[str, Any]],
+        attributes_of: Callable[[FittedMean], Attributes],
     ) -> FittedMean:
         """The regression of the process, or networks that predict better.
 
@@ -721,15 +720,11 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
             return reporter.round(lambda: attributes_of(mean))
 
         networks = train_networks(
-            rows.X,
-            rows.weights,
+            self,
+            rows,
             parts,
             loss=squared_error(targets.reshape(n, n_targets), rows.weights),
             n_outputs=n_targets,
-            n_networks=self.n_estimators,
-            hidden_layer_sizes=self.hidden_layer_sizes,
-            alpha=self.alpha,
-            learning_rate=self.learning_rate_init,
             max_iter=max_iter,
             rng=train_rng,
             report=report,
@@ -749,7 +744,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         form: NormalForm,
         learn_noise_of: Callable[[FittedMean], LearnedNoise] | None,
         mean: FittedMean,
-    ) -> dict[str, Any]:
+    ) -> Attributes:
         """Fitted attributes of a mean, in the units of y.
 
         Held-out rows determine variances near the data; far from them the variance
@@ -808,7 +803,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         self,
         problem: _Problem,
         base_model: BaseModel | None,
-        groups: ArrayLike | None,
+        groups: RowValues,
         seed: int,
         mean: FittedMean,
     ) -> LearnedNoise:
@@ -980,7 +975,7 @@ def _residual_findings(
     mean: FittedMean,
     likelihood: Likelihood,
     is_plain_process: bool,
-) -> list[Finding | None]:
+) -> Findings:
     """Means that are worse than the process, or that leave structure of y."""
     rows = problem.rows
     held_out = mean.held_out
@@ -1003,7 +998,7 @@ def _residual_findings(
     )
     # y is centred
     variance_of_y: Any = np.average(rows.y**2, axis=0, weights=rows.weights)
-    findings: list[Finding | None] = []
+    findings: Findings = []
     residuals = np.atleast_2d(residuals.T)
     regression_residuals = np.atleast_2d(regression_residuals.T)
     # as many findings or None for each target

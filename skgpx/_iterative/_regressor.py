@@ -62,9 +62,18 @@ from skgpx._shell.validation import (
     refuse_categories,
     row_quantity,
 )
-from skgpx._types import Array, ArrayLike, Generator, Interactions, Kernel, RandomState
+from skgpx._types import (
+    Array,
+    ArrayLike,
+    Attributes,
+    Generator,
+    Interactions,
+    Kernel,
+    RandomState,
+    RowValues,
+)
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import Finding, conclude
+from skgpx.diagnostics import Findings, conclude
 from skgpx.kernels import decaying_part, rescaled
 from skgpx.likelihoods import Gaussian, Likelihood, Warped
 from skgpx.likelihoods._warped import normal_noise
@@ -310,9 +319,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: RowValues = None,
         *,
-        noise_variance: ArrayLike | None = None,
+        noise_variance: RowValues = None,
     ) -> Self:
         """Learn the prior, and solve the linear systems of the posterior.
 
@@ -417,7 +426,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         units: Units,
         previous: _Solved | None,
         reporter: RoundReporter,
-    ) -> list[Finding | None]:
+    ) -> Findings:
         """Fit to standardised rows; return the findings of the diagnostics."""
         clock = StageClock()
         search_rng, sparse_rng, draw_rng = generator(self.random_state).spawn(3)
@@ -478,7 +487,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             coefficients[positions] = previous.coefficients[previous_positions]
             start = coefficients.reshape(n, -1)
 
-        def finish(solution: Solution) -> tuple[dict[str, Any], Array, Array]:
+        def finish(solution: Solution) -> tuple[Attributes, Array, Array]:
             coefficients = solution.values.reshape(B.shape)
             solved = _Solved(
                 hyperparameters,
@@ -492,7 +501,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
             return self._fitted_attributes(solved, solution, sparse, noise)
 
         def report(progress: Progress) -> bool:
-            def attributes() -> dict[str, Any]:
+            def attributes() -> Attributes:
                 solution = Solution(
                     values=progress.solution,
                     residuals=np.full(columns.shape[1], np.nan),
@@ -546,7 +555,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         units: Units,
         errors: Array,
         variance: Array,
-    ) -> list[Finding | None]:
+    ) -> Findings:
         """Check the leave-one-out errors of some rows."""
         # a kernel that the user fixes may underfit on purpose
         if self.optimizer is None:
@@ -626,7 +635,7 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         solution: Solution,
         sparse: SparseRows,
         noise: Array,
-    ) -> tuple[dict[str, Any], Array, Array]:
+    ) -> tuple[Attributes, Array, Array]:
         """Attributes of the fit, and leave-one-out errors of some rows."""
         shift = solved.units.shift
         scale = solved.units.scale

@@ -28,7 +28,7 @@ from skgpx._shell.validation import (
     row_quantity,
     warn,
 )
-from skgpx._types import AnyArray, Array, ArrayLike, RandomState
+from skgpx._types import AnyArray, Array, ArrayLike, RandomState, RowValues
 from skgpx.exceptions import PredictionWarning
 from skgpx.kernels import VALUE, FunctionalRows
 from skgpx.likelihoods import Bernoulli, Categorical, Likelihood, Warped
@@ -59,10 +59,10 @@ class LatentEstimator(Reporting, BaseEstimator):
         self,
         X: ArrayLike,
         *,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
-        **quantities: ArrayLike | None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
+        **quantities: RowValues,
     ) -> PredictiveDistribution:
         """Predictive distribution at rows, with their exposures, noise or censoring.
 
@@ -222,11 +222,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         return_cov: bool = False,
         *,
         include_noise: bool = True,
-        exposure: ArrayLike | None = None,
-        noise_variance: ArrayLike | None = None,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        exposure: RowValues = None,
+        noise_variance: RowValues = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> Any:
         """Predictive mean, and on request its standard deviation or covariance.
 
@@ -302,12 +302,12 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         self,
         X: ArrayLike,
         *,
-        exposure: ArrayLike | None = None,
-        noise_variance: ArrayLike | None = None,
-        censoring: ArrayLike | None = None,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        exposure: RowValues = None,
+        noise_variance: RowValues = None,
+        censoring: RowValues = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> PredictiveDistribution:
         """Predictive distribution of y, an object that computes on request.
 
@@ -350,11 +350,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         X: ArrayLike,
         quantiles: ArrayLike = (0.05, 0.5, 0.95),
         *,
-        exposure: ArrayLike | None = None,
-        noise_variance: ArrayLike | None = None,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        exposure: RowValues = None,
+        noise_variance: RowValues = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> Array:
         """Quantiles of the predictive distribution of y.
 
@@ -392,11 +392,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         X: ArrayLike,
         coverage: float = 0.9,
         *,
-        exposure: ArrayLike | None = None,
-        noise_variance: ArrayLike | None = None,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        exposure: RowValues = None,
+        noise_variance: RowValues = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> Array:
         """Central predictive interval of y.
 
@@ -433,11 +433,11 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         n_samples: int = 1,
         random_state: RandomState = None,
         *,
-        exposure: ArrayLike | None = None,
-        noise_variance: ArrayLike | None = None,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        exposure: RowValues = None,
+        noise_variance: RowValues = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> Array:
         """Draw observations, jointly over the rows of X.
 
@@ -476,12 +476,12 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        exposure: ArrayLike | None = None,
-        noise_variance: ArrayLike | None = None,
-        censoring: ArrayLike | None = None,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        exposure: RowValues = None,
+        noise_variance: RowValues = None,
+        censoring: RowValues = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> Array:
         """Log density (or log probability) of each row's target.
 
@@ -527,12 +527,12 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: RowValues = None,
         *,
-        exposure: ArrayLike | None = None,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        exposure: RowValues = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> float:
         """Coefficient of determination R² of the predictive mean.
 
@@ -592,7 +592,7 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
             "sample_functions(...).value_and_grad(X)."
         )
 
-    def _warn_of_missing(self, exposure: ArrayLike | None) -> None:
+    def _warn_of_missing(self, exposure: RowValues) -> None:
         """Warn where counts are scored as if each were over one unit of exposure."""
         if exposure is not None or not getattr(self, "_exposed", False):
             return
@@ -636,9 +636,9 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         self,
         X: ArrayLike,
         *,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> AnyArray:
         """Most probable class of each row.
 
@@ -667,9 +667,9 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         self,
         X: ArrayLike,
         *,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> Array:
         """Class probabilities averaged over the posterior.
 
@@ -696,9 +696,9 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         self,
         X: ArrayLike,
         *,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> Array:
         """Logarithm of :meth:`predict_proba`.
 
@@ -745,9 +745,9 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         self,
         X: ArrayLike,
         *,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> tuple[Array, Array]:
         """Mean and variance of the latent function.
 
@@ -783,9 +783,9 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         n_samples: int = 1,
         random_state: RandomState = None,
         *,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> AnyArray:
         """Draw labels, jointly over the rows of X.
 
@@ -817,9 +817,9 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> Array:
         """Log probability of each row's label.
 
@@ -858,11 +858,11 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: RowValues = None,
         *,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> float:
         """Accuracy: share of the rows with their label as the most probable class.
 

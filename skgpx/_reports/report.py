@@ -27,7 +27,8 @@ from skgpx.likelihoods._warped import normal_noise
 
 # Names of entries, and how to read them from a fitted estimator.
 Section = dict[str, Callable[[BaseEstimator], object]]
-
+# What has been read, by name.
+Entries = dict[str, Any]
 
 _MODEL: Section = {
     "estimator": lambda fit: type(fit).__name__,
@@ -129,11 +130,11 @@ class Report(dict[str, Any]):
 class Reporting(OneBlasThread):
     """Gives an estimator its `report`, and its pickles the version of the library."""
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Entries:
         parent: Any = super()
         return {**parent.__getstate__(), "_skgpx_version": __version__}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Entries) -> None:
         parent: Any = super()
         state = dict(state)
         version = state.pop("_skgpx_version", "unknown")
@@ -206,7 +207,7 @@ class Reporting(OneBlasThread):
         seconds = dict(getattr(self, "stage_seconds_", {}))
         if seconds:
             seconds["total"] = sum(seconds.values())
-        held_out: dict[str, Any] = {}
+        held_out: Entries = {}
         if X is not None and y is not None:
             held_out = _held_out(self, X, y)
         # messages by check: findings of the fit, of the rows X and of the targets y
@@ -227,7 +228,7 @@ class Reporting(OneBlasThread):
                 f"hold {_percent(coverage)} of the held-out rows. Try another kernel "
                 "or likelihood, or TemperedRegressor around the model."
             )
-        sections: dict[str, dict[str, Any]] = {
+        sections: dict[str, Entries] = {
             "model": _read(self, _MODEL),
             "prior": _read(self, _PRIOR),
             **_averaged(self),
@@ -244,7 +245,7 @@ class Reporting(OneBlasThread):
 # ---- Sections ------------------------------------------------------------------------
 
 
-def _read(fit: BaseEstimator, section: Section) -> dict[str, Any]:
+def _read(fit: BaseEstimator, section: Section) -> Entries:
     """Entries of a section for which the fit has an attribute and a value."""
     entries = {}
     for name, get in section.items():
@@ -258,7 +259,7 @@ def _read(fit: BaseEstimator, section: Section) -> dict[str, Any]:
     return entries
 
 
-def _inference(fit: BaseEstimator) -> dict[str, Any]:
+def _inference(fit: BaseEstimator) -> Entries:
     """How the posterior was found, and how well."""
     section = _INFERENCE
     if len(getattr(fit, "energy_curve_", ())):
@@ -269,12 +270,12 @@ def _inference(fit: BaseEstimator) -> dict[str, Any]:
     return _read(fit, section)
 
 
-def _averaged(model: BaseEstimator) -> dict[str, dict[str, Any]]:
+def _averaged(model: BaseEstimator) -> dict[str, Entries]:
     """Quantiles of averaged hyperparameters, and the weights of their families."""
     averaged = AveragedHyperparameters.of(model)
     if averaged is None:
         return {}
-    entries: dict[str, Any] = {}
+    entries: Entries = {}
     # those with the shortest lengthscales
     n_listed = 10
     for hyperparameter, values in averaged.of_columns(n_listed).items():
@@ -290,7 +291,7 @@ def _averaged(model: BaseEstimator) -> dict[str, dict[str, Any]]:
     return {"hyperparameters": entries, "families": averaged.family_weights()}
 
 
-def _search(model: BaseEstimator) -> dict[str, Any]:
+def _search(model: BaseEstimator) -> Entries:
     """Rows and criterion of the hyperparameters, of the model or the one inside it."""
     record = getattr(model, "_record", None)
     if not record:
@@ -301,13 +302,13 @@ def _search(model: BaseEstimator) -> dict[str, Any]:
     return {name: value for name, value in record.items() if value}
 
 
-def _basis(model: BaseEstimator, X: ArrayLike | None) -> dict[str, Any]:
+def _basis(model: BaseEstimator, X: ArrayLike | None) -> Entries:
     """Kind and size of the basis, and the share of the prior variance it leaves out.
 
     Measured at up to 2000 of the rows X; without any, in the middle of the domain, or
     for inducing points at the rows of the fit.
     """
-    section: dict[str, Any] = {}
+    section: Entries = {}
     posterior = getattr(model, "posterior_", None)
     if isinstance(posterior, MixtureModel):
         section["models"] = len(posterior.models)
@@ -373,7 +374,7 @@ def _share(model: FunctionModel, rows: AnyArray) -> float:
     return residual / max(explained + residual, 1e-300)
 
 
-def _held_out(model: BaseEstimator, X: ArrayLike, y: ArrayLike) -> dict[str, Any]:
+def _held_out(model: BaseEstimator, X: ArrayLike, y: ArrayLike) -> Entries:
     """Scores of held-out rows."""
     if is_classifier(model):
         log_density = model.log_predictive_density(X, y)

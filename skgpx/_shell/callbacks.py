@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator
 
-from skgpx._types import ArrayLike
+from skgpx._types import ArrayLike, Attributes, RowValues
 
 _LOGGER = logging.getLogger("skgpx")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -31,9 +31,6 @@ except ImportError:  # scikit-learn < 1.9: fits run without callbacks, and are l
 def with_callbacks(method: _Method) -> _Method:
     """scikit-learn's decorator of `fit`, which keeps the type of the method."""
     return _with_callbacks(method)
-
-
-Attributes = Callable[[], dict[str, Any]]
 
 
 class RoundReporter:
@@ -59,8 +56,8 @@ class RoundReporter:
         estimator: BaseEstimator,
         X: ArrayLike,
         y: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        **row_arguments: ArrayLike | None,
+        sample_weight: RowValues,
+        **row_arguments: RowValues,
     ):
         row_arguments = {"sample_weight": sample_weight, **row_arguments}
         metadata = {
@@ -82,7 +79,7 @@ class RoundReporter:
             self._context = estimator._init_callback_context(max_subtasks=None)
             self._context.call_on_fit_task_begin(**self._data)
 
-    def round(self, attributes: Attributes, **figures: float) -> bool:
+    def round(self, attributes: Callable[[], Attributes], **figures: float) -> bool:
         """Report a round.
 
         Parameters
@@ -118,7 +115,7 @@ class RoundReporter:
         self._log("search", **figures)
         return self._end_task("search", None)
 
-    def _end_task(self, name: str, attributes: Attributes | None) -> bool:
+    def _end_task(self, name: str, attributes: Callable[[], Attributes] | None) -> bool:
         """Tell callbacks of a task that has ended; whether one asks to stop."""
         if self._context is None:
             return False

@@ -29,7 +29,7 @@ from skgpx._shell.parallel import parallel_map
 from skgpx._shell.tables import Training, row_codes, take_rows
 from skgpx._shell.validation import check_is_fitted, warn
 from skgpx._shell.wrapped import is_search
-from skgpx._types import AnyArray, Array, ArrayLike, Generator, Index, Mask
+from skgpx._types import AnyArray, Array, Generator, Index, Mask, RowValues
 from skgpx.exceptions import DataWarning
 
 Predict = Callable[[Any, Any], Array]
@@ -78,7 +78,7 @@ def cross_fit(
     predict: Predict,
     *,
     cv: Folds = None,
-    groups: ArrayLike | None = None,
+    groups: RowValues = None,
     stratify: bool = False,
     n_jobs: int | None = None,
 ) -> CrossFit:
@@ -224,7 +224,7 @@ def seeded(estimator: BaseEstimator, rng: Generator) -> Any:
     return fresh
 
 
-def _splitter(cv: Folds, groups: ArrayLike | None, stratify: bool) -> Any:
+def _splitter(cv: Folds, groups: RowValues, stratify: bool) -> Any:
     """The splitter that was given; for a number, one that keeps groups together."""
     if cv is not None and not isinstance(cv, Integral):
         return check_cv(cv)

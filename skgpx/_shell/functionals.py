@@ -12,7 +12,7 @@ from skgpx._shell.validation import (
     check_new_rows,
     standardisation,
 )
-from skgpx._types import Array, ArrayLike
+from skgpx._types import Array, RowValues
 from skgpx.kernels import FunctionalRows, Functionals, checked_functionals
 
 # Quantities of rows, given to `fit` and to predictions alike.
@@ -30,9 +30,9 @@ def functional_rows(
     estimator: Any,
     X: Array,
     *,
-    derivative: ArrayLike | None = None,
-    widths: ArrayLike | None = None,
-    against: ArrayLike | None = None,
+    derivative: RowValues = None,
+    widths: RowValues = None,
+    against: RowValues = None,
 ) -> FunctionalRows | None:
     """What rows X (n, d), already checked, see of f; None if all see its values.
 

@@ -28,7 +28,7 @@ from skgpx._shell.functionals import functional_rows, resolution_of
 from skgpx._shell.kernel_requests import EVERYTHING
 from skgpx._shell.parallel import blas_jobs, parallel_map, parallel_stream
 from skgpx._shell.validation import Rows, check_is_fitted, copy_to_merge
-from skgpx._types import Array, ArrayLike, Index, Kernel
+from skgpx._types import Array, ArrayLike, Attributes, Index, Kernel
 from skgpx.bases import Basis, NeighborResidual
 from skgpx.kernels import VALUE, FunctionalRows, Functionals, split_noise
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -422,7 +422,7 @@ class AdditiveModel(Mergeable):
                 f"{sum(self._targets) or 1} and {sum(other._targets) or 1}."
             )
 
-    def _solution(self) -> dict[str, Any]:
+    def _solution(self) -> Attributes:
         """Attributes that follow from the sums."""
         raise NotImplementedError
 
@@ -432,7 +432,7 @@ class AdditiveModel(Mergeable):
             vars(self).pop(name, None)
         self._unsolved = clock.seconds
 
-    def _solved(self, solution: dict[str, Any], clock: StageClock) -> None:
+    def _solved(self, solution: Attributes, clock: StageClock) -> None:
         """Keep a solution and what it has cost."""
         vars(self).update(solution, stage_seconds_=clock.seconds)
         vars(self).pop("_unsolved", None)

@@ -44,6 +44,7 @@ from skgpx._types import (
     Kernel,
     Mask,
     RandomState,
+    RowValues,
     Selection,
 )
 from skgpx.exceptions import DataWarning
@@ -210,7 +211,7 @@ def check_rows(
     estimator: BaseEstimator,
     X: ArrayLike,
     y: ArrayLike,
-    sample_weight: ArrayLike | None,
+    sample_weight: RowValues,
     *,
     numeric: bool,
     reset: bool = True,
@@ -977,7 +978,7 @@ def check_targets(y: ArrayLike, rows: Sized, n_targets: int = 1) -> AnyArray:
 # ---- Weights, and a quantity of each row ---------------------------------------------
 
 
-def check_weights(sample_weight: ArrayLike | None, X: ArrayLike) -> Array:
+def check_weights(sample_weight: RowValues, X: ArrayLike) -> Array:
     """Frequency weights (n,) of the rows of X, ones for None.
 
     Raises
@@ -1035,7 +1036,7 @@ _LIKELIHOODS = {
 def row_quantity(
     likelihood: Likelihood,
     n_rows: int,
-    **quantities: ArrayLike | None,
+    **quantities: RowValues,
 ) -> Array | None:
     """The quantity that is given of each row, an array (n,); None without any.
 

@@ -88,7 +88,15 @@ from skgpx._spectral_vgp._population import (
     fit_functionals,
     fit_population,
 )
-from skgpx._types import Array, ArrayLike, Generator, Kernel, RandomState
+from skgpx._types import (
+    Array,
+    ArrayLike,
+    Attributes,
+    Generator,
+    Kernel,
+    RandomState,
+    RowValues,
+)
 from skgpx.bases import (
     ContinuedSeries,
     EmpiricalSpectral,
@@ -100,6 +108,7 @@ from skgpx.bases import (
 from skgpx.bases._eigenvalues import EigenvalueRule
 from skgpx.diagnostics import (
     Finding,
+    Findings,
     check_residuals,
     conclude,
     equal_rows,
@@ -384,12 +393,12 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: RowValues = None,
         *,
-        noise_variance: ArrayLike | None = None,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
+        noise_variance: RowValues = None,
+        derivative: RowValues = None,
+        widths: RowValues = None,
+        against: RowValues = None,
     ) -> Self:
         """Fit prior and posterior.
 
@@ -459,7 +468,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         def report(
             prior: FourierPrior,
             evidence: float,
-            attributes: Callable[[], dict[str, Any]],
+            attributes: Callable[[], Attributes],
         ) -> bool:
             return reporter.round(
                 lambda: self._attributes(attributes()),
@@ -493,7 +502,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: RowValues = None,
     ) -> Self:
         """Add rows to those seen so far; what follows is solved when it is read.
 
@@ -651,8 +660,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        noise_variance: ArrayLike | None = None,
+        sample_weight: RowValues,
+        noise_variance: RowValues = None,
         reset: bool = True,
         **functionals: Any,
     ) -> tuple[Rows, KnownNoise | None]:
@@ -755,7 +764,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         self._noise_of_kinds = NoiseOfKinds.of(rows, self._seen, units)
         return no_level(self._seen.rows(rows.X).derivative != VALUE)
 
-    def _check_fit(self, rows: Rows) -> list[Finding | None]:
+    def _check_fit(self, rows: Rows) -> Findings:
         """Residuals of at most 1000 of the rows that the functions describe."""
         if self._seen is not None:
             # those of values
@@ -873,10 +882,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         terms = stationary_terms(split_noise(kernel)[0], d)
         return any(type(factor) is not RBF for term in terms for factor in term.factors)
 
-    def _solution(self) -> dict[str, Any]:
+    def _solution(self) -> Attributes:
         return self._attributes(self._state.solve()[0])
 
-    def _attributes(self, solution: dict[str, Any]) -> dict[str, Any]:
+    def _attributes(self, solution: Attributes) -> Attributes:
         """Fitted attributes, with the noise and the domain that were given."""
         solution |= self._noise_of_kinds.applied(solution)
         noise_variance = solution["noise_variance_"]
@@ -1000,7 +1009,7 @@ class SparseState:
     def solve(
         self,
         report: Callable[..., bool] | None = None,
-    ) -> tuple[dict[str, Any], tuple[()]]:
+    ) -> tuple[Attributes, tuple[()]]:
         """Noise variance, posterior and bound; O(m^3), and no rounds to report."""
         del report
         sums = self.statistics

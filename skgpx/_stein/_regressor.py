@@ -64,13 +64,19 @@ from skgpx._stein._start import (
     without_waves,
 )
 from skgpx._stein._wave_mixture import WIDE, NetworkWarp, SteinState, WaveMixture
-from skgpx._types import Array, ArrayLike, Generator, Kernel, RandomState
+from skgpx._types import (
+    Array,
+    ArrayLike,
+    Attributes,
+    Generator,
+    Kernel,
+    RandomState,
+    RowValues,
+)
 from skgpx.bases import Nystroem
-from skgpx.diagnostics import Finding, check_residuals, conclude, no_level
+from skgpx.diagnostics import Findings, check_residuals, conclude, no_level
 from skgpx.kernels import VALUE, kernel_of_values
 from skgpx.likelihoods import Gaussian
-
-Attributes = dict[str, Any]
 
 Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
 
@@ -121,7 +127,7 @@ class _Start(NamedTuple):
     prior: State
     noise_variance: float | Array
     mixture: WaveMixture
-    findings: list[Finding | None]
+    findings: Findings
     known: Array | None = None
 
 
@@ -382,9 +388,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: RowValues = None,
         *,
-        derivative: ArrayLike | None = None,
+        derivative: RowValues = None,
     ) -> Self:
         """Learn the prior and the frequencies, and fit the posterior.
 
@@ -419,7 +425,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         reporter = RoundReporter(self, X, y, sample_weight, derivative=derivative)
 
         def report(
-            attributes: Callable[[], dict[str, Any]],
+            attributes: Callable[[], Attributes],
             descent: SteinDescent,
         ) -> bool:
             figures = {"steps": descent.n_iter, "loss": descent.loss_curve[-1]}
@@ -437,7 +443,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: RowValues = None,
     ) -> Self:
         """Add rows to those seen so far, with the frequencies as they are.
 
@@ -518,9 +524,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None,
+        sample_weight: RowValues,
         reset: bool = True,
-        derivative: ArrayLike | None = None,
+        derivative: RowValues = None,
     ) -> Rows:
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
         refuse_categories(self)
@@ -569,7 +575,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         rows: Rows,
         clock: StageClock,
         report: Report,
-    ) -> tuple[Attributes, list[Finding | None]]:
+    ) -> tuple[Attributes, Findings]:
         """Learn prior, frequencies and variance scale, and solve for the weights.
 
         Parameters
@@ -781,7 +787,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
                 n_columns=self.n_features_in_,
                 rng=wave_rng,
             )
-            findings: list[Finding | None] = [*search_findings([prior], rows)]
+            findings: Findings = [*search_findings([prior], rows)]
             return _Start(prior, noise_variance, mixture, findings, rows.known)
 
         start = learn_kernel(train)
@@ -873,7 +879,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         )
         return noises
 
-    def _solution(self) -> dict[str, Any]:
+    def _solution(self) -> Attributes:
         return self._state.solve()
 
 
@@ -882,7 +888,7 @@ def _check_residuals(
     learning_rows: Rows,
     start: _Start,
     data: _Data,
-) -> list[Finding | None]:
+) -> Findings:
     """What the leave-one-out errors of the learned waves say of kernel and noise."""
     warp = mixture.warp
     mapped = learning_rows.X if warp is None else warp(learning_rows.X)

@@ -17,7 +17,7 @@ from skgpx._numerics.regression import WeightStatistics, log_evidence, posterior
 from skgpx._numerics.wave_evidence import Waves
 from skgpx._shell.row_statistics import add_statistics, statistics_of_all
 from skgpx._shell.validation import Rows, row_blocks
-from skgpx._types import Array, Generator, Kernel
+from skgpx._types import Array, Attributes, Generator, Kernel
 from skgpx.bases import Fourier, InputMap, WarpedInputs
 from skgpx.likelihoods import Gaussian
 
@@ -353,7 +353,7 @@ class SteinState:
         total = add_statistics(self.statistics, other.statistics)
         return replace(self, statistics=add_statistics(total, self.first, sign=-1.0))
 
-    def solve(self) -> dict[str, Any]:
+    def solve(self) -> Attributes:
         """Fitted attributes of the waves, and of the sums; O(M m³)."""
         mixture = self.mixture
         noise_variance = mixture.noise_variance

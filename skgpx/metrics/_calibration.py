@@ -6,7 +6,7 @@ import numpy as np
 
 from skgpx._prediction.distribution import Predictive
 from skgpx._shell.validation import check_coverage, generator
-from skgpx._types import Array, ArrayLike, RandomState
+from skgpx._types import Array, ArrayLike, RandomState, RowValues
 from skgpx.metrics._scores import interval_coverage
 from skgpx.metrics._targets import (
     checked_distribution,
@@ -64,7 +64,7 @@ def pit_values(
 def calibration_error(
     pit: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: RowValues = None,
 ) -> float:
     """Distance of PIT values from the uniform distribution, smaller being better.
 
@@ -115,7 +115,7 @@ def coverage_error(
     distribution: Predictive,
     *,
     coverage: float = 0.9,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: RowValues = None,
 ) -> float:
     """Difference between the coverage of central intervals and its nominal value.
 

@@ -17,7 +17,7 @@ from skgpx._prediction.distribution import Predictive
 from skgpx._shell.functionals import ROW_ARGUMENTS
 from skgpx._shell.validation import codes_of_grades
 from skgpx._shell.wrapped import innermost
-from skgpx._types import ArrayLike
+from skgpx._types import ArrayLike, RowValues
 from skgpx.metrics._calibration import calibration_error, coverage_error, pit_values
 from skgpx.metrics._scores import crps, interval_score, neg_log_predictive_density
 
@@ -81,8 +81,8 @@ class PredictiveScorer:
         estimator: BaseEstimator,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        **given: ArrayLike | None,
+        sample_weight: RowValues = None,
+        **given: RowValues,
     ) -> float:
         """Score of a fitted estimator, larger being better.
 
@@ -192,7 +192,7 @@ class PredictiveScorer:
         estimator: BaseEstimator,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None,
+        sample_weight: RowValues,
         row_values: dict[str, ArrayLike],
     ) -> float:
         """Value of the metric of predictive distributions, averaged over targets."""
@@ -238,7 +238,7 @@ def _interval_score_of(
 def _calibration_error_of(
     y_true: ArrayLike,
     distribution: Predictive,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: RowValues = None,
 ) -> float:
     # counts are spread out by the same numbers in every fold and search
     pit = pit_values(y_true, distribution, random_state=0)

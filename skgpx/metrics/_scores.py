@@ -7,7 +7,7 @@ import numpy as np
 from skgpx._numerics import crps as formulas
 from skgpx._prediction.distribution import Predictive
 from skgpx._shell.validation import check_coverage
-from skgpx._types import Array, ArrayLike
+from skgpx._types import Array, ArrayLike, RowValues
 from skgpx.metrics._targets import (
     averaged,
     broadcast_to_targets,
@@ -23,7 +23,7 @@ def neg_log_predictive_density(
     y_true: ArrayLike,
     distribution: Predictive,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: RowValues = None,
 ) -> float:
     """Negative log predictive density (NLPD), smaller being better.
 
@@ -69,7 +69,7 @@ def gaussian_neg_log_density(
     mean: ArrayLike,
     std: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: RowValues = None,
 ) -> float:
     """Negative log density of normal distributions, smaller being better.
 
@@ -121,7 +121,7 @@ def crps(
     y_true: ArrayLike,
     distribution: Predictive,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: RowValues = None,
 ) -> float:
     """Continuous ranked probability score (CRPS) of predictive distributions.
 
@@ -173,7 +173,7 @@ def gaussian_crps(
     mean: ArrayLike,
     std: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: RowValues = None,
 ) -> float:
     """CRPS of normal distributions, smaller being better.
 
@@ -207,7 +207,7 @@ def ensemble_crps(
     draws: ArrayLike,
     *,
     fair: bool = False,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: RowValues = None,
 ) -> float:
     """CRPS of the empirical distribution of draws, smaller being better.
 
@@ -256,7 +256,7 @@ def interval_score(
     bounds: ArrayLike,
     *,
     coverage: float = 0.9,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: RowValues = None,
 ) -> float:
     """Score of central intervals (Winkler's): width plus a penalty for each miss.
 
@@ -294,7 +294,7 @@ def interval_coverage(
     y_true: ArrayLike,
     bounds: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: RowValues = None,
 ) -> float:
     """Fraction of the targets inside their intervals.
 

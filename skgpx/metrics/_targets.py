@@ -6,7 +6,7 @@ import numpy as np
 
 from skgpx._prediction.distribution import Predictive
 from skgpx._shell.validation import doubles
-from skgpx._types import Array, ArrayLike
+from skgpx._types import Array, ArrayLike, RowValues
 
 
 def checked_targets(y_true: ArrayLike) -> Array:
@@ -111,7 +111,7 @@ def checked_distribution(distribution: object, y: Array) -> Predictive:
     return distribution
 
 
-def checked_weights(sample_weight: ArrayLike | None, n: int) -> Array:
+def checked_weights(sample_weight: RowValues, n: int) -> Array:
     """Weights (n,) that sum to one; equal ones for None.
 
     Raises
@@ -137,7 +137,7 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> Array:
     return weights / weights.sum()
 
 
-def averaged(scores: Array, sample_weight: ArrayLike | None) -> float:
+def averaged(scores: Array, sample_weight: RowValues) -> float:
     """Mean of scores (n,) or (n, t) over rows and targets."""
     weights = checked_weights(sample_weight, len(scores))
     # rows of weight zero are left out, whatever their score

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skgpx import GWIRegressor
 from skgpx._gwi._class_scores import (
     HeldOutScores,
     class_loss,
     fit_class_scale,
 )
 from skgpx._gwi._networks import hold_out, squared_error, train_networks
+from skgpx._shell.validation import Rows
 from skgpx.likelihoods import Bernoulli, Categorical, RobustMax
 
 LIKELIHOODS = [Bernoulli(), Categorical(), RobustMax(), RobustMax(0.2)]
@@ -105,15 +107,16 @@ def train(
     n = len(targets)
     parts = hold_out(n, fraction, n_networks, np.random.default_rng(3))
     networks = train_networks(
-        X[:n],
-        np.ones(n),
+        GWIRegressor(
+            n_estimators=n_networks,
+            hidden_layer_sizes=hidden_layer_sizes,
+            alpha=alpha,
+            learning_rate_init=learning_rate,
+        ),
+        Rows(X[:n], targets, np.ones(n)),
         parts,
         loss=squared_error(targets, weights),
         n_outputs=targets.shape[1],
-        n_networks=n_networks,
-        hidden_layer_sizes=hidden_layer_sizes,
-        alpha=alpha,
-        learning_rate=learning_rate,
         max_iter=max_iter,
         rng=np.random.default_rng(1),
         report=report,

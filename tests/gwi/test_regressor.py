@@ -79,15 +79,12 @@ def test_leave_one_out_moments_are_those_of_fits_without_a_row():
     X, y = wavy(30)
     rows = Rows(X, (y - y.mean()) / y.std(), np.ones(30))
     process = fit_process(
+        GWIRegressor(kernel=RBF(1.0), optimizer=None),
         rows,
         Gaussian(0.3).prepare(rows.y, rows.weights),
         np.random.default_rng(0),
-        kernel=RBF(1.0),
-        is_learned=False,
-        inducing="greedy",
         n_inducing=30,
         noise_variance=0.3,
-        n_jobs=None,
     )
     errors, variance = leave_one_out(process, rows)
     for i in (0, 7, 29):
@@ -139,15 +136,12 @@ def test_leave_one_out_moments_of_states_are_those_of_their_mixture(few):
     X, y = few
     rows = Rows(X, (y - y.mean()) / y.std(), np.ones(40))
     process = fit_process(
+        GWIRegressor(),
         rows,
         Gaussian().prepare(rows.y, rows.weights),
         np.random.default_rng(0),
-        kernel=None,
-        is_learned=True,
-        inducing="greedy",
         n_inducing=None,
         noise_variance=None,
-        n_jobs=None,
         hyperparameters="average",
     )
     errors, variance = leave_one_out(process, rows)
