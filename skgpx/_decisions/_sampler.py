@@ -892,7 +892,7 @@ class ThompsonSampler(OneBlasThread):
         steps = scales * rng.standard_normal(centres.shape)
         is_moved = rng.random(centres.shape) < 0.5
         points = np.clip(centres + is_moved * steps, 0.0, 1.0)
-        if self._space.has_choices:
+        if np.any(self._space.is_choice):
             # choices are drawn again: no small step changes them
             is_drawn = self._space.is_choice & (rng.random(centres.shape) < 0.2)
             points = np.where(is_drawn, rng.random(centres.shape), points)

@@ -170,10 +170,10 @@ class Space:
     def __init__(
         self,
         dimensions: Sequence[Dimension],
-        names: list[str] | None = None,
-        allowed: Callable[[Any], bool] | None = None,
-        inactive: Inactive | None = None,
-        fidelity: int | None = None,
+        names: list[str] | None,
+        allowed: Callable[[Any], bool] | None,
+        inactive: Inactive | None,
+        fidelity: int | None,
     ):
         self.dimensions = tuple(dimensions)
         self.names = names
@@ -209,11 +209,6 @@ class Space:
     def has_levels(self) -> bool:
         """Whether an input has levels, or loses its effect."""
         return self.inactive is not None or not bool(np.all(self.is_continuous))
-
-    @property
-    def has_choices(self) -> bool:
-        """Whether an input has choices."""
-        return bool(np.any(self.is_choice))
 
     # ---- Numbers and coordinates -----------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -28,7 +28,7 @@ from skgpx._shell.functionals import functional_rows, resolution_of
 from skgpx._shell.kernel_requests import EVERYTHING
 from skgpx._shell.parallel import blas_jobs, parallel_map, parallel_stream
 from skgpx._shell.validation import Rows, check_is_fitted, copy_to_merge
-from skgpx._types import Array, ArrayLike, Attributes, Index, Kernel
+from skgpx._types import Array, ArrayLike, Attributes, Index, Kernel, RowValues
 from skgpx.bases import Basis, NeighborResidual
 from skgpx.kernels import VALUE, FunctionalRows, Functionals, split_noise
 from skgpx.likelihoods import Gaussian, Likelihood
@@ -329,6 +329,8 @@ class AdditiveModel(Mergeable):
     # rows given so far; a sum of models has none, as rows may be in both
     _n_rows: int
     n_jobs: int | None
+    # checks X, y and weights of `fit`, or of further rows: reset=False
+    _rows: Callable[..., Rows]
     _state: Any
     # which reads the rows of `fit` where these see functionals of f
     _seen: Functionals | None = None
@@ -346,7 +348,7 @@ class AdditiveModel(Mergeable):
         self,
         X: Array,
         kernel: Kernel | None,
-        **functionals: ArrayLike | None,
+        **functionals: RowValues,
     ) -> Array:
         """Rows of `fit`: points (n, d), or what is seen of f there."""
         seen = functional_rows(self, X, **functionals)
@@ -397,19 +399,26 @@ class AdditiveModel(Mergeable):
         clock = StageClock()
         merged = copy_to_merge(self, other)
         merged._state = self._state.merged(other._state)
-        clock.end_of("statistics")
         merged._defer(clock)
         return merged
 
-    def _add_rows(self, rows: Rows, n_rows: int, clock: StageClock) -> None:
-        """Take checked rows into the sums, `n_rows` with those of weight zero."""
+    def _add_rows(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: RowValues,
+    ) -> Self:
+        """Check further rows, and take them into the sums."""
+        clock = StageClock()
+        self._check_sees_values()
+        rows = self._rows(X, y, sample_weight, reset=False)
         # rows may be refused here: until then nothing has changed
         self._state = self._state.with_rows(rows, self.n_jobs)
         # a sum of models does not know how many rows it has
         if "_n_rows" in vars(self):
-            self._n_rows += n_rows
-        clock.end_of("statistics")
+            self._n_rows += np.shape(X)[0]
         self._defer(clock)
+        return self
 
     def _check_other(self, other: Self) -> None:
         """Refuse to merge with another class, or with a model that is not fitted."""
@@ -427,7 +436,8 @@ class AdditiveModel(Mergeable):
         raise NotImplementedError
 
     def _defer(self, clock: StageClock) -> None:
-        """Forget the solution of other sums; the clock has the stages before it."""
+        """Forget the solution of other sums than these, which end a stage."""
+        clock.end_of("statistics")
         for name in (*self._follows_from_sums, "stage_seconds_"):
             vars(self).pop(name, None)
         self._unsolved = clock.seconds

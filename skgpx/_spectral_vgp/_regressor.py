@@ -455,7 +455,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
             noise_variance=noise_variance,
             **functionals,
         )
-        rows, self._noise = self._given_rows(
+        rows = self._rows(
             X,
             y,
             sample_weight,
@@ -531,17 +531,13 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         follows from the sums of all rows, so chunks of one input with a given `domain`
         are one fit.
         """
-        clock = StageClock()
         if hasattr(self, "_state"):
-            self._check_sees_values()
-            rows, _ = self._given_rows(X, y, sample_weight, reset=False)
-            self._add_rows(rows, np.shape(X)[0], clock)
-            return self
-        rows, self._noise = self._given_rows(X, y, sample_weight)
+            return self._add_rows(X, y, sample_weight)
+        clock = StageClock()
+        rows = self._rows(X, y, sample_weight)
         self.basis_ = self._resolved_basis(rows)
         self._state, findings = self._sums(rows, adds=True)
         conclude(self, findings, sample_weight)
-        clock.end_of("statistics")
         self._defer(clock)
         return self
 
@@ -656,7 +652,7 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
 
     # ---- From parameters to a fit ------------------------------------------------
 
-    def _given_rows(
+    def _rows(
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -664,8 +660,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         noise_variance: RowValues = None,
         reset: bool = True,
         **functionals: Any,
-    ) -> tuple[Rows, KnownNoise | None]:
-        """Checked rows of positive weight, and their noise if it was given."""
+    ) -> Rows:
+        """Checked rows of positive weight; keeps their noise if it was given."""
         X, y, weights = check_rows(self, X, y, sample_weight, numeric=True, reset=reset)
         kernel = None
         if isinstance(self.kernel, Kernel):
@@ -673,13 +669,14 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         check_kernel(kernel, X, self.noise_variance)
         variances = row_quantity(Gaussian(), len(y), noise_variance=noise_variance)
         noise = known_noise(variances, y, weights, self.noise_variance, kernel)
+        self._noise = noise
         relative_noise = None if noise is None else noise.relative
         X = self._rows_seen(X, kernel, **functionals)
         rows = Rows(X, y, weights, relative_noise)
         positive = weights > 0.0
         if not positive.all():
             rows = rows.take(positive)
-        return rows, noise
+        return rows
 
     def _sums(
         self,

@@ -472,15 +472,10 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         the standardisation of y. Sums over the rows are all that is kept of others, so
         that the posterior is that of all rows, in whatever chunks they came.
         """
-        if not hasattr(self, "_state"):
-            self._begin(
-                self._rows(X, y, sample_weight), sample_weight, lambda *_: False
-            )
-            return self
-        clock = StageClock()
-        self._check_sees_values()
-        rows = self._rows(X, y, sample_weight, reset=False)
-        self._add_rows(rows, np.shape(X)[0], clock)
+        if hasattr(self, "_state"):
+            return self._add_rows(X, y, sample_weight)
+        rows = self._rows(X, y, sample_weight)
+        self._begin(rows, sample_weight, lambda *_: False)
         return self
 
     def learned_kernel(self, differences: ArrayLike) -> Array:
