@@ -39,7 +39,7 @@ from skgpx._numerics.weights import GaussianWeights
 from skgpx._shell.validation import Rows, Units, canonical_rows
 from skgpx._types import Array, Generator, Index, Kernel, Mask
 from skgpx.bases import NeighborResidual, Nystroem
-from skgpx.kernels import neighbor_scales
+from skgpx.kernels import neighbor_coordinates
 from skgpx.likelihoods import Likelihood
 
 # ---- Rows as tables, in the order of their hashes ------------------------------------
@@ -851,9 +851,8 @@ def _with_predecessors(
     n_new = len(rows.y)
     # 1 predecessors among the old rows, and the new ones before
     is_new = np.arange(n_old + n_new) >= n_old
-    scales = neighbor_scales(old.kernel, old.rows.shape[1])
     nearest, count = predecessors(
-        np.concatenate((old.rows, rows.X)) / scales,
+        neighbor_coordinates(old.kernel, np.concatenate((old.rows, rows.X))),
         old.n_neighbors,
         chosen=is_new,
     )

@@ -38,9 +38,9 @@ from skgpx._types import Array, ArrayLike, Generator, Index, Kernel
 from skgpx.exceptions import PredictionWarning, warn
 from skgpx.kernels import (
     Additive,
-    ColumnsSpectrum,
     Functionals,
     GREKernel,
+    MappedSpectrum,
     Monomial,
     PeriodicSpectrum,
     Spectrum,
@@ -196,7 +196,7 @@ def _has_exact_waves(spectra: Sequence[Spectrum]) -> bool:
     if not spectra:
         return True
     spectrum = spectra[0]
-    if isinstance(spectrum, ColumnsSpectrum):
+    if isinstance(spectrum, MappedSpectrum):
         spectrum = spectrum.inner
     return len(spectra) == 1 and isinstance(spectrum, PeriodicSpectrum)
 

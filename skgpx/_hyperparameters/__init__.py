@@ -5,6 +5,7 @@ from skgpx._hyperparameters._candidates import (
     StudentPrior,
     stretched,
 )
+from skgpx._hyperparameters._directions import learn
 from skgpx._hyperparameters._evidence import (
     ExactEvidence,
     rough_latent_values,
@@ -23,7 +24,6 @@ from skgpx._hyperparameters._maximise import State
 from skgpx._hyperparameters._modes import NO_NOISE
 from skgpx._hyperparameters._normal_form import NormalForm
 from skgpx._hyperparameters._prior import (
-    learn,
     learn_scale,
     learns_noise,
     most_probable,

@@ -31,11 +31,11 @@ from skgpx.kernels import (
     Functionals,
     Linear,
     category_columns,
-    columns_of_entry,
     default_kernel,
     kernel_of_values,
     length_scale_entries,
     stated_log_density,
+    stds_of_entry,
     summands,
     theta_entries,
     with_theta,
@@ -798,10 +798,10 @@ def of_kernel(
                 std[part] = amplitude.std
                 degrees[part] = amplitude.degrees
         elif entry.endswith("length_scale"):
-            entry_std = column_std[columns_of_entry(kernel, entry, d)]
+            entry_std = stds_of_entry(kernel, entry, column_std)
             n_scales = part.stop - part.start
             if n_scales <= 1:
-                entry_std = np.mean(entry_std)
+                entry_std = entry_std.mean(keepdims=True)
             offset[part] = np.log(entry_std)
             mean[part] = length_scale_mean
             if not is_given:

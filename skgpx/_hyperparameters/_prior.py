@@ -123,7 +123,7 @@ _ROUGH_ORDER = 1.5
 _MOST_CLASSES = 10
 
 
-def learn(
+def learn_in_columns(
     rows: Rows,
     likelihood: Likelihood,
     rng: Generator,
@@ -785,6 +785,15 @@ def _families_of(
         return of_functionals, likelihood
     candidate, likelihood = _user_candidate(kernel, rows, likelihood, fixed)
     return [[candidate]], likelihood
+
+
+def default_products(
+    rows: Rows,
+    likelihood: Likelihood,
+    rough: bool,
+) -> list[list[Candidate]]:
+    """Default families of functions in which all columns of numbers interact."""
+    return _default_families(EVERYTHING, rows, likelihood, rough)
 
 
 def _default_families(

@@ -17,7 +17,14 @@ from skgpx._numerics import kernel_products
 from skgpx._numerics.kernel_products import TILE, RadialTerms
 from skgpx._shell.parallel import WorkerCache, blas_jobs, on_cluster, parallel_stream
 from skgpx._types import Array, Kernel
-from skgpx.kernels import Columns, Monomial, expand, kernel_matrix, radial_code
+from skgpx.kernels import (
+    Columns,
+    Directions,
+    Monomial,
+    expand,
+    kernel_matrix,
+    radial_code,
+)
 
 Single = NDArray[np.float32]
 
@@ -203,9 +210,8 @@ def _radial_factors(term: Monomial, X: Array) -> list[RadialFactor] | None:
 
 def _radial_factor(kernel: Kernel, X: Array) -> RadialFactor | None:
     """A kernel at the rows of X; None if it is not radial."""
-    if type(kernel) is Columns:
-        columns = kernel.indices(X.shape[1])
-        return _radial_factor(kernel.kernel, X[:, columns])
+    if type(kernel) in (Columns, Directions):
+        return _radial_factor(kernel.kernel, kernel.part(X))
     code = radial_code(kernel)
     shape = 1.0
     if type(kernel) is RationalQuadratic:

@@ -184,6 +184,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             previous=self._states[0] if continues else None,
             hyperparameters=self._averaging(likelihood),
             report=reporter.search_round,
+            turns=lazy is None and not self._is_monotone,
         )
         if np.any(kinds):
             rows, states = learn_noise_of_slopes(complete, kinds, likelihood, search)

@@ -18,6 +18,7 @@ from skgpx._types import Array, Index, Kernel
 from skgpx.bases import WarpedInputs
 from skgpx.kernels import (
     Columns,
+    Directions,
     columns_of_entry,
     parts_with,
     summands,
@@ -82,7 +83,7 @@ class AveragedHyperparameters(NamedTuple):
         Family of the kernel of each state.
     column_names : list of str
         Names of the inputs of the kernel: the columns of X, or ``z0``, ``z1``, ...
-        where the kernel has others.
+        where the kernel has others, such as Directions.
     column_std : ndarray of shape (q,)
         Standard deviations of the inducing points; 1 for constant columns.
     column_order : ndarray of shape (q,)
@@ -108,7 +109,8 @@ class AveragedHyperparameters(NamedTuple):
         if isinstance(posterior, MixtureModel):
             posterior = posterior.models[0]
         scale = float(np.ravel(posterior.scale)[0])
-        d = model.inducing_points_.shape[1]
+        inputs, column_names = _inputs(model, states[0].kernel, posterior.basis)
+        d = inputs.shape[1]
         values: dict[Hyperparameter, Array] = {}
         for i, state in enumerate(states):
             of_state = _of_likelihood(state.likelihood)
@@ -118,7 +120,7 @@ class AveragedHyperparameters(NamedTuple):
                 values.setdefault(hyperparameter, missing)[i] = number
         # 2 columns in the order of their lengthscales
         weights = np.array([state.weight for state in states])
-        column_std = np.std(model.inducing_points_, axis=0)
+        column_std = np.std(inputs, axis=0)
         column_std[column_std == 0.0] = 1.0
         shortest = np.full(d, np.inf)
         for hyperparameter, numbers in values.items():
@@ -142,11 +144,6 @@ class AveragedHyperparameters(NamedTuple):
             rank = min((ranks[j] for j in hyperparameter.columns), default=-1)
             return kinds.index(hyperparameter.kind), rank, hyperparameter.number
 
-        column_names = list(
-            getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])
-        )
-        if isinstance(posterior.basis, WarpedInputs):
-            column_names = [f"z{j}" for j in range(d)]
         return cls(
             values={key: values[key] for key in sorted(values, key=position)},
             weights=weights,
@@ -177,6 +174,20 @@ def quantiles(values: Array, weights: Array, levels: list[float]) -> Array:
     """Weighted quantiles over the states that have a hyperparameter."""
     has_value = np.isfinite(values)
     return weighted_quantiles(values[has_value], weights[has_value], levels)
+
+
+def _inputs(model: Any, kernel: Kernel, basis: Any) -> tuple[Array, list[str]]:
+    """Inducing points as the kernel sees them, and names of its inputs."""
+    points = model.inducing_points_
+    names = getattr(model, "feature_names_in_", None)
+    has_directions = type(kernel) is Directions
+    if has_directions:
+        points = kernel.part(points)
+    if has_directions or isinstance(basis, WarpedInputs):
+        names = [f"z{j}" for j in range(points.shape[1])]
+    if names is None:
+        names = [f"x{j}" for j in range(points.shape[1])]
+    return points, list(names)
 
 
 # ---- Numbers of one state ------------------------------------------------------------

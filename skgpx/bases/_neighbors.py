@@ -21,7 +21,7 @@ from skgpx.bases._kernel_basis import Nystroem
 from skgpx.kernels import (
     kernel_matrix,
     matrix_and_input_pullback,
-    neighbor_scales,
+    neighbor_coordinates,
     stacked_triangles,
 )
 
@@ -173,12 +173,8 @@ class NeighborResidual(WithoutCaches):
     # ---- Nearest rows ------------------------------------------------------------
 
     @cached_property
-    def _length_scales(self) -> Array:
-        return neighbor_scales(self.kernel, self.rows.shape[1])
-
-    @cached_property
     def _scaled_rows(self) -> Array:
-        return self.rows / self._length_scales
+        return neighbor_coordinates(self.kernel, self.rows)
 
     @cached_property
     def searches(self) -> tuple[NearestSearch, ...]:
@@ -217,7 +213,7 @@ class NeighborResidual(WithoutCaches):
         count : ndarray of shape (g, p)
             How many of them there are.
         """
-        scaled = X / self._length_scales
+        scaled = neighbor_coordinates(self.kernel, X)
         number = self.most_neighbors
         return _stacked([search.nearest(scaled, number) for search in self.searches])
 
@@ -311,7 +307,7 @@ class NeighborResidual(WithoutCaches):
             features=np.concatenate((self.features, self.basis(X))),
         )
         # distances from the new rows before each of them
-        scaled = X / self._length_scales
+        scaled = neighbor_coordinates(self.kernel, X)
         between_new = cdist(scaled, scaled)
         is_before = np.tri(p, k=-1) > 0.0
         to_new = np.where(is_before, between_new, np.inf)

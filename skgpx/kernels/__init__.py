@@ -10,6 +10,7 @@ from skgpx.kernels._columns import (
     CategoricalKernel,
     Columns,
     Coregionalization,
+    Directions,
     with_resolved_columns,
 )
 from skgpx.kernels._functional_rows import FunctionalRows, checked_functionals
@@ -29,7 +30,7 @@ from skgpx.kernels._priors import Prior, stated_log_density
 from skgpx.kernels._registry import free_slopes, no_sampler, register_kernel, rule_of
 from skgpx.kernels._slopes import VALUE
 from skgpx.kernels._spectrum import (
-    ColumnsSpectrum,
+    MappedSpectrum,
     PeriodicSpectrum,
     Spectrum,
     check_spectral_score,
@@ -58,12 +59,14 @@ from skgpx.kernels._terms import (
     length_scale_entries,
     length_scales,
     longest_length_scales,
+    neighbor_coordinates,
     neighbor_scales,
     noise_variance,
     parts_with,
     rescaled,
     split_noise,
     stated_priors,
+    stds_of_entry,
     summands,
     theta_entries,
     with_theta,
@@ -75,6 +78,7 @@ __all__ = [
     "CategoricalKernel",
     "Columns",
     "Coregionalization",
+    "Directions",
     "GREKernel",
     "Linear",
     "Prior",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter
@@ -103,7 +104,43 @@ class DerivedKernel(Kernel):
     __hash__ = None  # type: ignore[assignment]
 
 
-class Columns(DerivedKernel):
+class MappedKernel(DerivedKernel):
+    """A kernel of inputs that a linear map makes of the columns."""
+
+    def _around(self, kernel: Kernel) -> Self:
+        """The same map for another kernel."""
+        mapped = copy.copy(self)
+        mapped.kernel = kernel
+        return mapped
+
+    def part(self, X: AnyArray) -> AnyArray:
+        """Inputs of the inner kernel at the rows of X, shape (n, q)."""
+        raise NotImplementedError
+
+    def _pulled_back(self, slopes: Array, n_features: int) -> Array:
+        """Slopes in the columns (n, d), from slopes in the inputs (n, q)."""
+        raise NotImplementedError
+
+    def is_stationary(self) -> bool:
+        """Whether the inner kernel is stationary."""
+        return bool(self.kernel.is_stationary())
+
+    def __call__(
+        self,
+        X: Array,
+        Y: Array | None = None,
+        eval_gradient: bool = False,
+    ) -> Any:
+        """Inner kernel of the inputs, and its gradient on request."""
+        right = None if Y is None else self.part(Y)
+        return self.kernel(self.part(X), right, eval_gradient)
+
+    def diag(self, X: Array) -> Array:
+        """Prior variances, shape (n,)."""
+        return self.kernel.diag(self.part(X))
+
+
+class Columns(MappedKernel):
     """A kernel of some columns of X: the function does not depend on the others.
 
     A sum of such kernels is an additive model, a product an interaction. Gradients,
@@ -165,23 +202,11 @@ class Columns(DerivedKernel):
         numbers = np.arange(n_features)[np.newaxis]
         return self.part(numbers)[0]
 
-    def is_stationary(self) -> bool:
-        """Whether the inner kernel is stationary."""
-        return bool(self.kernel.is_stationary())
-
-    def __call__(
-        self,
-        X: Array,
-        Y: Array | None = None,
-        eval_gradient: bool = False,
-    ) -> Any:
-        """Inner kernel of the columns, and its gradient on request."""
-        right = None if Y is None else self.part(Y)
-        return self.kernel(self.part(X), right, eval_gradient)
-
-    def diag(self, X: Array) -> Array:
-        """Prior variances, shape (n,)."""
-        return self.kernel.diag(self.part(X))
+    def _pulled_back(self, slopes: Array, n_features: int) -> Array:
+        """Slopes in all columns: the kernel does not depend on the others."""
+        slopes_of_columns = np.zeros((len(slopes), n_features))
+        slopes_of_columns[:, self.indices(n_features)] = slopes
+        return slopes_of_columns
 
     def __repr__(self) -> str:
         columns = self.columns
@@ -190,35 +215,90 @@ class Columns(DerivedKernel):
         return f"Columns({self.kernel!r}, {columns!r})"
 
 
-@is_rule("pullback", Columns)
-def _matrix(kernel: Columns, X: Array, Y: Array | None) -> ValuesAndPullback:
+class Directions(MappedKernel):
+    """A kernel of linear combinations of the columns: ``k(Dᵀx, Dᵀz)``.
+
+    For functions that vary along directions that are not columns, such as the sum of
+    two angles: with a lengthscale for each direction that is a kernel of a Mahalanobis
+    distance. Gradients, frequencies and draws of the inner kernel carry over to this
+    one.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel of the combinations, in their order.
+    directions : array-like of shape (d, q)
+        D, a combination in each column; it stays as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgpx.kernels import Directions
+    >>> kernel = Directions(RBF(1.0), [[1.0], [1.0]])
+    >>> kernel(np.zeros((1, 2)), np.array([[0.5, -0.5]]))
+    array([[1.]])
+    """
+
+    def __init__(self, kernel: Kernel, directions: Any) -> None:
+        self.kernel = kernel
+        self.directions = directions
+
+    def _matrix(self, n_features: int) -> Array:
+        """D, shape (d, q), of so many columns."""
+        D = np.asarray(self.directions, dtype=np.float64)
+        if D.ndim != 2 or len(D) != n_features:
+            raise ValueError(
+                "The directions of a kernel have a row for each column of X: expected "
+                f"shape ({n_features}, q); got {D.shape}."
+            )
+        return D
+
+    def part(self, X: AnyArray) -> AnyArray:
+        """Combinations of the columns, shape (n, q)."""
+        X = np.atleast_2d(X)
+        D = self._matrix(X.shape[1])
+        # one column after the other: no row depends on how many there are
+        combinations = np.zeros((len(X), D.shape[1]))
+        for column, weights in zip(X.T, D, strict=True):
+            combinations += column[:, np.newaxis] * weights
+        return combinations
+
+    def _pulled_back(self, slopes: Array, n_features: int) -> Array:
+        """Slopes in the columns, by the chain rule."""
+        return slopes @ self._matrix(n_features).T
+
+    def __repr__(self) -> str:
+        directions = np.round(self.directions, 3).tolist()
+        return f"Directions({self.kernel!r}, {directions})"
+
+
+@is_rule("pullback", Columns, Directions)
+def _matrix(kernel: MappedKernel, X: Array, Y: Array | None) -> ValuesAndPullback:
     right = None if Y is None else kernel.part(Y)
     return matrix_and_pullback(kernel.kernel, kernel.part(X), right)
 
 
-@is_rule("stacked", Columns)
-def _stacked(kernel: Columns, points: Array) -> Array:
-    columns = kernel.indices(points.shape[2])
-    inner_points = np.ascontiguousarray(points[:, :, columns])
-    return stacked_triangles(kernel.kernel, inner_points)
+@is_rule("stacked", Columns, Directions)
+def _stacked(kernel: MappedKernel, points: Array) -> Array:
+    s, n, d = points.shape
+    inner_points = kernel.part(points.reshape(s * n, d)).reshape(s, n, -1)
+    return stacked_triangles(kernel.kernel, np.ascontiguousarray(inner_points))
 
 
-@is_rule("diagonal_pullback", Columns)
-def _diagonal(kernel: Columns, X: Array) -> ValuesAndPullback:
+@is_rule("diagonal_pullback", Columns, Directions)
+def _diagonal(kernel: MappedKernel, X: Array) -> ValuesAndPullback:
     return diagonal_and_pullback(kernel.kernel, kernel.part(X))
 
 
-@is_rule("input_gradient", Columns)
-def _inputs(kernel: Columns, X: Array, Z: Array) -> ValuesAndPullback:
+@is_rule("input_gradient", Columns, Directions)
+def _inputs(kernel: MappedKernel, X: Array, Z: Array) -> ValuesAndPullback:
     left = kernel.part(X)
     right = kernel.part(Z)
     K, inner_pullback = matrix_and_input_pullback(kernel.kernel, left, right)
 
     def pullback(G: Array) -> Array:
-        # the kernel does not depend on the other columns
-        slopes = np.zeros(X.shape)
-        slopes[:, kernel.indices(X.shape[1])] = inner_pullback(G)
-        return slopes
+        return kernel._pulled_back(inner_pullback(G), X.shape[1])
 
     return K, pullback
 

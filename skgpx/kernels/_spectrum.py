@@ -40,8 +40,8 @@ from skgpx._numerics.spectral import (
     STUDENT_T,
     RadialDensity,
 )
-from skgpx._types import Array, Generator, Index, Kernel
-from skgpx.kernels._columns import Columns
+from skgpx._types import Array, Generator, Kernel
+from skgpx.kernels._columns import Columns, Directions, MappedKernel
 from skgpx.kernels._registry import Rule, free_slopes, is_rule, no_sampler, rule_of
 from skgpx.kernels._terms import Monomial, expand, latent_kernel, merge_rbfs
 
@@ -274,11 +274,12 @@ class PeriodicSpectrum:
 
 
 @dataclass(frozen=True)
-class ColumnsSpectrum:
-    """Frequencies of selected columns, and zero for the others."""
+class MappedSpectrum:
+    """Frequencies of a kernel of q linear combinations of the columns."""
 
     inner: Spectrum
-    columns: Index
+    kernel: MappedKernel
+    q: int
     d: int
 
     @property
@@ -287,15 +288,13 @@ class ColumnsSpectrum:
         return self.inner.n_coordinates
 
     def frequencies(self, uniform: Array, rng: Generator) -> Array:
-        """Frequencies of the columns, among zeros."""
+        """Frequencies of the columns."""
         inner_frequencies = self.inner.frequencies(uniform, rng)
         return self.embed(inner_frequencies)
 
     def embed(self, inner_frequencies: Array) -> Array:
-        """Frequencies (R, d) with zeros in the other columns."""
-        frequencies = np.zeros((len(inner_frequencies), self.d))
-        frequencies[:, self.columns] = inner_frequencies
-        return frequencies
+        """Frequencies (R, d) of the columns, from those of the combinations (R, q)."""
+        return self.kernel._pulled_back(inner_frequencies, self.d)
 
 
 def spectrum_of(kernel: Kernel, d: int) -> Spectrum | None:
@@ -306,12 +305,12 @@ def spectrum_of(kernel: Kernel, d: int) -> Spectrum | None:
         if d != 1:
             raise no_sampler(kernel, kernel, f" in {d} input columns (only in one)")
         return PeriodicSpectrum(kernel)
-    if type(kernel) is Columns:
-        columns = kernel.indices(d)
-        inner = spectrum_of(kernel.kernel, len(columns))
+    if type(kernel) in (Columns, Directions):
+        q = kernel.part(np.zeros((1, d))).shape[1]
+        inner = spectrum_of(kernel.kernel, q)
         if inner is None:
             return None
-        return ColumnsSpectrum(inner, columns, d)
+        return MappedSpectrum(inner, kernel, q, d)
     if type(kernel) in (RBF, Matern, RationalQuadratic):
         # one coordinate for the radius, the others for the direction
         n_angles = max(d - 1, 1)
@@ -441,11 +440,11 @@ def sample_spectra(
         if isinstance(spectrum, PeriodicSpectrum):
             waves, weights = spectrum.series()
             return waves, np.sqrt(weights)
-        if isinstance(spectrum, ColumnsSpectrum):
+        if isinstance(spectrum, MappedSpectrum):
             inner_frequencies, amplitudes = sample_spectra(
                 (spectrum.inner,),
                 n,
-                len(spectrum.columns),
+                spectrum.q,
                 rng,
                 method,
                 tail_power,

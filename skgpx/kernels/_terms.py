@@ -25,7 +25,12 @@ from sklearn.gaussian_process.kernels import (
 from skgpx._numerics.rows import InputFrame
 from skgpx._types import Array, Index, Kernel
 from skgpx.kernels._additive import Additive, n_subsets
-from skgpx.kernels._columns import CategoricalKernel, Columns, inner_kernels
+from skgpx.kernels._columns import (
+    CategoricalKernel,
+    Columns,
+    Directions,
+    inner_kernels,
+)
 from skgpx.kernels._functionals import Functionals
 from skgpx.kernels._linear import Linear
 from skgpx.kernels._priors import Prior
@@ -40,6 +45,7 @@ _SIMPLE = frozenset(
         Additive,
         Columns,
         ConstantKernel,
+        Directions,
         DotProduct,
         ExpSineSquared,
         Functionals,
@@ -85,7 +91,7 @@ def _replaced(kernel: Kernel, theta: Array) -> tuple[Kernel, int]:
         return kernel.clone_with_theta(theta[:n_free]), n_free
     parameters = kernel.get_params(deep=False)
     n_read = 0
-    if type(kernel) in (Additive, Columns, Functionals):
+    if type(kernel) in (Additive, Columns, Directions, Functionals):
         parameters["kernel"], n_read = _replaced(kernel.kernel, theta)
     kernel_type: Any = type(kernel)
     for attribute in _hyperparameter_attributes(kernel_type):
@@ -125,9 +131,9 @@ class Monomial(NamedTuple):
 def expand(kernel: Kernel) -> list[Monomial]:
     """Write a kernel as a sum of products: constants, sums, products and powers.
 
-    Only these exact scikit-learn types, also inside Columns, are expanded, and additive
-    kernels in their columns of categories; any other kernel, and a power whose exponent
-    is not a positive integer, is one factor.
+    Only these exact scikit-learn types, also inside Columns and Directions, are
+    expanded, and additive kernels in their columns of categories; any other kernel, and
+    a power whose exponent is not a positive integer, is one factor.
 
     Raises
     ------
@@ -144,10 +150,10 @@ def expand(kernel: Kernel) -> list[Monomial]:
             Monomial(a.coefficient * b.coefficient, a.factors + b.factors)
             for a, b in product(expand(kernel.k1), expand(kernel.k2))
         ]
-    elif type(kernel) is Columns:
+    elif type(kernel) in (Columns, Directions):
         terms = []
         for coefficient, inner_factors in expand(kernel.kernel):
-            factors = tuple(Columns(inner, kernel.columns) for inner in inner_factors)
+            factors = tuple(kernel._around(inner) for inner in inner_factors)
             terms.append(Monomial(coefficient, factors))
     elif type(kernel) is Exponentiation and kernel.exponent in range(1, 65):
         base = kernel.kernel
@@ -345,6 +351,13 @@ def neighbor_scales(kernel: Kernel, n_features: int) -> Array:
     return length_scales(part, n_features)
 
 
+def neighbor_coordinates(kernel: Kernel, X: Array) -> Array:
+    """Rows (n, d) in these lengthscales, along the directions of the kernel."""
+    if type(kernel) is Directions:
+        return neighbor_coordinates(kernel.kernel, kernel.part(X))
+    return X / neighbor_scales(kernel, X.shape[1])
+
+
 def _columns_and_inner(
     factor: Kernel,
     n_features: int,
@@ -352,6 +365,8 @@ def _columns_and_inner(
     """Columns that a factor sees, and the kernel of them."""
     if type(factor) is Columns:
         return factor.indices(n_features), factor.kernel
+    if type(factor) is Directions:
+        return np.arange(n_features), factor.kernel
     return np.arange(n_features), factor
 
 
@@ -391,10 +406,13 @@ def parts_with(
 ) -> Iterator[tuple[Kernel, Index]]:
     """Kernels inside a kernel (itself included) with this attribute, and their columns.
 
-    Looks into sums, products, powers, compounds, GREKernels and Columns.
+    Looks into sums, products, powers, compounds, GREKernels and Columns; what is inside
+    Directions has no columns.
     """
     if hasattr(kernel, name):
         yield kernel, columns
+    if type(kernel) is Directions:
+        return
     if type(kernel) is Columns:
         columns = columns[kernel.indices(len(columns))]
     if type(kernel) is Functionals:
@@ -415,9 +433,19 @@ def length_scales(kernel: Kernel, n_features: int) -> Array:
         Number d of inputs.
     """
     scales = np.full(n_features, np.nan)
-    for part, columns in parts_with("length_scale", kernel, np.arange(n_features)):
+    everything = np.arange(n_features)
+    parts = [*parts_with("length_scale", kernel, everything)]
+    parts += parts_with("directions", kernel, everything)
+    for part, columns in parts:
         part_scales = np.full(n_features, np.nan)
-        part_scales[columns] = np.asarray(part.length_scale, dtype=np.float64)
+        if type(part) is Directions:
+            # along a column the distance is |Dᵀe_j / ℓ|
+            D = part._matrix(len(columns))
+            rates = D / length_scales(part.kernel, D.shape[1])
+            squares = np.sum(rates**2, axis=1)
+            part_scales[columns] = np.maximum(squares, 1e-300) ** -0.5
+        else:
+            part_scales[columns] = np.asarray(part.length_scale, dtype=np.float64)
         is_missing = np.isnan(scales[columns])
         missing = columns[is_missing]
         scales[missing] = part_scales[missing]
@@ -438,20 +466,41 @@ def category_columns(kernel: Kernel, n_features: int) -> list[int]:
     return sorted({int(column) for _, columns in parts for column in columns})
 
 
-def columns_of_entry(kernel: Kernel, name: str, n_features: int) -> Index:
-    """Columns that a hyperparameter of this name belongs to."""
-    columns = np.arange(n_features)
+def _owners(kernel: Kernel, name: str) -> Iterator[Kernel]:
+    """Kernels one inside the other that hold the hyperparameter of this name."""
     for part_name in name.split("__"):
-        if type(kernel) is Columns:
-            columns = columns[kernel.indices(len(columns))]
-        if type(kernel) is Functionals:
-            columns = columns[: kernel.n_features]
+        yield kernel
         if part_name.isdigit():
             # a compound numbers its parts
             kernel = kernel.kernels[int(part_name)]
         else:
             kernel = getattr(kernel, part_name)
+
+
+def columns_of_entry(kernel: Kernel, name: str, n_features: int) -> Index:
+    """Columns, or directions, that a hyperparameter of this name belongs to."""
+    columns = np.arange(n_features)
+    for owner in _owners(kernel, name):
+        if type(owner) is Columns:
+            columns = columns[owner.indices(len(columns))]
+        if type(owner) is Directions:
+            columns = np.arange(np.shape(owner.directions)[1])
+        if type(owner) is Functionals:
+            columns = columns[: owner.n_features]
     return columns
+
+
+def stds_of_entry(kernel: Kernel, name: str, column_std: Array) -> Array:
+    """Standard deviations of these, for columns that are not correlated."""
+    std = column_std
+    for owner in _owners(kernel, name):
+        if type(owner) is Columns:
+            std = std[owner.indices(len(std))]
+        if type(owner) is Directions:
+            std = np.sqrt(std**2 @ owner._matrix(len(std)) ** 2)
+        if type(owner) is Functionals:
+            std = std[: owner.n_features]
+    return std
 
 
 def theta_entries(kernel: Kernel) -> Iterator[tuple[str, slice]]:

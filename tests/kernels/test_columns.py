@@ -29,6 +29,7 @@ from skgpx.kernels import (
     CategoricalKernel,
     Columns,
     Coregionalization,
+    Directions,
     GREKernel,
     Linear,
     Prior,
@@ -63,6 +64,8 @@ KERNELS = [
     Linear([0.3]) + Linear(np.ones(4), "fixed") * CategoricalKernel(0.5, "fixed"),
     Columns(RBF(1.0), [0]) * Columns(Coregionalization(4, 2), [3]),
     Columns(Coregionalization(4, 3, np.linspace(0.3, 2.9, 12)), [3]),
+    Directions(0.8 * Matern([0.7, 1.4], nu=2.5), RNG.standard_normal((4, 2)))
+    + Directions(1.0 * RBF(1.0) + DotProduct(0.3), OFFSETS[:, np.newaxis]),
 ]
 EACH = pytest.mark.parametrize("kernel", KERNELS, ids=str)
 
@@ -135,6 +138,9 @@ def test_length_scales_belong_to_columns():
         Columns(RBF(1.0), [0])
         * Columns(Coregionalization(4, 2, np.linspace(0.3, 2.9, 8)), [3]),
         Columns(ExpSineSquared(1.0, 2.0), [1]) + Columns(DotProduct(0.5), [0]),
+        Directions(
+            0.8 * Matern([0.7, 1.4], nu=2.5), OFFSETS[:, np.newaxis] + X[:4, :2]
+        ),
     ],
     ids=str,
 )
