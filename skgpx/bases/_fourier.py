@@ -630,11 +630,10 @@ class SeriesMarginals:
     >>> import numpy as np
     >>> from skgpx._numerics.weights import GaussianWeights
     >>> from skgpx.bases import Box, FourierSeries, PolynomialEigenvalues
-    >>> from skgpx.bases import SeriesMarginals
     >>> box = Box(np.zeros(1), np.ones(1))
     >>> basis = FourierSeries.from_rule(PolynomialEigenvalues(), box, 11)
     >>> prior = GaussianWeights(np.zeros((11, 1)), np.eye(11)[np.newaxis])
-    >>> mean, variance = SeriesMarginals(basis, prior)(np.array([[0.1], [0.7]]))
+    >>> mean, variance = basis.marginals(prior)(np.array([[0.1], [0.7]]))
     >>> variance.ravel().round(3)
     array([1.599, 1.599])
     """
