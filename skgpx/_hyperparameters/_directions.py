@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._maximise import State, best_of
 from skgpx._hyperparameters._prior import default_products, learn_in_columns
-from skgpx._hyperparameters._select import Split, evaluated, screen
+from skgpx._hyperparameters._select import (
+    NEGLIGIBLE_NATS,
+    Split,
+    evaluated,
+    screen,
+    search,
+)
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
 from skgpx._shell.kernel_requests import DefaultKernel
 from skgpx._shell.row_statistics import counted_once
@@ -57,40 +64,39 @@ def learn(
     .. [1] Constantine, Dow and Wang, "Active subspace methods in theory and practice:
        applications to kriging surfaces", SIAM Journal on Scientific Computing 2014.
     """
-    states = learn_in_columns(
-        rows,
-        likelihood,
-        rng,
+    in_columns = partial(
+        learn_in_columns,
+        likelihood=likelihood,
         kernel=kernel,
         rough=rough,
-        trend=trend,
-        previous=previous,
         **options,
     )
-    turns = turns and previous is None
+    if previous is not None and type(previous.kernel) is Directions:
+        # an earlier fit has turned
+        directions = np.asarray(previous.kernel.directions)
+        inner = replace(previous.candidate, kernel=previous.candidate.kernel.kernel)
+        start = previous._replace(candidate=inner)
+        turned_rows = _turned(rows, directions)
+        states = in_columns(rows=turned_rows, rng=rng, trend=False, previous=start)
+        return [_of_columns(state, directions) for state in states]
+    # both searches, and the comparison of their ends, read the same rows
+    split = Split.of(counted_once(rows), copy.deepcopy(rng))
+    turned_rng = copy.deepcopy(rng)
+    states = in_columns(rows=rows, rng=rng, trend=trend, previous=previous)
+    turns = turns and previous is None and isinstance(options.get("inducing", ""), str)
     if not (turns and _may_turn(states[0], rows, likelihood, kernel)):
         return states
-    split_rng, turned_rng = rng.spawn(2)
-    split = Split.of(counted_once(rows), split_rng)
-    directions = _directions(states[0], split, likelihood, rough)
-    if directions is None:
+    best = best_of(states)
+    found = _directions(best, split, likelihood, rough)
+    if found is None:
         return states
-    turned = learn_in_columns(
-        _turned(rows, directions),
-        likelihood,
-        turned_rng,
-        kernel=kernel,
-        rough=rough,
-        trend=False,
-        **options,
-    )
-    gain = best_of(turned).posterior - best_of(states).posterior
-    if not gain > _price(split.training):
+    turned = in_columns(rows=_turned(rows, found), rng=turned_rng, trend=False)
+    compared = split.training
+    best_turned = evaluated(best_of(turned), _turned(compared, found))
+    gain = best_turned.posterior - evaluated(best, compared).posterior
+    if not gain > _price(compared):
         return states
-    return [
-        state._replace(candidate=_of_columns(state.candidate, directions))
-        for state in turned
-    ]
+    return [_of_columns(state, found) for state in turned]
 
 
 def _may_turn(
@@ -109,9 +115,9 @@ def _may_turn(
 
 
 def _price(rows: Rows) -> float:
-    """What the angles of as many directions as columns cost, in nats."""
+    """What the angles of as many directions as columns cost, and doubt, in nats."""
     d = rows.X.shape[1]
-    return 0.25 * d * (d - 1) * np.log(len(rows.y))
+    return NEGLIGIBLE_NATS + 0.25 * d * (d - 1) * np.log(len(rows.y))
 
 
 def _directions(
@@ -123,7 +129,7 @@ def _directions(
     """Directions (d, d) in which few rows are more probable; None without any."""
     rows = split.screening
     price_of_row = _price(split.training) / len(split.training.y)
-    in_columns = evaluated(state, rows)
+    in_columns = search(state.candidate, state.u, rows, state.likelihood)
     # 1 a product of functions of columns, the smoothest one or one in the middle
     families = default_products(rows, likelihood, rough)
     smooth_and_rough = (families[0], families[len(families) // 2])
@@ -131,6 +137,7 @@ def _directions(
     state = best_of(products)
     is_smooth = products[0].posterior >= products[1].posterior
     position = 0 if is_smooth else len(families) // 2
+    smallest = max(in_columns.posterior, state.posterior)
     # 2 its principal axes, and the function along these
     directions = np.eye(rows.X.shape[1])
     for _ in range(_ROUNDS):
@@ -140,10 +147,13 @@ def _directions(
         family = default_products(turned, likelihood, rough)[position]
         state = best_of(screen(turned, likelihood, family))
         # the gain of more rows is in proportion
-        gain = (state.posterior - in_columns.posterior) / len(rows.y)
+        gain = (state.posterior - smallest) / len(rows.y)
         if gain <= price_of_row:
             return None
-    return directions
+    # 3 the axes once more, by more rows
+    more_rows = _turned(split.scattered, directions)
+    state = search(state.candidate, state.u, more_rows, state.likelihood)
+    return directions @ _principal_axes(state, _turned(split.training, directions))
 
 
 def _principal_axes(state: State, rows: Rows) -> Array:
@@ -153,22 +163,25 @@ def _principal_axes(state: State, rows: Rows) -> Array:
     (∇E f)ᵀ`` over the rows, from the largest eigenvalue on.
     """
     X = rows.X
-    std = X.std(axis=0)
-    std[std == 0.0] = 1.0
     K, pullback = matrix_and_input_pullback(state.kernel, X, X)
     L = cholesky(K, added=state.noise_variance / rows.precisions).L
     targets = rows.y.reshape(len(X), -1)
     alpha = solve_lower_transpose(L, solve_lower(L, targets))
-    moments = np.zeros((X.shape[1], X.shape[1]))
+    # a constant column, which has rounding errors, stays an axis
+    std = X.std(axis=0)
+    varying = std > 1e-10 * np.abs(X).max(axis=0)
+    moments = np.zeros((np.sum(varying), np.sum(varying)))
     for weights in alpha.T:
-        slopes = std * pullback(np.tile(weights, (len(X), 1)))
+        slopes = pullback(np.tile(weights, (len(X), 1)))[:, varying] * std[varying]
         moments += slopes.T @ (rows.weights[:, np.newaxis] * slopes)
-    _, axes = np.linalg.eigh(moments)
-    axes = axes[:, ::-1]
+    _, vectors = np.linalg.eigh(moments)
+    vectors = vectors[:, ::-1]
     # either sign is an axis: the largest entry of each is positive
-    largest = np.argmax(np.abs(axes), axis=0)
-    signs = np.sign(axes[largest, np.arange(len(axes))])
-    return axes * signs / std[:, np.newaxis]
+    largest = np.argmax(np.abs(vectors), axis=0)
+    vectors = vectors * np.sign(vectors[largest, np.arange(len(vectors))])
+    axes = np.eye(len(std))
+    axes[np.ix_(varying, varying)] = vectors / std[varying, np.newaxis]
+    return axes
 
 
 def _turned(rows: Rows, directions: Array) -> Rows:
@@ -176,6 +189,7 @@ def _turned(rows: Rows, directions: Array) -> Rows:
     return rows._replace(X=Directions(None, directions).part(rows.X))
 
 
-def _of_columns(candidate: Candidate, directions: Array) -> Candidate:
-    """A candidate of combinations as one of the columns."""
-    return replace(candidate, kernel=Directions(candidate.kernel, directions))
+def _of_columns(state: State, directions: Array) -> State:
+    """A state of combinations as one of the columns."""
+    kernel = Directions(state.candidate.kernel, directions)
+    return state._replace(candidate=replace(state.candidate, kernel=kernel))

@@ -13,7 +13,7 @@ from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._evidence import Evidence, null_evidence
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, Kernel
-from skgpx.kernels import columns_of_entry, rescaled, theta_entries
+from skgpx.kernels import inputs_of_entry, rescaled, theta_entries
 from skgpx.likelihoods import Likelihood
 
 # Nats of evidence that a latent function must gain over pure noise to be a signal: the
@@ -255,8 +255,7 @@ def with_period_stds(mode: State, evidence: Evidence) -> State:
     for (name, entry), period in zip(
         _period_entries(mode.kernel), mode.periods.tolist(), strict=True
     ):
-        columns = columns_of_entry(mode.kernel, name, X.shape[1])
-        span = float(np.ptp(X[:, columns], axis=0).max())
+        span = float(np.ptp(inputs_of_entry(mode.kernel, name, X), axis=0).max())
         if span == 0.0:
             stds.append(np.inf)
             continue

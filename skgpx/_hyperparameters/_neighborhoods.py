@@ -21,7 +21,7 @@ from skgpx._types import Array, Index, Kernel
 from skgpx.bases import NeighborResidual, Nystroem
 from skgpx.kernels import (
     kernel_matrix,
-    length_scales,
+    scaled_inputs,
     stacked_triangles,
 )
 from skgpx.likelihoods import Likelihood
@@ -73,7 +73,7 @@ class Neighborhoods(NamedTuple):
         """
         n = len(rows.y)
         first = len(scattered.y)
-        points = rows.X / length_scales(kernel, rows.X.shape[1])
+        points = scaled_inputs(kernel, rows.X)
         number = min(number, (n - first) // NEIGHBORHOOD_ROWS)
         size = PREDECESSOR_ROWS + NEIGHBORHOOD_ROWS
         if number == 0:
@@ -248,8 +248,8 @@ class NearestOthers(NamedTuple):
     @classmethod
     def of(cls, X: Array, kernel: Kernel, n_neighbors: int) -> NearestOthers:
         """Nearest in units of the lengthscales of a kernel."""
-        n, d = X.shape
-        points = X / length_scales(kernel, d)
+        n = len(X)
+        points = scaled_inputs(kernel, X)
         _, nearest = KDTree(points).query(points, min(n_neighbors + 1, n))
         nearest = nearest.reshape(n, -1)
         # a row is among its nearest, unless there are copies of it

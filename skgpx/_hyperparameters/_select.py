@@ -408,11 +408,10 @@ def search_on_more_rows(
     likelihood: Likelihood,
 ) -> State:
     """Maximise a candidate on few rows, where neighbours lead, and on all of them."""
-    if not split.has_more_rows:
+    if not (split.has_neighbors and likelihood.has_closed_form):
         return search(candidate, u, split.training, likelihood)
     result = search(candidate, u, split.screening, likelihood)
-    if split.has_neighbors and likelihood.has_closed_form:
-        result = led_by_neighbors([result], split)[0]
+    result = led_by_neighbors([result], split)[0]
     return train_on(result, split.training, split.screening)
 
 

@@ -108,7 +108,7 @@ def kernel_of(estimator: BaseEstimator, kernel: Kernel | None = None) -> Any:
             part.n_categories = max(sizes[column] for column in columns)
     numeric_columns = {
         int(column)
-        for name in ("length_scale", "slope", "sigma_0")
+        for name in ("length_scale", "slope", "sigma_0", "directions")
         for _, columns in parts_with(name, kernel, all_columns)
         for column in columns
     }

@@ -1308,6 +1308,8 @@ def _check_diagonal(kernel: Kernel, at_equal_inputs: Array, variance: Array) -> 
 
 def _check_cycles(kernel: Kernel, n_columns: int) -> None:
     """Raise a ValueError for cycles in the distance of several columns."""
+    for part, _ in parts_with("directions", kernel, np.arange(n_columns)):
+        _check_cycles(part.kernel, np.shape(part.directions)[1])
     for part, columns in parts_with("periodicity", kernel, np.arange(n_columns)):
         if type(part) is ExpSineSquared and len(columns) > 1:
             raise ValueError(

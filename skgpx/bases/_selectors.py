@@ -10,7 +10,7 @@ import numpy as np
 from skgpx._numerics.linalg import Entries, pivoted_cholesky
 from skgpx._numerics.rows import distinct_rows
 from skgpx._types import Array, ArrayLike, Generator, Index, Kernel, Selection
-from skgpx.kernels import Functionals, kernel_matrix, length_scales
+from skgpx.kernels import Functionals, kernel_matrix, scaled_inputs
 
 Selector = Callable[[Array, Kernel, int, np.random.Generator], ArrayLike]
 # A greedy selection from more distinct rows than this uses a random subset of them.
@@ -300,10 +300,10 @@ def _k_means_plus_plus(
     rng: Generator,
 ) -> Index:
     """Seeds of k-means in the metric of the kernel."""
-    n, d = rows.shape
+    n = len(rows)
     if n_inducing >= n:
         return np.arange(n)
-    scaled = (rows - rows.mean(axis=0)) / length_scales(kernel, d)
+    scaled = scaled_inputs(kernel, rows - rows.mean(axis=0))
     seed = int(rng.integers(2**31 - 1))
     # imported here: it would add a seventh to the time of importing the package
     clustering = importlib.import_module("sklearn.cluster")

@@ -246,31 +246,38 @@ class Directions(MappedKernel):
 
     def _matrix(self, n_features: int) -> Array:
         """D, shape (d, q), of so many columns."""
-        D = np.asarray(self.directions, dtype=np.float64)
-        if D.ndim != 2 or len(D) != n_features:
+        D = np.asarray(self.directions)
+        is_matrix = D.dtype.kind in "iuf" and D.ndim == 2 and len(D) == n_features
+        if not is_matrix or not (np.isfinite(D).all() and D.any(axis=0).all()):
             raise ValueError(
-                "The directions of a kernel have a row for each column of X: expected "
-                f"shape ({n_features}, q); got {D.shape}."
+                "The directions of a kernel have a row for each column of X, and each "
+                "direction is a column of finite numbers that are not all zero: "
+                f"expected shape ({n_features}, q); got {self.directions!r}."
             )
-        return D
+        if D.shape[1] == 0:
+            raise ValueError(f"A kernel has at least one direction; got {D!r}.")
+        return D.astype(np.float64)
 
     def part(self, X: AnyArray) -> AnyArray:
         """Combinations of the columns, shape (n, q)."""
         X = np.atleast_2d(X)
-        D = self._matrix(X.shape[1])
-        # one column after the other: no row depends on how many there are
-        combinations = np.zeros((len(X), D.shape[1]))
-        for column, weights in zip(X.T, D, strict=True):
-            combinations += column[:, np.newaxis] * weights
-        return combinations
+        return _combined(X, self._matrix(X.shape[1]))
 
     def _pulled_back(self, slopes: Array, n_features: int) -> Array:
         """Slopes in the columns, by the chain rule."""
-        return slopes @ self._matrix(n_features).T
+        return _combined(slopes, self._matrix(n_features).T)
 
     def __repr__(self) -> str:
         directions = np.round(self.directions, 3).tolist()
         return f"Directions({self.kernel!r}, {directions})"
+
+
+def _combined(X: Array, D: Array) -> Array:
+    """``X @ D``, one column after the other: no row depends on how many there are."""
+    combinations = np.zeros((len(X), D.shape[1]))
+    for column, weights in zip(X.T, D, strict=True):
+        combinations += column[:, np.newaxis] * weights
+    return combinations
 
 
 @is_rule("pullback", Columns, Directions)

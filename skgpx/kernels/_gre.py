@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Exponentiation, Product, Sum
 
 from skgpx._types import Kernel
-from skgpx.kernels._columns import Columns, DerivedKernel, inner_kernels
+from skgpx.kernels._columns import DerivedKernel, MappedKernel, inner_kernels
 from skgpx.kernels._matrices import (
     diagonal_and_pullback,
     matrix_and_input_pullback,
@@ -204,7 +204,7 @@ def with_support(
     ValueError
         If a kernel has masses without points.
     """
-    if isinstance(kernel, Columns):
+    if isinstance(kernel, MappedKernel):
         X = kernel.part(X)
     for part in inner_kernels(kernel):
         with_support(part, X, weights)

@@ -25,7 +25,7 @@ from sklearn.gaussian_process.kernels import (
 from skgpx._numerics.radial import RBF as RBF_CODE
 from skgpx._types import Array, Index, Kernel
 from skgpx.kernels._additive import Additive, n_subsets
-from skgpx.kernels._columns import Columns
+from skgpx.kernels._columns import Columns, Directions
 from skgpx.kernels._linear import Linear
 from skgpx.kernels._matrices import matrix_and_pullback, radial_code
 from skgpx.kernels._registry import free_slopes, is_rule, rule_of
@@ -209,6 +209,44 @@ def _multiple(
 def _columns(kernel: Columns, rows: Slopes) -> tuple[Jet, JetPullback]:
     columns = kernel.indices(rows.X.shape[1])
     return jet_and_pullback(kernel.kernel, rows.of_columns(columns))
+
+
+@is_rule("jet", Directions)
+def _directions(kernel: Directions, rows: Slopes) -> tuple[Jet, JetPullback]:
+    """By the chain rule: a slope along column a is ``Σ_p D_ap`` times that along p."""
+    D = kernel._matrix(rows.X.shape[1])
+    X = kernel.part(rows.X)
+    Z = kernel.part(rows.Z)
+    # rows of values have the weight of no direction
+    left_weights = np.where(rows.a == VALUE, 0.0, D[rows.a].T)
+    right_weights = np.where(rows.b == VALUE, 0.0, D[rows.b].T)
+    shape = (len(X), len(Z))
+    jet = Jet(*(np.zeros(shape) for _ in range(4)))
+    parts = []
+    for p, r in np.ndindex(D.shape[1], D.shape[1]):
+        if (p and not left_weights.any()) or (r and not right_weights.any()):
+            continue
+        a = np.where(rows.a == VALUE, VALUE, p)
+        b = np.where(rows.b == VALUE, VALUE, r)
+        inner, pullback_of_inner = jet_and_pullback(kernel.kernel, Slopes(X, Z, a, b))
+        # each value once, and slopes of one side once for each of its directions
+        weights = Jet(
+            value=np.full(shape, float(p == r == 0)),
+            left=left_weights[p][:, np.newaxis] * float(r == 0),
+            right=right_weights[r] * float(p == 0),
+            both=left_weights[p][:, np.newaxis] * right_weights[r],
+        )
+        jet = jet.plus(Jet(*(w * part for w, part in zip(weights, inner, strict=True))))
+        parts.append((weights, pullback_of_inner))
+
+    def pullback(G: Jet) -> Array:
+        slopes = [
+            pullback_of_inner(Jet(*(w * g for w, g in zip(weights, G, strict=True))))
+            for weights, pullback_of_inner in parts
+        ]
+        return np.sum(slopes, axis=0)
+
+    return jet, pullback
 
 
 @is_rule("jet", Linear)

@@ -278,7 +278,7 @@ def rescaled(kernel: Kernel, factor: float) -> Kernel | None:
             value = kernel._by_order
         value = np.multiply(factor**power, value)[()]
         return clone(kernel).set_params(**{name: value})
-    if kernel_type not in (Sum, Product, Columns, Functionals):
+    if kernel_type not in (Sum, Product, Columns, Directions, Functionals):
         return None
     n_parts = 0
     new_parts: dict[str, Kernel] = {}
@@ -356,6 +356,13 @@ def neighbor_coordinates(kernel: Kernel, X: Array) -> Array:
     if type(kernel) is Directions:
         return neighbor_coordinates(kernel.kernel, kernel.part(X))
     return X / neighbor_scales(kernel, X.shape[1])
+
+
+def scaled_inputs(kernel: Kernel, X: Array) -> Array:
+    """Rows (n, d) in the lengthscales of a kernel, along its directions."""
+    if type(kernel) is Directions:
+        return scaled_inputs(kernel.kernel, kernel.part(X))
+    return X / length_scales(kernel, X.shape[1])
 
 
 def _columns_and_inner(
@@ -488,6 +495,16 @@ def columns_of_entry(kernel: Kernel, name: str, n_features: int) -> Index:
         if type(owner) is Functionals:
             columns = columns[: owner.n_features]
     return columns
+
+
+def inputs_of_entry(kernel: Kernel, name: str, X: Array) -> Array:
+    """Inputs (n, q) that a hyperparameter of this name belongs to, at rows (n, d)."""
+    for owner in _owners(kernel, name):
+        if type(owner) in (Columns, Directions):
+            X = owner.part(X)
+        if type(owner) is Functionals:
+            X = X[:, : owner.n_features]
+    return X
 
 
 def stds_of_entry(kernel: Kernel, name: str, column_std: Array) -> Array:

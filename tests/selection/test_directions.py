@@ -129,3 +129,60 @@ def test_fits_continue_and_have_the_same_bits(fitted):
 def test_bad_directions_are_refused():
     with pytest.raises(ValueError, match="a row for each column"):
         PLSRegressor(Directions(RBF(), np.eye(3))).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "directions", [np.zeros((4, 1)), np.empty((4, 0)), np.full((4, 2), np.nan), "x0"]
+)
+def test_directions_are_finite_and_not_zero(directions):
+    with pytest.raises(ValueError, match="direction"):
+        PLSRegressor(Directions(RBF(), directions)).fit(X, Y)
+
+
+def test_slopes_along_columns(fitted):
+    """Slopes of a default fit, by the chain rule, are differences of predictions."""
+    step = 1e-4 * np.eye(4)[1]
+    up, down = (
+        fitted.predict(NEW[:9] + sign * step, include_noise=False) for sign in (1, -1)
+    )
+    slopes, std = fitted.predict(
+        NEW[:9], derivative=np.full(9, 1), return_std=True, include_noise=False
+    )
+    assert_allclose(slopes, (up - down) / 2e-4, rtol=1e-4, atol=1e-4)
+    draws = fitted.sample_functions(400, random_state=0)
+    spread = (draws(NEW[:9] + step) - draws(NEW[:9] - step)).std(axis=1) / 2e-4
+    # twenty standard errors of the standard deviation of draws are not reached
+    assert_allclose(std, spread, rtol=0.3)
+
+
+def test_a_constant_column_stays_out():
+    """A new value of a column that was constant changes no prediction."""
+    constant = np.full((len(X), 1), 0.1)
+    model = PLSRegressor(random_state=0).fit(np.hstack((X, constant)), Y)
+    assert type(model.kernel_) is Directions
+    found, moved = (
+        model.predict(np.hstack((NEW, np.full((len(NEW), 1), value))))
+        for value in (0.1, 0.1001)
+    )
+    assert_allclose(moved, found, atol=1e-3)
+    assert np.sqrt(np.mean((found - TRUTH) ** 2)) < 0.1
+
+
+def test_a_stationary_function_of_many_rows_keeps_its_columns():
+    """The two searches are compared by the same rows."""
+    rng = np.random.default_rng(2)
+    rows = rng.uniform(-1.0, 1.0, (1700, 2))
+    bump = np.exp(-3.0 * np.sum((rows - 0.3) ** 2, axis=1))
+    y = bump + 0.4 * np.sin(4.0 * rows[:, 0]) + 0.3 * rng.standard_normal(1700)
+    for seed in (0, 2):
+        model = PLSRegressor(random_state=seed, hyperparameters="maximise")
+        assert "Directions" not in repr(model.fit(rows, y).kernel_)
+
+
+def test_stated_points_and_warm_averages():
+    """Points of the user are in columns of X; a warm start stays in its directions."""
+    model = PLSRegressor(inducing=X[:60], random_state=0).fit(X, Y)
+    assert "Directions" not in repr(model.kernel_)
+    model = PLSRegressor(hyperparameters="average", warm_start=True, random_state=0)
+    directions = model.fit(X, Y).kernel_.directions
+    assert_array_equal(model.fit(X, Y).kernel_.directions, directions)
