@@ -87,16 +87,16 @@ def learn(
     if not (turns and _may_turn(states[0], rows, likelihood, kernel)):
         return states
     best = best_of(states)
-    found = _directions(best, split, likelihood, rough)
-    if found is None:
+    axes = _directions(best, split, likelihood, rough)
+    if axes is None:
         return states
-    turned = in_columns(rows=_turned(rows, found), rng=turned_rng, trend=False)
+    turned = in_columns(rows=_turned(rows, axes), rng=turned_rng, trend=False)
     compared = split.training
-    best_turned = evaluated(best_of(turned), _turned(compared, found))
+    best_turned = evaluated(best_of(turned), _turned(compared, axes))
     gain = best_turned.posterior - evaluated(best, compared).posterior
     if not gain > _price(compared):
         return states
-    return [_of_columns(state, found) for state in turned]
+    return [_of_columns(state, axes) for state in turned]
 
 
 def _may_turn(
