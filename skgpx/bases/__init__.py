@@ -18,6 +18,7 @@ from skgpx.bases._fourier import (
     Fourier,
     FourierSeries,
     FunctionalSeries,
+    SeriesMarginals,
 )
 from skgpx.bases._kernel_basis import EmpiricalSpectral, KernelBasis, Nystroem
 from skgpx.bases._neighbors import NeighborCoefficients, NeighborResidual
