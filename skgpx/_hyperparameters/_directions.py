@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from skgpx._hyperparameters._candidates import Candidate
 from skgpx._hyperparameters._maximise import State, best_of
 from skgpx._hyperparameters._prior import default_products, learn_in_columns
 from skgpx._hyperparameters._select import (
     NEGLIGIBLE_NATS,
     Split,
     evaluated,
-    screen,
     search,
 )
 from skgpx._numerics.linalg import cholesky, solve_lower, solve_lower_transpose
@@ -133,24 +133,22 @@ def _directions(
     price_of_row = _price(split.training) / len(split.training.y)
     if price_of_row > _LARGEST_GAIN:
         return None
-    in_columns = search(state.candidate, state.u, rows, state.likelihood)
-    # 1 a product of functions of columns, the smoothest one or one in the middle
+    smallest = evaluated(state, rows).posterior
+    # 1 a product of functions of columns: the family of the state, or the smoothest
     families = default_products(rows, likelihood, rough)
-    middle = len(families) // 2
-    smooth = screen(rows, likelihood, families[0])
-    rough_results = screen(rows, likelihood, families[middle], smooth)
-    state = best_of([*smooth, *rough_results])
-    is_smooth = state.posterior == best_of(smooth).posterior
-    position = 0 if is_smooth else middle
-    smallest = max(in_columns.posterior, state.posterior)
+    is_like = [state.name.startswith(family[0].name) for family in families]
+    position = int(np.argmax(is_like))
+    general = families[position][-1]
+    state = _best_search(general, rows, likelihood)
+    smallest = max(smallest, state.posterior)
     # 2 its principal axes, and the function along these
     directions = np.eye(rows.X.shape[1])
     for _ in range(_ROUNDS):
         axes = _principal_axes(state, _turned(split.scattered, directions))
         directions = directions @ axes
         turned = _turned(rows, directions)
-        family = default_products(turned, likelihood, rough)[position]
-        state = best_of(screen(turned, likelihood, family))
+        general = default_products(turned, likelihood, rough)[position][-1]
+        state = _best_search(general, turned, likelihood)
         # the gain of more rows is in proportion
         gain = (state.posterior - smallest) / len(rows.y)
         if gain <= price_of_row:
@@ -159,6 +157,12 @@ def _directions(
     more_rows = _turned(split.scattered, directions)
     state = search(state.candidate, state.u, more_rows, state.likelihood)
     return directions @ _principal_axes(state, _turned(split.training, directions))
+
+
+def _best_search(candidate: Candidate, rows: Rows, likelihood: Likelihood) -> State:
+    """The better search of those from long and from medium lengthscales."""
+    starts = candidate.starts()[:2]
+    return best_of([search(candidate, u, rows, likelihood) for u in starts])
 
 
 def _principal_axes(state: State, rows: Rows) -> Array:
