@@ -151,7 +151,8 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         Prior covariance on the columns of X, or on `kernel_features`, with the bounds
         of its hyperparameters, which maximise the evidence. It refers to the
         standardised y; a WhiteKernel added to it is the noise. None lets RBF and Matern
-        kernels of order 5/2 and 3/2 compete.
+        kernels of order 5/2 and 3/2 compete, of the columns and of
+        :class:`~skgpx.kernels.Directions`, unless `interaction_cst` is stated.
     optimizer : "evidence" or None, default="evidence"
         None keeps the hyperparameters of the kernel.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"

@@ -28,7 +28,8 @@ from skgpx.likelihoods import Likelihood
 
 # Rounds in which directions follow from a function, and it from them.
 _ROUNDS = 2
-# Nats a row that no directions gain: .8 on the arm of a robot.
+# Price in nats a row above which rows are too few to be looked at: directions gain up
+# to .8 on the arm of a robot.
 _LARGEST_GAIN = 1.0
 
 

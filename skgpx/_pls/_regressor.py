@@ -95,7 +95,9 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         the one of the larger log posterior; for one latent function the RBF competes
         with Matern kernels of order 5/2 and 3/2 (for normal noise, from 250 rows on
         also 1/2), and the best with a linear trend beside it and, with one input, with
-        seasons whose period is found. The covariance of the paper is
+        seasons whose period is found. Under normal noise products compete along the
+        principal axes of the slopes, too: :class:`~skgpx.kernels.Directions`, unless
+        `interaction_cst` is stated. The covariance of the paper is
         :class:`~skgpx.kernels.GREKernel` around such a kernel.
     likelihood : Likelihood or None, default=None
         Distribution of y given the latent value, from :mod:`skgpx.likelihoods` or your
