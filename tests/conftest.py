@@ -61,24 +61,32 @@ def abundant_early(monkeypatch, few_neighborhoods):
         monkeypatch.setattr(f"skgpx._hyperparameters.{module}.ABUNDANT_ROWS", 1500)
 
 
+EFFORT = Effort.of
+
+
+def few(*arguments):
+    """A fraction of the states of averaged hyperparameters, and of their chains."""
+    effort = EFFORT(*arguments)
+    return effort._replace(
+        n_chains=min(effort.n_chains, 6),
+        n_steps=min(effort.n_steps, 4),
+        n_draws=min(effort.n_draws, 12),
+        n_states=min(effort.n_states, 4),
+    )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_states():
+    """What holds for every average is tested with few states, also of shared fits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Effort, "of", few)
+        yield
+
+
 @pytest.fixture
-def few_states(monkeypatch):
-    """A fraction of the states of averaged hyperparameters, and of their chains.
-
-    For tests of what holds for every average, of many states or few.
-    """
-    effort_of = Effort.of
-
-    def few(*arguments):
-        effort = effort_of(*arguments)
-        return effort._replace(
-            n_chains=min(effort.n_chains, 6),
-            n_steps=min(effort.n_steps, 4),
-            n_draws=min(effort.n_draws, 12),
-            n_states=min(effort.n_states, 4),
-        )
-
-    monkeypatch.setattr(Effort, "of", few)
+def every_state(monkeypatch):
+    """For tests of what takes as many states as users have."""
+    monkeypatch.setattr(Effort, "of", EFFORT)
 
 
 @pytest.fixture

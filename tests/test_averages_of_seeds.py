@@ -6,6 +6,8 @@ import pytest
 from skgpx import GWIClassifier, PLSClassifier, PLSRegressor
 from skgpx.likelihoods import StudentT
 
+pytestmark = pytest.mark.usefixtures("every_state")
+
 
 def table():
     rng = np.random.default_rng(0)

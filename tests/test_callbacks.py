@@ -20,8 +20,6 @@ from skgpx import (
     SteinRFFRegressor,
 )
 
-pytestmark = pytest.mark.usefixtures("few_states")
-
 needs_callbacks = pytest.mark.skipif(
     parse_version(sklearn.__version__) < parse_version("1.9"),
     reason="scikit-learn has callbacks since 1.9",

@@ -103,7 +103,6 @@ NO_PRIOR_SEARCH = {"kernel": RBF(1.0), "optimizer": None}
 cases = pytest.mark.parametrize("case", CASES)
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.usefixtures("few_states"),
 ]
 
 

@@ -37,7 +37,6 @@ from skgpx import (
 )
 from skgpx.kernels import CategoricalKernel, Columns
 
-pytestmark = pytest.mark.usefixtures("few_states")
 rng = np.random.default_rng(0)
 X = rng.standard_normal((30, 2))
 Y = X[:, 0] + 0.1 * rng.standard_normal(30)

@@ -36,7 +36,6 @@ from skgpx.likelihoods import (
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning"),
-    pytest.mark.usefixtures("few_states"),
 ]
 REGRESSORS = [PLSRegressor, ExactGPRegressor, GWIRegressor, SteinRFFRegressor]
 

@@ -54,7 +54,6 @@ from skgpx.simulation import simulate_ode
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning"),
-    pytest.mark.usefixtures("few_states"),
 ]
 
 rng = np.random.default_rng(0)

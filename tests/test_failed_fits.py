@@ -36,7 +36,6 @@ from skgpx.thompson import ThompsonSampler
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning"),
-    pytest.mark.usefixtures("few_states"),
 ]
 
 SOURCES = str(Path(skgpx.__file__).parent)

@@ -14,7 +14,6 @@ from skgpx import (
 )
 from skgpx.likelihoods import Gaussian
 
-pytestmark = pytest.mark.usefixtures("few_states")
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 5.0, (120, 2))
 Y = np.sin(2.0 * X[:, 0]) + 0.2 * rng.standard_normal(120)

@@ -30,7 +30,6 @@ from skgpx.likelihoods import RobustMax, StudentT
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.usefixtures("few_states"),
 ]
 
 _rng = np.random.default_rng(0)

@@ -236,7 +236,6 @@ def test_averaged_hyperparameters():
     assert "noise std        " in repr(report)
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
 def test_report_has_the_categories_that_matter():
     rng = np.random.default_rng(0)
@@ -256,7 +255,6 @@ def test_report_has_the_categories_that_matter():
     assert section["columns_of_longer_lengthscales"] == 4
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize(
     ("model", "y"),
     [

@@ -96,7 +96,6 @@ def test_log_posterior_of_the_power(transform):
 # ---- What is learned -----------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
 def test_the_default_learns_a_logarithm(estimator):
     X, z = latent(120)
@@ -124,7 +123,6 @@ def test_the_default_learns_a_logarithm(estimator):
     assert loss < 0.08
 
 
-@pytest.mark.usefixtures("few_states")
 def test_normal_noise_stays_as_it_is():
     """To the last bit, and whatever the skewness of the signal."""
     X, y = latent(60)
@@ -134,7 +132,6 @@ def test_normal_noise_stays_as_it_is():
     np.testing.assert_array_equal(model.predict(X), stated.predict(X))
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore:.*variation of y grows")
 def test_what_is_given_stays_given():
     X, z = latent(60)
@@ -161,7 +158,6 @@ def test_what_is_given_stays_given():
     assert type(model.likelihood_) is Gaussian
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore:.*at its bound")
 def test_units_of_y():
     """Powers follow from y in any unit and, for Yeo and Johnson's, from any zero."""
@@ -180,7 +176,6 @@ def test_units_of_y():
     np.testing.assert_allclose(again.predict(X), expected, rtol=1e-6)
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore:.*at its bound")
 def test_reflected_units_of_y():
     """Yeo and Johnson's function of -y with the power p is that of y with 2 - p."""
@@ -221,7 +216,6 @@ def test_posterior_of_the_power():
     assert fixed(0.5).fit(X, np.exp(z)).likelihood_.power_std_ == 0.0
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
 def test_powers_at_a_bound_are_found(estimator):
     """Of a tail longer than that of a logarithm, to the right or to the left."""
@@ -243,7 +237,6 @@ def test_other_powers_are_no_findings(seed):
         assert "scale of y at its bound" not in checks
 
 
-@pytest.mark.usefixtures("few_states")
 def test_weights_are_repetitions():
     X, z = latent(50)
     y = np.exp(z)
@@ -255,7 +248,6 @@ def test_weights_are_repetitions():
     assert by_rows.log_evidence_ == pytest.approx(by_weight.log_evidence_)
 
 
-@pytest.mark.usefixtures("few_states")
 def test_tails_on_the_scale():
     X, z = latent(150)
     z[::15] += np.where(np.arange(10) % 2, 3.0, -3.0)
@@ -390,7 +382,6 @@ def test_exact_processes_have_the_same_scale():
         ExactGPRegressor(likelihood=Warped(StudentT())).fit(X, y)
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
 @pytest.mark.parametrize("likelihood", [None, Warped(), Warped(StudentT())])
 def test_predictions_far_away_are_finite(likelihood):
@@ -441,7 +432,6 @@ def with_kernel(likelihood):
     return PLSRegressor(KERNEL, likelihood=likelihood, optimizer=None, random_state=0)
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
 def test_each_target_has_its_scale(estimator):
     X, Y = two_targets(120)
@@ -625,7 +615,6 @@ def targets_that_tell_little():
     }
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
 @pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
 @pytest.mark.parametrize("case", targets_that_tell_little()[1])
@@ -647,7 +636,6 @@ def test_whatever_the_targets_predictions_are_finite(estimator, case):
     assert np.all(np.diff(distribution.quantile([0.001, 0.1, 0.5, 0.9, 0.999])) >= 0.0)
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
 @pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
 @pytest.mark.parametrize(("shift", "unit"), [(1e6, 1e-3), (-3e-12, 1e-12), (-1e5, 7.0)])
@@ -668,7 +656,6 @@ def test_units_of_few_rows(estimator, shift, unit):
 # ---- Others that read it -------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.filterwarnings("ignore:.*variation of y grows")
 @pytest.mark.parametrize(
     "estimator",
@@ -709,7 +696,6 @@ def test_more_rows_have_to_be_positive(estimator):
     assert type(model.likelihood_) is Gaussian
 
 
-@pytest.mark.usefixtures("few_states")
 def test_held_out_targets_that_are_not_positive():
     """Next to impossible, and no error: nothing is known of them in the fit."""
     X, _ = latent(60)
@@ -723,7 +709,6 @@ def test_held_out_targets_that_are_not_positive():
     assert scorer(model, X[:3], np.array([0.0, 1.0, 1.0])) < -100.0
 
 
-@pytest.mark.usefixtures("few_states")
 def test_stretched_distributions():
     X, z = latent(60)
     model = TemperedRegressor(PLSRegressor(random_state=0), cv=2).fit(X, np.exp(z))
@@ -738,7 +723,6 @@ def test_constant_targets(likelihood):
     np.testing.assert_allclose(model.predict(X), 1.0)
 
 
-@pytest.mark.usefixtures("few_states")
 def test_a_random_state_is_drawn_from_once():
     X, y = latent(60)
     default = PLSRegressor(random_state=np.random.RandomState(0)).fit(X, y)
@@ -823,7 +807,6 @@ def test_noise_of_new_rows_is_that_of_y(base, transform):
     assert np.all(np.abs(error) < 4.0)
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
 def test_noise_of_new_rows_where_the_scale_was_learned(estimator):
     X, z = latent(60)

@@ -49,7 +49,6 @@ def moments(model):
 # a line does not suit a sine
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning"),
-    pytest.mark.usefixtures("few_states"),
 ]
 
 

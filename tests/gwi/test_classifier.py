@@ -28,7 +28,6 @@ from skgpx.likelihoods import Bernoulli, RobustMax, StudentT
 # networks that are hardly trained
 pytestmark = [
     pytest.mark.filterwarnings("ignore:At held-out rows"),
-    pytest.mark.usefixtures("few_states"),
 ]
 KERNEL = 9.0 * RBF(1.0)
 BRIEF = {

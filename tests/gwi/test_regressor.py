@@ -38,7 +38,6 @@ NEW = np.random.default_rng(9).normal(size=(25, 2))
 # networks that are hardly trained
 pytestmark = [
     pytest.mark.filterwarnings("ignore:At held-out rows"),
-    pytest.mark.usefixtures("few_states"),
 ]
 MEANS = ("net", "svgp")
 means = pytest.mark.parametrize("mean", MEANS)

@@ -30,8 +30,6 @@ from skgpx.inspection import (
 from skgpx.kernels import CategoricalKernel, Columns
 from skgpx.likelihoods import Gaussian, Poisson
 
-pytestmark = pytest.mark.usefixtures("few_states")
-
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 pyplot = pytest.importorskip("matplotlib.pyplot")

@@ -218,7 +218,6 @@ def test_wrappers_and_any_model():
     assert sobol_indices(waves, X[:, :2])["effect"][0] == "x0"
 
 
-@pytest.mark.usefixtures("few_states")
 def test_averaged_hyperparameters():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (60, 2))

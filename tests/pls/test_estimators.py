@@ -21,8 +21,6 @@ from skgpx.likelihoods import (
 )
 from skgpx.likelihoods._warped import normal_noise
 
-pytestmark = pytest.mark.usefixtures("few_states")
-
 FAST = {"n_inducing": 12, "n_particles": 40, "random_state": 0}
 # No search for hyperparameters, and noise that suits the data.
 FIXED = {"kernel": RBF(1.0), "optimizer": None, **FAST}

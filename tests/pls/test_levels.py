@@ -72,7 +72,6 @@ def test_log_rates_return_to_their_mean_up_to_a_prior_deviation_of_two(std):
 # probable of the averaged states is at a bound
 @pytest.mark.filterwarnings("ignore:6 inducing points are too few")
 @pytest.mark.filterwarnings("ignore:The diagnostics of this fit found")
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 10])
 def test_classes_return_to_their_frequencies(n_classes, weighted):

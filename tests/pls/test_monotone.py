@@ -37,7 +37,6 @@ def test_the_shortest_step_is_that_of_a_quadratic_program():
     np.testing.assert_allclose(step, program.x, atol=1e-6)
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("sign", [1, -1])
 def test_means_and_draws_are_monotone(sign):
     X, y = _dose_response(30)
@@ -150,7 +149,6 @@ def test_several_functions_are_refused():
         PLSClassifier(monotonic_cst=[1]).fit(X, np.digitize(y, (1.0, 2.0)))
 
 
-@pytest.mark.usefixtures("few_states")
 def test_zeros_and_censored_rows():
     X, y = _dose_response(40)
     plain = PLSRegressor(random_state=0).fit(X, y)

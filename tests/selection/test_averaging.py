@@ -31,6 +31,7 @@ def kernel_with_priors():
     return ConstantKernel(1.0, amplitude) * RBF(1.0, length_scale)
 
 
+@pytest.mark.usefixtures("every_state")
 def test_states_have_the_moments_of_the_posterior():
     X, y = table(12)
     # by quadrature on a grid of log amplitude and log lengthscale
@@ -193,6 +194,7 @@ def test_a_stated_prior_is_the_prior():
     np.testing.assert_allclose(scales, 0.3, rtol=0.05)
 
 
+@pytest.mark.usefixtures("every_state")
 def test_the_function_is_covered_where_few_of_many_columns_matter():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 40))
@@ -205,6 +207,7 @@ def test_the_function_is_covered_where_few_of_many_columns_matter():
     assert coverage > 0.85
 
 
+@pytest.mark.usefixtures("every_state")
 def test_draws_of_the_decoupled_sampler_have_hyperparameters_of_their_own():
     X, y = table(20)
     sampler = DecoupledSampler(random_state=0).fit(X, y)
@@ -218,6 +221,7 @@ def test_draws_of_the_decoupled_sampler_have_hyperparameters_of_their_own():
     assert np.max(np.abs(z)) < 4.5
 
 
+@pytest.mark.usefixtures("every_state")
 def test_the_population_finds_what_searches_miss():
     # two columns of eight matter, and only together: from long lengthscales, or from
     # those of the kernel, a search ends ten nats below the largest mode
@@ -253,6 +257,7 @@ def test_a_linear_function_with_hardly_any_noise(n, d):
     assert "linear trend" in model.hyperparameter_states_[0].name
 
 
+@pytest.mark.usefixtures("every_state")
 @pytest.mark.parametrize("n", [40, 160])
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
 def test_a_posterior_that_ends_at_bounds(n):
@@ -327,6 +332,7 @@ def test_processes_of_another_backend_draw_the_same_states(n):
     assert np.array_equal(first.predict(X), second.predict(X))
 
 
+@pytest.mark.usefixtures("every_state")
 def test_a_state_of_some_noise_stays_beside_functions_without():
     """Rows in error are rare, and functions without noise leave them no density."""
     length_scales = [4.0, 2.0, 1.0, 0.3]
@@ -346,6 +352,7 @@ def test_a_state_of_some_noise_stays_beside_functions_without():
     assert float(noisy.likelihood.variance(0.0)) > np.median(noise_shares)
 
 
+@pytest.mark.usefixtures("every_state")
 def test_rows_in_error_keep_a_density_where_functions_without_noise_are_certain():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(210, 4))

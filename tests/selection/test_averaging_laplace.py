@@ -143,6 +143,7 @@ def test_exposures_multiply_the_rates():
 # ---- The states ----------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("every_state")
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.ConvergenceWarning")
 def test_states_have_the_moments_of_the_posterior_by_the_evidence():
     X, f, rng = table(15, 1)

@@ -18,7 +18,6 @@ from skgpx.likelihoods import Gaussian, HeteroscedasticGaussian, NegativeBinomia
 # features of draws from functions with little noise
 pytestmark = [
     pytest.mark.filterwarnings("ignore:With .* Fourier features"),
-    pytest.mark.usefixtures("few_states"),
 ]
 rng = np.random.default_rng(0)
 D = 4

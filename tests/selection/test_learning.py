@@ -92,7 +92,6 @@ def proportions(n, seed):
 
 
 # averaged, and by the evidence of inducing points
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("n", [100, 300])
 def test_log_odds_may_be_linear(n):
     X, y = proportions(n + 1000, seed=0)
@@ -238,7 +237,6 @@ def test_a_season_is_found_and_continued():
     assert "a season" in model.report()["search"]["kernel"]
 
 
-@pytest.mark.usefixtures("few_states")
 def test_days_and_weeks():
     rng = np.random.default_rng(0)
     hour = np.sort(rng.choice(2000, 170, replace=False)).astype(float)
@@ -248,7 +246,6 @@ def test_days_and_weeks():
     assert sorted(periods(model)) == pytest.approx([24.0, 168.0], rel=0.01)
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize(
     ("seed", "hyperparameters"), [(0, "auto"), (1, "maximise"), (2, "maximise")]
 )
@@ -302,7 +299,6 @@ def test_weights_of_ten_leave_the_noise(d, likelihood):
     assert root_mean_square(model.predict(X) - f) < 0.1
 
 
-@pytest.mark.usefixtures("few_states")
 def test_repeated_rows_are_weights():
     X, _, y, _ = wave(4, n=60)
     weights = np.full(60, 4.0)
@@ -336,7 +332,6 @@ def test_equal_classes_are_evidence():
 # ---- Few rows ------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("copies", [1, 4])
 @pytest.mark.parametrize("d", [1, 3])
 def test_one_row_is_uncertain_far_away(d, copies):
@@ -349,7 +344,6 @@ def test_one_row_is_uncertain_far_away(d, copies):
     assert close[0] < std[0]
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("n", [2, 3])
 def test_two_rows_are_uncertain_far_away(n, rng):
     X, y = rng.random((n, 2)), 5.0 + 2.0 * rng.standard_normal(n)
@@ -368,7 +362,6 @@ def waves(half, noise, n=400):
     return X, f + noise * rng.standard_normal(n), f
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize(("n_inducing", "noise"), [(10, 0.01), (10, 0.5), (30, 0.1)])
 def test_too_few_points_are_a_finding_and_enough_are_none(n_inducing, noise):
     X, y, f = waves(3.0, noise)

@@ -110,7 +110,6 @@ def test_jitter_is_hidden_by_the_noise():
 # ---- Measurements --------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("few_states")
 @pytest.mark.parametrize("n", [10, 40])
 def test_measurements_stay_noisy(n):
     covered = []

@@ -89,7 +89,6 @@ def test_the_order_of_the_columns_does_not_matter():
     assert_allclose(std_of_permuted, std, rtol=1e-2)
 
 
-@pytest.mark.usefixtures("few_states")
 def test_columns_of_categories_are_columns(rng):
     n = 150
     codes = rng.integers(0, 4, (3, n))
@@ -127,7 +126,6 @@ def lines():
     return frame, f, f + 0.05 * rng.standard_normal(len(f)), x > 2.0
 
 
-@pytest.mark.usefixtures("few_states")
 def test_groups_have_lines_of_their_own(lines):
     frame, f, y, later = lines
     model = PLSRegressor(likelihood=Gaussian(), random_state=0)

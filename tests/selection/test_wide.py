@@ -55,7 +55,6 @@ def test_defaults_evaluate_the_evidence_a_few_hundred_times(estimator, monkeypat
     assert len(model.predict(WIDE[:3])) == 3
 
 
-@pytest.mark.usefixtures("few_states")
 def test_sparse_ties_are_the_dense_ones(monkeypatch):
     X = rng.uniform(-2.0, 2.0, size=(60, 5))
     y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.1 * rng.normal(size=60)
