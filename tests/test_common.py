@@ -62,7 +62,13 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
         ExactGPRegressor(
             interaction_cst="pairwise", optimizer=None, n_draws=4, random_state=0
         ),
-        GWIRegressor("svgp", interaction_cst="pairwise", n_inducing=10, random_state=0),
+        GWIRegressor(
+            "svgp",
+            interaction_cst="pairwise",
+            optimizer=None,
+            n_inducing=10,
+            random_state=0,
+        ),
         PLSRegressor(interaction_cst="no_interactions", optimizer=None, **FAST),
         PLSClassifier(interaction_cst="no_interactions", optimizer=None, **FAST),
         TemperedRegressor(BayesianRidge()),

@@ -41,8 +41,8 @@ def joined(first, second):
 
 
 def of_draws(draws, rows):
-    """Functionals of draws (n, s), by 16 nodes a box."""
-    nodes, masses = np.polynomial.legendre.leggauss(4)
+    """Functionals of draws (n, s), by 9 nodes a box."""
+    nodes, masses = np.polynomial.legendre.leggauss(3)
     offsets = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2) / 2.0
     masses = np.outer(masses, masses).ravel() / 4.0
     total = np.zeros((len(rows[0]), draws.n_draws))
@@ -54,7 +54,7 @@ def of_draws(draws, rows):
                 values = draws(points.reshape(-1, 2))
             else:
                 values = draws.value_and_grad(points.reshape(-1, 2))[1][..., column]
-            means = masses @ values.reshape(len(chosen), 16, -1)
+            means = masses @ values.reshape(len(chosen), 9, -1)
             total[chosen] += sign[chosen, np.newaxis] * means
     return total
 

@@ -153,9 +153,20 @@ def test_what_has_no_density_is_named(kernel, named):
 # ---- Samples -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kernel", "d"), list(cases(PRODUCTS | OTHERS | PERIODIC)))
-@pytest.mark.parametrize("method", ["sobol", "mc", "halton", "orthogonal"])
-def test_they_reproduce_the_kernel(kernel, d, method):
+# Points of every method are those that each kernel takes to its frequencies.
+@pytest.mark.parametrize(
+    ("method", "kernel", "d"),
+    [
+        pytest.param(method, *one.values, id=f"{method}-{one.id}")
+        for method in ("sobol", "mc", "halton", "orthogonal")
+        for one in cases(
+            PRODUCTS | OTHERS | PERIODIC
+            if method in ("sobol", "orthogonal")
+            else {"rbf": RBF(0.7)} | OTHERS | PERIODIC
+        )
+    ],
+)
+def test_they_reproduce_the_kernel(method, kernel, d):
     rng = np.random.default_rng(0)
     assert is_unbiased(
         lambda: sample_frequencies(kernel, 256, d, rng, method), kernel, d

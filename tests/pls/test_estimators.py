@@ -274,6 +274,7 @@ def test_tempering_that_fails_gives_way_to_chains_near_the_modes():
         ConstantKernel(4.0) * RBF(1.0),
         likelihood=StudentT(4.0, 0.01),
         optimizer=None,
+        n_particles=40,
         random_state=0,
     )
     errors = {}

@@ -499,6 +499,7 @@ def test_one_time_has_no_period():
     assert "period" not in model.report()["search"]
 
 
+@pytest.mark.usefixtures("every_state")
 def test_states_that_are_averaged_have_periods():
     rng = np.random.default_rng(0)
     times = np.sort(rng.uniform(0.0, 20.0, 100))[:, np.newaxis]

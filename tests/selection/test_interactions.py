@@ -26,9 +26,10 @@ F = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + X[:, 3]
 Y = F + 0.1 * rng.standard_normal(len(X))
 LABELS = np.where(Y > 0.0, "high", "low")
 NAMES = ["a", "b", "c", "d"]
+OF_ONE_STATE = {"hyperparameters": "maximise", "random_state": 0}
 MODELS = {
     "PLS": (PLSRegressor(likelihood=Gaussian(), random_state=0), Y),
-    "GWI": (GWIRegressor(likelihood="gaussian", random_state=0), Y),
+    "GWI": (GWIRegressor(likelihood="gaussian", **OF_ONE_STATE), Y),
     "exact": (ExactGPRegressor(likelihood=Gaussian(), random_state=0), Y),
     "counts": (
         PLSRegressor(likelihood=NegativeBinomial(), random_state=0),

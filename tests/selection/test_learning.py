@@ -223,6 +223,7 @@ def periods(model):
     return [value for name, value in parameters if name.endswith("__periodicity")]
 
 
+@pytest.mark.usefixtures("every_state")
 def test_a_season_is_found_and_continued():
     inside = []
     for seed, hyperparameters in enumerate(("auto", "maximise", "maximise")):
