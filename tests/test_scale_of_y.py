@@ -2,6 +2,7 @@
 
 import functools
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -562,11 +563,12 @@ def test_a_power_at_its_bound_names_the_target():
 def test_each_target_learns_the_power_of_its_transform(estimator):
     X, Y = two_targets(60)
     stated = Warped(transform=("box-cox", "yeo-johnson"))
-    fitted = estimator(likelihood=stated, random_state=0).fit(X, Y).likelihood_
+    model = estimator(KERNEL, likelihood=stated, random_state=0)
+    fitted = model.fit(X, Y).likelihood_
     assert fitted.transform == stated.transform
     for j, transform in enumerate(stated.transform):
-        single = estimator(likelihood=Warped(transform=transform), random_state=0)
-        alone = single.fit(X, Y[:, j]).likelihood_
+        model.set_params(likelihood=Warped(transform=transform))
+        alone = model.fit(X, Y[:, j]).likelihood_
         assert fitted.power[j] == pytest.approx(alone.power)
 
 
@@ -616,8 +618,17 @@ def targets_that_tell_little():
 
 
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
-@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
-@pytest.mark.parametrize("case", targets_that_tell_little()[1])
+@pytest.mark.parametrize(
+    ("estimator", "case"),
+    [
+        *((PLSRegressor, case) for case in targets_that_tell_little()[1]),
+        # one of each kind: far, repeated, of a large unit, and steep
+        *product(
+            (ExactGPRegressor, GWIRegressor),
+            ("an outlier", "ties", "a large unit", "steep"),
+        ),
+    ],
+)
 def test_whatever_the_targets_predictions_are_finite(estimator, case):
     X, targets = targets_that_tell_little()
     y = targets[case]
@@ -637,8 +648,16 @@ def test_whatever_the_targets_predictions_are_finite(estimator, case):
 
 
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.SkgpxWarning")
-@pytest.mark.parametrize("estimator", [PLSRegressor, ExactGPRegressor, GWIRegressor])
-@pytest.mark.parametrize(("shift", "unit"), [(1e6, 1e-3), (-3e-12, 1e-12), (-1e5, 7.0)])
+@pytest.mark.parametrize(
+    ("estimator", "shift", "unit"),
+    [
+        (PLSRegressor, 1e6, 1e-3),
+        (PLSRegressor, -3e-12, 1e-12),
+        (PLSRegressor, -1e5, 7.0),
+        (ExactGPRegressor, 1e6, 1e-3),
+        (GWIRegressor, 1e6, 1e-3),
+    ],
+)
 def test_units_of_few_rows(estimator, shift, unit):
     """Of every estimator, and with weights."""
     X, z = latent(40)
