@@ -99,7 +99,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize("s", [1, 10, 100])
+@pytest.mark.parametrize("s", [1, 100])
 @pytest.mark.parametrize(("likelihood", "width", "peak"), CASES, ids=repr)
 def test_log_density_at_every_ratio(likelihood, width, peak, ratio, s, rng):
     if isinstance(likelihood, Poisson) and likelihood.link == "exp":
