@@ -305,7 +305,7 @@ class Candidate:
     def bounds(self) -> Array:
         """Bounds of u, (q, 2), within which no tied parameter leaves its own bounds."""
         # low ≤ offset + ties u ≤ high, one coordinate at a time
-        low_and_high = self._log_scales_of(self.kernel.bounds.reshape(-1, 2).T)
+        low_and_high = self._log_scales_of(self._kernel_bounds.reshape(-1, 2).T)
         centred = (low_and_high - self.offset).T
         ties = sparse.coo_array(self.ties)
         parameters, coordinates = ties.nonzero()
@@ -332,6 +332,11 @@ class Candidate:
         """The same prior of f, of rows that see functionals of it."""
         kernel = Functionals(self.kernel, functionals.resolution)
         return replace(self, kernel=kernel)
+
+    @cached_property
+    def _kernel_bounds(self) -> Array:
+        """Bounds of log-parameters, which a kernel of several terms looks up slowly."""
+        return self.kernel.bounds
 
     @cached_property
     def _prior(self) -> StudentPrior:
@@ -374,7 +379,7 @@ class Candidate:
         """Kernel at the coordinates u, within its bounds."""
         if not len(self.offset):
             return self.kernel
-        theta = np.clip(self.log_parameters(u), *self.kernel.bounds.T)
+        theta = np.clip(self.log_parameters(u), *self._kernel_bounds.T)
         return with_theta(self.kernel, theta)
 
     def coordinates_of(self, kernel: Kernel) -> Array:
