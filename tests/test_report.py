@@ -196,6 +196,7 @@ def test_models_that_are_not_fitted_have_no_report():
             one.report()
 
 
+@pytest.mark.usefixtures("every_state")
 def test_averaged_hyperparameters():
     """Quantiles over equal draws: states, as often as their weights say."""
     rows = rng.normal(size=(30, 12))

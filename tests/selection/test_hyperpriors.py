@@ -20,6 +20,7 @@ N_STATES = 24
 # ---- Simulation-based calibration ----------------------------------------------------
 
 
+@pytest.mark.usefixtures("every_state")
 def test_ranks_of_true_hyperparameters_are_uniform():
     # hyperparameters drawn from their priors, y drawn given them: the rank of the true
     # one among states of the posterior is uniform
