@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 from skgpx._front.predict_dist import sample_functions
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.blas_threads import one_blas_thread
+from skgpx._row_budgets import CHUNK_ROWS
 from skgpx._shell.tables import as_table, columns_of, row_codes, table_of
 from skgpx._shell.validation import check_count, check_is_fitted, generator
 from skgpx._shell.wrapped import innermost, unwrapped
@@ -358,7 +359,10 @@ def _on_scale(
         if is_response and hasattr(likelihood, "probabilities"):
             values = likelihood.probabilities(values)
         elif is_response:
-            values = of_target(likelihood, output % values.shape[1]).mean(values)
+            of_output = of_target(likelihood, output % values.shape[1])
+            # a mean by quadrature takes several passes over its nodes
+            parts = np.array_split(values, 1 + values.size // CHUNK_ROWS)
+            values = np.concatenate([of_output.mean(part) for part in parts])
         if values.ndim == 2:
             values = values[:, np.newaxis]
         if not 0 <= output < values.shape[1]:
