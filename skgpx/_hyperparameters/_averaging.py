@@ -27,6 +27,7 @@ from skgpx._hyperparameters._annealing import (
     weighted_draws,
 )
 from skgpx._hyperparameters._candidates import Candidate, products_of
+from skgpx._hyperparameters._evidence import with_noise
 from skgpx._hyperparameters._maximise import State
 from skgpx._hyperparameters._modes import (
     NO_NOISE,
@@ -42,6 +43,7 @@ from skgpx._hyperparameters._select import (
     Split,
     finalists,
     has_little_noise,
+    is_series,
     search,
     search_on_more_rows,
     subset,
@@ -334,6 +336,28 @@ def _noisier(
     likelihood = likelihood.with_start(noise_variance=(noise, low, largest))
     u = candidate.starts()[0]
     return [search_on_more_rows(candidate, u, split, likelihood)]
+
+
+def with_mean_noise(
+    mode: State,
+    families: Sequence[Sequence[Candidate]],
+    split: Split,
+    likelihood: Likelihood,
+) -> State:
+    """The mode with the mean noise of the coarsened posterior, for models of one state.
+
+    Where there are more rows than the search reads: they, or new ones, contradict each
+    other as rarely as few of them show.
+    """
+    if split.abundant or len(split.rows.y) == len(split.training.y):
+        return mode
+    if is_series(mode.kernel, split.rows):
+        return mode
+    states = _with_rival([mode], _noisier(mode, families, split, likelihood))
+    if len(states) == 1:
+        return mode
+    noise_variance = sum(state.weight * state.noise_variance for state in states)
+    return mode._replace(likelihood=with_noise(mode.likelihood, noise_variance))
 
 
 def _with_rival(states: list[State], rivals: Sequence[State]) -> list[State]:

@@ -16,6 +16,7 @@ from skgpx._hyperparameters._averaging import (
     MOST_COORDINATES,
     average,
     with_least_noise,
+    with_mean_noise,
 )
 from skgpx._hyperparameters._candidates import (
     ADDITIVE_ORDERS,
@@ -935,6 +936,7 @@ def exact_search(
         best = train([start], split)
     else:
         best = select(families, split, likelihood, n_jobs, trend)
+        best = with_mean_noise(best, families, split, likelihood)
     best = with_periods(best, split).with_exact_noise()
     n = len(split.rows.y)
     if n_inducing is None or n_inducing >= min(n, MAX_INDUCING_SEARCHED):

@@ -348,6 +348,20 @@ def test_a_rough_function_of_many_rows():
     assert model.report()["search"]["kernel"].startswith("Matern 0.5")
 
 
+def test_a_row_in_error_beside_a_rough_function():
+    # noise that 1500 of 1550 rows exclude by less than they count in a coarsened
+    # posterior: a new value of one standard deviation off is 19 off, not 110
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(1550, 2))
+    K = Matern([0.3, 0.3], nu=0.5)(X) + 1e-8 * np.eye(1550)
+    f = linalg.cholesky(K, lower=True) @ rng.standard_normal(1550)
+    model = ExactGPRegressor(random_state=0, n_draws=2).fit(X, f)
+    mean, std = model.predict(X[:50], return_std=True)
+    z = (f[:50] + f.std() - mean) / std
+    assert z.max() < 30.0
+    assert model.score(X[:50], f[:50]) > 0.99
+
+
 class Unknown(RBF):
     """A kernel of a type of which nothing is known."""
 
