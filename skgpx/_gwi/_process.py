@@ -210,7 +210,6 @@ def fit_process(
         hyperparameters=hyperparameters,
         # few points leave out what is rough
         rough=n_inducing is None and len(rows.y) < ABUNDANT_ROWS,
-        turns=True,
     )
 
     # 2  Inducing points of each state, and regression in their basis.

@@ -42,7 +42,7 @@ def learn(
     rough: bool = True,
     trend: bool = True,
     previous: State | None = None,
-    turns: bool = False,
+    turns: bool = True,
     **options: Any,
 ) -> list[State]:
     """States of kernels of the columns or, if more probable, of their combinations.
@@ -53,7 +53,7 @@ def learn(
 
     Parameters
     ----------
-    turns : bool, default=False
+    turns : bool, default=True
         Whether a default kernel may be one of :class:`~skgpx.kernels.Directions`.
     rows, likelihood, rng, kernel, rough, trend, previous, **options
         As in :func:`~skgpx._hyperparameters._prior.learn_in_columns`.

@@ -440,7 +440,6 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
                 kernel=kernel,
                 fixed=self.optimizer is None,
                 n_jobs=self.n_jobs,
-                turns=True,
             )
         else:
             hyperparameters = previous.hyperparameters

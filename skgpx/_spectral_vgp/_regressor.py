@@ -154,8 +154,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         Prior covariance of scikit-learn's kind, with the bounds of its hyperparameters;
         a WhiteKernel added to it is the noise. None chooses among a constant times an
         RBF and Matern kernels of order 5/2, 3/2 and 1/2 by the bound of the evidence,
-        with a free level and the waves that stand out of the spectrum (on inducing
-        points and eigenvectors: the RBF). "series" is the paper's prior on the
+        with a free level and the waves that stand out of the spectrum; on inducing
+        points and eigenvectors among the candidates of :class:`PLSRegressor`. "series" is the paper's prior on the
         coefficients of Fourier functions, of regularity 1/2, with a learned scale; its
         period is the domain. A rule of :mod:`skgpx.bases`, such as
         ``PolynomialEigenvalues(regularity=1.0)`` or ``ExponentialEigenvalues(rate)``,

@@ -835,6 +835,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             # frequencies start from the kernel, and the evidence moves them
             rough=False,
             trend=False,
+            turns=False,
         )
         learns = self.optimizer is not None and noise_variance is None
         rows, (prior,) = learn_noise_of_slopes(

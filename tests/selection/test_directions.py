@@ -8,7 +8,13 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpx import ExactGPRegressor, GWIRegressor, PLSRegressor
+from skgpx import (
+    DecoupledSampler,
+    ExactGPRegressor,
+    GWIRegressor,
+    PLSRegressor,
+    SpectralVGPRegressor,
+)
 from skgpx.kernels import Directions, length_scales, neighbor_coordinates
 
 ANGLES = np.array([1.0, 1.0, -1.0, 0.0])
@@ -57,7 +63,11 @@ def test_units_order_and_shifts_of_columns_do_not_matter(fitted):
     assert_allclose(found[1], expected[1], rtol=0.1)
 
 
-@pytest.mark.parametrize("estimator", [GWIRegressor(), ExactGPRegressor()], ids=str)
+@pytest.mark.parametrize(
+    "estimator",
+    [GWIRegressor(), ExactGPRegressor(), SpectralVGPRegressor(), DecoupledSampler()],
+    ids=str,
+)
 def test_other_estimators_find_it(estimator):
     model = clone(estimator).set_params(random_state=0).fit(X, Y)
     assert np.sqrt(np.mean((model.predict(NEW) - TRUTH) ** 2)) < 0.1
