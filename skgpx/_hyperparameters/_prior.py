@@ -818,12 +818,10 @@ def _default_families(
         orders = ALL_ORDERS
     unit = latent_scale(rows, likelihood) ** 2
     families = default_candidates(rows, likelihood, unit, request, orders)
-    # sums of functions of one column and of two, of three or more that interact; a
-    # bound under tails and next to no noise takes minutes
+    # sums of functions of one column and of two, of three or more that interact
     d = rows.X.shape[1]
-    suits = not likelihood.location_scale and len(rows.y) < ABUNDANT_ROWS
-    additive = additive and (likelihood.has_closed_form or suits)
-    additive = additive and 2 < d <= MOST_ADDITIVE_COLUMNS
+    suits = likelihood.has_closed_form or len(rows.y) < ABUNDANT_ROWS
+    additive = additive and suits and 2 < d <= MOST_ADDITIVE_COLUMNS
     if additive and likelihood.n_outputs_ == 1 and request.interacting(d)[1] == d:
         pairwise = DefaultKernel(request.kernel, request.columns, "pairwise")
         sums = default_candidates(rows, likelihood, unit, pairwise, ADDITIVE_ORDERS)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import (
@@ -15,7 +16,7 @@ from skgpx import (
     SpectralVGPRegressor,
 )
 from skgpx.kernels import Additive
-from skgpx.likelihoods import Gaussian
+from skgpx.likelihoods import Gaussian, StudentT
 
 # features of draws from functions with next to no noise
 pytestmark = pytest.mark.filterwarnings("ignore:With .* Fourier features")
@@ -33,7 +34,7 @@ def table(n, seed):
     return X, f + 0.01 * rng.standard_normal(n), f
 
 
-X, Y, _ = table(160, seed=0)
+X, Y, F = table(160, seed=0)
 NEW, _, F_NEW = table(400, seed=1)
 MODELS = {
     "PLS": PLSRegressor(random_state=0),
@@ -162,6 +163,14 @@ def test_log_odds_may_be_a_sum(rng):
     product = PLSClassifier(1.0 * RBF(np.ones(8)), random_state=0)
     product.fit(X[:250], y[:250])
     assert model.score(X[250:], y[250:]) > product.score(X[250:], y[250:]) + 0.05
+
+
+def test_sums_under_outliers(rng):
+    noise = 0.02 * rng.standard_t(1.5, len(Y))
+    model = PLSRegressor(likelihood=StudentT(), random_state=0).fit(X, F + noise)
+    assert isinstance(model.kernel_, Additive)
+    product = clone(model).set_params(kernel=1.0 * RBF(np.ones(D)))
+    assert error(model) < 0.5 * error(product.fit(X, F + noise))
 
 
 @pytest.mark.parametrize("estimator", [PLSRegressor, GWIRegressor, ExactGPRegressor])
