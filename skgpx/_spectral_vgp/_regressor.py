@@ -155,11 +155,11 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         a WhiteKernel added to it is the noise. None chooses among a constant times an
         RBF and Matern kernels of order 5/2, 3/2 and 1/2 by the bound of the evidence,
         with a free level and the waves that stand out of the spectrum; on inducing
-        points and eigenvectors among the candidates of :class:`PLSRegressor`. "series" is the paper's prior on the
-        coefficients of Fourier functions, of regularity 1/2, with a learned scale; its
-        period is the domain. A rule of :mod:`skgpx.bases`, such as
-        ``PolynomialEigenvalues(regularity=1.0)`` or ``ExponentialEigenvalues(rate)``,
-        is a series prior of your own.
+        points and eigenvectors among the candidates of :class:`PLSRegressor`. "series"
+        is the paper's prior on the coefficients of Fourier functions, of regularity
+        1/2, with a learned scale; its period is the domain. A rule of
+        :mod:`skgpx.bases`, such as ``PolynomialEigenvalues(regularity=1.0)`` or
+        ``ExponentialEigenvalues(rate)``, is a series prior of your own.
     basis : {"auto", "fourier", "empirical", "inducing"}, default="auto"
         Inducing variables: integrals of f against Fourier functions on a box (the
         population spectral features, for up to three inputs and stationary kernels);
