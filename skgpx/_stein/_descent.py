@@ -37,7 +37,7 @@ from skgpx._stein._wave_mixture import (
     std_of_columns,
 )
 from skgpx._types import Array
-from skgpx.kernels import VALUE, FunctionalRows, additive_terms
+from skgpx.kernels import VALUE, Additive, FunctionalRows, additive_terms, summands
 
 # Steps of a round; after each, validation rows are scored and callbacks run.
 ROUND = 10
@@ -134,6 +134,8 @@ class SteinDescent:
         )
         # Terms of some columns have no frequencies in the others, which stay zero.
         has_all_columns = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
+        is_sum = any(type(part) is Additive for part in summands(start.kernel))
+        has_all_columns = has_all_columns and not is_sum
         moves = np.logical_or(start.frequencies != 0.0, has_all_columns)
         self._paces = (np.minimum(ratios, 1.0) * moves).reshape(n_particles, -1)
 

@@ -22,7 +22,7 @@ from skgpx import SteinRFFRegressor
 from skgpx._numerics.wave_evidence import Waves, wave_gradient
 from skgpx._stein._wave_mixture import NetworkWarp
 from skgpx.exceptions import FitWarning
-from skgpx.kernels import Columns
+from skgpx.kernels import Additive, Columns
 from tests.numerics.conftest import slopes
 
 # Nothing is searched: the kernel as it is, all rows learn.
@@ -460,6 +460,19 @@ def test_steps_fall_with_the_columns_that_frequencies_move_in():
     assert wide.n_iter_ == 8
     narrow = SteinRFFRegressor(Columns(RBF(1.0), [0, 699]), **settings).fit(x, y)
     assert narrow.n_iter_ == 20
+
+
+def test_waves_of_sums_stay_in_their_columns(rng):
+    X = rng.uniform(-1.0, 1.0, (400, 5))
+    f = np.sum(np.sin(4.0 * X + np.arange(5)), axis=1)
+    y = f + 0.1 * rng.standard_normal(400)
+    kernel = Additive(RBF(0.5 * np.ones(5)), order=2, variances=[3.0, 1.0])
+    settings = {"optimizer": None, "n_frequencies": 60, "noise_variance": 0.01}
+    model = SteinRFFRegressor(kernel, **settings, random_state=0).fit(X, y)
+    n_columns = np.count_nonzero(model.frequencies_, axis=-1)
+    assert n_columns.min() == 1
+    assert n_columns.max() == 2
+    assert np.sqrt(np.mean((model.predict(X) - f) ** 2)) < 0.15
 
 
 def test_more_columns_than_a_sobol_net_has():
