@@ -384,6 +384,8 @@ def test_exact_processes_have_the_same_scale():
 
 
 @pytest.mark.filterwarnings("ignore::skgpx.exceptions.FitWarning")
+# draws of sums of functions, beside next to no noise
+@pytest.mark.filterwarnings("ignore:With .* Fourier features")
 @pytest.mark.parametrize("likelihood", [None, Warped(), Warped(StudentT())])
 def test_predictions_far_away_are_finite(likelihood):
     rng = np.random.default_rng(0)

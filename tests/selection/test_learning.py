@@ -141,6 +141,7 @@ def test_more_columns_than_matter():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("estimator", [PLSRegressor, SteinRFFRegressor])
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.usefixtures("every_state")
 def test_no_signal_is_noise(estimator, seed):
     rng = np.random.default_rng(seed)
     X, y = rng.uniform(-1.0, 1.0, (200, 5)), rng.standard_normal(200)
