@@ -12,8 +12,10 @@ from sklearn.base import BaseEstimator
 from skgpx._draws import InputMap
 from skgpx._hyperparameters import (
     State,
+    follows,
     inducing_of_targets,
     learn,
+    noise_of_sums,
     regress_targets,
     search_record,
 )
@@ -21,6 +23,7 @@ from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.regression import (
     noise_share,
+    posterior,
     posterior_mean_from,
     precision_root,
 )
@@ -247,6 +250,7 @@ def _regress(
     kernel = prior.kernel
     inducing = settings.inducing
     is_learned = settings.optimizer is not None
+    noise_is_free = noise_variance is None and is_learned and prior.noise_is_free
     if noise_variance is None:
         noise_variance = prior.noise_variance
 
@@ -283,6 +287,11 @@ def _regress(
         weights = regressions.posterior(noise_variances)
         return FittedProcess(LatentModel(basis, weights), noise_variances, (prior,))
     statistics = row_statistics(basis, rows, settings.n_jobs)
+    if noise_is_free and not follows(
+        statistics, posterior(statistics, noise_variance), noise_variance
+    ):
+        bounds = np.exp(prior.likelihood.theta_bounds[0])
+        noise_variance = noise_of_sums(statistics, noise_variance, bounds)
     # I + ΦᵀΦ / σ² = L Lᵀ
     L = precision_root(statistics.gram, noise_variance)
     mean = posterior_mean_from(statistics, noise_variance, L)[:, np.newaxis]

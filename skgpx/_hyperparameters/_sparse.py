@@ -21,6 +21,7 @@ from skgpx._numerics.regression import (
     precision_root,
     weight_statistics,
 )
+from skgpx._numerics.weights import GaussianWeights
 from skgpx._row_budgets import (
     ABUNDANT_ROWS,
     FEWEST_HELD_OUT_ROWS,
@@ -311,6 +312,28 @@ def regress_targets(
     mean_squares = statistics.square / statistics.weight
     largest = np.where(mean_squares > 0.0, mean_squares, np.inf)
     return regressions, np.minimum(noises, largest)
+
+
+def follows(sums: WeightStatistics, weights: GaussianWeights, noise: float) -> bool:
+    """Whether functions of a basis follow the rows of one target.
+
+    Residuals of more than twice the noise, which a finding reports, are noise to them::
+
+        Σ (y - φᵀw)² = yᵀy - 2 wᵀΦᵀy + wᵀΦᵀΦw
+    """
+    w = weights.mean[:, 0]
+    square = sums.square + w @ (sums.gram @ w - 2.0 * sums.moment)
+    return bool(square <= 2.0 * sums.weight * noise)
+
+
+def noise_of_sums(
+    sums: WeightStatistics,
+    start: float,
+    bounds: tuple[float, float],
+) -> float:
+    """The best noise variance of one target, at most the variance of y."""
+    best = np.clip(best_noise_variance(sums, start), *bounds)
+    return float(min(best, sums.square / sums.weight))
 
 
 def _statistics(basis: Nystroem, rows: Rows) -> WeightStatistics:

@@ -16,10 +16,12 @@ from skgpx._draws import checked_domain
 from skgpx._hyperparameters import (
     NOISE_PRIOR,
     NoiseOfKinds,
+    follows,
     inducing_by_capacity,
     kinds_of_rows,
     learn,
     learn_noise_of_slopes,
+    noise_of_sums,
     search_findings,
     search_record,
 )
@@ -27,7 +29,6 @@ from skgpx._latent import LatentModel, with_level
 from skgpx._numerics.regression import (
     TargetRegressions,
     WeightStatistics,
-    best_noise_variance,
     log_evidence,
     posterior,
 )
@@ -1018,15 +1019,13 @@ class SparseState:
         else:
             # the noise is that of the first rows, unless functions do not follow them
             weights = posterior(sums, noise_variance)
-            mean = weights.mean[:, 0]
-            # Σ (y - φᵀw)² = yᵀy - 2 wᵀΦᵀy + wᵀΦᵀΦw
-            square = sums.square + mean @ (sums.gram @ mean - 2.0 * sums.moment)
-            # a finding reports more than twice the noise
-            ratio = square / (sums.weight * noise_variance)
-            if self.noise_bounds is not None and (sums is not self.first or ratio > 2):
-                best = best_noise_variance(self._sums_of_noise(), noise_variance)
-                best = np.clip(best, *self.noise_bounds)
-                noise_variance = float(min(best, sums.square / sums.weight))
+            is_new = sums is not self.first or not follows(
+                sums, weights, noise_variance
+            )
+            if self.noise_bounds is not None and is_new:
+                noise_variance = noise_of_sums(
+                    self._sums_of_noise(), noise_variance, self.noise_bounds
+                )
                 weights = posterior(sums, noise_variance)
             evidence = log_evidence(sums, noise_variance)
         units = np.broadcast_to(self.scale, np.shape(noise_variance))
