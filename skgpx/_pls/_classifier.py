@@ -19,7 +19,7 @@ from skgpx._shell.validation import (
     check_rows,
     fit_context,
 )
-from skgpx._types import AnyArray, Array, ArrayLike, Interactions, Kernel, RandomState
+from skgpx._types import Array, ArrayLike, Interactions, Kernel, RandomState
 from skgpx.diagnostics import conclude
 from skgpx.kernels import Functionals
 from skgpx.likelihoods import Bernoulli, Likelihood
@@ -317,41 +317,6 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         conclude(self, findings, sample_weight)
         return self
 
-    def predict(
-        self,
-        X: ArrayLike,
-        *,
-        derivative: ArrayLike | None = None,
-        widths: ArrayLike | None = None,
-        against: ArrayLike | None = None,
-    ) -> Any:
-        """Most probable class of each row; lazily for rows of dask.
-
-        Parameters
-        ----------
-        X : array-like or dask array or data frame of shape (n_rows, n_features)
-        derivative, widths, against : array-like, default=None
-            As in :meth:`predict_proba`.
-
-        Returns
-        -------
-        labels : ndarray or dask array of shape (n_rows,)
-        """
-        functionals = {
-            "derivative": derivative,
-            "widths": widths,
-            "against": against,
-        }
-        if not is_lazy(X):
-            return super().predict(X, **functionals)
-        probabilities: Any = self.predict_proba(X, **functionals)
-        return probabilities.map_blocks(
-            _most_probable,
-            self.classes_,
-            dtype=self.classes_.dtype,
-            drop_axis=1,
-        )
-
     def decision_function(self, X: ArrayLike) -> Array:
         """Log odds of the second of two classes, or log probabilities of more.
 
@@ -402,8 +367,3 @@ class PLSClassifier(LatentClassifier, ProjectedLangevin):
         if self.likelihood is not None:
             self._check_method(likelihood)
         return likelihood
-
-
-def _most_probable(probabilities: AnyArray, classes: AnyArray) -> AnyArray:
-    """Class of the largest probability in each row."""
-    return classes[np.argmax(probabilities, axis=1)]

@@ -639,8 +639,8 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         derivative: RowValues = None,
         widths: RowValues = None,
         against: RowValues = None,
-    ) -> AnyArray:
-        """Most probable class of each row.
+    ) -> Any:
+        """Most probable class of each row; lazily, where probabilities are.
 
         Parameters
         ----------
@@ -652,16 +652,20 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
         -------
         labels : ndarray of shape (n_rows,)
         """
-        most_probable = np.argmax(
-            self.predict_proba(
-                X,
-                derivative=derivative,
-                widths=widths,
-                against=against,
-            ),
-            axis=1,
+        probabilities: Any = self.predict_proba(
+            X,
+            derivative=derivative,
+            widths=widths,
+            against=against,
         )
-        return self.classes_[most_probable]
+        if isinstance(probabilities, np.ndarray):
+            return _most_probable(probabilities, self.classes_)
+        return probabilities.map_blocks(
+            _most_probable,
+            self.classes_,
+            dtype=self.classes_.dtype,
+            drop_axis=1,
+        )
 
     def predict_proba(
         self,
@@ -892,3 +896,8 @@ class LatentClassifier(ClassifierMixin, LatentEstimator):
             against=against,
         )
         return float(accuracy_score(y, labels, sample_weight=sample_weight))
+
+
+def _most_probable(probabilities: Array, classes: AnyArray) -> AnyArray:
+    """Class of the largest probability in each row."""
+    return classes[np.argmax(probabilities, axis=1)]
