@@ -1,6 +1,7 @@
 """Kernel, noise and scales from the data, before a method begins."""
 
 from skgpx._hyperparameters._candidates import (
+    ALL_ORDERS,
     NOISE_PRIOR,
     StudentPrior,
     stretched,
@@ -68,6 +69,7 @@ from skgpx._hyperparameters._working_responses import (
 )
 
 __all__ = [
+    "ALL_ORDERS",
     "MAX_INDUCING_NON_GAUSSIAN",
     "MIN_GAIN",
     "NOISE_PRIOR",

@@ -86,30 +86,26 @@ def search_waves(
     spectrum = spectrum_objective(objective, prior, n_widths)
     box = spectrum.statistics.box
     price = wave_price(spectrum.statistics)
+    rule = spectrum.candidates.rules[0]
     noise_variance = NOISE_SHARE * spectrum.candidates.variance
-    starts = [(spectrum.candidates.rules[0], noise_variance)]
-    if not prior.only_noise:
-        starts.append((prior.rule.rule, prior.noise_variance))
 
     best: FourierPrior | None = None
     waves = prior.waves
     new_waves = np.ones((n_trends, d), np.int64)
     for _ in range(_MAX_TESTS):
         waves = np.concatenate((waves, new_waves))
-        maxima = []
-        for rule, noise_variance in starts:
-            start = spectrum.build_prior(
-                spectrum.candidates.boost(rule, waves),
-                noise_variance,
-                n_functions + 2 * len(waves),
-                box,
-            )
-            maxima.append(spectrum.climb(start))
-        maximum = max(maxima, key=lambda candidate: candidate.score)
+        start = spectrum.build_prior(
+            spectrum.candidates.boost(rule, waves),
+            noise_variance,
+            n_functions + 2 * len(waves),
+            box,
+        )
+        maximum = spectrum.climb(start)
         if best is not None:
             if maximum.bound <= best.bound + len(new_waves) * price:
                 break
-            starts = [(maximum.rule.rule, maximum.noise_variance)]
+            rule = maximum.rule.rule
+            noise_variance = maximum.noise_variance
         best = maximum
         new_waves = significant_frequencies(spectrum, best)
         if not len(new_waves):

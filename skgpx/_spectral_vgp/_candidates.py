@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpx._hyperparameters import StudentPrior, stretched
+from skgpx._hyperparameters import ALL_ORDERS, StudentPrior, stretched
 from skgpx._numerics.fourier import Box, FourierIndex, Integers, by_length, moment
 from skgpx._numerics.fourier_sums import SeriesStatistics
 from skgpx._numerics.regression import WeightStatistics
@@ -43,14 +43,11 @@ MAX_ORDERED_WAVES = 6553
 # the default kernels has its centre.
 NOISE_SHARE = 0.1
 # Factors of the lengthscales to start from.
-_STARTS = (1.0, 0.2, 0.04, 4.0)
+_STARTS = (1.0, 0.2, 0.04)
 # Standard deviations of the hyperprior, of the logarithms.
 _NOISE_STD = 3.0
 _AMPLITUDE_STD = 2.0
 _LENGTHSCALE_STD = 1.5
-# Orders of the default kernels from smooth to rough, and the lengthscale of each that
-# resembles an RBF of lengthscale one.
-_FAMILIES = {np.inf: 1.0, 2.5: 1.5, 1.5: 2.0, 0.5: 4.0}
 
 
 class FourierPrior(NamedTuple):
@@ -242,18 +239,12 @@ class Candidates:
         return StudentPrior(mean, np.inf)
 
     def next_family(self, prior: FourierPrior) -> FourierPrior | None:
-        """A prior of the next, rougher family that resembles this one, if any."""
+        """A prior of the next, rougher family with these parameters, if any."""
         family = prior.family + 1
         if not self.is_default or family >= len(self.rules):
             return None
-        lengthscales = list(_FAMILIES.values())
-        ratio = lengthscales[family] / lengthscales[prior.family]
-        rougher = self.rules[family]
-        # the default families are those of kernels
-        assert isinstance(rougher, KernelEigenvalues)
-        kernel = rougher.kernel.clone_with_theta(prior.rule.theta)
-        kernel = stretched(kernel, np.log(ratio))
-        rule = prior.rule.around(KernelEigenvalues(kernel))
+        rougher = self.rules[family].with_theta(prior.rule.theta)
+        rule = prior.rule.around(rougher)
         return prior._replace(rule=rule, sums=(), family=family)
 
 
@@ -382,7 +373,7 @@ def families(
         lengthscale = float(lengthscale[0])
         bounds = bounds[0]
     rules = []
-    for nu in _FAMILIES:
+    for nu in ALL_ORDERS:
         shape = Matern(lengthscale, bounds, nu=nu)
         if nu == np.inf:
             shape = RBF(lengthscale, bounds)

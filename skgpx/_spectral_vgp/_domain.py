@@ -16,10 +16,10 @@ from skgpx.kernels import expand, longest_length_scales
 # Lengthscales between the data and their image beyond the joint, by the number of
 # inputs.
 _GAPS = {1: 8.0, 2: 8.0, 3: 4.0}
-# Largest width of the box in widths of the core: of a kernel that is given, of one that
-# is learned, by the number of inputs, and of a learned one of order 1/2.
+# Largest width of the box in widths of the core; of several inputs while the kernel is
+# learned, and of one input then where it has a part of order 1/2.
 _LARGEST_RATIO = 50.0
-_LARGEST_LEARNED_RATIOS = {1: 50.0, 2: 2.0, 3: 1.5}
+_LARGEST_LEARNED_RATIO = 2.0
 _LARGEST_ROUGH_RATIO = 2.3
 # Largest range of a column in widths of its bulk, by the number of inputs.
 _LARGEST_BULK_RATIOS = {1: 20.0, 2: 5.0, 3: 4.0}
@@ -112,10 +112,10 @@ def kernel_box(region: Region, kernel: Kernel | None, learned: bool) -> Box:
         gap = _GAPS[d]
         period = np.maximum(period, widths(region.seen) + gap * scales)
     largest_ratio = _LARGEST_RATIO
-    if learned:
-        largest_ratio = _LARGEST_LEARNED_RATIOS[d]
-        if d == 1 and _has_rough_part(kernel):
-            largest_ratio = _LARGEST_ROUGH_RATIO
+    if learned and d > 1:
+        largest_ratio = _LARGEST_LEARNED_RATIO
+    elif learned and _has_rough_part(kernel):
+        largest_ratio = _LARGEST_ROUGH_RATIO
     return Box(origin, np.minimum(period, largest_ratio * width))
 
 
