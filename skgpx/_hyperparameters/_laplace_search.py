@@ -7,7 +7,6 @@ model with inducing points trains the best one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from skgpx._hyperparameters._evidence import (
 )
 from skgpx._hyperparameters._maximise import (
     MIN_EVIDENCE_GAIN,
-    Objective,
     State,
     best_of,
     maximise,
@@ -52,10 +50,8 @@ from skgpx.likelihoods import Gaussian, Likelihood
 
 # The most inducing points that are counted, for a kernel that ended a search.
 _MAX_INDUCING_COUNTED = 1000
-# Rounds of a search under a likelihood that does not know the sign of f, and multiples
-# of the lengthscales of |f|, which has kinks, where it starts.
+# Rounds of a search under a likelihood that does not know the sign of f.
 _ROUNDS_OF_SIGNS = 3
-_SMOOTHER = (1.0, 2.0, 4.0)
 # Latent functions up to which each may have a linear trend: ten digits take twice as
 # long.
 _MOST_TRENDED = 4
@@ -180,23 +176,15 @@ def _maximise_laplace(
         )
         if has_both_signs(start.likelihood):
             # maximise the evidence of the best signs of f
-            candidate = start.candidate
-            objective = Objective(candidate, [evidence])
-            starts = []
-            for factor in _SMOOTHER:
-                u = start.u + np.log(factor) * candidate.is_length_scale
-                point = np.concatenate((u, start.likelihood.theta))
-                point = np.clip(point, *objective.bounds.T)
-                evidence.signs_are_chosen = False
-                loss, _ = objective(point)
-                starts.append((loss, point))
-            _, point = min(starts, key=itemgetter(0))
             best = start._replace(posterior=-np.inf)
+            point = start.point
             for _ in range(_ROUNDS_OF_SIGNS):
                 evidence.signs_are_chosen = False
-                u, theta = np.split(point, [candidate.n_free])
+                u, theta = np.split(point, [start.candidate.n_free])
                 likelihood = start.likelihood.with_theta(theta)
-                result = maximise(candidate, [evidence], u, 40, likelihood=likelihood)
+                result = maximise(
+                    start.candidate, [evidence], u, 40, likelihood=likelihood
+                )
                 if result.posterior < best.posterior + MIN_EVIDENCE_GAIN:
                     break
                 best = result

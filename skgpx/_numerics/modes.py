@@ -307,18 +307,6 @@ class Domains(NamedTuple):
         moves = np.concatenate((np.eye(k, dtype=bool), sides))
         return cls(labels, weights, energy, moves)
 
-    def best_signs(self) -> Array:
-        """Signs (k,) of which no move has a smaller energy, from all equal."""
-        signs = np.ones(self.moves.shape[1])
-        tolerance = 1e-6 + 1e-9 * np.trace(self.energy)
-        for _ in range(10 * len(self.moves)):
-            changes = self.changes(signs)
-            best = int(np.argmin(changes))
-            if changes[best] > -tolerance:
-                break
-            signs = np.where(self.moves[best], -signs, signs)
-        return signs
-
     def start(self, signs: Array) -> Array:
         """Weights (m, 1) of the function with these signs (k,)."""
         return self.weights @ np.append(signs, -1.0)[:, np.newaxis]
@@ -340,9 +328,8 @@ def _signed_modes(
 ) -> list[Mode]:
     """Modes of a likelihood that does not know the sign of f; arguments of `survey`.
 
-    Starts are prior draws, functions through likely values of some rows, and smoothed
-    rough values with the signs that regression explains best. Then the best mode
-    changes its signs, domain by domain, where that gains evidence.
+    Starts are prior draws and functions through likely values of some rows. Then the
+    best mode changes its signs, domain by domain, where that gains evidence.
     """
     n = len(target.y)
     part = target
@@ -353,16 +340,12 @@ def _signed_modes(
         rough = rough[rows]
         modes = [laplace.find_mode(part, first.weights, tolerance=1e-2)]
     shift = laplace.mirror_shift(part)
-    graphs = []
-    if part.n_outputs == 1 and len(part.y) <= _SIGNED_ROWS:
-        graphs = _neighbour_graphs(part.features)
     # 1 starts
-    starts = list(_starts(part, modes[0], rough, rng, modes))
-    starts += _signed_starts(part, graphs, rough)
-    for start in starts:
+    for start in list(_starts(part, modes[0], rough, rng, modes)):
         _add_mode(modes, laplace.find_mode(part, start, tolerance=1e-2), shift)
     # 2 other signs of the best mode
-    for neighbours in graphs[1:]:
+    if part.n_outputs == 1 and len(part.y) <= _SIGNED_ROWS:
+        neighbours = _neighbours(part.features)
         for _ in range(_ROUNDS):
             best = max(modes, key=log_evidence)
             if _change_signs(part, best, neighbours, modes, shift, rng) is best:
@@ -377,17 +360,6 @@ def _signed_modes(
             mode = laplace.find_mode(target, mode.weights, tolerance=1e-2)
             _add_mode(of_all_rows, mode, shift)
     return of_all_rows
-
-
-def _signed_starts(target: Target, graphs: list[Index], rough: Array) -> list[Array]:
-    """Smoothed rough values with the signs that regression explains best."""
-    magnitude = np.abs(rough + target.offset)[:, 0]
-    starts = []
-    for neighbours in graphs:
-        smooth = np.sqrt(np.mean(magnitude[neighbours] ** 2, axis=1))
-        domains = Domains.of(target, neighbours, smooth)
-        starts.append(domains.start(domains.best_signs()))
-    return starts
 
 
 def _change_signs(
@@ -442,16 +414,12 @@ def _at_rows(target: Target, rows: Index) -> Target:
     )
 
 
-def _neighbour_graphs(features: Array) -> list[Index]:
-    """The √n rows next to each row by the prior, and half as many; (n, j) each."""
+def _neighbours(features: Array) -> Index:
+    """The ½ √n rows next to each row by the prior, (n, j)."""
     square = np.sum(features**2, axis=1)
     distance = square - 2.0 * features @ features.T
-    graphs = []
-    for share in (1.0, 0.5):
-        size = int(np.ceil(share * np.sqrt(len(features))))
-        nearest = np.argpartition(distance, size - 1, axis=1)
-        graphs.append(nearest[:, :size])
-    return graphs
+    size = int(np.ceil(0.5 * np.sqrt(len(features))))
+    return np.argpartition(distance, size - 1, axis=1)[:, :size]
 
 
 def _peaks(neighbours: Index, magnitude: Array) -> Index:
