@@ -220,7 +220,8 @@ def _tune(
     # the Laplace approximation is poor: move to the bulk of the posterior
     modes = [laplace.refine(smoothed(plain), mode) for mode in landscape.modes]
     target, z = start(modes, method=method)
-    return settle(plain, target, z, tiers, rng, n_jobs)
+    scheme, _ = adapt(target, z, tiers, rng, n_jobs=n_jobs)
+    return target, z, scheme
 
 
 def _run_schedule(
@@ -307,10 +308,9 @@ ROUND = 10
 _MAX_STRETCHES = 32
 # Chains that try steps: with fewer it is not clear which scheme goes farther.
 _TRIAL_CHAINS = 100
-# Acceptance times mobility: of a tier of steps that is worth a trial of the next, and
-# of chains that need no other coordinates.
+# Acceptance times mobility below which a tier of steps is followed by a trial of the
+# next.
 _MIN_SCORE = 0.01
-MIN_MOBILITY = 0.1
 # Share of the proposals that an average chain, or the slowest hundredth, must accept.
 _MIN_ACCEPTANCE = 0.03
 
@@ -588,49 +588,3 @@ def change_coordinates(
     deviation = w - centre[:, :, np.newaxis]
     z = np.asarray(np.linalg.solve(root, deviation), dtype=np.float64)
     return langevin.in_coordinates(target, centre, root), z
-
-
-def settle(
-    target: Target,
-    local: Target,
-    z: Array,
-    schemes: Tiers,
-    rng: Generator,
-    n_jobs: int | None,
-) -> tuple[Target, Array, Scheme]:
-    """Coordinates, chains and step adapted to the bulk of the posterior, not its mode.
-
-    As long as the chains are slow, a short run is made, and the coordinates are rebuilt
-    from the mean of the particles and the curvatures averaged over them. This handles
-    posteriors that are much wider than the curvature at the mode suggests.
-
-    Parameters
-    ----------
-    target, local : Target
-        In the coordinates of the weights, and in those where the chains start.
-    z : ndarray of shape (g, p, s)
-    schemes
-        See :func:`adapt`.
-    rng : numpy.random.Generator
-    n_jobs : int or None
-    """
-    scheme, _ = adapt(local, z, schemes, rng, n_jobs=n_jobs)
-    for _ in range(5):
-        sample = run_chains(
-            local,
-            z,
-            scheme,
-            rng,
-            max_iter=2 * ROUND,
-            tol=0.0,
-            n_jobs=n_jobs,
-        )
-        if sample.acceptance * scheme.mobility > MIN_MOBILITY:
-            return local, sample.z, scheme
-        # the Hessian averaged over the particles, around their mean
-        weights = langevin.weights_of(local, sample.z)
-        root = laplace.tempered_root(smoothed(target), weights, 1.0)
-        w = local.centre[:, :, np.newaxis] + local.root @ sample.z
-        local, z = change_coordinates(target, w, w.mean(axis=2), root)
-        scheme, _ = adapt(local, z, schemes, rng, n_jobs=n_jobs)
-    return local, z, scheme
