@@ -189,11 +189,11 @@ class DecoupledSampler(CallbackSupportMixin, RegressorMixin, Reporting, BaseEsti
     * Of any other regressor the methods `predict`, `sample_y` and `sample_functions`
       are used. If `prior` or `n_basis` is not "auto", functions are drawn from its
       `posterior_` instead.
-    * None learns the kernel, an RBF or a Matern, and the noise. Up to 300 rows the
-      process is the mixture of a PLSRegressor over states of the hyperparameters,
-      from 301 to 1500 rows an exact GaussianProcessRegressor; above, and for several
-      targets, it is ``PLSRegressor(n_neighbors=0)``. Draws of all can be conditioned,
-      each under its own hyperparameters.
+    * None learns the kernel, among the candidates of PLSRegressor, and the noise. Up to
+      300 rows the process is the mixture of a PLSRegressor over states of the
+      hyperparameters, from 301 to 1500 rows an exact GaussianProcessRegressor; above,
+      and for several targets, it is ``PLSRegressor(n_neighbors=0)``. Draws of all can
+      be conditioned, each under its own hyperparameters.
 
     References
     ----------

@@ -357,6 +357,7 @@ def with_mean_noise(
     if len(states) == 1:
         return mode
     noise_variance = sum(state.weight * state.noise_variance for state in states)
+    noise_variance = min(noise_variance, SOME_NOISE * mode.candidate.unit)
     return mode._replace(likelihood=with_noise(mode.likelihood, noise_variance))
 
 

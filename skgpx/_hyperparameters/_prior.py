@@ -934,7 +934,7 @@ def exact_search(
         best = train([start], split)
     else:
         best = select(families, split, likelihood, n_jobs, trend)
-        best = with_mean_noise(best, families, split, likelihood)
+    best = with_mean_noise(best, families, split, likelihood)
     best = with_periods(best, split).with_exact_noise()
     n = len(split.rows.y)
     if n_inducing is None or n_inducing >= min(n, MAX_INDUCING_SEARCHED):
