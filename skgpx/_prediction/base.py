@@ -580,7 +580,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
                 "derivative, widths and against are for one target; got targets of "
                 f"shape {('n_samples', *targets)}. Use an estimator for each target."
             )
-        has_link = not likelihood.location_scale
+        # E y is another function of f, or moved
+        has_link = not likelihood.location_scale or likelihood.mean(0.0) != 0.0
         if not isinstance(likelihood, Warped) and not has_link:
             return
         if has_link and np.all(seen.level == 1.0):

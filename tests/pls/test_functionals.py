@@ -25,7 +25,14 @@ from sklearn.preprocessing import FunctionTransformer
 from skgpx import ExactGPRegressor, PLSClassifier, PLSRegressor, cross_val_predict_dist
 from skgpx.exceptions import FitWarning
 from skgpx.kernels import GREKernel
-from skgpx.likelihoods import Gaussian, LogNormal, Poisson, StudentT, Warped
+from skgpx.likelihoods import (
+    Gaussian,
+    LogNormal,
+    Poisson,
+    ShiftedMixture,
+    StudentT,
+    Warped,
+)
 from skgpx.metrics import crps, neg_crps_scorer
 from tests.numerics.conftest import LARGEST_Z, moment_scores
 
@@ -615,6 +622,7 @@ REFUSED_MODELS = {
     "counts": (PLSRegressor(likelihood=Poisson()), "Poisson.*another scale"),
     "logarithms": (PLSRegressor(likelihood=LogNormal()), "LogNormal.*another scale"),
     "powers": (PLSRegressor(likelihood=Warped()), "Warped.*another scale"),
+    "shift": (PLSRegressor(likelihood=ShiftedMixture(2.0)), "Shifted.*another scale"),
 }
 
 
