@@ -8,11 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.dummy import DummyRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, Matern
 from sklearn.linear_model import Ridge
 
 from skgpx import GWIRegressor, PLSRegressor
 from skgpx._gwi._process import fit_process, leave_one_out
+from skgpx._hyperparameters import _sparse
 from skgpx._shell.validation import Rows
 from skgpx.exceptions import FitWarning
 from skgpx.likelihoods import Gaussian
@@ -218,6 +219,22 @@ def mixed(n, seed):
     X = rng.uniform(size=(n, 3))
     f = np.sin(20.0 * X[:, 0]) + X[:, 1] * np.cos(9.0 * X[:, 2])
     return X, f, f + 0.1 * rng.standard_normal(n)
+
+
+def test_noise_is_that_of_the_rows_where_points_do_not_follow_them(monkeypatch, rng):
+    """The exact evidence of the search knows functions that fewer points leave out."""
+    monkeypatch.setattr(_sparse, "MAX_INDUCING", 40)
+    X = rng.uniform(size=(300, 2))
+    K = Matern([0.3, 0.3], nu=0.5)(X) + 1e-8 * np.eye(300)
+    f = np.linalg.cholesky(K) @ rng.standard_normal(300)
+    model = GWIRegressor(mean="svgp", random_state=0).fit(X[:200], f[:200])
+    assert len(model.inducing_points_) == 40
+    squares = (f[:200] - model.predict(X[:200])) ** 2
+    # calibration alone has six times as much
+    assert 0.5 < model.noise_variance_ / np.mean(squares) < 2.0
+    mean, std = model.predict(X[200:], return_std=True)
+    scores = (f[200:] - mean) / std
+    assert 0.45 < np.sqrt(np.mean(scores**2)) < 1.0
 
 
 def test_more_rows_make_the_default_better():
