@@ -103,6 +103,8 @@ MODELS: dict[str, dict[str, Callable]] = {
         "PLSRegressor, HeteroscedasticGaussian": regressor("HeteroscedasticGaussian"),
         "PLSRegressor, HeteroscedasticStudentT": regressor("HeteroscedasticStudentT"),
         "ExactGPRegressor": estimator("ExactGPRegressor"),
+        "GWIRegressor": estimator("GWIRegressor"),
+        "SpectralVGPRegressor": estimator("SpectralVGPRegressor"),
         "SteinRFFRegressor": estimator("SteinRFFRegressor"),
         "GPBoost, 20 neighbours": peer(peers.gpboost, "gaussian"),
         "GPBoost, 40 neighbours": peer(peers.gpboost, "gaussian", n_neighbors=40),

@@ -33,7 +33,7 @@ from skgpx._numerics.regression import (
     posterior,
 )
 from skgpx._prediction.base import LatentRegressor
-from skgpx._row_budgets import ABUNDANT_ROWS, THINNED_ROWS
+from skgpx._row_budgets import ABUNDANT_ROWS, SEARCHED_ROWS, THINNED_ROWS
 from skgpx._shell.callbacks import (
     CallbackSupportMixin,
     RoundReporter,
@@ -1019,9 +1019,11 @@ class SparseState:
         else:
             # the noise is that of the first rows, unless functions do not follow them
             weights = posterior(sums, noise_variance)
-            is_new = sums is not self.first or not follows(
-                sums, weights, noise_variance
-            )
+            # the bound counts what few points leave of many rows as noise, which
+            # predictions count again
+            is_new = sums is not self.first
+            if sums.weight <= SEARCHED_ROWS:
+                is_new = is_new or not follows(sums, weights, noise_variance)
             if self.noise_bounds is not None and is_new:
                 noise_variance = noise_of_sums(
                     self._sums_of_noise(), noise_variance, self.noise_bounds
