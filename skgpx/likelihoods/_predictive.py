@@ -39,7 +39,7 @@ class _Likelihood(Protocol):
 
 
 # Values of a block of rows stay in the cache.
-_BLOCK = 200_000
+BLOCK = 200_000
 
 # ---- Moments and densities -----------------------------------------------------------
 
@@ -73,7 +73,7 @@ def _refine(
     pending = np.arange(len(mixture.mean))
     factor = 1
     while len(pending) and factor <= finest:
-        n_rows = max(1, _BLOCK // (n_nodes * factor))
+        n_rows = max(1, BLOCK // (n_nodes * factor))
         unresolved = []
         for block in row_slices(len(pending), n_rows):
             rows = pending[block]
@@ -324,7 +324,7 @@ def _polynomials(mixture: LatentMixture, refinement: int) -> _Rule:
     block_nodes = []
     block_weights = []
     n_atoms = normal_nodes(mixture)[0].size
-    n_rows = max(1, _BLOCK // n_atoms)
+    n_rows = max(1, BLOCK // n_atoms)
     for rows in row_slices(len(mixture.mean), n_rows):
         values, shares = atoms(mixture.rows(rows))
         nodes, weights = chebyshev_rule(values[:, 0], shares, 32 * refinement)
@@ -386,7 +386,7 @@ def _refine_cdf(
     while len(pending) and refinement <= finest:
         first_row = mixture.rows(pending[:1])
         n_nodes = rule(first_row, refinement).values.shape[2]
-        n_rows = max(1, _BLOCK // n_nodes)
+        n_rows = max(1, BLOCK // n_nodes)
         unresolved = []
         for block in row_slices(len(pending), n_rows):
             rows = pending[block]

@@ -10,6 +10,7 @@ from scipy.special import stdtrit
 
 from skgpx._numerics.expectations import product_nodes
 from skgpx._numerics.mixture import LatentMixture
+from skgpx._numerics.rows import row_slices
 from skgpx._numerics.warping import POWER_BOUNDS, TRANSFORMS, Warp
 from skgpx._types import Array, ArrayLike, Generator, Selection
 from skgpx.likelihoods import _predictive
@@ -375,7 +376,13 @@ class Warped(OnScale):
         nodes, node_shares = product_nodes(1, _N_NODES)
         std = np.sqrt(mixture.variance[:, 0])[..., np.newaxis]
         f = mixture.mean[:, 0, :, np.newaxis] + std * nodes[:, 0]
-        means, variances = self._moments_given(f.reshape(len(f), -1))
+        f = f.reshape(len(f), -1)
+        n_rows = max(1, _predictive.BLOCK // (f.shape[1] * len(_LEVELS)))
+        means = np.empty_like(f)
+        variances = np.empty_like(f)
+        for rows in row_slices(len(f), n_rows):
+            moments = self.at_some(rows)._moments_given(f[rows])
+            means[rows], variances[rows] = moments
         shares = np.outer(mixture.weights, node_shares).ravel()
         mean = means @ shares
         squares = (means - mean[:, np.newaxis]) ** 2
