@@ -53,7 +53,7 @@ def of_one_state(estimator):
     if "hyperparameters" in model.get_params():
         model.set_params(hyperparameters="maximise")
     if estimator is SteinRFFRegressor:
-        model.set_params(n_frequencies=30, max_iter=30)
+        model.set_params(n_frequencies=30, max_iter=10)
     return model
 
 
@@ -144,8 +144,8 @@ def test_residuals_at_inputs_that_repeat(design):
 @pytest.mark.parametrize("estimator", [*REGRESSORS, SpectralVGPRegressor])
 def test_noise_at_ten_levels(estimator):
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 10, 300)[:, np.newaxis]
-    model = estimator(random_state=0).fit(X, rng.normal(size=300))
+    X = rng.integers(0, 10, 150)[:, np.newaxis]
+    model = estimator(random_state=0).fit(X, rng.normal(size=150))
     assert set(checks(model)) <= {"no signal"}
 
 
@@ -231,8 +231,8 @@ def test_the_gain_of_heavy_tails():
 )
 def test_outliers_are_named_and_go_with_their_likelihood(estimator):
     rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, (300, 1))
-    noise = np.where(rng.random(300) < 0.05, 2.0, 0.2) * rng.normal(size=300)
+    X = rng.uniform(-2.0, 2.0, (200, 1))
+    noise = np.where(rng.random(200) < 0.05, 2.0, 0.2) * rng.normal(size=200)
     y = np.sin(2.0 * X[:, 0]) + noise
     model = estimator(random_state=0)
     if estimator is PLSRegressor:

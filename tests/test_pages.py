@@ -32,6 +32,15 @@ SECONDS = NUMBER + r"(?= s\b)"
 PIECE = re.compile(
     rf"(?P<seconds>{SECONDS})|(?P<number>{NUMBER})|\.\.\.|\s+|[^\s\d.]+|."
 )
+# Pages whose numbers are those of as many states as users have.
+AVERAGED = {
+    "categories",
+    "forecast",
+    "monotone",
+    "prices",
+    "slopes_and_totals",
+    "spectra",
+}
 # Largest relative difference of a number from what its code prints.
 TOLERANCE = 0.02
 # Pages whose numbers move with the last bits of sums: quantiles of a few averaged
@@ -108,8 +117,7 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(
     names, printed = {"__name__": "page"}, ""
     plt.switch_backend("Agg")
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
-    if any(kind == "text" for kind, _ in blocks):
-        # numbers of the page may depend on the states
+    if page.stem in AVERAGED:
         request.getfixturevalue("every_state")
     for kind, text in blocks:
         if kind == "python":
