@@ -56,9 +56,9 @@ def few_neighborhoods(monkeypatch):
 
 @pytest.fixture
 def abundant_early(monkeypatch, few_neighborhoods):
-    """The search of many rows, from 1500 on."""
+    """The search of many rows, from 1000 on."""
     for module in ("_prior", "_select", "_sparse"):
-        monkeypatch.setattr(f"skgpx._hyperparameters.{module}.ABUNDANT_ROWS", 1500)
+        monkeypatch.setattr(f"skgpx._hyperparameters.{module}.ABUNDANT_ROWS", 1000)
 
 
 EFFORT = Effort.of

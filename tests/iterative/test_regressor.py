@@ -328,7 +328,7 @@ def test_a_warm_start_of_more_rows_takes_fewer_products():
 
 @pytest.mark.filterwarnings("ignore:The noise varies")  # errors at the step of f
 def test_the_default_kernel_and_a_search():
-    X, y = data(1000)
+    X, y = data(600)
     model = ExactGPRegressor(random_state=0, n_draws=8).fit(X, y)
     assert np.isfinite(model.log_evidence_)
     assert 0.02 < model.noise_variance_ < 0.08
@@ -341,9 +341,9 @@ def test_the_default_kernel_and_a_search():
 @pytest.mark.usefixtures("abundant_early")
 def test_a_rough_function_of_many_rows():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1600, 2))
+    X = rng.normal(size=(1050, 2))
     f = np.sign(X[:, 0] - 0.3) + np.sign(X[:, 1])
-    y = f + 0.3 * rng.normal(size=1600)
+    y = f + 0.3 * rng.normal(size=1050)
     model = ExactGPRegressor(random_state=0, n_draws=4).fit(X, y)
     assert model.report()["search"]["kernel"].startswith("Matern 0.5")
 

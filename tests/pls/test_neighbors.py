@@ -297,10 +297,10 @@ def test_rows_in_any_order_jobs_and_pickles_give_the_same():
 
 def test_rough_functions_of_many_rows_take_neighbours():
     rng = np.random.default_rng(0)
-    X = rng.uniform(0.0, 1.0, (2500, 2))
-    noise = 0.1 * rng.standard_normal(2500)
+    X = rng.uniform(0.0, 1.0, (2000, 2))
+    noise = 0.1 * rng.standard_normal(2000)
     y = np.sign(np.sin(25.0 * X[:, 0])) + noise
-    seen, new = slice(0, 2000), slice(2000, None)
+    seen, new = slice(0, 1550), slice(1550, None)
     how = {"normalize_y": False, "random_state": 0}
     kernel = ConstantKernel() * Matern([1.0, 1.0], nu=0.5)
     model = PLSRegressor(kernel, likelihood=Gaussian(), **how).fit(X[seen], y[seen])
@@ -310,9 +310,11 @@ def test_rough_functions_of_many_rows_take_neighbours():
     sparse = PLSRegressor(model.kernel_, **given, **how).fit(X[seen], y[seen])
     gain = model.log_predictive_density(X[new], y[new])
     gain = gain - sparse.log_predictive_density(X[new], y[new])
-    assert gain.mean() > -2.0 * gain.std() / np.sqrt(500)
+    assert gain.mean() > -2.0 * gain.std() / np.sqrt(450)
     # where a few points suffice there are none
-    smooth = PLSRegressor(ConstantKernel() * RBF(), random_state=0)
+    smooth = PLSRegressor(
+        RBF(), likelihood=Gaussian(0.01), optimizer=None, random_state=0
+    )
     smooth.fit(X[seen], np.sin(X[seen].sum(axis=1)) + noise[seen])
     assert "nearest rows" not in str(smooth.report())
 
@@ -568,10 +570,10 @@ def test_heavy_tails_of_many_rows_are_calibrated():
 @pytest.mark.usefixtures("few_neighborhoods")
 def test_classes_of_many_rows_are_calibrated():
     rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, (8000, 2))
+    X = rng.uniform(-2.0, 2.0, (6600, 2))
     p = expit(3.0 * np.sin(5.0 * X[:, 0]) + 2.0 * np.cos(4.0 * X[:, 1]))
-    y = (rng.random(8000) < p).astype(int)
-    seen, new = slice(0, 6000), slice(6000, None)
+    y = (rng.random(6600) < p).astype(int)
+    seen, new = slice(0, 4600), slice(4600, None)
     model = PLSClassifier(ConstantKernel() * RBF(), random_state=0)
     model.fit(X[seen], y[seen])
     found = model.predict_proba(X[new])[:, 1]

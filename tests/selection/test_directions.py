@@ -181,9 +181,9 @@ def test_a_constant_column_stays_out():
 def test_a_stationary_function_of_many_rows_keeps_its_columns():
     """The two searches are compared by the same rows."""
     rng = np.random.default_rng(2)
-    rows = rng.uniform(-1.0, 1.0, (1700, 2))
+    rows = rng.uniform(-1.0, 1.0, (1520, 2))
     bump = np.exp(-3.0 * np.sum((rows - 0.3) ** 2, axis=1))
-    y = bump + 0.4 * np.sin(4.0 * rows[:, 0]) + 0.3 * rng.standard_normal(1700)
+    y = bump + 0.4 * np.sin(4.0 * rows[:, 0]) + 0.3 * rng.standard_normal(1520)
     for seed in (0, 2):
         model = PLSRegressor(random_state=seed, hyperparameters="maximise")
         assert "Directions" not in repr(model.fit(rows, y).kernel_)
