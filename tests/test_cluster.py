@@ -279,7 +279,7 @@ STUDENT = clone(NEIGHBORS).set_params(likelihood=StudentT(df=4.0, scale=0.1))
 
 
 def part_of_rows(seed):
-    return block(seed)[:250]
+    return block(seed)[:120]
 
 
 def deadly_block(seed, folder):
@@ -296,14 +296,14 @@ def deadly_block(seed, folder):
 
 def lazy_rows(read, *arguments):
     parts = [dask.delayed(read)(seed, *arguments) for seed in range(4)]
-    data = da.concatenate([da.from_delayed(p, (250, 2), float) for p in parts])
+    data = da.concatenate([da.from_delayed(p, (120, 2), float) for p in parts])
     return data[:, :1], data[:, 1]
 
 
 @pytest.fixture
 def few_rows_a_cell(monkeypatch):
-    monkeypatch.setattr(_lazy_fit, "CELL_ROWS", 300)
-    monkeypatch.setattr(_lazy_fit, "FIRST_ROWS", 100)
+    monkeypatch.setattr(_lazy_fit, "CELL_ROWS", 150)
+    monkeypatch.setattr(_lazy_fit, "FIRST_ROWS", 50)
 
 
 def by_threads(model):

@@ -71,24 +71,24 @@ AROUND = {"cv": 2, "n_inducing": 6, "random_state": 0}
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression())
 WAVES = {"n_components": 2, "n_frequencies": 6, "max_iter": 2, "random_state": 0}
 EXACT = GaussianProcessRegressor(RBF(), alpha=0.01, optimizer=None)
-# "pls" and "gwi" search over families of kernels, the others that could do not.
+# "pls", "gwi" and "spectral" search over families of kernels, others do not.
 ANY = RBF(1.0, (1e-20, 1e20))
 CASES = {
     "pls": (PLSRegressor(**PLS), Y),
     "student": (PLSRegressor(ANY, likelihood=StudentT(), **PLS), Y),
     "counts": (PLSRegressor(ANY, likelihood=Poisson(), **PLS), COUNTS),
     "spectral": (SpectralVGPRegressor(random_state=0), Y),
-    "empirical": (SpectralVGPRegressor(basis="empirical", random_state=0), Y),
-    "inducing": (SpectralVGPRegressor(basis="inducing", random_state=0), Y),
+    "empirical": (SpectralVGPRegressor(ANY, basis="empirical", random_state=0), Y),
+    "inducing": (SpectralVGPRegressor(ANY, basis="inducing", random_state=0), Y),
     "stein": (SteinRFFRegressor(**WAVES), Y),
     "deep": (SteinRFFRegressor(**WAVES, hidden_layer_sizes=(8, 6)), Y),
     "gwi": (GWIRegressor(**NETWORKS), Y),
     "gwi around": (GWIRegressor(LinearRegression(), ANY, **AROUND), Y),
-    "exact": (ExactGPRegressor(n_draws=4, random_state=0), Y),
+    "exact": (ExactGPRegressor(ANY, n_draws=4, random_state=0), Y),
     "decoupled": (DecoupledSampler(EXACT, n_basis=64, random_state=0), Y),
     "tempered": (TemperedRegressor(BayesianRidge(), cv=2), Y),
-    "classes": (PLSClassifier(**PLS), THREE),
-    "gwi classes": (GWIClassifier(LOGISTIC, **AROUND), LABELS),
+    "classes": (PLSClassifier(ANY, **PLS), THREE),
+    "gwi classes": (GWIClassifier(LOGISTIC, ANY, **AROUND), LABELS),
 }
 SIZES = [(0,), (4, -1), (2.5,), "ten", ("a",), (2, False)]
 LATENT = [name for name in CASES if name not in ("decoupled", "tempered")]

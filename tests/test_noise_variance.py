@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import (
     ExactGPRegressor,
@@ -30,14 +31,15 @@ CASES = {
 }
 # One model averages its hyperparameters, and the others have those of a maximum.
 CHOSEN = {"hyperparameters": "maximise", "random_state": 0}
+KERNEL = 1.0 * RBF()
 MODELS = {
     "points": PLSRegressor(random_state=0),
-    "few points": PLSRegressor(n_inducing=8, **CHOSEN),
+    "few points": PLSRegressor(KERNEL, n_inducing=8, **CHOSEN),
     "functions": SpectralVGPRegressor(n_basis=50),
-    "sums": SpectralVGPRegressor(basis="inducing", n_basis=8),
+    "sums": SpectralVGPRegressor(KERNEL, basis="inducing", n_basis=8),
     "waves": SteinRFFRegressor(max_iter=5, n_frequencies=10, random_state=0),
     "exact": ExactGPRegressor(random_state=0),
-    "around a mean": GWIRegressor(mean="svgp", **CHOSEN),
+    "around a mean": GWIRegressor("svgp", KERNEL, **CHOSEN),
 }
 
 

@@ -280,8 +280,8 @@ def test_conditioning_with_little_noise(alpha):
 
 # ---- A known kernel and many rows ----------------------------------------------------
 
-MANY = SEED.uniform(-2.0, 2.0, size=(600, 2))
-LEVEL = 3.0 + 2.0 * np.sin(2.0 * MANY[:, 0]) + 0.3 * SEED.normal(size=600)
+MANY = SEED.uniform(-2.0, 2.0, size=(400, 2))
+LEVEL = 3.0 + 2.0 * np.sin(2.0 * MANY[:, 0]) + 0.3 * SEED.normal(size=400)
 FIXED = ConstantKernel(1.0, "fixed") * Matern(0.7, "fixed", nu=1.5)
 KNOWN = {
     "white": (gp(RBF(0.8) + WhiteKernel(0.1), normalize_y=True), LEVEL),
@@ -289,7 +289,7 @@ KNOWN = {
     "both": (
         gp(
             2.0 * (Matern(0.6, nu=2.5) + WhiteKernel(0.05)),
-            alpha=SEED.uniform(0.01, 0.2, 600),
+            alpha=SEED.uniform(0.01, 0.2, 400),
             normalize_y=True,
         ),
         np.column_stack((LEVEL, 10.0 * np.cos(MANY[:, 1]))),
@@ -302,7 +302,7 @@ def test_many_rows_of_a_known_kernel_are_not_factored(case, monkeypatch):
     regressor, y = KNOWN[case]
     dense = DecoupledSampler(regressor, random_state=0).fit(MANY, y)
     assert hasattr(dense.estimator_, "L_")
-    monkeypatch.setattr(_decoupled._exact, "_MAX_FACTORED_ROWS", 500)
+    monkeypatch.setattr(_decoupled._exact, "_MAX_FACTORED_ROWS", 300)
     sampler = DecoupledSampler(regressor, random_state=0).fit(MANY, y)
     assert not hasattr(sampler.estimator_, "L_")
     assert repr(sampler.kernel_) == repr(dense.kernel_)

@@ -273,12 +273,12 @@ def test_every_mean_and_likelihood_is_averaged(mean, likelihood):
     frequency = np.mean(TWO[:60] == "yes")
     assert_allclose(far[:, 1], frequency, atol=0.03)
     assert model.score(X[60:], TWO[60:]) > 0.6
-    draws = model.sample_functions(2000, random_state=0)(X[:5])
+    draws = model.sample_functions(1000, random_state=0)(X[:5])
     # of two classes one latent function, of RobustMax two
-    draws = draws.reshape(5, -1, 2000)
+    draws = draws.reshape(5, -1, 1000)
     mean_of_latent, variance = model.latent_mean_and_variance(X[:5])
     z = draws.mean(axis=2) - mean_of_latent.reshape(5, -1)
-    z /= np.sqrt(variance.reshape(5, -1) / 2000)
+    z /= np.sqrt(variance.reshape(5, -1) / 1000)
     assert np.max(np.abs(z)) < 4.5
 
 

@@ -261,8 +261,8 @@ def test_classes_on_both_scales():
 
 def test_a_learned_scale_of_y():
     rng = np.random.default_rng(0)
-    X = rng.uniform(0.0, 1.0, (120, 2))
-    y = np.exp(2.0 * X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(120))
+    X = rng.uniform(0.0, 1.0, (80, 2))
+    y = np.exp(2.0 * X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(80))
     kernel = 1.0 * RBF([1.0, 1.0])
     # effects of averages are those at fewer rows
     model = PLSRegressor(kernel, hyperparameters="average", random_state=0).fit(X, y)

@@ -115,7 +115,7 @@ def points_of(rows):
 
 @ALL
 def test_covariances_are_sums_of_those_of_values(kernel, rng):
-    left, right = functionals(rng, 15), functionals(rng, 8)
+    left, right = functionals(rng, 10), functionals(rng, 7)
     X, W = points_of(left)
     Z, V = points_of(right)
     expected = W @ kernel(X, Z) @ V.T

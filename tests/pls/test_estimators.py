@@ -374,7 +374,7 @@ def test_targets_without_noise_to_compare_keep_normal_noise():
 def test_functions_without_noise_keep_normal_noise():
     """No residual tells its tails."""
     rng = np.random.default_rng(1)
-    X = rng.uniform(-1.0, 1.0, (60, 3))
+    X = rng.uniform(-1.0, 1.0, (45, 3))
     y = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2]
     model = PLSRegressor(random_state=0).fit(X, y)
     assert type(normal_noise(model.likelihood_)) is Gaussian

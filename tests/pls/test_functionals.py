@@ -36,7 +36,7 @@ from skgpx.likelihoods import (
 from skgpx.metrics import crps, neg_crps_scorer
 from tests.numerics.conftest import LARGEST_Z, moment_scores
 
-N = 100
+N = 80
 SCALES = np.array([1.1, 1.6])
 AMPLITUDE = 1.5
 KERNEL = ConstantKernel(AMPLITUDE) * RBF(SCALES)

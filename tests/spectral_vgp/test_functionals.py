@@ -402,8 +402,8 @@ def test_few_slopes_beside_many_values_have_their_noise():
         {"domain": [[-1.0, 7.0]]},
         {"n_basis": 41},
         {"normalize_y": False},
-        {"normalize_y": False, "basis": "inducing"},
-        {"basis": "inducing", "n_basis": 30},
+        {"kernel": 1.0 * RBF(1.0), "normalize_y": False, "basis": "inducing"},
+        {"kernel": 1.0 * RBF(1.0), "basis": "inducing", "n_basis": 30},
     ],
 )
 def test_parameters(settings, rng):
