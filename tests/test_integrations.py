@@ -5,10 +5,20 @@ import optuna
 import pytest
 from numpy.testing import assert_array_equal
 from optuna.trial import TrialState
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
+from skgpx import DecoupledSampler
 from skgpx.integrations.optuna import Sampler
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
+# A model that learns nothing, where a test is not about it.
+FIXED = DecoupledSampler(
+    GaussianProcessRegressor(
+        RBF(0.5) + WhiteKernel(1e-4), optimizer=None, normalize_y=True
+    ),
+    n_basis=256,
+)
 
 
 def mixed(trial):
@@ -74,7 +84,7 @@ def test_several_directions(reference):
     study = study_of(
         objective,
         14,
-        sampler=Sampler(seed=0, n_startup_trials=8, reference=reference),
+        sampler=Sampler(seed=0, n_startup_trials=8, sampler=FIXED, reference=reference),
         directions=["minimize", "maximize"],
     )
     on_front = [0.29 < trial.params["x"] < 0.71 for trial in study.best_trials]
@@ -92,7 +102,8 @@ def test_trials_that_were_pruned_failed_or_run():
             raise optuna.TrialPruned
         return (x - 0.4) ** 2
 
-    study = study_of(objective, 16)
+    sampler = Sampler(seed=0, n_startup_trials=8, sampler=FIXED)
+    study = study_of(objective, 16, sampler=sampler)
     states = [trial.state for trial in study.trials]
     assert TrialState.FAIL in states[:8]
     # failures are avoided later on
@@ -113,6 +124,7 @@ def test_infinite_values_and_constraints_of_some_trials():
     sampler = Sampler(
         seed=0,
         n_startup_trials=4,
+        sampler=FIXED,
         constraints_func=lambda trial: trial.user_attrs.get("c", ()),
     )
     study = study_of(objective, 11, sampler=sampler)

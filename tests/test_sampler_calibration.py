@@ -114,7 +114,7 @@ def alternating():
 
 def test_sign_patterns_that_disagree_are_a_warning(rng):
     # a rate that comes near zero in many places: signs there are up to chance
-    X, _, y, kernel = counts(rng, 100, 20.0)
+    X, _, y, kernel = counts(rng, 70, 20.0)
     with pytest.warns(ConvergenceWarning, match="independent runs disagree"):
         model = fixed(kernel, Poisson("square"), X, y, n_inducing=40, method="smc")
     assert model.ess_.min() < 30

@@ -85,7 +85,9 @@ MODELS = {
     "averaged": PLSRegressor(1.0 * RBF(1.0), hyperparameters="average", random_state=0),
     "fourier": SpectralVGPRegressor(1.0 * RBF([1.0, 1.0]), random_state=0),
     "series": SpectralVGPRegressor(1.0 * RBF(1.0), n_basis=300, random_state=0),
-    "waves": SteinRFFRegressor(random_state=0),
+    "waves": SteinRFFRegressor(
+        1.0 * RBF(1.0), n_frequencies=40, max_iter=20, random_state=0
+    ),
     "data": DecoupledSampler(GaussianProcessRegressor(KERNEL, alpha=NOISE)),
 }
 

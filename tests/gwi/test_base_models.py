@@ -437,7 +437,7 @@ def test_columns_of_mixed_tables_keep_their_types(extension, holes):
 def test_variances_without_errors_stay_numbers():
     # trees of a function without noise; its search overflowed
     fresh = np.random.default_rng(0)
-    x = fresh.uniform(-2.0, 2.0, size=(500, 2))
+    x = fresh.uniform(-2.0, 2.0, size=(250, 2))
     y = np.sin(2.0 * x[:, 0]) + 0.5 * x[:, 0] * x[:, 1]
     mean = HistGradientBoostingRegressor(max_iter=60, random_state=0)
     model = GWIRegressor(mean, hyperparameters="maximise", random_state=0).fit(x, y)

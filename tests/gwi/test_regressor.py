@@ -240,7 +240,7 @@ def test_noise_is_that_of_the_rows_where_points_do_not_follow_them(monkeypatch, 
 def test_more_rows_make_the_default_better():
     X_new, f_new, _ = mixed(1000, 1)
     errors = []
-    for n in (200, 1200):
+    for n in (150, 800):
         X, _, y = mixed(n, 0)
         model = GWIRegressor(random_state=0).fit(X, y)
         errors.append(np.sqrt(np.mean((model.predict(X_new) - f_new) ** 2)))

@@ -168,7 +168,7 @@ def test_unadjusted_steps_beyond_stability_are_found(cls, potential):
 @pytest.mark.parametrize("is_given", [True, False])
 def test_rates_that_touch_zero_have_functions_that_cross_it(is_given):
     rng = np.random.default_rng(0)
-    x = rng.uniform(-3.0, 3.0, 150)[:, np.newaxis]
+    x = rng.uniform(-3.0, 3.0, 100)[:, np.newaxis]
     y = rng.poisson(16.0 * np.sin(1.5 * x[:, 0]) ** 2).astype(float)
     settings = {"likelihood": Poisson("square"), "n_particles": 40, "random_state": 0}
     kernel = ConstantKernel(8.0) * RBF(0.7 if is_given else 0.3)
@@ -274,7 +274,7 @@ def test_tempering_that_fails_gives_way_to_chains_near_the_modes():
         ConstantKernel(4.0) * RBF(1.0),
         likelihood=StudentT(4.0, 0.01),
         optimizer=None,
-        n_particles=40,
+        n_particles=24,
         random_state=0,
     )
     errors = {}

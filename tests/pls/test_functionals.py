@@ -230,12 +230,12 @@ def test_draws_have_the_slopes_that_are_predicted(rng):
     at, seen = new[:2] + 0.1, [1.0, -0.5]
     sampled, unconditioned, conditioned = [], [], []
     for seed in range(2):
-        draws = model.sample_functions(800, random_state=seed)
+        draws = model.sample_functions(400, random_state=seed)
         given = draws.condition(at, seen, NOISE, random_state=seed)
         for functions, values in ((draws, unconditioned), (given, conditioned)):
             f, gradients = functions.value_and_grad(new)
             values.append(np.concatenate((f, gradients[..., 0])))
-        sampled.append(model.sample_y(twice, 800, seed, derivative=derivative))
+        sampled.append(model.sample_y(twice, 400, seed, derivative=derivative))
     together = [
         np.concatenate((rows[0], at)),
         {

@@ -620,12 +620,12 @@ def test_one_outlying_count_does_not_move_the_others():
 @pytest.mark.usefixtures("abundant_early")
 def test_weak_signals_of_many_rows_are_found():
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(2000, 3))
+    X = rng.uniform(size=(1600, 3))
     f = np.sin(6.0 * X[:, 0]) * np.cos(5.0 * X[:, 1])
-    y = np.sqrt(0.1) * f / f.std() + np.sqrt(0.9) * rng.standard_normal(2000)
+    y = np.sqrt(0.1) * f / f.std() + np.sqrt(0.9) * rng.standard_normal(1600)
     mean = PLSRegressor(random_state=0).fit(X, y).predict(X[:1000])
     assert np.corrcoef(mean, f[:1000])[0, 1] > 0.9
-    y = (rng.random(2000) < expit(0.7 * f / f.std())).astype(int)
+    y = (rng.random(1600) < expit(0.7 * f / f.std())).astype(int)
     model = PLSClassifier(random_state=0).fit(X, y)
     probability = model.predict_proba(X[:1000])[:, 1]
     assert np.corrcoef(probability, f[:1000])[0, 1] > 0.9

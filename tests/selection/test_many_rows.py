@@ -40,7 +40,7 @@ def test_a_rough_function_and_a_trend():
 def test_points_alone_where_they_predict_better():
     """A smooth function of many columns: more points, without nearest rows."""
     rng = np.random.default_rng(0)
-    X, new = np.split(rng.uniform(size=(5300, 4)), [5000])
+    X, new = np.split(rng.uniform(size=(3800, 4)), [3500])
     kernel = ConstantKernel(1.0) * RBF(0.3)
     # a draw of the process, by its frequencies
     frequencies, phases = rng.standard_normal((4, 2000)) / 0.3, rng.uniform(size=2000)
@@ -48,7 +48,7 @@ def test_points_alone_where_they_predict_better():
     f, f_new = (
         np.cos(x @ frequencies + 2.0 * np.pi * phases) @ weights for x in (X, new)
     )
-    y = f + 0.3 * rng.standard_normal(5000)
+    y = f + 0.3 * rng.standard_normal(3500)
     y_new = f_new + 0.3 * rng.standard_normal(300)
     densities = []
     for n_neighbors in ("auto", 40):

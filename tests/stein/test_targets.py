@@ -88,7 +88,7 @@ def test_copies_of_a_target_share_its_predictions():
 @pytest.mark.parametrize("hidden", [(), (8,)])
 def test_each_target_has_its_noise(hidden):
     (X, Y), (rows, new) = data(300, seed=1), data(400, seed=4)
-    how = {"hidden_layer_sizes": hidden, "max_iter": 100}
+    how = {"hidden_layer_sizes": hidden, "max_iter": 60}
     model = SteinRFFRegressor(**how, **SMALL).fit(X, Y)
     assert_allclose(np.sqrt(model.noise_variance_), STD, rtol=0.25)
     bounds = model.predict_interval(rows, 0.9)

@@ -30,8 +30,8 @@ from skgpx.likelihoods import Gaussian, StudentT
 from skgpx.metrics import log_predictive_density_scorer
 
 rng = np.random.default_rng(0)
-X = rng.uniform(0.0, 100.0, (240, 2))
-log_y = np.sin(X[:, 0] / 20.0) + 0.01 * X[:, 1] + 0.15 * rng.standard_t(3, 240)
+X = rng.uniform(0.0, 100.0, (180, 2))
+log_y = np.sin(X[:, 0] / 20.0) + 0.01 * X[:, 1] + 0.15 * rng.standard_t(3, 180)
 y = np.exp(log_y)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 

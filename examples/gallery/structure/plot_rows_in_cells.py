@@ -25,11 +25,11 @@ def signal(X):
 
 def part(seed):
     rng = np.random.default_rng(seed)
-    X = 0.25 * rng.standard_normal((2500, 2))
-    return np.column_stack((X, signal(X) + 0.1 * rng.standard_normal(2500)))
+    X = 0.25 * rng.standard_normal((2000, 2))
+    return np.column_stack((X, signal(X) + 0.1 * rng.standard_normal(2000)))
 
 
-parts = [da.from_delayed(dask.delayed(part)(i), (2500, 3), float) for i in range(6)]
+parts = [da.from_delayed(dask.delayed(part)(i), (2000, 3), float) for i in range(4)]
 rows = da.concatenate(parts)
 
 # %%
