@@ -14,8 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import skgpx
-from skgpx import DecoupledSampler, PLSRegressor
-from skgpx._draws import FunctionDraws
+from skgpx import DecoupledSampler, FunctionDraws, PLSRegressor
 from skgpx._numerics import blas_threads
 from skgpx._numerics.blas_threads import (
     OneBlasThread,

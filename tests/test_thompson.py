@@ -17,14 +17,14 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 from sklearn.linear_model import Ridge
 
-from skgpx import DecoupledSampler, ExactGPRegressor, _decoupled
+from skgpx import DecoupledSampler, ExactGPRegressor, FunctionDraws, _decoupled
 from skgpx._decisions._acquisition import (
     DrawnFunction,
     LogExpectedImprovement,
     Outcome,
     log_improvement,
 )
-from skgpx._draws import FunctionDraws, linear_draws
+from skgpx._draws import linear_draws
 from skgpx._latent import MixtureModel
 from skgpx.kernels import Additive, Linear
 from skgpx.likelihoods import Gaussian, Warped

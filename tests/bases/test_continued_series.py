@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skgpx._draws import FunctionDraws
+from skgpx import FunctionDraws
 from skgpx._latent import LatentModel
 from skgpx._numerics.weights import GaussianWeights
 from skgpx.bases import (

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, Matern
 
+from skgpx import PredictiveDistribution
 from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.perceptron import Perceptron
 from skgpx._numerics.weights import GaussianWeights, WeightParticles
-from skgpx._prediction.distribution import PredictiveDistribution
 from skgpx.bases import EmpiricalSpectral, Fourier, InputMap, Nystroem, WarpedInputs
 from skgpx.likelihoods import Gaussian
 

@@ -9,9 +9,8 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF
 
-from skgpx import PLSRegressor
+from skgpx import PLSRegressor, PredictiveDistribution
 from skgpx._latent import MixtureModel
-from skgpx._prediction.distribution import PredictiveDistribution
 from skgpx.likelihoods import (
     Bernoulli,
     Gamma,
