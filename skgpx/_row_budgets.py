@@ -19,8 +19,8 @@ SCREENING_BOUND_ROWS = 100
 SCATTERED_ROWS = 500
 # Rows that train the best candidate: an evaluation takes about a fifth of a second.
 SEARCHED_ROWS = 1500
-# From so many rows on, neighbourhoods from all over the data train the kernel, and
-# held-out rows choose the noise: three times the rows of the search.
+# From so many rows on, neighbourhoods from all over the data train the kernel: three
+# times the rows of the search.
 ABUNDANT_ROWS = 4500
 
 # Seconds of one core for the training of finalists, evaluations that one takes, and
@@ -110,7 +110,8 @@ COUNTING_ROWS = 1500
 NOISE_ROWS = 12_000
 # Rows at which inducing points and nearest rows are compared.
 COMPARED_ROWS = 200
-# Held-out rows that choose a noise variance or a family, and the fewest that can.
+# Rows that choose a noise variance, each given all others, or that are held out to
+# choose a family, and the fewest that can.
 HELD_OUT_ROWS = 1000
 FEWEST_HELD_OUT_ROWS = 200
 

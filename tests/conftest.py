@@ -57,7 +57,7 @@ def few_neighborhoods(monkeypatch):
 @pytest.fixture
 def abundant_early(monkeypatch, few_neighborhoods):
     """The search of many rows, from 1000 on."""
-    for module in ("_prior", "_select", "_sparse"):
+    for module in ("_prior", "_select"):
         monkeypatch.setattr(f"skgpx._hyperparameters.{module}.ABUNDANT_ROWS", 1000)
 
 

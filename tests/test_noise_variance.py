@@ -59,6 +59,35 @@ def test_the_noise_is_at_most_the_variance_of_y(name):
     assert all(0.0 < share < largest for share in shares.values()), shares
 
 
+FIXED = RBF(0.1, "fixed")
+BETWEEN_POINTS = {
+    "pls": PLSRegressor(FIXED, n_inducing=80, random_state=0),
+    "gwi": GWIRegressor("svgp", kernel=FIXED, n_inducing=80, random_state=0),
+    "spectral": SpectralVGPRegressor(
+        FIXED, basis="inducing", n_basis=80, random_state=0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN_POINTS)
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_what_points_leave_out_of_many_rows_counts_once(name, n_targets):
+    """Functions between few points have a variance, and are no noise beside it."""
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(size=(4000, 2))
+    phases = inputs @ rng.normal(scale=10.0, size=(2, 500))
+    waves = np.hstack((np.cos(phases), np.sin(phases))) / np.sqrt(500.0)
+    y = waves @ rng.standard_normal((1000, n_targets))
+    y = np.squeeze(y + 0.1 * rng.standard_normal(y.shape))
+    model = BETWEEN_POINTS[name].fit(inputs[:1600], y[:1600])
+    mean, std = model.predict(inputs[1600:], return_std=True)
+    squares = ((y[1600:] - mean) / std) ** 2
+    # .28 of points that count what they leave out twice
+    assert 0.6 < np.mean(squares) < 1.2
+    assert np.all(model.noise_variance_ > 0.005)
+    assert np.all(model.noise_variance_ < 0.02)
+
+
 @pytest.mark.parametrize("name", ["points", "waves", "around a mean"])
 @pytest.mark.parametrize("copies", [1, 4])
 @pytest.mark.filterwarnings("ignore::UserWarning")

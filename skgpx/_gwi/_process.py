@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator
 from skgpx._draws import InputMap
 from skgpx._hyperparameters import (
     State,
-    follows,
+    distinct_sums,
+    final_noise,
     inducing_of_targets,
     learn,
-    noise_of_sums,
     regress_targets,
     search_record,
 )
@@ -23,7 +23,6 @@ from skgpx._latent import LatentModel, MixtureModel
 from skgpx._numerics.linalg import solve_lower_transpose
 from skgpx._numerics.regression import (
     noise_share,
-    posterior,
     posterior_mean_from,
     precision_root,
 )
@@ -283,15 +282,22 @@ def _regress(
             prior.likelihood,
             is_learned,
             settings.n_jobs,
+            at_points=True,
         )
         weights = regressions.posterior(noise_variances)
         return FittedProcess(LatentModel(basis, weights), noise_variances, (prior,))
     statistics = row_statistics(basis, rows, settings.n_jobs)
-    if noise_is_free and not follows(
-        statistics, posterior(statistics, noise_variance), noise_variance
-    ):
-        bounds = np.exp(prior.likelihood.theta_bounds[0])
-        noise_variance = noise_of_sums(statistics, noise_variance, bounds)
+    if noise_is_free:
+        # leave-one-out errors judge it at all rows
+        distinct, sums = distinct_sums(basis, rows, statistics, settings.n_jobs)
+        likelihood = final_noise(
+            basis,
+            distinct,
+            sums,
+            prior.likelihood,
+            at_points=True,
+        )
+        noise_variance = float(likelihood.variance(0.0))
     # I + ΦᵀΦ / σ² = L Lᵀ
     L = precision_root(statistics.gram, noise_variance)
     mean = posterior_mean_from(statistics, noise_variance, L)[:, np.newaxis]

@@ -1,29 +1,23 @@
-"""Capacity and noise of sparse models: inducing points that suffice, held-out rows."""
+"""Capacity and noise of sparse models: inducing points that suffice, rows left out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize
 
 from skgpx._hyperparameters._candidates import NOISE_PRIOR
 from skgpx._hyperparameters._evidence import (
     normal_density,
     with_noise,
-    within_variance,
 )
-from skgpx._numerics.linalg import solve_lower
 from skgpx._numerics.regression import (
     TargetRegressions,
     WeightStatistics,
-    best_noise_variance,
-    precision_root,
-    weight_statistics,
+    best_of_grids,
 )
-from skgpx._numerics.weights import GaussianWeights
+from skgpx._numerics.rows import thinning
 from skgpx._row_budgets import (
-    ABUNDANT_ROWS,
     FEWEST_HELD_OUT_ROWS,
     HELD_OUT_ROWS,
     NOISE_ROWS,
@@ -33,6 +27,7 @@ from skgpx._shell.row_statistics import counted_once, row_statistics
 from skgpx._shell.validation import Rows
 from skgpx._types import Array, ArrayLike, Generator, Kernel
 from skgpx.bases import Nystroem, select_inducing, select_until
+from skgpx.bases._kernel_basis import KernelBasis
 from skgpx.bases._selectors import Selector
 from skgpx.likelihoods import Gaussian
 
@@ -182,107 +177,7 @@ def inducing_of_targets(
     return Z
 
 
-# ---- Noise of a sparse model, and the density of held-out rows -----------------------
-
-
-def best_noise(
-    basis: Nystroem,
-    training: WeightStatistics,
-    rows: Rows,
-    low: float,
-    high: float,
-) -> tuple[float, float]:
-    """Noise variance under which held-out rows are most probable.
-
-    ``N(φᵀw̄, |Rᵀφ|² + var g + σ²)`` with ``w ~ N(w̄, RRᵀ)``; O(m^3 + n m^2) a step.
-
-    Parameters
-    ----------
-    basis : Nystroem
-    training : WeightStatistics
-        Of the other rows.
-    rows : Rows
-        Held-out rows.
-    low, high : float
-        Bounds of the noise variance, which may be equal.
-
-    Returns
-    -------
-    noise_variance, log_density : float
-        The latter is the mean over the rows, in nats.
-    """
-    features = basis(rows.X)
-    residual = basis.residual_variance(rows.X, features)
-    relative_noise: float | Array = 1.0
-    if rows.known is not None:
-        relative_noise = rows.known
-
-    def loss(log_noise: float) -> float:
-        noise = float(np.exp(log_noise))
-        # L Lᵀ = ΦᵀΦ / σ² + I, the precision of the weights
-        L = precision_root(training.gram, noise)
-        half = solve_lower(L, features.T)
-        mean = half.T @ solve_lower(L, training.moment) / noise
-        latent_variance = np.einsum("ij,ij->j", half, half) + residual
-        variance = latent_variance + noise * relative_noise
-        return -float(np.mean(normal_density(rows.y.T, mean.T, variance)))
-
-    if low == high:
-        return low, -loss(float(np.log(low)))
-    optimum = optimize.minimize_scalar(
-        loss,
-        bounds=(np.log(low), np.log(high)),
-        method="bounded",
-        options={"xatol": 0.1, "maxiter": 12},
-    )
-    return float(np.exp(optimum.x)), -float(optimum.fun)
-
-
-def final_noise(
-    basis: Nystroem,
-    rows: Rows,
-    statistics: WeightStatistics,
-    likelihood: Gaussian,
-    rng: Generator,
-) -> Gaussian:
-    """Fit a free noise variance to all rows, given the basis.
-
-    The bound of the evidence finds it if the basis leaves out at most a fiftieth of it,
-    ``Σ var g / n``. Otherwise the bound counts the residual as noise, and predictions
-    count it again as ``var g``: the density of held-out rows decides, if there are 4500
-    rows.
-
-    Notes
-    -----
-    O(m^3): one tridiagonal form and, with held-out rows, about ten factorisations.
-    """
-    if not len(likelihood.theta):
-        return likelihood
-    n = len(rows.y)
-    learned = float(likelihood.variance(0.0))
-    by_bound = with_noise(likelihood, best_noise_variance(statistics, learned))
-    by_bound = within_variance(by_bound, rows)
-    bound_noise = float(by_bound.variance(0.0))
-    is_tight = statistics.residual <= 0.02 * bound_noise * statistics.weight
-    if is_tight and n <= SEARCHED_ROWS:
-        return likelihood
-    if is_tight or n < ABUNDANT_ROWS:
-        return by_bound
-    order = np.argsort(rng.exponential(size=n) / rows.weights, kind="stable")
-    sample = rows.take(np.sort(order[: HELD_OUT_ROWS + basis.n_basis]))
-    # predictions take inducing points to be known: they are no held-out rows
-    residual = basis.residual_variance(sample.X, basis(sample.X))
-    prior_variance = np.max(basis.kernel.diag(sample.X))
-    candidates = np.flatnonzero(residual > 1e-8 * prior_variance)
-    chosen = np.sort(rng.permutation(candidates)[:HELD_OUT_ROWS])
-    held_out = sample.take(chosen)
-    if len(held_out.y) < FEWEST_HELD_OUT_ROWS:
-        return by_bound
-    training = statistics.add(_statistics(basis, held_out), -1.0)
-    low = min(0.5 * learned, 0.02 * bound_noise)
-    high = 2.0 * max(learned, bound_noise)
-    noise, _ = best_noise(basis, training, held_out, low, high)
-    return with_noise(likelihood, noise)
+# ---- Noise of a sparse model ---------------------------------------------------------
 
 
 def regress_targets(
@@ -291,52 +186,145 @@ def regress_targets(
     likelihood: Gaussian,
     learn: bool,
     n_jobs: int | None,
+    at_points: bool = False,
 ) -> tuple[TargetRegressions, Array]:
-    """Regressions of several targets and the noise variance of each, given the basis.
+    """Regressions of the targets and the noise variance of each, given the basis.
 
-    A free noise has its own evidence and the hyperprior of the search, in which all
-    targets shared one. As there copies count once, which look like rows without noise.
+    See :func:`noise_of_targets`.
     """
     statistics = row_statistics(basis, rows, n_jobs)
     regressions = TargetRegressions(statistics)
-    n_targets = rows.y.shape[1]
     if not (learn and len(likelihood.theta)):
+        n_targets = np.size(statistics.square)
         return regressions, np.full(n_targets, float(likelihood.variance(0.0)))
-    low, high = likelihood.theta_bounds[0]
-    distinct = counted_once(rows)
-    sums = regressions
-    if np.any(distinct.weights != rows.weights):
-        sums = TargetRegressions(row_statistics(basis, distinct, n_jobs))
-    noises = sums.best_noise(low, high, NOISE_PRIOR.log_density)
-    # at most the variance of y, unless a target is constant
-    mean_squares = statistics.square / statistics.weight
-    largest = np.where(mean_squares > 0.0, mean_squares, np.inf)
-    return regressions, np.minimum(noises, largest)
+    distinct, sums = distinct_sums(basis, rows, statistics, n_jobs)
+    of_noise = regressions
+    if sums is not statistics:
+        of_noise = TargetRegressions(sums)
+    noises = noise_of_targets(basis, distinct, of_noise, likelihood, at_points)
+    return regressions, noises
 
 
-def follows(sums: WeightStatistics, weights: GaussianWeights, noise: float) -> bool:
-    """Whether functions of a basis follow the rows of one target.
+def distinct_sums(
+    basis: KernelBasis,
+    rows: Rows,
+    statistics: WeightStatistics,
+    n_jobs: int | None,
+) -> tuple[Rows, WeightStatistics]:
+    """The rows with copies counted once, and their sums; `statistics` are all sums.
 
-    Residuals of more than twice the noise, which a finding reports, are noise to them::
-
-        Σ (y - φᵀw)² = yᵀy - 2 wᵀΦᵀy + wᵀΦᵀΦw
+    To a noise that is learned copies look like rows without noise.
     """
-    w = weights.mean[:, 0]
-    square = sums.square + w @ (sums.gram @ w - 2.0 * sums.moment)
-    return bool(square <= 2.0 * sums.weight * noise)
+    distinct = counted_once(rows)
+    if np.all(distinct.weights == rows.weights):
+        return rows, statistics
+    return distinct, row_statistics(basis, distinct, n_jobs)
 
 
-def noise_of_sums(
-    sums: WeightStatistics,
-    start: float,
-    bounds: tuple[float, float],
-) -> float:
-    """The best noise variance of one target, at most the variance of y."""
-    best = np.clip(best_noise_variance(sums, start), *bounds)
-    return float(min(best, sums.square / sums.weight))
+def final_noise(
+    basis: KernelBasis,
+    rows: Rows,
+    statistics: WeightStatistics,
+    likelihood: Gaussian,
+    at_points: bool = False,
+) -> Gaussian:
+    """Fit a free noise variance of one target to all rows, given the basis.
+
+    That of the search stands if it read all rows, and the basis leaves out at most a
+    fiftieth of it, ``Σ var g / n``. Otherwise see :func:`noise_of_targets`.
+    """
+    if not len(likelihood.theta):
+        return likelihood
+    noise = float(likelihood.variance(0.0))
+    if statistics.weight <= SEARCHED_ROWS and _is_tight(statistics, noise):
+        return likelihood
+    regressions = TargetRegressions(statistics)
+    noises = noise_of_targets(basis, rows, regressions, likelihood, at_points)
+    return with_noise(likelihood, float(noises[0]))
 
 
-def _statistics(basis: Nystroem, rows: Rows) -> WeightStatistics:
-    features = basis(rows.X)
-    residual = basis.residual_variance(rows.X, features)
-    return weight_statistics(features, rows.y, rows.precisions, residual)
+def noise_of_targets(
+    basis: KernelBasis,
+    rows: Rows,
+    regressions: TargetRegressions,
+    likelihood: Gaussian,
+    at_points: bool = False,
+) -> Array:
+    """Noise variance of each target (t,), at most the variance of its y.
+
+    The bound of the evidence and the hyperprior of the search find it where the basis
+    leaves out next to nothing, or the search read all rows. Otherwise the bound counts
+    what is left out as noise, and predictions count it again as ``var g``: the density
+    of rows given all others decides, ``N(φᵀw̄, |Rᵀφ|² + var g + σ²)`` with
+    ``w ~ N(w̄, RRᵀ)``.
+
+    Parameters
+    ----------
+    basis : KernelBasis
+    rows : Rows
+        All rows of the sums, or some of them.
+    regressions : TargetRegressions
+    likelihood : Gaussian
+        That of the search.
+    at_points : bool, default=False
+        Whether rows at inducing points count, which predictions take to be known: for a
+        model that is judged at all rows.
+
+    Notes
+    -----
+    O(m^2) for each of 1000 rows.
+    """
+    statistics = regressions.statistics
+    noise = float(likelihood.variance(0.0))
+    # at most the variance of y, unless a target is constant
+    mean_squares = np.atleast_1d(statistics.square) / statistics.weight
+    largest = np.where(mean_squares > 0.0, mean_squares, np.inf)
+    units = np.where(mean_squares > 0.0, mean_squares, 1.0)
+    low, high = likelihood.theta_bounds[0]
+
+    def log_prior(log_noise: Array) -> Array:
+        return NOISE_PRIOR.log_density(log_noise - np.log(units))
+
+    by_bound = regressions.best_noise(low, high, log_prior)
+    by_bound = np.minimum(by_bound, largest)
+    if statistics.weight <= SEARCHED_ROWS or _is_tight(statistics, by_bound.min()):
+        return by_bound
+
+    sample = rows.thinned(HELD_OUT_ROWS + basis.n_basis)
+    features = basis(sample.X)
+    residual = basis.residual_variance(sample.X, features)
+    chosen = np.arange(len(sample.y))
+    if not at_points:
+        prior_variance = np.max(basis.kernel.diag(sample.X))
+        between_points = np.flatnonzero(residual > 1e-8 * prior_variance)
+        if len(between_points) >= FEWEST_HELD_OUT_ROWS:
+            chosen = between_points
+    chosen = chosen[thinning(len(chosen), HELD_OUT_ROWS)]
+    sample = sample.take(chosen)
+    residual = residual[chosen, np.newaxis]
+    relative_noise: float | Array = 1.0
+    if sample.known is not None:
+        relative_noise = sample.known[:, np.newaxis]
+    moments = regressions.left_out(
+        features[chosen],
+        sample.y.reshape(len(chosen), -1),
+        sample.precisions,
+    )
+
+    def densities(log_noise: Array) -> Array:
+        """Mean log densities of the rows of each target, (t,)."""
+        noises = np.exp(log_noise)
+        errors, variances = moments(noises)
+        variances = variances + residual + noises * relative_noise
+        density = normal_density(errors, np.zeros(1), variances)
+        return np.average(density, axis=0, weights=sample.weights)
+
+    lowest = np.log(np.minimum(0.5 * noise, 0.02 * by_bound))
+    highest = np.log(np.minimum(2.0 * np.maximum(noise, by_bound), largest))
+    best = best_of_grids(densities, lowest, highest)
+    return np.exp(np.clip(best, low, high))
+
+
+def _is_tight(statistics: WeightStatistics, noise: float) -> bool:
+    """Whether the basis leaves out at most a fiftieth of the noise, ``Σ var g / n``."""
+    return bool(statistics.residual <= 0.02 * noise * statistics.weight)

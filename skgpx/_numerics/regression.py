@@ -339,32 +339,91 @@ class TargetRegressions:
         """Noise variance of each target, (t,), that maximises its log posterior.
 
         The logarithm of the noise variance lies between two bounds; `log_prior` is its
-        log density. The best point of a grid is refined three times. `white` as in
-        :meth:`log_evidence`.
+        log density. `white` as in :meth:`log_evidence`.
         """
-        targets = np.arange(len(self._targets))
-        lowest = np.full(len(targets), low)
-        highest = np.full(len(targets), high)
-        grid = np.linspace(lowest, highest, 41)
-        for _ in range(4):
-            evidences = [self.log_evidence(np.exp(point), white) for point in grid]
-            best_points = np.argmax(evidences + log_prior(grid), axis=0)
-            best = grid[best_points, targets]
-            width = 1.5 * (grid[1] - grid[0])
-            grid = np.linspace(best - width, best + width, 21)
-            grid = np.clip(grid, low, high)
-        return np.exp(best)
+
+        def log_posterior(log_noise: Array) -> Array:
+            evidence = self.log_evidence(np.exp(log_noise), white)
+            return evidence + log_prior(log_noise)
+
+        n_targets = len(self._targets)
+        lowest = np.full(n_targets, low)
+        highest = np.full(n_targets, high)
+        return np.exp(best_of_grids(log_posterior, lowest, highest))
 
     def posterior(self, noise_variance: Array) -> GaussianWeights:
         """Distribution of the weights of each target at its noise variance (t,)."""
-        eigenvalues = 1.0 + self._eigenvalues[:, np.newaxis] / noise_variance
-        variance = 1.0 / eigenvalues
-        mean = self._vectors @ (variance * self._moments / noise_variance)
+        mean, variance = self._rotated_posterior(noise_variance)
         return GaussianWeights(
-            mean=mean,
+            mean=self._vectors @ mean,
             root=self._vectors[np.newaxis],
             scales=np.sqrt(variance).T,
         )
+
+    def left_out(
+        self,
+        features: Array,
+        y: Array,
+        weights: Array,
+    ) -> Callable[[Array], tuple[Array, Array]]:
+        """Errors and variances of ``φᵀw`` at rows given all others, of any noise.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n, m)
+            Of n of the rows.
+        y : ndarray of shape (n, t)
+        weights : ndarray of shape (n,)
+            ω, as in the sums.
+
+        Returns
+        -------
+        moments : callable
+            Takes noise variances (t,); returns two arrays (n, t), by
+            :func:`noise_share`. O(n m t) a call.
+        """
+        features = features @ self._vectors
+        squares = features**2
+
+        def moments(noise_variance: Array) -> tuple[Array, Array]:
+            weight_mean, weight_variance = self._rotated_posterior(noise_variance)
+            mean = features @ weight_mean
+            variance = squares @ weight_variance
+            share = noise_share(variance, noise_variance, weights)
+            return (y - mean) / share, variance / share
+
+        return moments
+
+    def _rotated_posterior(self, noise_variance: Array) -> tuple[Array, Array]:
+        """Means and variances of ``Uᵀw``, whose coordinates are independent, (m, t)."""
+        variance = 1.0 / (1.0 + self._eigenvalues[:, np.newaxis] / noise_variance)
+        moments = self._moments.reshape(len(variance), -1)
+        return variance * moments / noise_variance, variance
+
+
+def best_of_grids(
+    score: Callable[[Array], Array],
+    low: Array,
+    high: Array,
+) -> Array:
+    """Where the score of each target is largest: a grid, refined three times.
+
+    Parameters
+    ----------
+    score : callable
+        Takes a number of each target (t,); returns as many scores.
+    low, high : ndarray of shape (t,)
+        Bounds.
+    """
+    targets = np.arange(len(low))
+    grid = np.linspace(low, high, 41)
+    for _ in range(4):
+        best_points = np.argmax([score(point) for point in grid], axis=0)
+        best = grid[best_points, targets]
+        width = 1.5 * (grid[1] - grid[0])
+        grid = np.linspace(best - width, best + width, 21)
+        grid = np.clip(grid, low, high)
+    return best
 
 
 # ---- Evidence of a sequence of eigenvalues -------------------------------------------

@@ -40,7 +40,7 @@ from skgpx._cells._distributed import (
     save,
     sum_of,
 )
-from skgpx._hyperparameters import depends_on_contrasts, fixed_point
+from skgpx._hyperparameters import depends_on_contrasts, final_noise, fixed_point
 from skgpx._numerics.cells import CellTree
 from skgpx._numerics.warping import Warp
 from skgpx._pls._inference import infer
@@ -247,10 +247,11 @@ class LazyRows(NamedTuple):
             constant = form_constant(rows, inference.likelihood)
         else:
             statistics = self.partitions.statistics(basis, self.units)
+            if sampler.noise_is_free:
+                likelihood = final_noise(basis, rows, statistics, likelihood)
             inference = from_statistics(
                 statistics,
                 basis,
-                rows,
                 likelihood,
                 sampler,
                 rng,

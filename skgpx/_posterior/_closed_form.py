@@ -6,6 +6,7 @@ import numpy as np
 
 from skgpx._hyperparameters import (
     VariationalEvidence,
+    distinct_sums,
     final_noise,
     regress_targets,
 )
@@ -41,21 +42,20 @@ def closed_form(
     if rows.y.ndim > 1:
         return _several_targets(basis, rows, likelihood, sampler, rng)
     statistics = row_statistics(basis, rows, sampler.n_jobs)
-    return from_statistics(statistics, basis, rows, likelihood, sampler, rng)
+    if sampler.noise_is_free:
+        distinct, sums = distinct_sums(basis, rows, statistics, sampler.n_jobs)
+        likelihood = final_noise(basis, distinct, sums, likelihood)
+    return from_statistics(statistics, basis, likelihood, sampler, rng)
 
 
 def from_statistics(
     statistics: WeightStatistics,
     basis: Nystroem,
-    rows: Rows,
     likelihood: Gaussian,
     sampler: Sampler,
     rng: Generator,
 ) -> Inference:
-    """:func:`closed_form` given the sums over all rows, of which `rows` may be some."""
-    if sampler.noise_is_free:
-        noise_rng = rng.spawn(1)[0]
-        likelihood = final_noise(basis, rows, statistics, likelihood, noise_rng)
+    """:func:`closed_form` given the sums over the rows, and the noise."""
     noise_variance = float(likelihood.variance(0.0))
     # Λ = root rootᵀ
     root = precision_root(statistics.gram, noise_variance)

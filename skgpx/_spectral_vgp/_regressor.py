@@ -14,14 +14,14 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skgpx._draws import checked_domain
 from skgpx._hyperparameters import (
-    NOISE_PRIOR,
     NoiseOfKinds,
-    follows,
+    distinct_sums,
+    final_noise,
     inducing_by_capacity,
     kinds_of_rows,
     learn,
     learn_noise_of_slopes,
-    noise_of_sums,
+    noise_of_targets,
     search_findings,
     search_record,
 )
@@ -33,7 +33,7 @@ from skgpx._numerics.regression import (
     posterior,
 )
 from skgpx._prediction.base import LatentRegressor
-from skgpx._row_budgets import ABUNDANT_ROWS, SEARCHED_ROWS, THINNED_ROWS
+from skgpx._row_budgets import ABUNDANT_ROWS, HELD_OUT_ROWS, THINNED_ROWS
 from skgpx._shell.callbacks import (
     CallbackSupportMixin,
     RoundReporter,
@@ -43,7 +43,6 @@ from skgpx._shell.callbacks import (
 from skgpx._shell.functionals import units_of_functionals
 from skgpx._shell.row_statistics import (
     AdditiveModel,
-    counted_once,
     row_statistics,
 )
 from skgpx._shell.validation import (
@@ -935,10 +934,10 @@ class SparseState:
         Sums of the rows that chose the basis, which copies of a model share.
     distinct : WeightStatistics
         Sums of the same rows for the noise: of rows that are copies it would be zero.
-    noise_variance : float
-        Noise of the standardised y: the start of a search, or fixed.
-    noise_bounds : tuple of float or None
-        Bounds of the search; None for a fixed noise.
+    samples : Rows
+        Some of the rows that chose the basis, which choose the noise of many.
+    likelihood : Gaussian
+        Noise of the standardised y: that of the search, which is free, or fixed.
     record : dict
         Which rows chose kernel and noise.
     shift, scale : float or ndarray of shape (t,)
@@ -950,8 +949,8 @@ class SparseState:
     statistics: WeightStatistics
     first: WeightStatistics
     distinct: WeightStatistics
-    noise_variance: float
-    noise_bounds: tuple[float, float] | None
+    samples: Rows
+    likelihood: Gaussian
     record: dict[str, Any]
     shift: Any
     scale: Any
@@ -1000,8 +999,8 @@ class SparseState:
             and np.array_equal(self.first.moment, other.first.moment)
             and np.array_equal(self.shift, other.shift)
             and np.array_equal(self.scale, other.scale)
-            and self.noise_bounds == other.noise_bounds
-            and self.noise_variance == other.noise_variance
+            and self.likelihood.variance(0.0) == other.likelihood.variance(0.0)
+            and len(self.likelihood.theta) == len(other.likelihood.theta)
         )
 
     def solve(
@@ -1011,24 +1010,18 @@ class SparseState:
         """Noise variance, posterior and bound; O(m^3), and no rounds to report."""
         del report
         sums = self.statistics
-        noise_variance: Any = self.noise_variance
+        noise_variance: Any
         if np.ndim(sums.square):
             targets, noise_variance = self.regressions()
             weights = targets.posterior(noise_variance)
             evidence = targets.log_evidence(noise_variance).sum()
         else:
-            # the noise is that of the first rows, unless functions do not follow them
+            sums_of_noise = self._sums_of_noise()
+            likelihood = final_noise(
+                self.basis, self.samples, sums_of_noise, self.likelihood
+            )
+            noise_variance = float(likelihood.variance(0.0))
             weights = posterior(sums, noise_variance)
-            # the bound counts what few points leave of many rows as noise, which
-            # predictions count again
-            is_new = sums is not self.first
-            if sums.weight <= SEARCHED_ROWS:
-                is_new = is_new or not follows(sums, weights, noise_variance)
-            if self.noise_bounds is not None and is_new:
-                noise_variance = noise_of_sums(
-                    self._sums_of_noise(), noise_variance, self.noise_bounds
-                )
-                weights = posterior(sums, noise_variance)
             evidence = log_evidence(sums, noise_variance)
         units = np.broadcast_to(self.scale, np.shape(noise_variance))
         # ΦᵀΦ / n: the sum of its eigenvalues is the mean of |φ(x)|²
@@ -1058,14 +1051,14 @@ class SparseState:
     def regressions(self) -> tuple[TargetRegressions, Array]:
         """Regressions of several targets, and the noise variance of each."""
         targets = TargetRegressions(self.statistics)
-        if self.noise_bounds is None:
+        if not len(self.likelihood.theta):
             n_targets = len(self.statistics.square)
-            return targets, np.full(n_targets, self.noise_variance)
-        low, high = np.log(self.noise_bounds)
+            return targets, np.full(n_targets, float(self.likelihood.variance(0.0)))
         sums = targets
         if self.distinct is not self.first:
             sums = TargetRegressions(self._sums_of_noise())
-        return targets, sums.best_noise(low, high, NOISE_PRIOR.log_density)
+        noises = noise_of_targets(self.basis, self.samples, sums, self.likelihood)
+        return targets, noises
 
     def _sums_of_noise(self) -> WeightStatistics:
         """Sums of all rows seen, in which copies among the first ones count once."""
@@ -1138,9 +1131,8 @@ def fit_sample(
     kernel = states[0].kernel
     likelihood = states[0].likelihood
     noise_variance = float(likelihood.variance(0.0))
-    noise_bounds = None
-    if learns_noise:
-        noise_bounds = _noise_bounds(likelihood)
+    if not learns_noise:
+        likelihood = Gaussian(noise_variance).prepare([0.0])
 
     def state_for(least_noise: float) -> SparseState:
         """Basis for the least noise of a target, and sums over the rows."""
@@ -1157,18 +1149,15 @@ def fit_sample(
             )
             basis = Nystroem.from_kernel(kernel, points, least_noise)
         sums = row_statistics(basis, rows, n_jobs)
-        sums_of_noise = sums
-        distinct = counted_once(rows)
-        if np.any(distinct.weights != rows.weights):
-            sums_of_noise = row_statistics(basis, distinct, n_jobs)
+        distinct, sums_of_noise = distinct_sums(basis, rows, sums, n_jobs)
         return SparseState(
             basis=basis,
             seen=input_range(corners),
             statistics=sums,
             first=sums,
             distinct=sums_of_noise,
-            noise_variance=noise_variance,
-            noise_bounds=noise_bounds,
+            samples=distinct.thinned(HELD_OUT_ROWS + basis.n_basis),
+            likelihood=likelihood,
             record=search_record(states, rows),
             shift=shift,
             scale=scale,
@@ -1203,14 +1192,6 @@ def _units_of(rows: Rows, parameters: Parameters) -> Units:
     if parameters["noise_variance"] is not None:
         scale = float(np.sqrt(np.mean(scale**2)))
     return Units(shift, scale)
-
-
-def _noise_bounds(likelihood: Gaussian) -> tuple[float, float]:
-    """Bounds of the noise variance in a search."""
-    if not len(likelihood.theta):
-        return 0.0, np.inf
-    low, high = likelihood.theta_bounds[0]
-    return float(np.exp(low)), float(np.exp(high))
 
 
 def _are_points(inducing: object) -> bool:

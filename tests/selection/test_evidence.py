@@ -26,9 +26,8 @@ from skgpx._hyperparameters._evidence import (
 from skgpx._hyperparameters._maximise import Objective, maximise
 from skgpx._hyperparameters._neighborhoods import Neighborhoods
 from skgpx._hyperparameters._series_search import false_alarm_level, wave_gains
-from skgpx._hyperparameters._sparse import best_noise
 from skgpx._numerics import laplace
-from skgpx._numerics.regression import weight_statistics
+from skgpx._numerics.regression import TargetRegressions, weight_statistics
 from skgpx._shell.validation import Rows
 from skgpx.bases import Nystroem
 from skgpx.kernels import (
@@ -268,19 +267,26 @@ def test_null_evidence_is_the_evidence_without_a_function(rng):
     assert null_evidence(rows, free) == pytest.approx(value, rel=1e-9)
 
 
-def test_held_out_densities_are_those_of_scikit_learn(rng):
-    rows, other = rows_for(Gaussian(), rng), rows_for(Gaussian(), rng, 7)
-    kernel, whole = KERNELS["rbf"], written_out(rows)
-    model = GaussianProcessRegressor(kernel, alpha=0.2, optimizer=None)
-    mean, std = model.fit(whole.X, whole.y).predict(other.X, return_std=True)
+def test_rows_given_all_others_are_those_of_scikit_learn(rng):
+    rows = rows_for(Gaussian(), rng)
+    y = np.stack((rows.y, np.cos(rows.X[:, 0])), axis=1)
+    kernel = KERNELS["rbf"]
     # all rows as inducing points: the sparse model is exact
     basis = Nystroem.from_kernel(kernel, rows.X)
-    seen = weight_statistics(basis(rows.X), rows.y, rows.weights, np.zeros(24))
-    expected = norm.logpdf(other.y, mean, np.sqrt(std**2 + 0.2)).mean()
-    assert best_noise(basis, seen, other, 0.2, 0.2)[1] == pytest.approx(expected)
-    noise, best = best_noise(basis, seen, other, 0.02, 2.0)
-    assert best >= expected
-    assert 0.02 < noise < 2.0
+    features = basis(rows.X)
+    sums = weight_statistics(features, y, rows.weights, np.zeros(24))
+    moments = TargetRegressions(sums).left_out(features, y, rows.weights)
+    noises = np.array([0.2, 0.05])
+    errors, variances = moments(noises)
+    for row in range(5):
+        others = np.arange(24) != row
+        for target, noise in enumerate(noises):
+            alpha = noise / rows.weights[others]
+            model = GaussianProcessRegressor(kernel, alpha=alpha, optimizer=None)
+            model.fit(rows.X[others], y[others, target])
+            mean, std = model.predict(rows.X[[row]], return_std=True)
+            assert errors[row, target] == pytest.approx(y[row, target] - mean[0])
+            assert variances[row, target] == pytest.approx(std[0] ** 2)
 
 
 def test_left_out_rows_given_scattered_and_nearest_ones(rng):
