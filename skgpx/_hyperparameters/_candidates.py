@@ -502,6 +502,11 @@ class Candidate:
             return [u, long]
         return starts
 
+    def shortened(self, u: Array) -> Array:
+        """Coordinates with lengthscales of at most √d / 2 standard deviations."""
+        longest = self.log_long + np.log(_START_FACTORS[1])
+        return np.where(self.is_length_scale, np.minimum(u, longest), u)
+
     def short_starts(self, columns: Index) -> list[Array]:
         """Long lengthscales but in one column at a time, where it is short.
 

@@ -268,7 +268,9 @@ def finalists(
     rivals = train_families(rivals, split.training, split.scattered)
     results = [result for family in rivals for result in family]
     results.sort(key=lambda result: result.posterior, reverse=True)
-    # 4 to the end where that costs little
+    # 4 the best one also from shorter lengthscales
+    results[0] = best_of([results[0], *from_shorter(results[0], split)])
+    # 5 to the end where that costs little
     if is_series(results[0].kernel, split.rows):
         results[0] = train_series(results[0], split.rows)
     elif not split.has_more_rows:
@@ -335,6 +337,20 @@ def train_families(
             if best_of(family).posterior > smallest:
                 trained.append(family)
     return trained
+
+
+def from_shorter(result: State, split: Split) -> list[State]:
+    """A search from shorter lengthscales, where there are several.
+
+    On few rows columns that matter little become straight lines, from which a search on
+    more rows does not come back.
+    """
+    candidate = result.candidate
+    u = candidate.shortened(result.u)
+    if np.sum(candidate.is_length_scale) < 2 or np.all(u == result.u):
+        return []
+    start = result._replace(u=u)
+    return [train_on(start, split.training, split.scattered)]
 
 
 def led_by_neighbors(family: Sequence[State], split: Split) -> list[State]:
