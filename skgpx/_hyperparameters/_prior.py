@@ -138,6 +138,7 @@ def learn_in_columns(
     n_jobs: int | None = None,
     previous: State | None = None,
     trend: bool = True,
+    sums: bool = False,
     hyperparameters: str = "maximise",
     report: Callable[..., bool] | None = None,
 ) -> list[State]:
@@ -171,6 +172,8 @@ def learn_in_columns(
     trend : bool, default=True
         Whether the default kernel may be a sum: with a linear trend, with seasons of
         one column, or of functions of one column and of two.
+    sums : bool, default=False
+        Whether it may be a sum of functions, where no trend is looked for.
     hyperparameters : {"maximise", "average", "auto"}, default="maximise"
         "auto" averages where rows are few and every hyperparameter has a prior.
     report : callable, optional
@@ -184,7 +187,7 @@ def learn_in_columns(
     # 1 candidate kernels
     request = kernel if isinstance(kernel, DefaultKernel) else EVERYTHING
     families, likelihood = _families_of(
-        kernel, rows, likelihood, rough, fixed=fixed, additive=trend
+        kernel, rows, likelihood, rough, fixed=fixed, additive=trend or sums
     )
     families = _smooth_families(families, rows.X.shape[1]) if smooth else families
     candidate = families[0][-1]

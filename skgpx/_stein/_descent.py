@@ -112,9 +112,7 @@ class SteinDescent:
         # Running means of Adam, for frequencies and for the network.
         n_particles = n_components * n_frequencies
         self._means = np.zeros((2, n_particles, n_coordinates))
-        n_parameters = 0
-        if isinstance(self.mixture.warp, NetworkWarp):
-            n_parameters = len(self.mixture.warp.parameters)
+        n_parameters = len(getattr(self.mixture.warp, "parameters", ()))
         self._network_means = np.zeros((2, n_parameters))
         self._prior = FrequencyPrior.of(
             frequency_prior,
@@ -135,8 +133,7 @@ class SteinDescent:
         # Terms of some columns have no frequencies in the others, which stay zero.
         has_all_columns = additive_terms(start.kernel, d).keys() <= {tuple(range(d))}
         is_sum = any(type(part) is Additive for part in summands(start.kernel))
-        has_all_columns = has_all_columns and not is_sum
-        moves = np.logical_or(start.frequencies != 0.0, has_all_columns)
+        moves = np.logical_or(start.frequencies != 0.0, has_all_columns and not is_sum)
         self._paces = (np.minimum(ratios, 1.0) * moves).reshape(n_particles, -1)
 
     def run(
@@ -206,9 +203,7 @@ class SteinDescent:
         if prior is not None:
             score = prior.score((omega / length_scale).reshape(-1, len(length_scale)))
             score = score.reshape(omega.shape) / length_scale
-            np.clip(score, -prior.limit, prior.limit, out=score)
-            score *= prior.weight
-            slopes += score
+            slopes += prior.weight * np.clip(score, -prior.limit, prior.limit)
         n_coordinates = len(self._bandwidth_factors)
         particles = omega.reshape(-1, n_coordinates)
         slopes = slopes.reshape(-1, n_coordinates)
@@ -261,8 +256,7 @@ class SteinDescent:
             score, _ = held_out_score(self.mixture, sums, noise_variance, validation)
             scores.append(float(np.mean(score)))
         before = scores[:-4]
-        recent = scores[-4:]
-        return bool(before) and max(recent) <= max(before) + 0.01
+        return bool(before) and max(scores[-4:]) <= max(before) + 0.01
 
 
 def _gradient(
@@ -376,8 +370,6 @@ def calibrated(
     """
     learning_noise = mixture.noise_variance
     score, factor = held_out_score(mixture, statistics, noise_variance, rows)
-    if np.array_equal(noise_variance, learning_noise):
-        return factor, noise_variance
     other_score, other_factor = held_out_score(
         mixture,
         statistics,
@@ -386,8 +378,7 @@ def calibrated(
     )
     is_better = other_score > score
     best_factor = np.where(is_better, other_factor, factor)[()]
-    best_noise = np.where(is_better, learning_noise, noise_variance)[()]
-    return best_factor, best_noise
+    return best_factor, np.where(is_better, learning_noise, noise_variance)[()]
 
 
 def _score_of_target(

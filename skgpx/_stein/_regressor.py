@@ -21,7 +21,7 @@ from skgpx._hyperparameters import (
     search_record,
 )
 from skgpx._prediction.base import LatentRegressor
-from skgpx._row_budgets import NOISE_ROWS
+from skgpx._row_budgets import ABUNDANT_ROWS, NOISE_ROWS
 from skgpx._shell.callbacks import (
     CallbackSupportMixin,
     RoundReporter,
@@ -75,7 +75,7 @@ from skgpx._types import (
 )
 from skgpx.bases import Nystroem
 from skgpx.diagnostics import Findings, check_residuals, conclude, no_level
-from skgpx.kernels import VALUE, kernel_of_values
+from skgpx.kernels import VALUE, Additive
 from skgpx.likelihoods import Gaussian
 
 Report = Callable[[Callable[[], Attributes], SteinDescent], bool]
@@ -144,7 +144,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
     kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
         Stationary kernel with the bounds of its hyperparameters, whose spectral density
         gives the first frequencies; a WhiteKernel added to it is the noise. None
-        lets RBF and Matern kernels of order 5/2 and 3/2 compete.
+        lets RBF and Matern kernels of order 5/2 and 3/2 compete, from 4500 rows and
+        three columns on also :class:`~skgpx.kernels.Additive` ones.
     n_components : int, default=6
         Number M of components.
     n_frequencies : int, default=100
@@ -605,8 +606,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
 
         # 2  Frequencies move by the evidence, and repel one another (Algorithm 1). A
         #    step moves all columns of a frequency, and a phase is the sum over them.
-        columns_of_waves = np.count_nonzero(start.mixture.frequencies, axis=-1)
-        n_moving_columns = int(np.max(columns_of_waves))
+        n_moving_columns = np.count_nonzero(start.mixture.frequencies, axis=-1).max()
         descend = partial(
             SteinDescent,
             repulsion=self.repulsion,
@@ -703,8 +703,6 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             shift=data.shift,
             scale=data.scale * root,
         )
-        if np.ndim(variance_factor) == 0:
-            variance_factor = float(variance_factor)
         return state.solve() | {
             "_state": state,
             "variance_scale_": variance_factor,
@@ -775,15 +773,16 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
                 # that of the rows they miss most.
                 smallest = np.maximum(noise_variance, 2e-4)[()]
             mixture = starting_waves(
-                kernel_of_values(prior.kernel),
+                rows,
+                prior.kernel,
                 smallest,
                 n_components=self.n_components,
                 n_frequencies=self.n_frequencies,
                 n_columns=self.n_features_in_,
                 rng=wave_rng,
             )
-            findings: Findings = [*search_findings([prior], rows)]
-            return _Start(prior, noise_variance, mixture, findings, rows.known)
+            findings = search_findings([prior], rows)
+            return _Start(prior, noise_variance, mixture, [*findings], rows.known)
 
         start = learn_kernel(train)
         mixture = start.mixture
@@ -797,7 +796,12 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
                 rng=network_rng,
             )
             start = start._replace(mixture=mixture._replace(warp=warp))
-        elif self.max_iter > 0 and self._seen is None:
+        elif (
+            self.max_iter > 0
+            and self._seen is None
+            # sums have waves of each column
+            and type(start.prior.kernel) is not Additive
+        ):
             waves = strong_waves(learning_rows, mixture)
             if waves is not None:
                 start = learn_kernel(without_waves(train, waves))
@@ -835,6 +839,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             # frequencies start from the kernel, and the evidence moves them
             rough=False,
             trend=False,
+            # of fewer rows the evidence prefers sums that predict no better
+            sums=len(rows.y) >= ABUNDANT_ROWS,
             turns=False,
         )
         learns = self.optimizer is not None and noise_variance is None
@@ -865,12 +871,11 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             500,
         )
         basis = Nystroem.from_kernel(prior.kernel, inducing_points)
-        is_learned = self.optimizer is not None
         _, noises = regress_targets(
             basis,
             sample,
             prior.likelihood,
-            is_learned,
+            self.optimizer is not None,
             self.n_jobs,
         )
         return noises

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -9,14 +11,22 @@ from skgpx._hyperparameters import MIN_GAIN, false_alarm_level
 from skgpx._numerics.regression import noise_share, posterior, weight_statistics
 from skgpx._numerics.rows import row_slices
 from skgpx._numerics.wave_evidence import Waves
+from skgpx._row_budgets import COMPARED_ROWS, SEARCHED_ROWS
 from skgpx._shell.validation import Rows
 from skgpx._stein._features import kernel_waves
 from skgpx._stein._wave_mixture import WIDE, Centring, WaveMixture, std_of_columns
-from skgpx._types import Array, Generator
+from skgpx._types import Array, Generator, Mask
+from skgpx.kernels import (
+    Additive,
+    kernel_of_values,
+    n_subsets,
+    stationary_variance,
+)
 
 
 def starting_waves(
-    kernel: Kernel,
+    rows: Rows,
+    prior: Kernel,
     noise_variance: float | Array,
     n_components: int,
     n_frequencies: int,
@@ -26,15 +36,27 @@ def starting_waves(
     """Quasi-random frequencies (M, R, d) from the spectral distribution of the kernel.
 
     From 256 columns on they are random: a Sobol net takes longer and gains nothing.
+    Those of sums of functions of few columns are zero in the others.
 
     Raises
     ------
     ValueError
         If a part of the kernel has no spectral distribution.
     """
+    sampled = kernel = kernel_of_values(prior)
+    is_seen = np.full(n_columns, True)
+    longest: Array | float = np.inf
+    # more than 2000 functions take seconds, and have waves of random columns
+    if type(prior) is Additive and n_subsets(kernel.order, n_columns).sum() <= 2000:
+        is_seen = columns_of_waves(kernel, noise_variance, rows, n_frequencies)
+        sampled = stationary_variance(kernel, n_columns) * kernel.kernel
+        # smooth functions are large parts of long waves, which move too little to
+        # become short ones
+        std = std_of_columns(rows.X, rows.weights)
+        longest = np.where(std > 0.0, 4.0 * std, np.inf)
     samples = [
         kernel_waves(
-            kernel,
+            sampled,
             n_frequencies,
             method="sobol" if n_columns < WIDE else "mc",
             input_variances=np.ones(n_columns),
@@ -43,22 +65,60 @@ def starting_waves(
         )
         for component_rng in rng.spawn(n_components)
     ]
-    omega = np.stack([sample.frequencies for sample in samples])
+    omega = np.stack([sample.frequencies * is_seen for sample in samples])
     # The length scale of an RBF with frequencies of this size, by the median of |ω ℓ|.
     # Terms of other columns have frequencies zero in a column.
     length_scale = np.ones(n_columns)
-    for column in range(n_columns):
-        sizes = np.abs(omega[:, :, column].ravel())
-        sizes = sizes[sizes > 0.0]
+    for column, waves in enumerate(omega.T):
+        sizes = np.abs(waves[waves != 0.0])
         if len(sizes):
             length_scale[column] = 0.6744897501960817 / np.median(sizes)
     return WaveMixture(
         kernel=kernel,
         frequencies=omega * length_scale,
         amplitudes=samples[0].amplitudes,
-        length_scale=length_scale,
+        length_scale=np.minimum(length_scale, longest),
         noise_variance=noise_variance,
     )
+
+
+def columns_of_waves(
+    kernel: Additive,
+    noise_variance: float | Array,
+    rows: Rows,
+    n_frequencies: int,
+) -> Mask:
+    """Which columns each wave of a sum of functions sees, (R, d).
+
+    The functions share the waves in proportion to the standard deviation of their
+    posterior means ``v_r / C(d, r) k_S α``, ``α = (K + N)⁻¹ y``. Of many pairs few
+    matter, of which the prior knows nothing. A function of more waves has less to gain
+    from another one; waves go from the least to the most valuable.
+    """
+    rows = rows.thinned(SEARCHED_ROWS)
+    X = rows.X
+    Z = rows.thinned(COMPARED_ROWS).X
+    noise = np.maximum(np.mean(noise_variance), 1e-8) / rows.precisions
+    alpha = np.linalg.solve(kernel(X) + np.diag(noise), rows.y)
+    all_columns = np.arange(X.shape[1])
+    correlations = {
+        column: factor.of(position)(Z[:, [column]], X[:, [column]])
+        for factor in kernel._factors_of(all_columns)
+        for position, column in enumerate(factor.columns)
+    }
+    amplitudes = kernel._by_order / n_subsets(kernel.order, len(correlations))
+    is_seen = []
+    sizes = []
+    for order, amplitude in enumerate(amplitudes, start=1):
+        for subset in combinations(correlations, order):
+            correlation = np.prod([correlations[column] for column in subset], axis=0)
+            mean = amplitude * correlation @ alpha
+            sizes.append(np.linalg.norm(mean - mean.mean(axis=0)))
+            is_seen.append(np.isin(all_columns, subset))
+    # the next wave to the largest quotient (Webster)
+    quotients = np.divide.outer(sizes, np.arange(n_frequencies) + 0.5)
+    best = np.argsort(quotients, axis=None, kind="stable")[-n_frequencies:]
+    return np.array(is_seen)[best // n_frequencies]
 
 
 def as_pairs(start: WaveMixture, rows: Rows, rng: Generator) -> WaveMixture:
@@ -69,15 +129,14 @@ def as_pairs(start: WaveMixture, rows: Rows, rng: Generator) -> WaveMixture:
     scale, or over the standard deviation of an input that is wider; a frequency that is
     zero, of a term of other columns, stays.
     """
-    centring = Centring(np.average(rows.X, axis=0, weights=rows.weights))
+    centre = np.average(rows.X, axis=0, weights=rows.weights)
     std = std_of_columns(rows.X, rows.weights)
     omega = start.frequencies
     delta = 0.3 * rng.standard_normal(omega.shape) * (omega != 0.0)
     delta /= np.maximum(std / start.length_scale, 1.0)
     pairs = np.stack((omega + delta, omega - delta), axis=2)
     # a network centres its inputs itself
-    warp = centring if start.warp is None else start.warp
-    return start._replace(frequencies=pairs, warp=warp)
+    return start._replace(frequencies=pairs, warp=start.warp or Centring(centre))
 
 
 # ---- Waves that stand out of the periodogram -----------------------------------------
@@ -204,11 +263,9 @@ def _strongest_wave(rows: Rows, errors: Array) -> tuple[Array, float] | None:
             amplitude = np.sqrt(2.0 * power * sizes[target]) / rows.weights.sum()
     # Twice the power of independent residuals is chi-squared of two degrees.
     gain = -0.5 * np.log1p(-min(2.0 * power / n, 0.999))
-    if n_tried == 0 or gain < MIN_GAIN:
-        return None
-    # seldom, as the errors of a start are correlated, and every wave that is found is
-    # followed by another test
-    if power < false_alarm_level(n_tried, np.exp(-7.0)):
+    # a false alarm is seldom, as the errors of a start are correlated, and every wave
+    # that is found is followed by another test
+    if gain < MIN_GAIN or power < false_alarm_level(n_tried, np.exp(-7.0)):
         return None
     return omega, float(amplitude)
 

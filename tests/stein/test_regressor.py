@@ -475,6 +475,58 @@ def test_waves_of_sums_stay_in_their_columns(rng):
     assert np.sqrt(np.mean((model.predict(X) - f) ** 2)) < 0.15
 
 
+def pairs_of_many_columns(n, d, seed):
+    """A sum of functions of one column, and of two of the ``d (d - 1) / 2`` pairs."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, d))
+    f = np.sum(np.sin(4.0 * X + np.arange(d)), axis=1)
+    f += 3.0 * X[:, 0] * X[:, 1] - 3.0 * X[:, 4] * X[:, 7]
+    return X, f + 0.2 * rng.standard_normal(n), f
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_waves_go_to_the_pairs_that_matter(n_targets):
+    X, y, f = pairs_of_many_columns(600, 12, seed=0)
+    kernel = Additive(RBF(np.ones(12)), variances=[6.0, 4.0])
+    y = y if n_targets == 1 else np.column_stack((y, f))
+    settings = {"n_frequencies": 60, "max_iter": 0, "noise_variance": 0.04}
+    model = SteinRFFRegressor(
+        kernel, n_components=2, optimizer=None, normalize_y=False, **settings
+    ).fit(X, y)
+    is_seen = model.frequencies_ != 0.0
+    columns, counts = np.unique(is_seen[0], axis=0, return_counts=True)
+    # all components have the same subsets of columns
+    assert np.array_equal(is_seen[0], is_seen[1])
+    n_seen = columns.sum(axis=1)
+    assert set(n_seen) == {1, 2}
+    assert np.array_equal(columns[n_seen == 1].sum(axis=0), np.ones(12))
+    first, second = np.argsort(-counts * (n_seen == 2))[:2]
+    found = {tuple(np.flatnonzero(columns[i])) for i in (first, second)}
+    assert found == {(0, 1), (4, 7)}
+    # the variance is that of the kernel
+    assert_allclose(np.sum(model.amplitudes_**2, axis=0), 10.0)
+
+
+def test_a_sum_is_found_by_default():
+    X, y, _ = pairs_of_many_columns(5400, 12, seed=1)
+    new, _, f = pairs_of_many_columns(500, 12, seed=2)
+    model = SteinRFFRegressor(n_components=2, random_state=0).fit(X, y)
+    assert isinstance(model.kernel_, Additive)
+    assert np.count_nonzero(model.frequencies_, axis=-1).max() == 2
+    assert np.std(model.predict(new) - f) < 0.05 * np.std(f)
+
+
+def test_waves_of_many_subsets_have_random_columns():
+    X, y, _ = pairs_of_many_columns(100, 64, seed=0)
+    settings = {"n_frequencies": 30, "max_iter": 0, "optimizer": None}
+    model = SteinRFFRegressor(Additive(RBF(1.0)), **settings, random_state=0).fit(X, y)
+    n_columns = np.count_nonzero(model.frequencies_, axis=-1)
+    assert set(n_columns.ravel()) == {1, 2}
+    # columns of a component are drawn for themselves
+    first, second = model.frequencies_[:2] != 0.0
+    assert not np.array_equal(first, second)
+
+
 def test_more_columns_than_a_sobol_net_has():
     x, y = data(10, 21_300)
     settings = {"n_components": 1, "n_frequencies": 4, "optimizer": None}
