@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
 from skgpx._numerics.linalg import (
     cholesky,
@@ -551,24 +551,3 @@ def noise_bounds(square: float | Array, weight: float) -> Array:
     """
     variance = np.mean(square) / weight or 1.0
     return np.multiply((1e-8, 10.0), variance)
-
-
-def best_noise_variance(statistics: WeightStatistics, start: float) -> float:
-    """Noise variance that maximises the bound, within a factor of 1000 of a start.
-
-    About a dozen steps of O(m^3).
-    """
-    low, high = noise_bounds(statistics.square, statistics.weight)
-    search_interval = (1e-3 * start, 1e3 * start)
-    bounds = np.clip(search_interval, low, high)
-
-    def negative_evidence(log_noise: float) -> float:
-        return -log_evidence(statistics, float(np.exp(log_noise)))
-
-    result = optimize.minimize_scalar(
-        negative_evidence,
-        bounds=np.log(bounds),
-        method="bounded",
-        options={"xatol": 1e-4},
-    )
-    return float(np.exp(result.x))

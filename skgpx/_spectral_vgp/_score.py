@@ -238,25 +238,32 @@ class Objective:
         bounds = noise_bounds(self.candidates.variance, 1.0)
         return np.log(np.clip(bounds, *self.candidates.noise_range))
 
-    def noise_of_targets(self, prior: FourierPrior) -> float | Array:
-        """Noise variance of each target given the prior; of one, that of the search.
+    def noise_of_targets(
+        self,
+        prior: FourierPrior,
+        has_grown: bool = False,
+    ) -> float | Array:
+        """Noise variance of each target given the prior.
 
-        A free noise has its own evidence and the hyperprior of the search.
+        A free noise has its own evidence and the hyperprior of the search; that of one
+        target is the noise of the search, unless the prior has more functions.
         """
         moments = prior.sums[0].moment
-        if moments.ndim == 1 or not self.candidates.noise_is_free:
+        is_that_of_search = moments.ndim == 1 and not has_grown
+        if is_that_of_search or not self.candidates.noise_is_free:
             return prior.noise_variance + np.zeros(moments.shape[1:])
         spectrum = self.spectrum(prior)
         residual = self.weight * spectrum.tail
         statistics = whitened(prior.sums[0], spectrum.eigenvalues, residual)
         low, high = self.log_noise_bounds()
         hyperprior = self.candidates.noise_hyperprior()
-        return TargetRegressions(statistics).best_noise(
+        noises = TargetRegressions(statistics).best_noise(
             low,
             high,
             hyperprior.log_density,
             white=spectrum.tail if self.candidates.tail_is_noise else 0.0,
         )
+        return noises.reshape(moments.shape[1:])[()]
 
     def data_precision(
         self,

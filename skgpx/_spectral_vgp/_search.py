@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from skgpx._hyperparameters import MIN_GAIN
-from skgpx._numerics.regression import best_noise_variance, whitened
 from skgpx._spectral_vgp._boosting import boost_waves
 from skgpx._spectral_vgp._candidates import FourierPrior, kernel_of
 from skgpx._spectral_vgp._score import Objective, in_sections
@@ -206,23 +205,8 @@ def finalize(objective: Objective, prior: FourierPrior) -> FourierPrior:
     is_resolved = candidates.is_default and candidates.n_inputs == 1
     is_resolved = is_resolved and len(final.functions) < MAX_FUNCTIONS
     has_grown = len(final.functions) > len(prior.functions)
-    if candidates.noise_is_free and has_grown and not is_resolved:
-        # noise variance of the largest evidence, given the rule and the functions
-        spectrum = objective.spectrum(final)
-        if objective.candidates.tail_is_noise:
-            white = spectrum.tail
-            low, high = np.exp(objective.log_noise_bounds())
-        else:
-            white = 0.0
-            low, high = objective.candidates.noise_range
-        residual = (spectrum.tail - white) * objective.weight
-        statistics = whitened(final.sums[0], spectrum.eigenvalues, residual)
-        start = final.noise_variance + white
-        total = best_noise_variance(statistics, start)
-        noise_variance = float(np.clip(total - white, low, high))
-        final = final._replace(noise_variance=noise_variance)
     return final._replace(
-        noise_variance=objective.noise_of_targets(final),
+        noise_variance=objective.noise_of_targets(final, has_grown and not is_resolved),
         family=prior.family,
         only_noise=prior.only_noise,
     )

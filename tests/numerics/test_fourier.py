@@ -26,7 +26,7 @@ from skgpx._numerics.fourier_sums import (
 )
 from skgpx._numerics.regression import (
     Spectrum,
-    best_noise_variance,
+    TargetRegressions,
     series_evidence,
     whitened,
 )
@@ -321,11 +321,11 @@ def test_underflowing_eigenvalues_do_no_harm(line):
     assert np.isfinite([value, *gradient]).all()
 
 
-@pytest.mark.parametrize("start", [1e-3, 0.1, 1.0])
-def test_best_noise_variance(line, start):
+def test_best_noise_variance(line):
     s = spectrum([0.3, 0.5])
     statistics = whitened(line[0], s.eigenvalues, line[0].weight * s.tail)
-    best = best_noise_variance(statistics, start)
+    regression = TargetRegressions(statistics)
+    best = float(regression.best_noise(-14.0, 2.0, np.zeros_like)[0])
     value, gradient = series_evidence(line[0], s, best)
     assert abs(gradient[0]) < 1e-2
     for factor in (0.5, 0.9, 1.1, 2.0):
