@@ -11,16 +11,15 @@ from skgpx._types import Array, Kernel
 from skgpx.bases import Box, ContinuedSeries, FourierSeries
 from skgpx.diagnostics import Finding, input_outliers
 from skgpx.exceptions import PredictionWarning
-from skgpx.kernels import expand, longest_length_scales
+from skgpx.kernels import longest_length_scales
 
 # Lengthscales between the data and their image beyond the joint, by the number of
 # inputs.
 _GAPS = {1: 8.0, 2: 8.0, 3: 4.0}
 # Largest width of the box in widths of the core; of several inputs while the kernel is
-# learned, and of one input then where it has a part of order 1/2.
+# learned.
 _LARGEST_RATIO = 50.0
 _LARGEST_LEARNED_RATIO = 2.0
-_LARGEST_ROUGH_RATIO = 2.3
 # Largest range of a column in widths of its bulk, by the number of inputs.
 _LARGEST_BULK_RATIOS = {1: 20.0, 2: 5.0, 3: 4.0}
 
@@ -89,8 +88,7 @@ def kernel_box(region: Region, kernel: Kernel | None, learned: bool) -> Box:
     is four lengthscales wider than the core, and eight (with three inputs,
     four) wider than the data, so that the kernel can be followed beyond them. While
     the kernel is learned there is less room in several dimensions, where width is
-    expensive, and for kernels with a part of order 1/2, whose memory ends at the next
-    rows but whose short waves matter.
+    expensive.
 
     Parameters
     ----------
@@ -114,18 +112,7 @@ def kernel_box(region: Region, kernel: Kernel | None, learned: bool) -> Box:
     largest_ratio = _LARGEST_RATIO
     if learned and d > 1:
         largest_ratio = _LARGEST_LEARNED_RATIO
-    elif learned and _has_rough_part(kernel):
-        largest_ratio = _LARGEST_ROUGH_RATIO
     return Box(origin, np.minimum(period, largest_ratio * width))
-
-
-def _has_rough_part(kernel: Kernel) -> bool:
-    """Whether a factor of the kernel has an order of 1/2 or less."""
-    for term in expand(kernel):
-        orders = [getattr(factor, "nu", np.inf) for factor in term.factors]
-        if min(orders, default=np.inf) <= 0.5:
-            return True
-    return False
 
 
 # ---- Outside -------------------------------------------------------------------------
