@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from skgpx import (
@@ -86,6 +87,19 @@ def test_what_points_leave_out_of_many_rows_counts_once(name, n_targets):
     assert 0.6 < np.mean(squares) < 1.2
     assert np.all(model.noise_variance_ > 0.005)
     assert np.all(model.noise_variance_ < 0.02)
+
+
+def test_the_noise_is_that_of_later_rows_where_they_have_more():
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(size=(7000, 2))
+    f = np.sin(12.0 * inputs[:, 0]) + np.cos(12.0 * inputs[:, 1])
+    std = np.where(np.arange(7000) < 1000, 0.1, 0.7)
+    y = f + std * rng.standard_normal(7000)
+    model = BETWEEN_POINTS["spectral"]
+    model = clone(model).partial_fit(inputs[:1000], y[:1000])
+    model.partial_fit(inputs[1000:5000], y[1000:5000])
+    mean, std = model.predict(inputs[5000:], return_std=True)
+    assert 0.7 < np.mean(((y[5000:] - mean) / std) ** 2) < 1.3
 
 
 @pytest.mark.parametrize("name", ["points", "waves", "around a mean"])

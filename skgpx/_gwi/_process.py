@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from skgpx._draws import InputMap
 from skgpx._hyperparameters import (
     State,
-    distinct_sums,
     final_noise,
     inducing_of_targets,
     learn,
@@ -289,11 +288,10 @@ def _regress(
     statistics = row_statistics(basis, rows, settings.n_jobs)
     if noise_is_free:
         # leave-one-out errors judge it at all rows
-        distinct, sums = distinct_sums(basis, rows, statistics, settings.n_jobs)
         likelihood = final_noise(
             basis,
-            distinct,
-            sums,
+            rows,
+            statistics,
             prior.likelihood,
             at_points=True,
         )

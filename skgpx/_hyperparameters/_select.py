@@ -343,13 +343,13 @@ def from_shorter(result: State, split: Split) -> list[State]:
     """A search from shorter lengthscales, where there are several.
 
     On few rows columns that matter little become straight lines, from which a search on
-    more rows does not come back.
+    more rows does not come back. Products of a user stay where they were found.
     """
     candidate = result.candidate
-    u = candidate.shortened(result.u)
-    if np.sum(candidate.is_length_scale) < 2 or np.all(u == result.u):
+    is_product = candidate.is_given and not candidate.is_additive
+    if np.sum(candidate.is_length_scale) < 2 or is_product:
         return []
-    start = result._replace(u=u)
+    start = result._replace(u=candidate.shortened(result.u))
     return [train_on(start, split.training, split.scattered)]
 
 

@@ -194,9 +194,8 @@ def regress_targets(
     """
     statistics = row_statistics(basis, rows, n_jobs)
     regressions = TargetRegressions(statistics)
-    if not (learn and len(likelihood.theta)):
-        n_targets = np.size(statistics.square)
-        return regressions, np.full(n_targets, float(likelihood.variance(0.0)))
+    if not learn:
+        likelihood = Gaussian(float(likelihood.variance(0.0))).prepare([0.0])
     distinct, sums = distinct_sums(basis, rows, statistics, n_jobs)
     of_noise = regressions
     if sums is not statistics:
@@ -236,7 +235,8 @@ def final_noise(
     if not len(likelihood.theta):
         return likelihood
     noise = float(likelihood.variance(0.0))
-    if statistics.weight <= SEARCHED_ROWS and _is_tight(statistics, noise):
+    n_rows = _number_of_rows(statistics, rows)
+    if n_rows <= SEARCHED_ROWS and _is_tight(statistics, noise):
         return likelihood
     regressions = TargetRegressions(statistics)
     noises = noise_of_targets(basis, rows, regressions, likelihood, at_points)
@@ -276,18 +276,16 @@ def noise_of_targets(
     """
     statistics = regressions.statistics
     noise = float(likelihood.variance(0.0))
+    if not len(likelihood.theta):
+        return np.full(np.size(statistics.square), noise)
     # at most the variance of y, unless a target is constant
     mean_squares = np.atleast_1d(statistics.square) / statistics.weight
     largest = np.where(mean_squares > 0.0, mean_squares, np.inf)
-    units = np.where(mean_squares > 0.0, mean_squares, 1.0)
     low, high = likelihood.theta_bounds[0]
-
-    def log_prior(log_noise: Array) -> Array:
-        return NOISE_PRIOR.log_density(log_noise - np.log(units))
-
-    by_bound = regressions.best_noise(low, high, log_prior)
-    by_bound = np.minimum(by_bound, largest)
-    if statistics.weight <= SEARCHED_ROWS or _is_tight(statistics, by_bound.min()):
+    by_bound = regressions.best_noise(low, high, NOISE_PRIOR.log_density)
+    by_bound = np.clip(np.minimum(by_bound, largest), np.exp(low), np.exp(high))
+    n_rows = _number_of_rows(statistics, rows)
+    if n_rows <= SEARCHED_ROWS or _is_tight(statistics, by_bound.min()):
         return by_bound
 
     sample = rows.thinned(HELD_OUT_ROWS + basis.n_basis)
@@ -319,10 +317,18 @@ def noise_of_targets(
         density = normal_density(errors, np.zeros(1), variances)
         return np.average(density, axis=0, weights=sample.weights)
 
-    lowest = np.log(np.minimum(0.5 * noise, 0.02 * by_bound))
-    highest = np.log(np.minimum(2.0 * np.maximum(noise, by_bound), largest))
-    best = best_of_grids(densities, lowest, highest)
-    return np.exp(np.clip(best, low, high))
+    lowest = np.minimum(0.5 * noise, 0.02 * by_bound)
+    best = np.exp(best_of_grids(densities, np.log(lowest), np.log(by_bound)))
+    best = np.clip(best, np.exp(low), np.exp(high))
+    # rows that came after these may have more noise: Σ (y - φᵀw)² of all rows
+    squares = regressions.squares_of_residuals(best)
+    expected = statistics.weight * best + statistics.residual
+    return np.where(squares <= 2.0 * expected, best, by_bound)
+
+
+def _number_of_rows(statistics: WeightStatistics, rows: Rows) -> float:
+    """Number of the rows of the sums, of which `rows` may be some."""
+    return statistics.weight / float(np.mean(rows.precisions))
 
 
 def _is_tight(statistics: WeightStatistics, noise: float) -> bool:

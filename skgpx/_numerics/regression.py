@@ -346,10 +346,8 @@ class TargetRegressions:
             evidence = self.log_evidence(np.exp(log_noise), white)
             return evidence + log_prior(log_noise)
 
-        n_targets = len(self._targets)
-        lowest = np.full(n_targets, low)
-        highest = np.full(n_targets, high)
-        return np.exp(best_of_grids(log_posterior, lowest, highest))
+        zeros = np.zeros(len(self._targets))
+        return np.exp(best_of_grids(log_posterior, low + zeros, high + zeros))
 
     def posterior(self, noise_variance: Array) -> GaussianWeights:
         """Distribution of the weights of each target at its noise variance (t,)."""
@@ -359,6 +357,13 @@ class TargetRegressions:
             root=self._vectors[np.newaxis],
             scales=np.sqrt(variance).T,
         )
+
+    def squares_of_residuals(self, noise_variance: Array) -> Array:
+        """``Σ ω (y - φᵀw̄)²`` of each target, (t,), at its noise variance (t,)."""
+        w, _ = self._rotated_posterior(noise_variance)
+        moments = self._moments.reshape(w.shape)
+        of_mean = self._eigenvalues @ w**2 - 2.0 * np.sum(w * moments, axis=0)
+        return self.statistics.square + of_mean
 
     def left_out(
         self,

@@ -6,7 +6,6 @@ import numpy as np
 
 from skgpx._hyperparameters import (
     VariationalEvidence,
-    distinct_sums,
     final_noise,
     regress_targets,
 )
@@ -43,8 +42,7 @@ def closed_form(
         return _several_targets(basis, rows, likelihood, sampler, rng)
     statistics = row_statistics(basis, rows, sampler.n_jobs)
     if sampler.noise_is_free:
-        distinct, sums = distinct_sums(basis, rows, statistics, sampler.n_jobs)
-        likelihood = final_noise(basis, distinct, sums, likelihood)
+        likelihood = final_noise(basis, rows, statistics, likelihood)
     return from_statistics(statistics, basis, likelihood, sampler, rng)
 
 

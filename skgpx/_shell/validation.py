@@ -161,8 +161,12 @@ class Rows(NamedTuple):
         return Rows(self.X[chosen], self.y[chosen], self.weights[chosen], quantity)
 
     def thinned(self, largest: int) -> Rows:
-        """Every k-th row, with the smallest k that leaves at most `largest` rows."""
-        return self.take(thinning(len(self.y), largest))
+        """Every k-th row, with the smallest k that leaves at most `largest` rows.
+
+        Copies: views would keep all rows.
+        """
+        chosen = np.arange(len(self.y))[thinning(len(self.y), largest)]
+        return self.take(chosen)
 
     def followed_by(self, other: Rows) -> Rows:
         """These rows, and then the rows of another set."""

@@ -527,9 +527,10 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
         -----
         The rows are not kept, only sums over them. The first call determines the domain
         (unless it is given), with several inputs the box, and for inducing points and
-        eigenvectors the points, the kernel and the standardisation of y. All else
-        follows from the sums of all rows, so chunks of one input with a given `domain`
-        are one fit.
+        eigenvectors the points, the kernel, the standardisation of y and up to 1000
+        rows beside the points, which are kept and choose the noise. All else follows
+        from the sums of all rows, so chunks of one input with a given `domain` are one
+        fit.
         """
         if hasattr(self, "_state"):
             return self._add_rows(X, y, sample_weight)
@@ -1000,7 +1001,6 @@ class SparseState:
             and np.array_equal(self.shift, other.shift)
             and np.array_equal(self.scale, other.scale)
             and self.likelihood.variance(0.0) == other.likelihood.variance(0.0)
-            and len(self.likelihood.theta) == len(other.likelihood.theta)
         )
 
     def solve(
@@ -1016,9 +1016,11 @@ class SparseState:
             weights = targets.posterior(noise_variance)
             evidence = targets.log_evidence(noise_variance).sum()
         else:
-            sums_of_noise = self._sums_of_noise()
             likelihood = final_noise(
-                self.basis, self.samples, sums_of_noise, self.likelihood
+                self.basis,
+                self.samples,
+                self._sums_of_noise(),
+                self.likelihood,
             )
             noise_variance = float(likelihood.variance(0.0))
             weights = posterior(sums, noise_variance)
@@ -1051,9 +1053,6 @@ class SparseState:
     def regressions(self) -> tuple[TargetRegressions, Array]:
         """Regressions of several targets, and the noise variance of each."""
         targets = TargetRegressions(self.statistics)
-        if not len(self.likelihood.theta):
-            n_targets = len(self.statistics.square)
-            return targets, np.full(n_targets, float(self.likelihood.variance(0.0)))
         sums = targets
         if self.distinct is not self.first:
             sums = TargetRegressions(self._sums_of_noise())
