@@ -340,14 +340,14 @@ def train_families(
 
 
 def from_shorter(result: State, split: Split) -> list[State]:
-    """A search from shorter lengthscales, where there are several.
+    """A search from shorter lengthscales, on more rows than the first one had.
 
     On few rows columns that matter little become straight lines, from which a search on
     more rows does not come back. Products of a user stay where they were found.
     """
     candidate = result.candidate
     is_product = candidate.is_given and not candidate.is_additive
-    if np.sum(candidate.is_length_scale) < 2 or is_product:
+    if is_product or len(split.rows.y) <= SCREENING_ROWS:
         return []
     start = result._replace(u=candidate.shortened(result.u))
     return [train_on(start, split.training, split.scattered)]
