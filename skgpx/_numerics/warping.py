@@ -13,7 +13,7 @@ from skgpx._types import Array
 # that the distribution of y would have a pole.
 POWER_BOUNDS = (0.0, 2.0)
 TRANSFORMS = ("yeo-johnson", "box-cox")
-# The smallest and the largest argument of a power.
+# The smallest argument of a power, and values that none of y exceeds.
 _LEAST = 1e-150
 _LARGEST = 1e100
 
@@ -22,8 +22,10 @@ class Warp(NamedTuple):
     """``g(y) = location + unit ψ((y - location) / unit)``, with the power λ of ψ.
 
     Both functions are the identity at λ = 1, and have the slope one in the middle of
-    the data, so that g(y) is in the units of y [1]_. For several targets, the last axis
-    of y, all attributes are arrays (t,).
+    the data, so that g(y) is in the units of y [1]_. Nothing is known of a scale far
+    beyond the rows: there g is a straight line, so that y has a mean and a variance
+    wherever g(y) has. For several targets, the last axis of y, all attributes are
+    arrays (t,).
 
     Attributes
     ----------
@@ -34,6 +36,8 @@ class Warp(NamedTuple):
         Mean and standard deviation of y; for Box-Cox, zero and the geometric mean.
     power : float or ndarray
         λ, from 0, a logarithm, to 2.
+    lower, upper : float or ndarray
+        Where the straight lines begin: one range of the rows beyond them.
 
     References
     ----------
@@ -45,16 +49,21 @@ class Warp(NamedTuple):
     location: Any
     unit: Any
     power: Any = 1.0
+    lower: Any = -_LARGEST
+    upper: Any = _LARGEST
 
     @classmethod
     def of(cls, transform: str, y: Array, weights: Array) -> Warp:
         """The identity around the middle of targets (n,) that are not all equal."""
+        lower = float(np.min(y) - np.ptp(y))
+        upper = float(np.max(y) + np.ptp(y))
         if transform == "box-cox":
-            log_mean = float(np.average(np.log(y), weights=weights))
-            return cls(transform, 0.0, float(np.exp(log_mean)))
+            unit = float(np.exp(np.average(np.log(y), weights=weights)))
+            return cls(transform, location=0.0, unit=unit, upper=upper)
         mean = float(np.average(y, weights=weights))
-        variance = float(np.average((y - mean) ** 2, weights=weights))
-        return cls(transform, mean, float(np.sqrt(variance)) or 1.0)
+        variance = np.average((y - mean) ** 2, weights=weights)
+        unit = float(np.sqrt(variance)) or 1.0
+        return cls(transform, mean, unit, lower=lower, upper=upper)
 
     @property
     def lowest(self) -> Any:
@@ -67,33 +76,30 @@ class Warp(NamedTuple):
 
     def forward(self, y: Any) -> Array:
         """``g(y)``."""
-        size, sign, power = self._arguments(y)
-        values = sign * boxcox(size, power)
-        return self.location + self.unit * (values + self._is_positive)
+        y = np.asarray(y, dtype=np.float64)
+        clipped = np.clip(y, self.lower, self.upper)
+        size, sign, power = self._arguments(clipped)
+        values = sign * boxcox(size, power) + self._is_positive
+        beyond = np.exp(self.log_slope(clipped)) * (y - clipped)
+        return self.location + self.unit * values + beyond
 
     def inverse(self, z: Any) -> Array:
-        """``y`` with ``g(y) = z``, at most 1e100 units and 1e150, which have a square.
-
-        Zero where no positive y has this value.
-        """
-        is_positive = self._is_positive
-        values = (np.asarray(z, dtype=np.float64) - self.location) / self.unit
-        values = values - is_positive
-        smallest = -1.0 / np.maximum(self.power, _LEAST)
-        size = np.where(is_positive, np.maximum(values, smallest), np.abs(values))
+        """``y`` with ``g(y) = z``; zero where no positive y has this value."""
+        z = np.asarray(z, dtype=np.float64)
+        clipped = np.clip(z, self.forward(self.lower), self.forward(self.upper))
+        values = (clipped - self.location) / self.unit - self._is_positive
         sign, power = self._sides(values)
-        # at most a number with a square
-        t = np.minimum(inv_boxcox(size, power), _LARGEST)
-        t = np.where(is_positive, t, sign * (t - 1.0))
-        largest = _LARGEST**1.5
-        return self.location + np.clip(self.unit * t, -largest, largest)
+        t = inv_boxcox(sign * values, power)
+        y = self.location + self.unit * sign * (t - ~self._is_positive)
+        beyond = (z - clipped) / np.exp(self.log_slope(y))
+        return np.maximum(y + beyond, self.lowest)
 
     def log_slope(self, y: Any) -> Array:
         """``log g'(y)``."""
-        size, _, power = self._arguments(y)
+        size, _, power = self._arguments(np.clip(y, self.lower, self.upper))
         return (power - 1.0) * np.log(size)
 
-    def power_slopes(self, y: Any) -> tuple[Array, Array]:
+    def power_slopes(self, y: Array) -> tuple[Array, Array]:
         """Derivatives of ``g(y)`` and of ``log g'(y)`` in λ."""
         size, sign, power = self._arguments(y)
         log_size = np.log(size)
@@ -104,14 +110,13 @@ class Warp(NamedTuple):
         phi = (np.exp(large) * (large - 1.0) + 1.0) / large**2
         # Σ a^k / (k! (k + 2))
         series = 1 / 2 + a * (1 / 3 + a * (1 / 8 + a * (1 / 30 + a * (1 / 144))))
-        phi = np.where(is_small, series, phi)
+        values = self.unit * log_size**2 * np.where(is_small, series, phi)
         # the power of negative arguments falls with λ, and so does their size
-        of_values = self.unit * log_size**2 * phi
-        return np.asarray(of_values), np.asarray(sign * log_size)
+        return values, sign * log_size
 
-    def _arguments(self, y: Any) -> tuple[Array, Array, Array]:
+    def _arguments(self, y: Array) -> tuple[Array, Array, Array]:
         """Positive arguments of a power, their signs, and the powers."""
-        t = (np.asarray(y, dtype=np.float64) - self.location) / self.unit
+        t = (y - self.location) / self.unit
         size = np.where(self._is_positive, np.maximum(t, _LEAST), 1.0 + np.abs(t))
         return size, *self._sides(t)
 

@@ -143,7 +143,8 @@ class Warped(OnScale):
     distribution, by quadrature (of noise that is not normal, between its half percents:
     powers of a variable with heavy tails may have no mean). ``g⁻¹`` of the mean of g(y)
     is the median of y. Where a normal g(y) is below the range of Box and Cox's
-    function, y is zero.
+    function, y is zero. One range of the rows beyond them g becomes a straight line:
+    the mean of an exponential would be that of values that no row has come near.
 
     References
     ----------
@@ -351,7 +352,6 @@ class Warped(OnScale):
         """Mean and variance of y."""
         if not isinstance(self.base, Gaussian | Tobit):
             return self._moments_of_nodes(mixture)
-        warp = self.warp_
         noise = self.base._normal_variance()
 
         def inverse(rows: Selection, z: Array) -> tuple[Array, float]:  # noqa: ARG001
@@ -360,14 +360,6 @@ class Warped(OnScale):
         # y is a function of z = f + e, which is a mixture of normals, too
         noise = np.reshape(noise, (-1, 1, 1))
         widened = mixture._replace(variance=mixture.variance + noise)
-        if self.transform == "box-cox" and warp.power == 0.0:
-            # y / unit is the exponential of z / unit - 1
-            logarithm = widened._replace(
-                mean=widened.mean / warp.unit - 1.0,
-                variance=widened.variance / warp.unit**2,
-            )
-            mean, variance = _LOG.moments(logarithm)
-            return warp.unit * mean, warp.unit**2 * variance
         mean, variance, _ = _predictive.moments(inverse, widened)
         return mean, variance
 
@@ -381,8 +373,7 @@ class Warped(OnScale):
         means = np.empty_like(f)
         variances = np.empty_like(f)
         for rows in row_slices(len(f), n_rows):
-            moments = self.at_some(rows)._moments_given(f[rows])
-            means[rows], variances[rows] = moments
+            means[rows], variances[rows] = self.at_some(rows)._moments_given(f[rows])
         shares = np.outer(mixture.weights, node_shares).ravel()
         mean = means @ shares
         squares = (means - mean[:, np.newaxis]) ** 2
@@ -394,7 +385,7 @@ class Warped(OnScale):
         y = self.inverse(doubles(f)[..., np.newaxis] + errors)
         mean = y @ shares
         variance = (y - mean[..., np.newaxis]) ** 2 @ shares
-        return np.asarray(mean), np.asarray(variance)
+        return mean, variance
 
     def _noise_nodes(self) -> tuple[Array, Array]:
         """Nodes, of each row where it has a noise of its own, and weights of the noise.

@@ -68,3 +68,25 @@ def test_values_beyond_the_range():
             assert np.all(np.isfinite(y))
             assert np.all(np.diff(y) >= 0.0)
     assert Warp("box-cox", 0.0, 1.0, 0.5).inverse(-5.0) == 0.0
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("power", POWERS)
+def test_straight_lines_beyond_the_rows(transform, power):
+    """From one range beyond the rows, with the slope that g has there."""
+    y = targets(transform)
+    warp = Warp.of(transform, y, np.ones(len(y))).at(power)
+    ends = [y.max() + np.ptp(y)]
+    if transform == "yeo-johnson":
+        ends.append(y.min() - np.ptp(y))
+    for end in ends:
+        beyond = end + np.sign(end - y.mean()) * np.array([0.0, 1.0, 50.0, 1e6])
+        slopes = np.diff(warp.forward(beyond)) / np.diff(beyond)
+        np.testing.assert_allclose(slopes, np.exp(warp.log_slope(end)), rtol=1e-6)
+        np.testing.assert_allclose(warp.log_slope(beyond), warp.log_slope(end))
+        np.testing.assert_allclose(
+            warp.inverse(warp.forward(beyond)), beyond, rtol=1e-9
+        )
+        # no step of the slope
+        near = end + 1e-6 * np.ptp(y) * np.array([-1.0, 1.0])
+        assert np.ptp(warp.log_slope(near)) < 1e-4
