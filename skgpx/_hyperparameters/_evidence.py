@@ -72,11 +72,15 @@ class Evidence:
         numpy.linalg.LinAlgError
             If a covariance is not positive definite.
         """
-        values, gradients = self.values_and_gradients(theta[np.newaxis])
+        values, gradients = self._of_climb(theta[np.newaxis])
         value = float(values[0])
         if np.isnan(value):
             raise np.linalg.LinAlgError("The covariance is not positive definite.")
         return value, gradients[0]
+
+    def _of_climb(self, thetas: Array) -> tuple[Array, Array]:
+        """:meth:`values_and_gradients` of the next point of a climb."""
+        return self.values_and_gradients(thetas)
 
 
 class ExactEvidence(Evidence):

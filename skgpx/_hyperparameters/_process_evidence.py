@@ -111,23 +111,39 @@ class VariationalEvidence(Evidence):
         self._least_information = 0.0
         if not is_log_concave(self._target):
             self._least_information = LEAST_INFORMATION
+        self._best_value = -np.inf
+        self._best_sites: NoisyValues | None = None
 
-    def values_and_gradients(self, thetas: Array) -> tuple[Array, Array]:
+    def values_and_gradients(
+        self,
+        thetas: Array,
+        start: NoisyValues | None = None,
+    ) -> tuple[Array, Array]:
         """Evidence (s,) at points (s, p), and gradients (s, p); NaN where it fails.
 
         Natural gradients of the bound, whole ones unless it falls; the rounds of a
-        point end where it gains no more. At fixed q the bound depends on the kernel by
+        point end where it gains no more. They start from rough values, in a climb from
+        the sites at its best point. At fixed q the bound depends on the kernel by
         the prior only.
 
         Notes
         -----
         O(n³) a round, of which there are some six.
         """
-        values, gradients, moments, _ = self._fixed_points(thetas)
+        if start is None:
+            start = self._start(len(thetas))
+        values, gradients, moments, self._sites = self._fixed_points(thetas, start)
         p = self._n_kernel_parameters
         # slopes in scales of the likelihood
         for i in range(len(thetas) if len(self.likelihood.theta) else 0):
             gradients[i, p:] = self._scale_slopes(thetas[i, p:], *moments[:, i])
+        return values, gradients
+
+    def _of_climb(self, thetas: Array) -> tuple[Array, Array]:
+        values, gradients = self.values_and_gradients(thetas, self._best_sites)
+        if values[0] > self._best_value:
+            self._best_value = values[0]
+            self._best_sites = self._sites
         return values, gradients
 
     def working_responses(self) -> tuple[float, Array, Array]:
@@ -139,14 +155,16 @@ class VariationalEvidence(Evidence):
             If the covariance is not positive definite.
         """
         theta = np.append(self.kernel.theta, self.likelihood.theta)
-        values, _, _, sites = self._fixed_points(theta[np.newaxis])
-        if np.isnan(values[0]):
-            raise np.linalg.LinAlgError("The covariance is not positive definite.")
-        return float(values[0]), sites.y[0], sites.noise[0]
+        value, _ = self.value_and_gradient(theta)
+        return value, self._sites.y[0], self._sites.noise[0]
 
     # of a likelihood that is flat in all rows noise has no bound
     @np.errstate(divide="ignore", over="ignore", invalid="ignore")
-    def _fixed_points(self, thetas: Array) -> tuple[Array, Array, Array, NoisyValues]:
+    def _fixed_points(
+        self,
+        thetas: Array,
+        start: NoisyValues,
+    ) -> tuple[Array, Array, Array, NoisyValues]:
         """Bounds, slopes in the kernel, means and variances (2, s, n), and sites."""
         p = self._n_kernel_parameters
         kernel_thetas = thetas[:, :p]
@@ -156,13 +174,13 @@ class VariationalEvidence(Evidence):
         values = np.full(n_points, -np.inf)
         gradients = np.full(thetas.shape, np.nan)
         moments = np.zeros((2, n_points, len(self.rows.y)))
-        # 1 rough values, with a noise
-        best = self._start(n_points)
-        direction = self._start(n_points)
+        # 1 rough values, with a noise, or the sites of another point
+        active = np.arange(n_points)
+        best = start.take(active)
+        direction = start.take(active)
         tolerance = max(_TOLERANCE, _TOLERANCE_OF_ROW * len(self.rows.y))
         # 2 sites of the posterior
         part = np.ones(n_points)
-        active = np.arange(n_points)
         for _ in range(MAX_ROUNDS):
             if not len(active):
                 break
