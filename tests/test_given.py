@@ -123,16 +123,38 @@ def test_a_white_kernel_is_a_noise_that_is_given(bounds):
     assert_allclose(std**2, AMPLITUDE + NOISE, rtol=1e-9)
 
 
-def test_what_is_not_given_is_calibrated():
-    """A given kernel leaves the noise, and no kernel leaves both."""
-    given = SteinRFFRegressor(FREE, optimizer=None, **PLAIN, **SMALL).fit(X, Y)
-    assert_allclose(np.sum(given.amplitudes_**2), AMPLITUDE, rtol=1e-9)
-    # it starts at a tenth of the variance of the rows that learn
-    assert_allclose(given.noise_variance_, 0.1 * given.variance_scale_, rtol=0.1)
-    assert given.variance_scale_ > 1.5
-    given = GWIRegressor("svgp", FREE, optimizer=None).fit(X, Y)
-    assert given.noise_variance_ > 0.15
-    assert given.variance_scale_ > 1.5
+def test_a_given_kernel_leaves_the_noise():
+    """Its evidence has a maximum, and all estimators find it."""
+    given = {"optimizer": None} | PLAIN
+    learned = PLSRegressor(FREE, **given).fit(X, Y)
+    assert learned.kernel_ == FREE
+    for model in (
+        PLSRegressor(FREE, likelihood=Gaussian(), **given),
+        SpectralVGPRegressor(FREE, basis="inducing", **given),
+        ExactGPRegressor(FREE, random_state=0, **given),
+        GWIRegressor("svgp", FREE, optimizer=None),
+    ):
+        assert_allclose(
+            model.fit(X, Y).noise_variance_, learned.noise_variance_, rtol=1e-6
+        )
+    waves = SteinRFFRegressor(FREE, **given, **SMALL).fit(X, Y)
+    assert_allclose(np.sum(waves.amplitudes_**2), AMPLITUDE, rtol=1e-9)
+    assert_allclose(waves.noise_variance_, learned.noise_variance_, rtol=0.1)
+    # the evidence falls on both sides
+    for factor in (0.9, 1.1):
+        noise_variance = factor * learned.noise_variance_
+        other = PLSRegressor(FREE, likelihood=Gaussian(noise_variance), **given)
+        assert other.fit(X, Y).log_evidence_ < learned.log_evidence_
+
+
+def test_a_given_kernel_leaves_other_scales():
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(-1.0, 1.0, (300, 1))
+    y = np.sin(3.0 * inputs[:, 0]) + 0.1 * rng.standard_t(4.0, 300)
+    model = PLSRegressor(RBF(0.5), likelihood=StudentT(4.0), optimizer=None)
+    scale = model.fit(inputs, y).likelihood_.scale
+    # by the information of n rows, (df + 3) / (2 df n), and three standard errors
+    assert abs(np.log(scale / 0.1)) < 3.0 * np.sqrt(7.0 / (8.0 * 300))
 
 
 def test_peaks_of_the_periodogram_keep_the_variance_of_a_kernel():

@@ -70,16 +70,21 @@ BETWEEN_POINTS = {
 }
 
 
+def between_points(n, n_targets):
+    """Functions that 80 points do not follow, and noise of variance .01."""
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(size=(n, 2))
+    phases = inputs @ rng.normal(scale=10.0, size=(2, 500))
+    waves = np.hstack((np.cos(phases), np.sin(phases))) / np.sqrt(500.0)
+    y = waves @ rng.standard_normal((1000, n_targets))
+    return inputs, np.squeeze(y + 0.1 * rng.standard_normal(y.shape))
+
+
 @pytest.mark.parametrize("name", BETWEEN_POINTS)
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_what_points_leave_out_of_many_rows_counts_once(name, n_targets):
     """Functions between few points have a variance, and are no noise beside it."""
-    rng = np.random.default_rng(0)
-    inputs = rng.uniform(size=(4000, 2))
-    phases = inputs @ rng.normal(scale=10.0, size=(2, 500))
-    waves = np.hstack((np.cos(phases), np.sin(phases))) / np.sqrt(500.0)
-    y = waves @ rng.standard_normal((1000, n_targets))
-    y = np.squeeze(y + 0.1 * rng.standard_normal(y.shape))
+    inputs, y = between_points(4000, n_targets)
     model = BETWEEN_POINTS[name].fit(inputs[:1600], y[:1600])
     mean, std = model.predict(inputs[1600:], return_std=True)
     squares = ((y[1600:] - mean) / std) ** 2
@@ -87,6 +92,19 @@ def test_what_points_leave_out_of_many_rows_counts_once(name, n_targets):
     assert 0.6 < np.mean(squares) < 1.2
     assert np.all(model.noise_variance_ > 0.005)
     assert np.all(model.noise_variance_ < 0.02)
+
+
+@pytest.mark.parametrize("name", BETWEEN_POINTS)
+def test_the_noise_between_points_has_no_step(name):
+    """Fits that search on all their rows have the noise of those that do not."""
+    inputs, y = between_points(1520, 1)
+    few, more = (
+        clone(BETWEEN_POINTS[name]).fit(inputs[:n], y[:n]).noise_variance_
+        for n in (1480, 1520)
+    )
+    # .08 of a bound that counts what the points leave out
+    assert 0.005 < few < 0.02
+    assert abs(np.log(more / few)) < 0.1
 
 
 def test_the_noise_is_that_of_later_rows_where_they_have_more():

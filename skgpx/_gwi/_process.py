@@ -247,8 +247,7 @@ def _regress(
     """Inducing points for a prior, and the regression in their basis."""
     kernel = prior.kernel
     inducing = settings.inducing
-    is_learned = settings.optimizer is not None
-    noise_is_free = noise_variance is None and is_learned and prior.noise_is_free
+    noise_is_free = noise_variance is None and prior.noise_is_free
     if noise_variance is None:
         noise_variance = prior.noise_variance
 
@@ -269,7 +268,6 @@ def _regress(
             prior.likelihood,
             inducing,
             rng,
-            is_learned,
         )
 
     # 2  Regression in the basis φ(x) = L⁻¹ k(Z, x).
@@ -279,7 +277,6 @@ def _regress(
             basis,
             rows,
             prior.likelihood,
-            is_learned,
             settings.n_jobs,
             at_points=True,
         )

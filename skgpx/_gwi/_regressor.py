@@ -154,7 +154,7 @@ class GWIRegressor(BaseModelMixin, CallbackSupportMixin, LatentRegressor):
         kernels of order 5/2 and 3/2 compete, of the columns and of
         :class:`~skgpx.kernels.Directions`, unless `interaction_cst` is stated.
     optimizer : "evidence" or None, default="evidence"
-        None keeps the hyperparameters of the kernel.
+        None keeps the hyperparameters of the kernel; the noise is still learned.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
         "average" draws up to 96 states of kernel and noise from their posterior;
         covariances, and the regression of the process, are mixtures over them.

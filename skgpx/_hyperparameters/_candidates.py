@@ -554,6 +554,11 @@ class Candidate:
         fixed = self.without_coordinates(self._log_scales(u))
         return replace(fixed, name="noise around a constant")
 
+    def as_given(self) -> Candidate:
+        """Fix all parameters where they are, as the user may."""
+        offset = self._log_scales_of(self.kernel.theta)
+        return replace(self.without_coordinates(offset), is_given=True)
+
     def without_coordinates(self, offset: Array) -> Candidate:
         """The kernel at these log-parameters; as it is if there are none."""
         return replace(

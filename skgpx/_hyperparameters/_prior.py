@@ -48,7 +48,6 @@ from skgpx._hyperparameters._modes import NO_NOISE
 from skgpx._hyperparameters._normal_form import NormalForm
 from skgpx._hyperparameters._process_evidence import (
     is_softmax,
-    process_evidence,
     suits_a_normal,
 )
 from skgpx._hyperparameters._scale_of_y import (
@@ -156,7 +155,8 @@ def learn_in_columns(
     kernel : sklearn.gaussian_process.kernels.Kernel, optional
         None stands for the default candidates, a DefaultKernel too.
     fixed : bool, default=False
-        Whether kernel and likelihood stay as they are.
+        Whether the kernel stays as it is; scales of the likelihood that are not given
+        are learned.
     inducing : str, array or callable
     n_inducing : int, optional
         Of the model; None is as many as it takes, for Gaussian noise.
@@ -191,13 +191,10 @@ def learn_in_columns(
     )
     families = _smooth_families(families, rows.X.shape[1]) if smooth else families
     candidate = families[0][-1]
-    n_free = len(candidate.kernel.theta) + len(likelihood.theta)
-    if fixed or n_free == 0:
-        return [
-            State(candidate.without_coordinates(np.empty(0)), np.empty(0), likelihood)
-        ]
-    # 2 rows
     counted = rows if likelihood.discrete else counted_once(rows)
+    if fixed or len(candidate.kernel.theta) + len(likelihood.theta) == 0:
+        return [_with_kernel_as_given(candidate, counted, likelihood)]
+    # 2 rows
     split = Split.of(counted, rng, rough, smooth)
     start = None
     if previous is not None and previous.has_signal:
@@ -270,6 +267,21 @@ def learn_in_columns(
     return [state._replace(likelihood=likelihood)]
 
 
+def _with_kernel_as_given(
+    candidate: Candidate,
+    rows: Rows,
+    likelihood: Likelihood,
+) -> State:
+    """The kernel as it is, and scales that are not given by the evidence of rows."""
+    if len(likelihood.theta):
+        largest = SEARCHED_ROWS if likelihood.has_closed_form else SCREENING_ROWS
+        rows = rows.thinned(largest)
+        state = search(candidate.as_given(), np.empty(0), rows, likelihood)
+        likelihood = within_variance(_fix_stated_noise(state), rows)
+    kernel_as_it_is = candidate.without_coordinates(np.empty(0))
+    return State(kernel_as_it_is, np.empty(0), likelihood)
+
+
 def learn_scale(
     rows: Rows,
     likelihood: Likelihood,
@@ -322,7 +334,7 @@ def learn_scale(
     if not positive or rows.y.min() <= 0.0:
         transforms.remove("box-cox")
     if is_warped:
-        transforms = [likelihood.transform]
+        transforms = [likelihood.transform] if likelihood.transform else transforms
         likelihood.check_support(rows.y)
         if is_constant(rows.y):
             return likelihood._replace(power=1.0)
@@ -446,10 +458,7 @@ def _evidence_of(
     )
     family = families[len(families) // 2]
     if fixed:
-        kernel = family[-1].kernel
-        theta = np.append(kernel.theta, likelihood.theta)
-        evidence = process_evidence(rows, kernel, likelihood)
-        return evidence.value_and_gradient(theta)[0] - constant
+        family = [family[-1].as_given()]
     if likelihood.has_closed_form:
         state = search_few_rows(family, split, likelihood, rows)
         if has_little_noise(state, NO_NOISE):

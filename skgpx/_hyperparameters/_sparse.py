@@ -163,7 +163,6 @@ def inducing_of_targets(
     likelihood: Gaussian,
     inducing: str,
     rng: Generator,
-    learn: bool = True,
 ) -> Array:
     """:func:`inducing_by_capacity` for the target of the least noise."""
     noise = float(likelihood.variance(0.0))
@@ -172,7 +171,7 @@ def inducing_of_targets(
         return Z
     sample = rows.without_gaps().thinned(NOISE_ROWS)
     basis = Nystroem.from_kernel(kernel, Z)
-    _, noises = regress_targets(basis, sample, likelihood, learn, n_jobs=1)
+    _, noises = regress_targets(basis, sample, likelihood, n_jobs=1)
     Z, _ = inducing_by_capacity(rows, kernel, float(noises.min()), inducing, rng)
     return Z
 
@@ -184,7 +183,6 @@ def regress_targets(
     basis: Nystroem,
     rows: Rows,
     likelihood: Gaussian,
-    learn: bool,
     n_jobs: int | None,
     at_points: bool = False,
 ) -> tuple[TargetRegressions, Array]:
@@ -194,8 +192,6 @@ def regress_targets(
     """
     statistics = row_statistics(basis, rows, n_jobs)
     regressions = TargetRegressions(statistics)
-    if not learn:
-        likelihood = Gaussian(float(likelihood.variance(0.0))).prepare([0.0])
     distinct, sums = distinct_sums(basis, rows, statistics, n_jobs)
     of_noise = regressions
     if sums is not statistics:
@@ -235,7 +231,7 @@ def final_noise(
     if not len(likelihood.theta):
         return likelihood
     noise = float(likelihood.variance(0.0))
-    n_rows = _number_of_rows(statistics, rows)
+    n_rows = statistics.weight / float(np.mean(rows.precisions))
     if n_rows <= SEARCHED_ROWS and _is_tight(statistics, noise):
         return likelihood
     regressions = TargetRegressions(statistics)
@@ -253,10 +249,9 @@ def noise_of_targets(
     """Noise variance of each target (t,), at most the variance of its y.
 
     The bound of the evidence and the hyperprior of the search find it where the basis
-    leaves out next to nothing, or the search read all rows. Otherwise the bound counts
-    what is left out as noise, and predictions count it again as ``var g``: the density
-    of rows given all others decides, ``N(φᵀw̄, |Rᵀφ|² + var g + σ²)`` with
-    ``w ~ N(w̄, RRᵀ)``.
+    leaves out next to nothing. Otherwise the bound counts what is left out as noise,
+    and predictions count it again as ``var g``: the density of rows given all others
+    decides, ``N(φᵀw̄, |Rᵀφ|² + var g + σ²)`` with ``w ~ N(w̄, RRᵀ)``.
 
     Parameters
     ----------
@@ -284,8 +279,7 @@ def noise_of_targets(
     low, high = likelihood.theta_bounds[0]
     by_bound = regressions.best_noise(low, high, NOISE_PRIOR.log_density)
     by_bound = np.clip(np.minimum(by_bound, largest), np.exp(low), np.exp(high))
-    n_rows = _number_of_rows(statistics, rows)
-    if n_rows <= SEARCHED_ROWS or _is_tight(statistics, by_bound.min()):
+    if _is_tight(statistics, by_bound.min()):
         return by_bound
 
     sample = rows.thinned(HELD_OUT_ROWS + basis.n_basis)
@@ -324,11 +318,6 @@ def noise_of_targets(
     squares = regressions.squares_of_residuals(best)
     expected = statistics.weight * best + statistics.residual
     return np.where(squares <= 2.0 * expected, best, by_bound)
-
-
-def _number_of_rows(statistics: WeightStatistics, rows: Rows) -> float:
-    """Number of the rows of the sums, of which `rows` may be some."""
-    return statistics.weight / float(np.mean(rows.precisions))
 
 
 def _is_tight(statistics: WeightStatistics, noise: float) -> bool:

@@ -149,8 +149,9 @@ class ExactGPRegressor(CallbackSupportMixin, LatentRegressor):
         How hyperparameters are found: "evidence" maximises the evidence of an exact
         process of at most 1500 rows times a hyperprior, from 4500 rows on the density
         of up to 40 000 given their nearest predecessors; None keeps the kernel as it
-        is. From 1500 to 4500 rows a function of next to no noise has the mean noise of
-        a coarsened posterior: few of the rows that are read may be in error.
+        is, and learns the noise unless it is given. From 1500 to 4500 rows a function
+        of next to no noise has the mean noise of a coarsened posterior: few of the rows
+        that are read may be in error.
     interaction_cst : {"no_interactions", "pairwise"}, list or tuple, default=None
         Which columns the default kernel lets interact, as in scikit-learn's
         HistGradientBoostingRegressor: the latent function is a sum of functions of one

@@ -197,7 +197,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
                 rows,
                 directions,
                 inference_rng,
-                learns=self.optimizer is not None,
             )
         centred_states = states
         if with_mean:
@@ -233,7 +232,7 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
             max_iter=self.max_iter,
             tol=self.tol,
             n_jobs=self.n_jobs,
-            noise_is_free=self.optimizer is not None and len(states) == 1,
+            noise_is_free=len(states) == 1,
             is_state=len(states) > 1,
             report=partial(
                 self._report_round, reporter=reporter, attributes_of=attributes_of
@@ -373,9 +372,8 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
 
         Zeros where it is one noise.
         """
-        learns = likelihood.has_closed_form and self.optimizer is not None
-        learns = learns and len(likelihood.theta) > 0 and rows.known is None
-        return kinds_of_rows(rows, kernel) * learns
+        is_free = likelihood.has_closed_form and len(likelihood.theta) > 0
+        return kinds_of_rows(rows, kernel) * (is_free and rows.known is None)
 
     def _continues(self, kernel: Kernel) -> bool:
         """Whether this fit is a warm start from one of the same prior and columns."""
@@ -657,14 +655,12 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
     ) -> Array:
         """Inducing inputs, (m, d)."""
         if n_points is None:
-            learn = self.optimizer is not None
             return inducing_of_targets(
                 rows,
                 kernel,
                 likelihood,
                 self.inducing,
                 rng,
-                learn,
             )
         return select_inducing(
             self.inducing,
@@ -822,7 +818,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         automatic = self.n_inducing == "auto"
         if closed_form and not automatic:
             noise = inference.likelihood.variance(0.0).mean()
-            unexplained = _excess_of_noise(noise, prior.exact_noise)
+            # predictions have the noise, and what the points leave out
+            total = noise * (1.0 + 2.0 * inference.unexplained)
+            unexplained = _excess_of_noise(total, prior.exact_noise)
         elif automatic or self.optimizer is not None:
             unexplained = inference.unexplained
         else:

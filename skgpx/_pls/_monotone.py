@@ -128,19 +128,16 @@ def states_of_monotone(
     rows: Rows,
     directions: Directions,
     rng: Generator,
-    *,
-    learns: bool,
 ) -> list[State]:
     """States, weighted by how near monotone functions are to their posterior.
 
     The factor ``exp(-½ |u|²)`` is the posterior density at the nearest monotone
     function, in that at the mean: what a rough state with little noise takes for a
-    signal, monotone functions take for noise. A single state may have more noise, if
-    it `learns`.
+    signal, monotone functions take for noise. A single state may have more noise.
     """
     choice_rng = rng.spawn(1)[0]
     log_weights = np.log([state.weight for state in states])
-    if len(states) == 1 and learns:
+    if len(states) == 1:
         states, log_weights = _with_more_noise(states[0], rows)
     penalties = []
     for state in states:

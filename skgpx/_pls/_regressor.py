@@ -144,7 +144,7 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         kernel of each latent function then maximises the density of up to 40 000 rows
         given their nearest predecessors: of y, or of the responses to which the
         likelihood is equal, to second order, as Gaussian noise. None keeps the kernel
-        as it is.
+        as it is, and learns scales of the likelihood that are not given.
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
         "average" draws up to 96 states of kernel and likelihood from their posterior,
         over all families of kernels, and averages predictions over them: few rows
@@ -537,7 +537,9 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         reporter = RoundReporter(
             self, X, y, sample_weight, **row_quantities, **functionals
         )
-        likelihood = self._likelihood_given()
+        check_likelihood_given(self.likelihood)
+        # normal noise, where the default begins
+        likelihood = Gaussian() if self.likelihood is None else self.likelihood
         for name in ("_sums", "_first_sums", "_n_first", "_first_series"):
             self.__dict__.pop(name, None)
         self._resolution = None
@@ -802,11 +804,6 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         self.log_evidence_ = evidence
 
     # ---- The fit of one likelihood -----------------------------------------------
-
-    def _likelihood_given(self) -> Likelihood:
-        """The likelihood of the user, or normal noise, where the default begins."""
-        check_likelihood_given(self.likelihood)
-        return Gaussian() if self.likelihood is None else self.likelihood
 
     def _learns_tails(self, rows: Rows) -> bool:
         """Whether Student's noise competes with normal noise."""

@@ -97,7 +97,6 @@ def _several_targets(
             basis,
             known_rows,
             likelihood,
-            sampler.noise_is_free,
             sampler.n_jobs,
         )
         distributions[pattern] = regressions.posterior(noises[targets])

@@ -118,7 +118,6 @@ from skgpx.diagnostics import (
 from skgpx.kernels import (
     VALUE,
     Functionals,
-    default_kernel,
     parts_with,
     split_noise,
     stationary_terms,
@@ -199,7 +198,8 @@ class SpectralVGPRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor)
     noise_variance : float or None, default=None
         In squared units of y; None fits it.
     optimizer : "evidence" or None, default="evidence"
-        Whether hyperparameters are fitted, by the evidence lower bound.
+        Whether hyperparameters are fitted, by the evidence lower bound. None keeps
+        those of the kernel, and learns the noise variance unless it is given.
     normalize_y : bool, default=True
         Centre and scale y before fitting; the kernel refers to the standardised y.
     n_jobs : int or None, default=None
@@ -1100,10 +1100,7 @@ def fit_sample(
 
     # kernel and noise
     search_rng, basis_rng = rng.spawn(2)
-    is_learned = parameters["optimizer"] is not None
     kernel = seen or parameters["kernel"]
-    if kernel is None and not is_learned:
-        kernel = default_kernel(rows.X, rows.weights)
     n_basis = parameters["n_basis"]
     if isinstance(n_basis, str):
         n_basis = None
@@ -1117,7 +1114,7 @@ def fit_sample(
         likelihood=likelihood,
         rng=search_rng,
         kernel=kernel,
-        fixed=not is_learned,
+        fixed=parameters["optimizer"] is None,
         inducing=inducing,
         n_inducing=n_basis,
         n_jobs=n_jobs,
@@ -1125,13 +1122,11 @@ def fit_sample(
         rough=n_basis is None and len(rows.y) < ABUNDANT_ROWS,
     )
     learns_noise = fixed_noise_variance(parameters, scale) is None
-    kinds = kinds_of_rows(rows, kernel) * (learns_noise and is_learned)
+    kinds = kinds_of_rows(rows, kernel) * learns_noise
     rows, states = learn_noise_of_slopes(rows, kinds, likelihood, search)
     kernel = states[0].kernel
     likelihood = states[0].likelihood
     noise_variance = float(likelihood.variance(0.0))
-    if not learns_noise:
-        likelihood = Gaussian(noise_variance).prepare([0.0])
 
     def state_for(least_noise: float) -> SparseState:
         """Basis for the least noise of a target, and sums over the rows."""

@@ -190,7 +190,8 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         small.
     optimizer : "evidence" or None, default="evidence"
         How hyperparameters are found: by the exact evidence of at most 1500 rows,
-        from 4500 rows on by the density of rows given nearest ones; or not at all.
+        from 4500 rows on by the density of rows given nearest ones. None keeps the
+        kernel as it is, and learns the noise unless it is given.
     noise_variance : float or None, default=None
         In squared units of y; None finds it together with the kernel. It is not learned
         together with the frequencies, because it would become too small.
@@ -843,10 +844,9 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             sums=len(rows.y) >= ABUNDANT_ROWS,
             turns=False,
         )
-        learns = self.optimizer is not None and noise_variance is None
         rows, (prior,) = learn_noise_of_slopes(
             rows,
-            kinds_of_rows(rows, kernel) * learns,
+            kinds_of_rows(rows, kernel) * (noise_variance is None),
             Gaussian(noise_variance).prepare(rows.y, rows.weights),
             search,
         )
@@ -875,7 +875,6 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
             basis,
             sample,
             prior.likelihood,
-            self.optimizer is not None,
             self.n_jobs,
         )
         return noises
