@@ -103,8 +103,9 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         ``RobustMax()`` is that of the paper, with one output for each class.
     calibrate : bool, default=True
         Whether held-out rows scale the scores and the prior variance, and scores fade
-        far from the data; the mode of averaged hyperparameters keeps its scale. False leaves the variance of the evidence around the scores
-        as they are, the published model.
+        far from the data; the mode of averaged hyperparameters keeps its scale. False
+        leaves the variance of the evidence around the scores as they are, the published
+        model.
     optimizer : {"evidence"} or None, default="evidence"
         How the kernel is learned: by Laplace's approximation of the evidence of a model
         without a mean, or not at all.

@@ -144,11 +144,6 @@ def halve_step(scheme: Scheme) -> Scheme:
     return scheme._replace(drift=drift, diffusion=diffusion)
 
 
-def one_leap(scheme: Scheme) -> Scheme:
-    """Trajectory of one leap; a step is returned as it is."""
-    return scheme._replace(n_leaps=min(scheme.n_leaps, 1))
-
-
 class Chains(NamedTuple):
     """State of a block of chains.
 

@@ -58,7 +58,8 @@ def infer(
     if sampler.n_neighbors > 0:
         return nearest_rows(basis, rows, likelihood, sampler, rng)
     if likelihood.has_varying_scale:
-        likelihood = likelihood.with_one_kernel()
+        # one kernel, that of f₁
+        likelihood = likelihood._replace(scale_kernel_=None)
     # Gaussian noise: regression
     if method == "exact":
         return closed_form(basis, rows, likelihood, sampler, rng)

@@ -495,7 +495,8 @@ def _shorten(
     if acceptance[n_chains // 100] < _MIN_ACCEPTANCE:
         if short_scheme is None:
             short_scheme = langevin.halve_step(langevin.halve_step(scheme))
-        return scheme, langevin.halve_step(langevin.one_leap(short_scheme))
+        one_leap = short_scheme._replace(n_leaps=min(short_scheme.n_leaps, 1))
+        return scheme, langevin.halve_step(one_leap)
     return scheme, short_scheme
 
 

@@ -293,10 +293,6 @@ class _Heteroscedastic(Likelihood):
         scale = errors._scale("scale") * self.unit_
         return self._replace(scale=scale, variation=variation, scale_kernel_=kernel)
 
-    def with_one_kernel(self) -> Self:
-        """Copy for which f₂ has the kernel of f₁."""
-        return self._replace(scale_kernel_=None)
-
     def example_targets(self, rng: Generator, n: int) -> Array:
         """Draws of ε: any location and scale of y will do."""
         return self._unit().sample(np.zeros(n), rng)
