@@ -115,7 +115,8 @@ def powers_at_bounds(likelihood: Likelihood | None) -> list[Finding]:
             "scale of y at its bound",
             f"The scale of y that was learned, {scale.description}, is at its bound: y "
             "has a longer tail than it allows for, and quantiles there are too close "
-            f"to the mean. {remedy}; if a few far rows are outliers, state StudentT().",
+            f"to the mean. {remedy}; if a few far rows are outliers, state "
+            "Warped(StudentT()).",
         )
         findings.append(finding if scale is likelihood else finding.of(j))
     return findings

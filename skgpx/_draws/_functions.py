@@ -363,8 +363,9 @@ class FunctionDraws(OneBlasThread):
         X : array-like of shape (p, d)
             Where the process is observed.
         y : array-like of shape (p,), or (p, c) for several outputs
-            Observations; with one more axis of length s, a different set for each
-            draw.
+            Observations of the functions: on another scale of y than y itself they are
+            ``likelihood_.forward(y)``. With one more axis of length s, a different set
+            for each draw.
         noise_variance : float or array-like of shape (p,), default=0.0
             Variance of the noise of the observations.
         random_state : int, Generator or None, default=None

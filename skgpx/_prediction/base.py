@@ -236,7 +236,8 @@ class LatentRegressor(RegressorMixin, LatentEstimator):
         return_std : bool, default=False
             Also return the standard deviation of y.
         return_cov : bool, default=False
-            Also return the covariance of y between the rows.
+            Also return the covariance of y between the rows; where y has a scale of
+            its own that of the scale times its slopes.
         include_noise : bool, default=True
             True for observations, as GaussianProcessRegressor with a WhiteKernel; False
             for the noise-free ``E[y | f(x)]``.

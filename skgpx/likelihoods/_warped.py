@@ -24,6 +24,8 @@ from skgpx.likelihoods._student_t import StudentT
 _LOG = ExpRate()
 # Attributes of a scale of which several targets have one each.
 _OF_TARGETS = ("transform", "power", "power_std_")
+# Units below the middle of y, and nats of its density, where no probability is.
+_IMPOSSIBLE = 1e8
 # Nodes of an average over normal noise, and levels of one over other noise, which leave
 # out half a percent of each tail.
 _N_NODES = 16
@@ -120,8 +122,10 @@ class Warped(OnScale):
         Of g(y), one that is `location_scale`, such as `Gaussian`, `StudentT` or
         `Tobit`; scales are in the units of y in the middle of the data, where the slope
         of g is one. None is ``Gaussian()``.
-    transform : {"yeo-johnson", "box-cox"} or tuple of these, default="yeo-johnson"
-        "box-cox" is for positive y. A tuple has one for each of several targets.
+    transform : {"yeo-johnson", "box-cox"} or tuple of these, default=None
+        "box-cox" is for positive y. None learns which one it is, with the power, and is
+        "yeo-johnson" where the power is stated. A tuple has one for each of several
+        targets.
     power : float or tuple of float, default=None
         From 0 to 2: no other powers leave the whole real line to g(y). None learns it,
         of each target by itself, under normal noise of all rows, censored ones with
@@ -168,7 +172,7 @@ class Warped(OnScale):
     def __init__(
         self,
         likelihood: Likelihood | None = None,
-        transform: str | tuple[str, ...] = "yeo-johnson",
+        transform: str | tuple[str, ...] | None = None,
         power: float | tuple[float, ...] | None = None,
     ) -> None:
         self.likelihood = likelihood
@@ -210,7 +214,7 @@ class Warped(OnScale):
         """``g(y)``, 1e8 units below the middle for y below the support."""
         y = doubles(y)
         # where no probability is left
-        lowest = self.warp_.location - 1e8 * self.warp_.unit
+        lowest = self.warp_.location - _IMPOSSIBLE * self.warp_.unit
         return np.where(y < self.support[0], lowest, self.warp_.forward(y))
 
     def inverse(self, z: ArrayLike) -> Array:
@@ -219,7 +223,9 @@ class Warped(OnScale):
 
     def log_slope(self, y: ArrayLike) -> Array:
         """``log g'(y)``, of rows that are observed; zero of bounds."""
-        log_slope = self.warp_.log_slope(y)
+        # powers have a pole at zero, which positive rows have never been
+        is_inside = doubles(y) > self.support[0]
+        log_slope = np.where(is_inside, self.warp_.log_slope(y), -_IMPOSSIBLE)
         if self.row_quantity is None:
             return log_slope
         return np.where(self.known_ == 0.0, log_slope, 0.0)
@@ -240,7 +246,7 @@ class Warped(OnScale):
                 "Warped expects a likelihood with f as location, such as Gaussian(), "
                 f"StudentT() or Tobit(); got {base!r}."
             )
-        if not set(np.ravel(self.transform)) <= set(TRANSFORMS):
+        if not set(np.ravel(self.transform)) <= {None, *TRANSFORMS}:
             raise ValueError(
                 f"Warped expects transform to be one of {TRANSFORMS}; got "
                 f"{self.transform!r}."
@@ -299,10 +305,12 @@ class Warped(OnScale):
             return self._prepared_for_targets(y, weights)
         self.check_support(y)
         power = 1.0 if self.power is None else float(self.power)
-        warp = Warp.of(self.transform, y, weights).at(power)
+        transform = self.transform or TRANSFORMS[0]
+        warp = Warp.of(transform, y, weights).at(power)
         base = self.base.prepare(warp.forward(y), weights, known)
         return self._replace(
             likelihood=base,
+            transform=transform,
             power=power,
             warp_=warp,
             free_=tuple(f"likelihood__{name}" for name in base.free_),
