@@ -69,7 +69,12 @@ FAST = {"n_inducing": 10, "n_particles": 8, "tol": 3.0, "random_state": 0}
             n_inducing=10,
             random_state=0,
         ),
-        PLSRegressor(interaction_cst="no_interactions", optimizer=None, **FAST),
+        PLSRegressor(
+            interaction_cst="no_interactions",
+            optimizer=None,
+            n_inducing=40,
+            random_state=0,
+        ),
         PLSClassifier(interaction_cst="no_interactions", optimizer=None, **FAST),
         TemperedRegressor(BayesianRidge()),
         GWIRegressor("net", RBF(), n_estimators=2, max_iter=200, random_state=0),

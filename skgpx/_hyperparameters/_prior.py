@@ -155,8 +155,8 @@ def learn_in_columns(
     kernel : sklearn.gaussian_process.kernels.Kernel, optional
         None stands for the default candidates, a DefaultKernel too.
     fixed : bool, default=False
-        Whether the kernel stays as it is; scales of the likelihood that are not given
-        are learned.
+        Whether the kernel stays as it is; scales of a likelihood of one function that
+        are not given are learned.
     inducing : str, array or callable
     n_inducing : int, optional
         Of the model; None is as many as it takes, for Gaussian noise.
@@ -273,7 +273,9 @@ def _with_kernel_as_given(
     likelihood: Likelihood,
 ) -> State:
     """The kernel as it is, and scales that are not given by the evidence of rows."""
-    if len(likelihood.theta):
+    # Laplace's evidence of a scale that varies has no maximum
+    has_evidence = likelihood.has_closed_form or suits_a_normal(likelihood)
+    if has_evidence and len(likelihood.theta):
         largest = SEARCHED_ROWS if likelihood.has_closed_form else SCREENING_ROWS
         rows = rows.thinned(largest)
         state = search(candidate.as_given(), np.empty(0), rows, likelihood)

@@ -91,7 +91,7 @@ def learn_noise_of_slopes(
     Parameters
     ----------
     rows : Rows
-        Of one target under Gaussian noise that is free.
+        Of one target under Gaussian noise.
     kinds : ndarray of int of shape (n,)
         Kinds of rows, from 0 on, each with a noise: values, and slopes by column. Of
         one kind it is that of the search.
@@ -109,7 +109,7 @@ def learn_noise_of_slopes(
     states : list of State
         As `learn` returns them.
     """
-    if not np.any(kinds):
+    if not (np.any(kinds) and len(likelihood.theta)):
         return rows, learn(rows, likelihood=likelihood)
     first_rows = rows.take(kinds == 0)
     if np.ptp(first_rows.y) > 0.0:
@@ -133,6 +133,9 @@ def learn_noise_of_slopes(
     # 1 as if the noise had the same share of all
     first = np.log(variances / variances[0])
     relative, states = learned(first)
+    if not states[0].noise_is_free:
+        # that of a WhiteKernel, which all rows have
+        return rows, learn(rows, likelihood=likelihood)
     # 2 the noise given the kernel, and the kernel given the noise
     log_ratios = first
     state = states[0]

@@ -144,7 +144,8 @@ class PLSRegressor(Mergeable, LatentRegressor, ProjectedLangevin):
         kernel of each latent function then maximises the density of up to 40 000 rows
         given their nearest predecessors: of y, or of the responses to which the
         likelihood is equal, to second order, as Gaussian noise. None keeps the kernel
-        as it is, and learns scales of the likelihood that are not given.
+        as it is, and learns scales of the likelihood that are not given (but those of
+        noise that varies, which stay where a search starts).
     hyperparameters : {"auto", "average", "maximise"}, default="auto"
         "average" draws up to 96 states of kernel and likelihood from their posterior,
         over all families of kernels, and averages predictions over them: few rows

@@ -374,6 +374,7 @@ def fit_functionals(
             prior=prior,
             kernel=Functionals(kernel_of(prior.rule), seen.resolution),
             noise_variance=float(prior.noise_variance),
+            noise_is_free=True,
         )
         return [state]
 

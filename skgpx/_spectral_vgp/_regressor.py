@@ -69,7 +69,6 @@ from skgpx._shell.validation import (
 from skgpx._spectral_vgp._candidates import (
     FourierPrior,
     Parameters,
-    fixed_noise_variance,
 )
 from skgpx._spectral_vgp._credible import (
     ball_radius,
@@ -1121,8 +1120,7 @@ def fit_sample(
         # few points leave out what is rough
         rough=n_basis is None and len(rows.y) < ABUNDANT_ROWS,
     )
-    learns_noise = fixed_noise_variance(parameters, scale) is None
-    kinds = kinds_of_rows(rows, kernel) * learns_noise
+    kinds = kinds_of_rows(rows, kernel)
     rows, states = learn_noise_of_slopes(rows, kinds, likelihood, search)
     kernel = states[0].kernel
     likelihood = states[0].likelihood

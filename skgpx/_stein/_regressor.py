@@ -846,7 +846,7 @@ class SteinRFFRegressor(CallbackSupportMixin, AdditiveModel, LatentRegressor):
         )
         rows, (prior,) = learn_noise_of_slopes(
             rows,
-            kinds_of_rows(rows, kernel) * (noise_variance is None),
+            kinds_of_rows(rows, kernel),
             Gaussian(noise_variance).prepare(rows.y, rows.weights),
             search,
         )

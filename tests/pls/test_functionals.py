@@ -1,6 +1,7 @@
 """Fits to slopes, means over boxes and differences, and their predictions."""
 
 import pickle
+import warnings
 
 import joblib
 import numpy as np
@@ -22,7 +23,14 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skgpx import ExactGPRegressor, PLSClassifier, PLSRegressor, cross_val_predict_dist
+from skgpx import (
+    ExactGPRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+    SteinRFFRegressor,
+    cross_val_predict_dist,
+)
 from skgpx.exceptions import FitWarning
 from skgpx.kernels import GREKernel
 from skgpx.likelihoods import (
@@ -670,3 +678,28 @@ def test_white_noise_in_the_kernel_is_noise(rng):
     model.fit(X, y, **seen)
     expected = fixed().fit(X, y, **seen)
     assert_allclose(moments(model, X, seen), moments(expected, X, seen), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PLSRegressor(hyperparameters="maximise", random_state=0),
+        SpectralVGPRegressor(basis="inducing"),
+        SteinRFFRegressor(n_components=1, n_frequencies=20, max_iter=1, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_white_noise_that_is_fixed_is_that_of_slopes(model, rng):
+    X = rng.uniform(-2.0, 2.0, (40, 1))
+    sees_slopes = np.arange(40) >= 20
+    noise = np.where(sees_slopes, 0.5, 0.05) * rng.standard_normal(40)
+    y = (
+        np.where(sees_slopes, 2.0 * np.cos(2.0 * X[:, 0]), np.sin(2.0 * X[:, 0]))
+        + noise
+    )
+    kernel = ConstantKernel() * RBF() + WhiteKernel(0.01, "fixed")
+    model = clone(model).set_params(kernel=kernel, normalize_y=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X, y, derivative=np.where(sees_slopes, 0, -1))
+    assert_allclose(model.noise_variance_, 0.01)
