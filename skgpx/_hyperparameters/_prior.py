@@ -274,14 +274,13 @@ def _with_kernel_as_given(
 ) -> State:
     """The kernel as it is, and scales that are not given by the evidence of rows."""
     # Laplace's evidence of a scale that varies has no maximum
-    has_evidence = likelihood.has_closed_form or suits_a_normal(likelihood)
-    if has_evidence and len(likelihood.theta):
-        largest = SEARCHED_ROWS if likelihood.has_closed_form else SCREENING_ROWS
-        rows = rows.thinned(largest)
+    if len(likelihood.theta) and not likelihood.has_varying_scale:
+        is_exact = likelihood.has_closed_form
+        rows = rows.thinned(SEARCHED_ROWS if is_exact else SCREENING_ROWS)
         state = search(candidate.as_given(), np.empty(0), rows, likelihood)
         likelihood = within_variance(_fix_stated_noise(state), rows)
-    kernel_as_it_is = candidate.without_coordinates(np.empty(0))
-    return State(kernel_as_it_is, np.empty(0), likelihood)
+    # the kernel itself, not one of its log-parameters
+    return State(candidate.without_coordinates(np.empty(0)), np.empty(0), likelihood)
 
 
 def learn_scale(
@@ -336,7 +335,9 @@ def learn_scale(
     if not positive or rows.y.min() <= 0.0:
         transforms.remove("box-cox")
     if is_warped:
-        transforms = [likelihood.transform] if likelihood.transform else transforms
+        transforms = (
+            transforms if likelihood.transform is None else [likelihood.transform]
+        )
         likelihood.check_support(rows.y)
         if is_constant(rows.y):
             return likelihood._replace(power=1.0)

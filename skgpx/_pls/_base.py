@@ -64,7 +64,7 @@ from skgpx._shell.validation import (
     generator,
     kernel_of,
 )
-from skgpx._types import Array, ArrayLike, Generator, Index, Kernel
+from skgpx._types import Array, ArrayLike, Generator, Kernel
 from skgpx.bases import Nystroem, SeriesBasis, select_inducing
 from skgpx.diagnostics import Finding
 from skgpx.kernels import (
@@ -168,7 +168,9 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         streams = generator(self.random_state).spawn(3)
         search_rng, selection_rng, inference_rng = streams
         directions = self._directions(rows, likelihood)
-        kinds = self._kinds_of_noise(complete, likelihood, kernel)
+        # values, and slopes by column, if their noise is learned
+        learns_noise = likelihood.has_closed_form and rows.known is None
+        kinds = kinds_of_rows(complete, kernel) * learns_noise
         # 2 hyperparameters from the data: one state, or some to average
         search = partial(
             learn,
@@ -361,19 +363,6 @@ class ProjectedLangevin(CallbackSupportMixin, LatentEstimator):
         if not isinstance(kernel, Functionals):
             return _STANDARD_UNITS
         return Units(level=kernel.level)
-
-    def _kinds_of_noise(
-        self,
-        rows: Rows,
-        likelihood: Likelihood,
-        kernel: Kernel,
-    ) -> Index:
-        """Kinds (n,) of rows, values and slopes by column, if their noise is learned.
-
-        Zeros where it is one noise.
-        """
-        is_free = likelihood.has_closed_form and len(likelihood.theta) > 0
-        return kinds_of_rows(rows, kernel) * (is_free and rows.known is None)
 
     def _continues(self, kernel: Kernel) -> bool:
         """Whether this fit is a warm start from one of the same prior and columns."""

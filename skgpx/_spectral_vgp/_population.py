@@ -380,7 +380,6 @@ def fit_functionals(
 
     # some rows of each kind choose the prior, and the noise of each
     learns = fixed_noise_variance(parameters, 1.0) is None
-    learns = learns and parameters["optimizer"] is not None
     kinds = kinds_of_rows(rows, seen) * learns
     n_kinds = kinds.max() + 1
     salt = int(rng.integers(2**63))

@@ -1120,8 +1120,9 @@ def fit_sample(
         # few points leave out what is rough
         rough=n_basis is None and len(rows.y) < ABUNDANT_ROWS,
     )
-    kinds = kinds_of_rows(rows, kernel)
-    rows, states = learn_noise_of_slopes(rows, kinds, likelihood, search)
+    rows, states = learn_noise_of_slopes(
+        rows, kinds_of_rows(rows, kernel), likelihood, search
+    )
     kernel = states[0].kernel
     likelihood = states[0].likelihood
     noise_variance = float(likelihood.variance(0.0))
