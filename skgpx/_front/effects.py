@@ -315,7 +315,8 @@ def _draws(
     posterior: Any = getattr(model, "posterior_", None)
     for part in getattr(posterior, "models", (posterior,)):
         if not (
-            type(part) is LatentModel
+            hasattr(model, "_rows_to_predict")
+            and type(part) is LatentModel
             and isinstance(part.basis, EmpiricalSpectral | Nystroem)
             and len(part.basis.inducing_points) <= _MOST_POINTS
         ):

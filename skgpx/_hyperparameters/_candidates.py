@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpx._shell.kernel_requests import EVERYTHING, DefaultKernel
-from skgpx._shell.validation import Rows
+from skgpx._shell.validation import Rows, standardisation
 from skgpx._types import Array, Generator, Index, Kernel, Mask
 from skgpx.kernels import (
     Additive,
@@ -660,8 +660,8 @@ def with_trend(
     numeric = np.setdiff1d(np.arange(n_columns), categories)
     X = np.ascontiguousarray(rows.X[:, numeric])
     d = len(numeric)
-    default_scales = default_kernel(X, rows.weights).k2.length_scale
-    column_std = default_scales / (2.0 * np.sqrt(d))
+    # of distant entries as well, which a line follows
+    centre, column_std = standardisation(X, rows.weights)
     latent_std = np.sqrt(candidate.unit)
     unit = np.full(d, latent_std) / column_std
     # in the unit of the amplitude
@@ -674,7 +674,7 @@ def with_trend(
     trend = Linear(
         slope=np.exp(mean) * unit,
         slope_bounds=np.outer(unit, (1e-3, largest)),
-        centre=np.average(X, axis=0, weights=rows.weights),
+        centre=centre,
     )
     kernel = _of_columns(trend, numeric, n_columns)
     n_correlations = 0

@@ -837,7 +837,8 @@ def _default_families(
     d = rows.X.shape[1]
     suits = likelihood.has_closed_form or len(rows.y) < ABUNDANT_ROWS
     additive = additive and suits and 2 < d <= MOST_ADDITIVE_COLUMNS
-    if additive and likelihood.n_outputs_ == 1 and request.interacting(d)[1] == d:
+    suits = likelihood.n_outputs_ == 1 or is_softmax(likelihood)
+    if additive and suits and request.interacting(d)[1] == d:
         pairwise = DefaultKernel(request.kernel, request.columns, "pairwise")
         sums = default_candidates(rows, likelihood, unit, pairwise, ADDITIVE_ORDERS)
         families += [family[-1:] for family in sums]

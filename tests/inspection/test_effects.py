@@ -13,7 +13,15 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgpx import PLSClassifier, PLSRegressor, SpectralVGPRegressor
+from skgpx import (
+    DecoupledSampler,
+    ExactGPRegressor,
+    GWIRegressor,
+    PLSClassifier,
+    PLSRegressor,
+    SpectralVGPRegressor,
+    SteinRFFRegressor,
+)
 from skgpx.inspection import EffectsDisplay, sobol_indices
 from skgpx.kernels import Additive, CategoricalKernel, Columns, Linear
 from skgpx.likelihoods import Gaussian
@@ -216,6 +224,27 @@ def test_wrappers_and_any_model():
     assert set(sobol_indices(search, X)["effect"][:3]) == {"x0", "x1", "x2"}
     waves = SpectralVGPRegressor(n_basis=40).fit(X[:, :2], X[:, 0])
     assert sobol_indices(waves, X[:, :2])["effect"][0] == "x0"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "model",
+    [
+        DecoupledSampler(random_state=0),
+        ExactGPRegressor(random_state=0),
+        GWIRegressor("svgp", hyperparameters="maximise", random_state=0),
+        SpectralVGPRegressor(basis="inducing"),
+        SteinRFFRegressor(random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_every_regressor_has_indices(model):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(80, 2))
+    y = np.sin(6.0 * X[:, 0]) + X[:, 1] + 0.02 * rng.standard_normal(80)
+    shares = by_effect(sobol_indices(clone(model).fit(X, y), X))
+    wave = np.var(np.sin(6.0 * X[:, 0]))
+    assert shares["x0"] == pytest.approx(wave / (wave + np.var(X[:, 1])), abs=0.05)
 
 
 def test_averaged_hyperparameters():

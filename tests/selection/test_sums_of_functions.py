@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skgpx import (
     DecoupledSampler,
     ExactGPRegressor,
+    GWIClassifier,
     GWIRegressor,
     PLSClassifier,
     PLSRegressor,
@@ -163,6 +164,33 @@ def test_log_odds_may_be_a_sum(rng):
     product = PLSClassifier(1.0 * RBF(np.ones(8)), random_state=0)
     product.fit(X[:250], y[:250])
     assert model.score(X[250:], y[250:]) > product.score(X[250:], y[250:]) + 0.05
+
+
+@pytest.mark.parametrize("estimator", [PLSClassifier, GWIClassifier])
+def test_log_odds_of_three_classes_may_be_sums(estimator, rng):
+    X = rng.uniform(-2.0, 2.0, (700, 6))
+    total = 3.0 * np.sum(np.sin(2.0 * X), axis=1) + rng.logistic(size=700)
+    y = np.digitize(total, [-3.0, 3.0])
+    model = estimator(random_state=0).fit(X[:250], y[:250])
+    assert isinstance(model.kernel_, Additive)
+    product = estimator(kernel=1.0 * RBF(np.ones(6)), random_state=0)
+    product.fit(X[:250], y[:250])
+    assert model.score(X[250:], y[250:]) > product.score(X[250:], y[250:]) + 0.05
+
+
+def test_slopes_are_those_of_distant_entries_as_well(rng):
+    """One standard deviation of all lines, also of a column that has far rows."""
+    X = rng.standard_normal((100, 3))
+    X[7, 2] = 1e4
+    y = 2.0 * X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(100)
+    model = PLSRegressor(hyperparameters="maximise", random_state=0).fit(X, y)
+    (slope,) = [
+        values
+        for name, values in model.kernel_.get_params().items()
+        if "slope" in name and "bounds" not in name
+    ]
+    stds = np.asarray(slope) * X.std(axis=0)
+    assert_allclose(stds, stds[0], rtol=1e-6)
 
 
 def test_sums_under_outliers(rng):
