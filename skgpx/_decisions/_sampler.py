@@ -332,7 +332,8 @@ class ThompsonSampler(OneBlasThread):
         n_done = max(first, len(self.y_))
         design = np.empty((0, len(self._space)))
         if n_done < self.n_initial:
-            design = self._design()[n_done : n_done + n]
+            design = self._space.net(self.n_initial, np.random.default_rng(self._seed))
+            design = design[n_done : n_done + n]
         n_free = n - len(design)
         if n_free and not np.any(self._is_measured()):
             # no evaluations yet
@@ -686,10 +687,6 @@ class ThompsonSampler(OneBlasThread):
         return len(np.unique(trials, axis=0)) > len(np.unique(X, axis=0))
 
     # ---- Proposals -------------------------------------------------------------------
-
-    def _design(self) -> Array:
-        """The initial design (n_initial, d)."""
-        return self._space.net(self.n_initial, np.random.default_rng(self._seed))
 
     def _searched(self, n: int, earlier: Array, rng: np.random.Generator) -> Array:
         """Inputs (n, d) of the best acquisition, beside earlier rows of the batch."""

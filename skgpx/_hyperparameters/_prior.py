@@ -361,6 +361,7 @@ def learn_scale(
         transform=scale.warp.transform,
         power=scale.warp.power,
         power_std_=scale.power_std,
+        probability_=scale.probability,
     )
 
 

@@ -210,12 +210,15 @@ class Scale(NamedTuple):
     power_std : float
         Standard deviation of the posterior of the power; zero for a logarithm, which is
         a candidate of its own.
+    probability : float
+        Beside y itself.
     """
 
     warp: Warp
     log_mass: float
     left_out_density: float
     power_std: float = 0.0
+    probability: float = 1.0
 
 
 def scale_of_y(
@@ -291,6 +294,7 @@ def scale_of_y(
     return best._replace(
         warp=best.warp.at(round(power, 3)),
         power_std=probability * best.power_std,
+        probability=probability,
     )
 
 

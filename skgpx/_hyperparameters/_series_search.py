@@ -341,12 +341,6 @@ def broad_spectrum(power: Array) -> Array:
     return np.maximum(medians / np.log(2.0), np.finfo(np.float64).tiny)
 
 
-def longer_waves(power: Array) -> Array:
-    """Median power of waves up to twice as long as each (r, t): a steep spectrum's."""
-    medians = [np.median(power[k // 2 : k], axis=0) for k in range(1, len(power))]
-    return np.stack([power[0], *medians])
-
-
 def significant_periods(
     rows: Rows,
     state: State,
@@ -387,7 +381,10 @@ def significant_periods(
         candidate = state.candidate
         long = candidate.kernel_at(candidate.starts()[0])
         power = wave_gains(rows, long, state.noise_variance, omega)
-        gains = (power / np.maximum(broad_spectrum(power), longer_waves(power)))[tested]
+        # the median power of waves up to twice as long as each: a steep spectrum's
+        longer = [np.median(power[k // 2 : k], axis=0) for k in range(1, len(power))]
+        steep = np.stack([power[0], *longer])
+        gains = (power / np.maximum(broad_spectrum(power), steep))[tested]
     if np.max(gains) <= level:
         return []
     # the season whose harmonic the strongest is may be longer

@@ -23,7 +23,7 @@ from skgpx.likelihoods._student_t import StudentT
 
 _LOG = ExpRate()
 # Attributes of a scale of which several targets have one each.
-_OF_TARGETS = ("transform", "power", "power_std_")
+_OF_TARGETS = ("transform", "power", "power_std_", "probability_")
 # Units below the middle of y, and nats of its density, where no probability is.
 _IMPOSSIBLE = 1e8
 # Nodes of an average over normal noise, and levels of one over other noise, which leave
@@ -139,6 +139,8 @@ class Warped(OnScale):
     power_std_ : float or tuple of float
         Standard deviation of the posterior of the power; zero of one that is stated,
         and of a logarithm.
+    probability_ : float or tuple of float
+        Of a function that was learned, beside y itself, by the evidence of a sample.
 
     Notes
     -----
@@ -168,6 +170,7 @@ class Warped(OnScale):
 
     warp_: Warp
     power_std_: Any = 0.0
+    probability_: Any = 1.0
 
     def __init__(
         self,
@@ -197,6 +200,8 @@ class Warped(OnScale):
         power = f"{self.power:.3g}"
         if self.power_std_:
             power += f" ± {self.power_std_:.2g}"
+        if self.probability_ < 1.0:
+            power += f", probability {self.probability_:.2g}"
         return f"{self.transform.title()}, power {power} (0 is a logarithm, 1 is y)"
 
     @property
