@@ -88,8 +88,8 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         "net" trains networks of one output for two classes, otherwise of one for each
         class, by expected log likelihood and distance from the prior; "svgp" is the
         mode of the process in the basis of its covariance. "auto" is "net" where
-        networks have the lower log loss at the held-out rows, by more than two standard
-        errors, and "svgp" otherwise. A classifier with `predict_proba`, which
+        networks have the lower log loss at the held-out rows, by more than a standard
+        error, and "svgp" otherwise. A classifier with `predict_proba`, which
         CalibratedClassifierCV adds to any, is cloned and fitted, once to all rows and
         once without each fold; a FrozenEstimator is used as it is, and has to be fitted
         to other rows.
@@ -103,9 +103,8 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         ``RobustMax()`` is that of the paper, with one output for each class.
     calibrate : bool, default=True
         Whether held-out rows scale the scores and the prior variance, and scores fade
-        far from the data; the mode of averaged hyperparameters keeps its scale. False
-        leaves the variance of the evidence around the scores as they are, the published
-        model.
+        far from the data. False leaves the variance of the evidence around the scores
+        as they are, the published model.
     optimizer : {"evidence"} or None, default="evidence"
         How the kernel is learned: by Laplace's approximation of the evidence of a model
         without a mean, or not at all.
@@ -476,7 +475,7 @@ class GWIClassifier(BaseModelMixin, CallbackSupportMixin, LatentClassifier):
         if self.mean == "net":
             return networks, better_class_process(gain)
         standard_error = gain.std() / np.sqrt(len(gain))
-        if gain.mean() > 2.0 * standard_error:
+        if gain.mean() > standard_error:
             return networks, None
         mode = mode.at(slice(n_compared, None))
         return mode._replace(curves=networks.curves), None
@@ -636,15 +635,12 @@ class _Problem:
 
         Without calibration both are one, and scores do not fade.
 
-        The mode of a process whose variance is given, or averaged over, has no factor
-        either: held-out rows know that average.
+        The mode of a process whose variance is given has no factor either.
         """
         edges = self._edges(mean)
         if not self._settings.calibrate:
             return ClassScale(edge=edges[0])
         variance_is_free = self.process.prior.amplitude_is_free
-        if self.process.averaged and self._prepared.smooth and mean.name == "svgp":
-            variance_is_free = False
         scale = fit_class_scale(
             self._prepared,
             self._held_out(mean),
